@@ -1,1 +1,13 @@
-//! Placeholder.
+//! Mediagate. See ARCHITECTURE.md for the map.
+
+pub mod clock;
+pub mod error;
+pub mod ids;
+pub mod model;
+pub mod store;
+pub mod bell;
+pub mod blob;
+pub mod config;
+pub mod fetch;
+pub mod secret;
+pub mod signer;

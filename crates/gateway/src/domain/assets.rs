@@ -1,0 +1,68 @@
+//! Stored files: putting them in place and saying where they can be had.
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use crate::app::Parts;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::ids::{AccountId, AssetId};
+use crate::model::media::{Asset, MediaType};
+
+/// How long a file is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// For `media_ttl`.
+    Media,
+    /// As long as the gateway.
+    Forever,
+}
+
+/// Stores a file and returns its record, which the caller inserts in the
+/// transaction that first refers to it. A file whose record never comes is
+/// removed by upkeep.
+pub async fn keep(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    bytes: Bytes,
+    lifetime: Lifetime,
+) -> Result<Asset, Error> {
+    let now = app.clock.now();
+    let asset = Asset {
+        id: AssetId::new(),
+        account,
+        media,
+        size_bytes: bytes.len() as u64,
+        sha256: sha256_hex(&bytes),
+        created_at: now,
+        expires_at: (lifetime == Lifetime::Media).then(|| now.plus(app.config.media_ttl)),
+        removed_at: None,
+    };
+    app.blobs.put(asset.id, media, bytes).await?;
+    Ok(asset)
+}
+
+/// When the address of a file stops working: with the file, or for a file that
+/// stays, at the end of a day at least `media_ttl` away, so that the address
+/// is the same all day and caches can use it.
+pub fn address_expiry(app: &Parts, media_made_at: Option<Timestamp>) -> Timestamp {
+    const DAY: i64 = 86_400;
+    match media_made_at {
+        Some(made_at) => made_at.plus(app.config.media_ttl),
+        None => {
+            let end = app.clock.now().plus(app.config.media_ttl).seconds();
+            Timestamp::from_seconds((end / DAY + 1) * DAY)
+        }
+    }
+}
+
+/// SHA-256 in lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
