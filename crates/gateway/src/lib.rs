@@ -11,3 +11,8 @@ pub mod config;
 pub mod fetch;
 pub mod secret;
 pub mod signer;
+pub mod app;
+pub mod artwork;
+pub mod domain;
+pub mod providers;
+pub mod worker;

@@ -8,6 +8,8 @@ use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::{Asset, MediaType};
+use crate::model::music::ClipMedia;
+use crate::providers::stems_engine::MadeClip;
 
 /// How long a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +45,28 @@ pub async fn keep(
     Ok(asset)
 }
 
-/// When the address of a file stops working: with the file, or for a file that
-/// stays, at the end of a day at least `media_ttl` away, so that the address
-/// is the same all day and caches can use it.
-pub fn address_expiry(app: &Parts, media_made_at: Option<Timestamp>) -> Timestamp {
+/// Stores a clip's files; the records are for the transaction that completes it.
+pub async fn keep_clip(app: &Parts, account: AccountId, clip: MadeClip) -> Result<(ClipMedia, [Asset; 3]), Error> {
+    let audio = keep(app, account, MediaType::Flac, clip.flac.into(), Lifetime::Media).await?;
+    let image = keep(app, account, MediaType::Png, clip.cover.into(), Lifetime::Media).await?;
+    let large = keep(app, account, MediaType::Png, clip.cover_large.into(), Lifetime::Media).await?;
+    let media = ClipMedia {
+        audio: audio.id,
+        image: image.id,
+        image_large: large.id,
+        milliseconds: clip.milliseconds,
+        expires_at: audio.expires_at,
+    };
+    Ok((media, [audio, image, large]))
+}
+
+/// When the address of a file that stays stops working: at the end of a day at
+/// least `media_ttl` away, so that the address is the same all day and caches
+/// can use it.
+pub fn standing_expiry(app: &Parts) -> Timestamp {
     const DAY: i64 = 86_400;
-    match media_made_at {
-        Some(made_at) => made_at.plus(app.config.media_ttl),
-        None => {
-            let end = app.clock.now().plus(app.config.media_ttl).seconds();
-            Timestamp::from_seconds((end / DAY + 1) * DAY)
-        }
-    }
+    let end = app.clock.now().plus(app.config.media_ttl).seconds();
+    Timestamp::from_seconds((end / DAY + 1) * DAY)
 }
 
 /// SHA-256 in lower-case hex.

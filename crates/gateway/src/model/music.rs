@@ -120,6 +120,8 @@ pub struct ClipMedia {
     pub image_large: AssetId,
     /// Measured length in milliseconds.
     pub milliseconds: u64,
+    /// When the files are removed.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A piece of music.

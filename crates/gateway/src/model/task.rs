@@ -243,6 +243,8 @@ pub struct VideoOutput {
     pub size_bytes: u64,
     /// SHA-256 of the MP4, in lower-case hex.
     pub sha256: String,
+    /// When the files are removed, in microseconds since the epoch.
+    pub expires_at_micros: i64,
     /// What of the prompt was understood.
     pub direction: Vec<String>,
 }

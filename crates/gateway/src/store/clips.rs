@@ -14,7 +14,7 @@ macro_rules! select {
         concat!(
             "SELECT c.id, c.account_id, c.task_id, c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
                     c.image, c.image_large, c.milliseconds, c.is_trashed, c.created_at,
-                    t.state, t.error_code, t.error_message, a.removed_at
+                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at
              FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
             $rest
         )
@@ -125,7 +125,10 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
     let image_large = row.parse_or_null(10, "clips.image_large")?;
     let milliseconds = u64::try_from(row.int(11)?).unwrap_or(0);
     let media = match (audio, image, image_large) {
-        (Some(audio), Some(image), Some(image_large)) => Some(ClipMedia { audio, image, image_large, milliseconds }),
+        (Some(audio), Some(image), Some(image_large)) => {
+            let expires_at = row.int_or_null(18)?.map(Timestamp::from_micros);
+            Some(ClipMedia { audio, image, image_large, milliseconds, expires_at })
+        }
         _ => None,
     };
     let task_state: Option<TaskState> = row.parse_or_null(14, "tasks.state")?;
