@@ -17,6 +17,7 @@ const BLOCK_SECONDS: usize = 60;
 const OVERLAP_SECONDS: usize = 5;
 
 /// Estimates vocals, drums and bass as far as `wanted` needs them, at the mix's own rate.
+#[expect(clippy::cast_precision_loss, reason = "a handful of blocks")]
 pub(crate) fn estimate(
     mix: &Audio,
     wanted: &[Stem],
@@ -89,21 +90,26 @@ fn one(
         .collect();
     let rate = mix.rate();
     let frames = length as u64 * u64::from(RATE) / u64::from(rate);
-    let analysed = resample(
-        &cut,
-        rate,
-        RATE,
-        usize::try_from(frames).unwrap_or(usize::MAX).max(1),
-    );
-    stop.check()?;
+    // One channel at a time, to hear of a cancellation between them.
+    let convert = |channel: &Vec<f32>, from: u32, to: u32, frames: usize| {
+        stop.check()?;
+        Ok(resample(channel, from, to, frames))
+    };
+    let frames = usize::try_from(frames).unwrap_or(usize::MAX).max(1);
+    let analysed = cut
+        .iter()
+        .map(|c| convert(c, rate, RATE, frames))
+        .collect::<Result<Vec<_>, _>>()?;
     let parts = engine::separate(&analysed, needed, stop, report)?;
     let mut back = Estimates::default();
     for (back, part) in back.iter_mut().zip(parts) {
-        stop.check()?;
-        *back = resample(&part, RATE, rate, length);
-        back.iter_mut()
-            .flatten()
-            .for_each(|x| *x = finite(*x / gain));
+        for channel in &part {
+            let mut channel = convert(channel, RATE, rate, length)?;
+            for x in &mut channel {
+                *x = finite(*x / gain);
+            }
+            back.push(channel);
+        }
     }
     Ok(back)
 }
@@ -119,6 +125,7 @@ struct Block {
 
 impl Block {
     /// Adds this block's part with straight fades; two neighbours' weights sum to one.
+    #[expect(clippy::cast_precision_loss, reason = "a fade of a few seconds")]
     fn add(&self, part: &[f32], to: &mut [f32]) {
         let length = self.end - self.start;
         for (i, (x, to)) in part.iter().zip(&mut to[self.start..self.end]).enumerate() {

@@ -164,6 +164,10 @@ fn to_24_bits(x: f32) -> i32 {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "made-up signals are short and exact"
+)]
 mod tests {
     use super::*;
     use crate::{AudioFormat, DecodeLimits, decode};

@@ -34,7 +34,7 @@ pub(crate) fn separate(
     let spectra = [left, right];
     report(0.05);
     let cues = Cues::measure(&sound, &spectra, stop, &mut |part| {
-        report(0.05 + 0.6 * part)
+        report(0.05 + 0.6 * part);
     })?;
     let shares = judge(&cues, stop)?;
     drop(cues);

@@ -27,8 +27,8 @@
 //!                                                                             -> subtraction
 //! ```
 //!
-//! [`Cues`](cues::Cues) describe each time-frequency bin by 31 numbers, all from the published
-//! literature on separation. [`shares`] turns a bin's numbers into four shares that sum to one.
+//! The cues describe each time-frequency bin by 31 numbers, all from the published literature on
+//! separation. The module `shares` turns a bin's numbers into four shares that sum to one.
 //! Each module names the papers it rests on.
 //!
 //! ```
@@ -49,10 +49,10 @@ mod blocks;
 mod engine;
 mod resample;
 
-pub mod cues;
+mod cues;
 mod parallel;
 mod plane;
-pub mod shares;
+mod shares;
 mod stft;
 mod wiener;
 

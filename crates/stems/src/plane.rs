@@ -70,7 +70,7 @@ impl Plane {
     /// The mean of `length` (odd) values around each along its row; edges are repeated.
     pub(crate) fn mean_along(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
         Self::build(self.rows(), self.width, stop, |at, out| {
-            mean(self.row(at), length, out)
+            mean(self.row(at), length, out);
         })
     }
 
@@ -81,7 +81,7 @@ impl Plane {
     /// The median of `length` (odd) values around each along its row; edges are mirrored.
     pub(crate) fn median_along(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
         Self::build(self.rows(), self.width, stop, |at, out| {
-            median(self.row(at), length, out)
+            median(self.row(at), length, out);
         })
     }
 
@@ -146,6 +146,13 @@ fn replace(window: &mut [f32], old: f32, new: f32) {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::float_cmp,
+    reason = "made-up signals are short and exact"
+)]
 mod tests {
     use super::*;
 

@@ -112,10 +112,28 @@ pub fn separate(
         (control.progress)(1.0);
         return Ok(wanted.iter().map(|&stem| (stem, mix.clone())).collect());
     }
-    let estimates = blocks::estimate(mix, wanted, control)?;
+    let mut estimates = blocks::estimate(mix, wanted, control)?;
+    let mut made: Vec<Option<Audio>> = wanted
+        .iter()
+        .map(|&stem| subtracted(mix, stem, &estimates))
+        .collect();
+    for (i, (&stem, made)) in wanted.iter().zip(&mut made).enumerate() {
+        if let Some(part) = estimated(stem) {
+            // Long clips are large: only a stem that is asked for twice is copied.
+            let again = wanted[i + 1..].contains(&stem);
+            let part = &mut estimates[part];
+            let channels = if again {
+                part.clone()
+            } else {
+                std::mem::take(part)
+            };
+            *made = Some(Audio::from_equal(mix.rate(), channels));
+        }
+    }
     Ok(wanted
         .iter()
-        .map(|&stem| (stem, pick(mix, stem, &estimates)))
+        .copied()
+        .zip(made.into_iter().flatten())
         .collect())
 }
 
@@ -126,15 +144,20 @@ pub fn rest(mix: &Audio, stem: &Audio) -> Audio {
     without(mix, &[stem.channels()])
 }
 
-fn pick(mix: &Audio, stem: Stem, estimates: &blocks::Estimates) -> Audio {
+/// Where a stem that is estimated stands among the estimates.
+fn estimated(stem: Stem) -> Option<usize> {
+    [Stem::Vocals, Stem::Drums, Stem::Bass]
+        .into_iter()
+        .position(|s| s == stem)
+}
+
+/// A stem that is defined as what others leave.
+fn subtracted(mix: &Audio, stem: Stem, estimates: &blocks::Estimates) -> Option<Audio> {
     let [vocals, drums, bass] = estimates;
-    let direct = |channels: &Vec<Vec<f32>>| Audio::from_equal(mix.rate(), channels.clone());
     match stem {
-        Stem::Vocals => direct(vocals),
-        Stem::Drums => direct(drums),
-        Stem::Bass => direct(bass),
-        Stem::Other => without(mix, &[vocals, drums, bass]),
-        Stem::Instrumental => without(mix, &[vocals]),
+        Stem::Vocals | Stem::Drums | Stem::Bass => None,
+        Stem::Other => Some(without(mix, &[vocals, drums, bass])),
+        Stem::Instrumental => Some(without(mix, &[vocals])),
     }
 }
 

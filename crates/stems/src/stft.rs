@@ -186,6 +186,10 @@ impl Stft {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "made-up signals are short and exact"
+)]
 mod tests {
     use super::*;
 

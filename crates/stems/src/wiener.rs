@@ -84,12 +84,15 @@ impl Wiener {
             left_over[1] -= stem[1];
         }
         for stem in &mut stems {
-            stem[0] += left_over[0] * (1.0 / STEMS as f32);
-            stem[1] += left_over[1] * (1.0 / STEMS as f32);
+            stem[0] += left_over[0] * EACH;
+            stem[1] += left_over[1] * EACH;
         }
         stems
     }
 }
+
+/// One of [`STEMS`] equal parts.
+const EACH: f32 = 0.25;
 
 /// Keeps the sum invertible where all stems stand in one place, as in a mono mix.
 const NOISE: f32 = 1e-3;

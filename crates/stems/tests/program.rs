@@ -1,5 +1,10 @@
 //! The program from outside: files, words and exit codes.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests fail loudly, and their signals are short and exact"
+)]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

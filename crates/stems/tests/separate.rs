@@ -1,5 +1,13 @@
 //! What separation promises: exact shapes and sums, calm on odd input, and the right stems.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "tests fail loudly, and their signals are short and exact"
+)]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stems::{Audio, Control, SeparateError, Stem, rest, separate};
@@ -149,7 +157,7 @@ fn the_same_in_gives_the_same_out() {
 
 #[test]
 fn progress_only_grows_and_ends_at_one() {
-    let mix = sound(8_000, 1, 8_000 * 130);
+    let mix = sound(8_000, 1, 8_000 * 70);
     let mut heard = Vec::new();
     let mut progress = |part| heard.push(part);
     let control = Control {
@@ -280,4 +288,4 @@ fn each_source_lands_in_its_stem() {
 }
 
 /// Vocals, drums, bass, other, in dB; a little below what was measured.
-const LEAST_SDR: [f64; 4] = [11.0, 0.0, 0.0, 0.0];
+const LEAST_SDR: [f64; 4] = [12.0, 8.0, 18.0, 10.0];

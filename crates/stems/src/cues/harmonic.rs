@@ -1,8 +1,8 @@
 //! Whether a bin belongs to a line in time (a tone) or in frequency (a hit).
 //!
-//! D. FitzGerald, "Harmonic/percussive separation using median filtering", 2010, at three window
+//! D. `FitzGerald`, "Harmonic/percussive separation using median filtering", 2010, at three window
 //! lengths: singing wavers, so that it is a tone to a short window and none to a long one, which
-//! is how it differs from steady instruments (FitzGerald & Gainza 2010; Driedger et al. 2014).
+//! is how it differs from steady instruments (`FitzGerald` & Gainza 2010; Driedger et al. 2014).
 
 use super::MAIN;
 use crate::parallel::{Stop, Stopped, both};

@@ -17,60 +17,60 @@ use crate::plane::Plane;
 use crate::stft::{MAIN, RATE, Spectra};
 
 /// How many cues there are.
-pub const COUNT: usize = 31;
+pub(crate) const COUNT: usize = 31;
 
 /// The place of each cue in a bin's numbers. The order is fixed.
-pub mod at {
+pub(crate) mod at {
     /// The first of nine Gaussian bumps over the logarithm of the frequency.
-    pub const BUMPS: usize = 0;
+    pub(crate) const BUMPS: usize = 0;
     /// Likeness of left and right, -1..1; 1 is the centre (Avendano 2003).
-    pub const CENTRE: usize = 9;
+    pub(crate) const CENTRE: usize = 9;
     /// Share of the difference signal, 0..1.
-    pub const SIDE: usize = 10;
+    pub(crate) const SIDE: usize = 10;
     /// Harmonic share at the main resolution (`FitzGerald` 2010).
-    pub const MID: usize = 11;
+    pub(crate) const MID: usize = 11;
     /// Harmonic share with a short window: singing still is a line in there.
-    pub const SHORT: usize = 12;
+    pub(crate) const SHORT: usize = 12;
     /// Harmonic share with a long window: only steady tones are lines in there.
-    pub const LONG: usize = 13;
+    pub(crate) const LONG: usize = 13;
     /// How much louder the bin is than three frames before.
-    pub const RISE: usize = 14;
+    pub(crate) const RISE: usize = 14;
     /// How much louder the bin is than three frames later.
-    pub const FALL: usize = 15;
+    pub(crate) const FALL: usize = 15;
     /// How far it stands out among its neighbours in frequency.
-    pub const PEAK_F: usize = 16;
+    pub(crate) const PEAK_F: usize = 16;
     /// How far it stands out among its neighbours in time.
-    pub const PEAK_T: usize = 17;
+    pub(crate) const PEAK_T: usize = 17;
     /// Its level within its frame.
-    pub const LEVEL: usize = 18;
+    pub(crate) const LEVEL: usize = 18;
     /// The frame's level within the sound.
-    pub const FRAME_LEVEL: usize = 19;
+    pub(crate) const FRAME_LEVEL: usize = 19;
     /// How much of an attack the frame is.
-    pub const FRAME_ONSET: usize = 20;
+    pub(crate) const FRAME_ONSET: usize = 20;
     /// Whether the frame is brighter than usual.
-    pub const FRAME_TILT: usize = 21;
+    pub(crate) const FRAME_TILT: usize = 21;
     /// How much of the bin comes back at similar moments (Rafii & Pardo 2012).
-    pub const REPEAT: usize = 22;
+    pub(crate) const REPEAT: usize = 22;
     /// The same for the percussive part alone.
-    pub const REPEAT_P: usize = 23;
+    pub(crate) const REPEAT_P: usize = 23;
     /// Closeness to a harmonic of the melody.
-    pub const MELODY: usize = 24;
+    pub(crate) const MELODY: usize = 24;
     /// Strength of the melody in this frame.
-    pub const VOICED: usize = 25;
+    pub(crate) const VOICED: usize = 25;
     /// `MELODY` where the bin is in the centre.
-    pub const MELODY_C: usize = 26;
+    pub(crate) const MELODY_C: usize = 26;
     /// Between the melody's harmonics while there is a melody.
-    pub const BETWEEN: usize = 27;
+    pub(crate) const BETWEEN: usize = 27;
     /// Closeness to a second melody's harmonics.
-    pub const MELODY2: usize = 28;
+    pub(crate) const MELODY2: usize = 28;
     /// Closeness to a harmonic of the bass line.
-    pub const BASS: usize = 29;
+    pub(crate) const BASS: usize = 29;
     /// Strength of the bass line in this frame.
-    pub const BASS_ON: usize = 30;
+    pub(crate) const BASS_ON: usize = 30;
 }
 
 /// All cues of one stretch of sound; rows are computed when asked for, to keep memory small.
-pub struct Cues {
+pub(crate) struct Cues {
     bumps: Vec<f32>,
     amplitude: Plane,
     stereo: stereo::Image,
@@ -132,18 +132,14 @@ impl Cues {
     }
 
     /// The number of frames.
-    pub fn frames(&self) -> usize {
+    pub(crate) fn frames(&self) -> usize {
         self.amplitude.rows()
     }
 
-    /// The magnitudes of frame `t`, both channels together.
-    pub fn amplitude(&self, t: usize) -> &[f32] {
-        self.amplitude.row(t)
-    }
-
     /// Writes the cues of frame `t`.
-    pub fn fill(&self, t: usize, row: &mut Row) {
-        row.values[..9 * MAIN.bins()].copy_from_slice(&self.bumps);
+    pub(crate) fn fill(&self, t: usize, row: &mut Row) {
+        let bumps = at::BUMPS * MAIN.bins();
+        row.values[bumps..bumps + self.bumps.len()].copy_from_slice(&self.bumps);
         row.put(at::CENTRE, self.stereo.centre.row(t));
         row.put(at::SIDE, self.stereo.side.row(t));
         row.put(at::MID, self.harmonic.mid.row(t));
@@ -177,20 +173,20 @@ impl Cues {
 }
 
 /// The cues of one frame, cue by cue and bin by bin within.
-pub struct Row {
+pub(crate) struct Row {
     values: Vec<f32>,
 }
 
 impl Row {
     /// Room for one frame.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             values: vec![0.0; COUNT * MAIN.bins()],
         }
     }
 
     /// All bins of one cue, see [`at`].
-    pub fn cue(&self, cue: usize) -> &[f32] {
+    pub(crate) fn cue(&self, cue: usize) -> &[f32] {
         &self.values[cue * MAIN.bins()..(cue + 1) * MAIN.bins()]
     }
 

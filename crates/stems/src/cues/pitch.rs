@@ -5,6 +5,13 @@
 //! from polyphonic music signals using pitch contour characteristics", 2012, and Durrieu et al.
 //! 2010. A tracker finds *a* leading pitch; it does not know whether a voice makes it.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "bins, frames and steps of pitch are small numbers"
+)]
+
 use super::{MAIN, hertz};
 use crate::parallel::{Stop, Stopped};
 use crate::plane::{Plane, mean};
@@ -74,12 +81,6 @@ impl Line {
     }
 
     /// How close each bin is to a harmonic of frame `t`'s pitch, 0..1.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "bins of a transform"
-    )]
     pub(super) fn lobes(&self, t: usize, out: &mut [f32]) {
         out.fill(0.0);
         let Some((pitch, _)) = self.pitches[t] else {
@@ -226,8 +227,9 @@ fn best_path(salience: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Vec<Option<
         for s in 0..count {
             let mut came = (score[silent] - kind.switch, silent);
             came = better(came, (score[best] - jump_cost, best));
-            for p in s.saturating_sub(reach)..count.min(s + reach + 1) {
-                came = better(came, (score[p] - per_state * p.abs_diff(s) as f32, p));
+            let near = s.saturating_sub(reach)..count.min(s + reach + 1);
+            for (p, score) in near.clone().zip(&score[near]) {
+                came = better(came, (score - per_state * p.abs_diff(s) as f32, p));
             }
             next[s] = came.0 + salience.row(t)[s];
             from[s] = came.1 as u16;
@@ -300,8 +302,8 @@ mod tests {
             row.fill(0.001);
             for h in 1..20u16 {
                 let at = f32::from(h) * pitch(t) / hertz(1);
-                for k in at as usize - 1..at as usize + 3 {
-                    row[k] += (-0.5 * (k as f32 - at).powi(2)).exp() / f32::from(h);
+                for (k, x) in row.iter_mut().enumerate().skip(at as usize - 1).take(4) {
+                    *x += (-0.5 * (k as f32 - at).powi(2)).exp() / f32::from(h);
                 }
             }
         });

@@ -69,7 +69,9 @@ fn features(amplitude: &Plane, stop: Stop<'_>) -> Result<Plane, Stopped> {
             *out = band.iter().map(|a| a.sqrt()).sum::<f32>() / (band.len() as f32).sqrt();
         }
         let length = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-12);
-        row.iter_mut().for_each(|x| *x /= length);
+        for x in row {
+            *x /= length;
+        }
     })
 }
 

@@ -15,13 +15,15 @@ pub(super) struct Span {
 
 /// Reads the span in samples at `rate` for the first sound track.
 pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
-    let moov = find(file, b"moov")?;
-    let movie_scale = scale_and_duration(find(moov, b"mvhd")?)?.0;
+    let moov = find(file, *b"moov")?;
+    let movie_scale = scale_and_duration(find(moov, *b"mvhd")?)?.0;
     let track = boxes(moov)
         .filter(|(kind, _)| kind == b"trak")
         .map(|(_, body)| body)
-        .find(|trak| path(trak, &[b"mdia", b"hdlr"]).and_then(|h| h.get(8..12)) == Some(b"soun"))?;
-    let (scale, duration) = scale_and_duration(path(track, &[b"mdia", b"mdhd"])?)?;
+        .find(|trak| {
+            path(trak, &[*b"mdia", *b"hdlr"]).and_then(|h| h.get(8..12)) == Some(b"soun")
+        })?;
+    let (scale, duration) = scale_and_duration(path(track, &[*b"mdia", *b"mdhd"])?)?;
     if let Some(span) = itunes_span(moov) {
         return Some(span);
     }
@@ -29,7 +31,7 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
     if scale != rate {
         return None;
     }
-    let (length, start) = first_edit(path(track, &[b"edts", b"elst"])?)?;
+    let (length, start) = first_edit(path(track, &[*b"edts", *b"elst"])?)?;
     // The edit's length counts in the movie's coarse units (often milliseconds) while the media's
     // own duration is exact: they mean the same end when they differ by no more than one unit.
     let unit = u64::from(scale.div_ceil(movie_scale));
@@ -91,13 +93,13 @@ fn scale_and_duration(header: &[u8]) -> Option<(u32, u64)> {
     (scale > 0).then_some((scale, duration))
 }
 
-fn path<'a>(body: &'a [u8], names: &[&[u8; 4]]) -> Option<&'a [u8]> {
-    names.iter().try_fold(body, |body, name| find(body, name))
+fn path<'a>(body: &'a [u8], names: &[[u8; 4]]) -> Option<&'a [u8]> {
+    names.iter().try_fold(body, |body, name| find(body, *name))
 }
 
-fn find<'a>(body: &'a [u8], name: &[u8; 4]) -> Option<&'a [u8]> {
+fn find(body: &[u8], name: [u8; 4]) -> Option<&[u8]> {
     boxes(body)
-        .find(|(kind, _)| kind == name)
+        .find(|(kind, _)| *kind == name)
         .map(|(_, body)| body)
 }
 

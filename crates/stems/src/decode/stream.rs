@@ -7,7 +7,7 @@ use symphonia::core::codecs::CodecParameters;
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error;
 use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
-use symphonia::core::io::MediaSourceStream;
+use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::default::{formats, get_codecs};
 
 use super::kind::Found;
@@ -17,7 +17,10 @@ use crate::Audio;
 /// Decodes the first sound track of a file whose kind is known.
 pub(super) fn read(found: &Found<'_>, limits: &DecodeLimits) -> Result<Audio, DecodeError> {
     let format = found.format;
-    let source = MediaSourceStream::new(Box::new(Cursor::new(found.body)), Default::default());
+    let source = MediaSourceStream::new(
+        Box::new(Cursor::new(found.body)),
+        MediaSourceStreamOptions::default(),
+    );
     let mut reader = open(format, source).map_err(|e| failed(format, &e))?;
     let track = reader
         .default_track(TrackType::Audio)
