@@ -16,3 +16,6 @@ pub mod artwork;
 pub mod domain;
 pub mod providers;
 pub mod worker;
+pub mod cli;
+pub mod http;
+pub mod telemetry;

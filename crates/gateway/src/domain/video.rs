@@ -3,12 +3,13 @@
 use crate::app::App;
 use crate::domain::pictures::{self, Picture, PictureSource};
 use crate::domain::submit::{self, NewTask};
+use crate::domain::tasks;
 use crate::error::{Error, ErrorCode, Fault};
-use crate::ids::RequestId;
+use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::{Capabilities, Model, VideoCapabilities};
 use crate::model::money::Quantity;
-use crate::model::task::{Payload, Task, TaskKind, VideoJob};
+use crate::model::task::{Output, Payload, Task, TaskKind, VideoJob};
 use crate::providers::animatic_engine;
 use crate::store;
 
@@ -128,4 +129,45 @@ fn refusals(model: &str, offered: &VideoCapabilities, order: &VideoOrder) -> Vec
         refuse(param, format!("{model} takes {} picture(s) at most.", offered.max_pictures));
     }
     faults
+}
+
+/// The account's video with this task, unless it was deleted.
+pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Error> {
+    let found = app
+        .store
+        .read(move |conn| -> Result<_, Error> {
+            Ok((store::tasks::by_id(conn, id, account)?, store::tasks::is_deleted(conn, id)?))
+        })
+        .await?;
+    match found {
+        (Some(task), false) if task.kind() == TaskKind::Video => Ok(task),
+        _ => Err(tasks::not_found()),
+    }
+}
+
+/// Takes a video out of the list and its files out of the store; one that is
+/// being made is cancelled first.
+pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
+    if !task.state.is_terminal() {
+        match tasks::cancel(app, task.account, task.id).await {
+            Ok(_) => {}
+            // It ended a moment ago.
+            Err(error) if error.code() == ErrorCode::TaskNotCancellable => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let now = app.clock.now();
+    let (id, account) = (task.id, task.account);
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            store::tasks::mark_deleted(conn, id, account, now)?;
+            let task = store::tasks::by_id(conn, id, account)?;
+            if let Some(Output::VideoV1(output)) = task.and_then(|task| task.output) {
+                for file in [output.video, output.poster, output.sheet] {
+                    store::assets::expire(conn, file, account, now)?;
+                }
+            }
+            Ok(())
+        })
+        .await
 }
