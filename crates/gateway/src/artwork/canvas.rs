@@ -1,0 +1,251 @@
+//! A square canvas measured in hundredths of its side, and the shapes the pictures are built from.
+//!
+//! Knows nothing of sound, accounts or personas. A shape that cannot be built (a number that is not finite, an
+//! empty outline) is left out of the picture rather than being an error: no seed may keep a picture from existing.
+
+use image::ImageEncoder as _;
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use tiny_skia::{
+    FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Shader, Stroke, Transform,
+};
+
+use super::ArtworkError;
+use super::colour::{Lch, Palette, lab_to_rgb};
+
+/// The picture being drawn; coordinates run from (0, 0) top left to (100, 100) bottom right.
+pub(crate) struct Canvas {
+    pixmap: Pixmap,
+    side: u32,
+    scale: Transform,
+}
+
+impl Canvas {
+    /// An empty canvas of this many pixels a side.
+    pub(crate) fn new(side: u32) -> Result<Self, ArtworkError> {
+        if !SIDES.contains(&side) {
+            return Err(ArtworkError::Side(side));
+        }
+        let pixmap = Pixmap::new(side, side).ok_or(ArtworkError::Side(side))?;
+        let unit = f32::from(u16::try_from(side).unwrap_or(u16::MAX)) / 100.0;
+        Ok(Self { pixmap, side, scale: Transform::from_scale(unit, unit) })
+    }
+
+    /// Covers the canvas with a soft gradient between colours that sit at points of it.
+    pub(crate) fn wash(&mut self, points: &[(f32, f32, Lch)]) {
+        // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and stretched: the
+        // gradient has no detail that the grid could miss.
+        let grid: Vec<[f32; 3]> =
+            (0..GRID * GRID).map(|at| mixed(points, cell(at % GRID), cell(at / GRID))).collect();
+        let steps = f32::from(u16::try_from(self.side.max(2) - 1).unwrap_or(u16::MAX));
+        let side = usize::try_from(self.side).unwrap_or(1).max(1);
+        let ramp: Vec<(usize, f32)> = (0..self.side).map(|pixel| grid_position(pixel, steps)).collect();
+        for (row, line) in ramp.iter().zip(self.pixmap.data_mut().chunks_exact_mut(side * 4)) {
+            for (column, pixel) in ramp.iter().zip(line.chunks_exact_mut(4)) {
+                let rgb = bilinear(&grid, *column, *row);
+                pixel.copy_from_slice(&[byte(rgb[0]), byte(rgb[1]), byte(rgb[2]), 255]);
+            }
+        }
+    }
+
+    /// A wash of a palette's dark half with its warm colour glowing from one corner.
+    pub(crate) fn wash_palette(&mut self, palette: &Palette, glow: (f32, f32)) {
+        let far = (100.0 - glow.0, 100.0 - glow.1);
+        self.wash(&[
+            (glow.0, glow.1, palette.warm),
+            (far.0, far.1, palette.deep),
+            (glow.0, far.1, palette.mid),
+            (far.0, glow.1, palette.mid.lighter(-0.08)),
+        ]);
+    }
+
+    /// Fills a shape with one colour.
+    pub(crate) fn fill(&mut self, shape: Option<Path>, colour: Lch, alpha: f32) {
+        self.fill_within(shape, colour, alpha, None);
+    }
+
+    /// Fills a shape, but only where the mask lets it.
+    pub(crate) fn fill_within(&mut self, shape: Option<Path>, colour: Lch, alpha: f32, mask: Option<&Mask>) {
+        if let Some(path) = shape {
+            self.pixmap.fill_path(&path, &paint(colour, alpha), FillRule::Winding, self.scale, mask);
+        }
+    }
+
+    /// Draws a shape's outline with round ends.
+    pub(crate) fn line(&mut self, shape: Option<Path>, width: f32, colour: Lch, alpha: f32) {
+        if let Some(path) = shape {
+            let stroke =
+                Stroke { width, line_cap: LineCap::Round, line_join: LineJoin::Round, ..Stroke::default() };
+            self.pixmap.stroke_path(&path, &paint(colour, alpha), &stroke, self.scale, None);
+        }
+    }
+
+    /// A mask that lets through only what is inside the shape; `None` lets everything through.
+    pub(crate) fn mask(&self, shape: Option<&Path>) -> Option<Mask> {
+        let mut mask = Mask::new(self.side, self.side)?;
+        mask.fill_path(shape?, FillRule::Winding, true, self.scale);
+        Some(mask)
+    }
+
+    /// Sets each pixel from its place, both counted 0–1 from the top left.
+    pub(crate) fn shade(&mut self, mut colour: impl FnMut(f32, f32) -> [u8; 3]) {
+        let side = usize::try_from(self.side).unwrap_or(1).max(1);
+        let steps = f32::from(u16::try_from(self.side.max(2) - 1).unwrap_or(u16::MAX));
+        let places: Vec<f32> =
+            (0..self.side).map(|at| f32::from(u16::try_from(at).unwrap_or(u16::MAX)) / steps).collect();
+        for (y, line) in places.iter().zip(self.pixmap.data_mut().chunks_exact_mut(side * 4)) {
+            for (x, pixel) in places.iter().zip(line.chunks_exact_mut(4)) {
+                let [r, g, b] = colour(*x, *y);
+                pixel.copy_from_slice(&[r, g, b, 255]);
+            }
+        }
+    }
+
+    /// The picture as PNG bytes. It is opaque: every picture starts with a wash or a shade.
+    pub(crate) fn png(self) -> Result<Vec<u8>, ArtworkError> {
+        let rgb: Vec<u8> =
+            self.pixmap.pixels().iter().flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()]).collect();
+        encode_rgb(&rgb, self.side, self.side)
+    }
+}
+
+/// PNG bytes of 8-bit RGB rows.
+pub(crate) fn encode_rgb(rgb: &[u8], width: u32, height: u32) -> Result<Vec<u8>, ArtworkError> {
+    let mut bytes = Vec::new();
+    PngEncoder::new_with_quality(&mut bytes, CompressionType::Default, FilterType::Adaptive).write_image(
+        rgb,
+        width,
+        height,
+        image::ExtendedColorType::Rgb8,
+    )?;
+    Ok(bytes)
+}
+
+/// A circle.
+pub(crate) fn circle(x: f32, y: f32, radius: f32) -> Option<Path> {
+    PathBuilder::from_circle(x, y, radius)
+}
+
+/// An upright ellipse around its middle.
+pub(crate) fn ellipse(x: f32, y: f32, rx: f32, ry: f32) -> Option<Path> {
+    PathBuilder::from_oval(Rect::from_ltrb(x - rx, y - ry, x + rx, y + ry)?)
+}
+
+/// A bar between two points with round ends.
+pub(crate) fn segment(from: (f32, f32), to: (f32, f32)) -> Option<Path> {
+    let mut path = PathBuilder::new();
+    path.move_to(from.0, from.1);
+    path.line_to(to.0, to.1);
+    path.finish()
+}
+
+/// A curve from one point to another, bent towards a third.
+pub(crate) fn bow(from: (f32, f32), bend: (f32, f32), to: (f32, f32)) -> Option<Path> {
+    let mut path = PathBuilder::new();
+    path.move_to(from.0, from.1);
+    path.quad_to(bend.0, bend.1, to.0, to.1);
+    path.finish()
+}
+
+/// A closed shape with straight sides.
+pub(crate) fn polygon(corners: &[(f32, f32)]) -> Option<Path> {
+    let mut path = PathBuilder::new();
+    let (first, rest) = corners.split_first()?;
+    path.move_to(first.0, first.1);
+    for corner in rest {
+        path.line_to(corner.0, corner.1);
+    }
+    path.close();
+    path.finish()
+}
+
+/// A closed shape whose outline passes smoothly through every point (Catmull-Rom).
+pub(crate) fn smooth(points: &[(f32, f32)]) -> Option<Path> {
+    let count = points.len();
+    let at = |index: usize| points.get(index % count.max(1)).copied();
+    let mut path = PathBuilder::new();
+    let start = at(0)?;
+    path.move_to(start.0, start.1);
+    for index in 0..count {
+        let (before, from, to, after) =
+            (at(index + count - 1)?, at(index)?, at(index + 1)?, at(index + 2)?);
+        path.cubic_to(
+            from.0 + (to.0 - before.0) / 6.0,
+            from.1 + (to.1 - before.1) / 6.0,
+            to.0 - (after.0 - from.0) / 6.0,
+            to.1 - (after.1 - from.1) / 6.0,
+            to.0,
+            to.1,
+        );
+    }
+    path.close();
+    path.finish()
+}
+
+/// A shape between an ellipse (`square` 2) and a rectangle (large `square`), turned by `tilt` degrees.
+pub(crate) fn pebble(x: f32, y: f32, rx: f32, ry: f32, square: f32, tilt: f32) -> Option<Path> {
+    let (sin_tilt, cos_tilt) = tilt.to_radians().sin_cos();
+    let outline: Vec<(f32, f32)> = (0..48_u8)
+        .map(|step| {
+            let (sin, cos) = (f32::from(step) * std::f32::consts::TAU / 48.0).sin_cos();
+            let px = rx * cos.signum() * cos.abs().powf(2.0 / square);
+            let py = ry * sin.signum() * sin.abs().powf(2.0 / square);
+            (x + px * cos_tilt - py * sin_tilt, y + px * sin_tilt + py * cos_tilt)
+        })
+        .collect();
+    smooth(&outline)
+}
+
+/// A fraction 0–1 as a byte.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the clamp keeps it inside a byte")]
+pub(crate) fn byte(unit: f32) -> u8 {
+    (unit.clamp(0.0, 1.0) * 255.0 + 0.5) as u8
+}
+
+fn paint(colour: Lch, alpha: f32) -> Paint<'static> {
+    Paint { shader: Shader::SolidColor(colour.ink(alpha)), anti_alias: true, ..Paint::default() }
+}
+
+/// Where a grid line lies on the canvas.
+fn cell(index: usize) -> f32 {
+    f32::from(u16::try_from(index).unwrap_or(0)) * 100.0 / f32::from(LAST_CELL)
+}
+
+/// The grid cell that a pixel falls in and how far into it.
+fn grid_position(pixel: u32, steps: f32) -> (usize, f32) {
+    let place = f32::from(u16::try_from(pixel).unwrap_or(u16::MAX)) / steps * f32::from(LAST_CELL);
+    let whole = u16::from(byte(place.floor() / 255.0)).min(LAST_CELL - 1);
+    (usize::from(whole), place - f32::from(whole))
+}
+
+/// The colour at a point: every given colour, weighed by nearness.
+fn mixed(points: &[(f32, f32, Lch)], x: f32, y: f32) -> [f32; 3] {
+    let mut sum = [0.0_f32; 3];
+    let mut weights = 0.0;
+    for (px, py, colour) in points {
+        let distance = ((px - x).powi(2) + (py - y).powi(2)) / 10_000.0;
+        let weight = (-2.6 * distance).exp();
+        for (total, part) in sum.iter_mut().zip(colour.lab()) {
+            *total += part * weight;
+        }
+        weights += weight;
+    }
+    lab_to_rgb(sum.map(|total| total / weights.max(f32::EPSILON)))
+}
+
+fn bilinear(grid: &[[f32; 3]], (column, across): (usize, f32), (row, down): (usize, f32)) -> [f32; 3] {
+    let at = |c: usize, r: usize| grid.get(r * GRID + c).copied().unwrap_or([0.0; 3]);
+    let (tl, tr) = (at(column, row), at(column + 1, row));
+    let (bl, br) = (at(column, row + 1), at(column + 1, row + 1));
+    std::array::from_fn(|i| {
+        let top = tl[i] + (tr[i] - tl[i]) * across;
+        let bottom = bl[i] + (br[i] - bl[i]) * across;
+        top + (bottom - top) * down
+    })
+}
+
+/// Sides that make sense: below there is nothing to see, above it is a way to eat memory.
+const SIDES: std::ops::RangeInclusive<u32> = 16..=2048;
+/// Lines of the gradient's grid, each way.
+const GRID: usize = 33;
+/// The number of the grid's last line.
+const LAST_CELL: u16 = 32;

@@ -1,0 +1,30 @@
+//! Draws the pictures that records point at: covers of clips, avatars of accounts, portraits of personas.
+//!
+//! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a picture can be
+//! drawn again at any time. Does no I/O, writes no text into pictures (there is no font) and knows no record.
+
+mod avatar;
+pub(crate) mod canvas;
+pub(crate) mod colour;
+mod persona;
+mod spectrogram;
+mod waveform;
+
+pub use avatar::avatar;
+pub use persona::persona_portrait;
+pub use spectrogram::spectrogram_cover;
+pub use waveform::waveform_cover;
+
+/// Why a picture could not be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum ArtworkError {
+    /// The side asked for is outside 16–2048 pixels.
+    #[error("a picture of {0} pixels a side cannot be drawn (16 to 2048)")]
+    Side(u32),
+    /// The PNG encoder refused.
+    #[error("the picture could not be encoded")]
+    Encode(#[from] image::ImageError),
+}
+
+#[cfg(test)]
+mod tests;

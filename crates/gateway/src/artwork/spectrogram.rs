@@ -1,0 +1,169 @@
+//! A stem's cover: its spectrogram, low notes at the bottom, time from left to right.
+//!
+//! Loudness is drawn as lightness alone (hue only follows it), so that it reads the same for a colour-blind viewer
+//! and on a dark or a light page.
+
+use realfft::RealFftPlanner;
+use realfft::num_complex::Complex;
+
+use super::ArtworkError;
+use super::canvas::{Canvas, byte};
+use super::colour::{Dice, Lch};
+
+/// Square cover art of a clip by its frequencies, PNG bytes. `rate` is in samples a second; 0 is read as 44,100.
+pub fn spectrogram_cover(
+    seed: &str,
+    channels: &[Vec<f32>],
+    rate: u32,
+    side: u32,
+) -> Result<Vec<u8>, ArtworkError> {
+    let mut canvas = Canvas::new(side)?;
+    let ramp = colour_ramp(&mut Dice::new("spectrogram", &[seed]));
+    let field = Field::hear(channels, if rate == 0 { 44_100 } else { rate });
+    canvas.shade(|x, y| {
+        let level = usize::from(byte(field.at(x, 1.0 - y)));
+        ramp.get(level).copied().unwrap_or([0; 3])
+    });
+    canvas.png()
+}
+
+/// 256 colours from dark to light with even steps of lightness.
+fn colour_ramp(dice: &mut Dice) -> Vec<[u8; 3]> {
+    let hue = dice.range(0.0, 360.0);
+    let turn = dice.range(70.0, 130.0) * if dice.chance(0.5) { 1.0 } else { -1.0 };
+    (0..=255_u8)
+        .map(|level| {
+            let t = f32::from(level) / 255.0;
+            let chroma = 0.06 + 0.14 * (t * std::f32::consts::PI).sin().powf(0.8);
+            Lch::new(0.16 + 0.80 * t, chroma, hue + turn * t).rgb().map(byte)
+        })
+        .collect()
+}
+
+/// Loudness over time and frequency, each value 0–1.
+struct Field {
+    /// Row after row from the lowest note, each of `COLUMNS` moments.
+    cells: Vec<f32>,
+}
+
+impl Field {
+    /// Listens at `COLUMNS` moments, spread evenly.
+    fn hear(channels: &[Vec<f32>], rate: u32) -> Self {
+        let mut cells = vec![0.0; COLUMNS * ROWS];
+        let length = channels.iter().map(Vec::len).max().unwrap_or(0);
+        let mut fft = Analyser::new(rate);
+        for column in 0..COLUMNS {
+            let centre = usize::try_from((2 * column + 1) as u128 * length as u128 / (2 * COLUMNS) as u128);
+            for (row, power) in fft.rows(channels, centre.unwrap_or(0)).into_iter().enumerate() {
+                if let Some(cell) = cells.get_mut(row * COLUMNS + column) {
+                    *cell = power;
+                }
+            }
+        }
+        let top = cells.iter().copied().fold(0.0, f32::max);
+        for cell in &mut cells {
+            *cell = if top < 1.0e-9 { 0.0 } else { brightness(*cell / top) };
+        }
+        Self { cells }
+    }
+
+    /// The value between the four nearest cells; both places 0–1.
+    fn at(&self, time: f32, height: f32) -> f32 {
+        let (column, across) = split(time, COLUMNS);
+        let (row, up) = split(height, ROWS);
+        let cell = |r: usize, c: usize| self.cells.get(r * COLUMNS + c).copied().unwrap_or(0.0);
+        let low = cell(row, column) + (cell(row, column + 1) - cell(row, column)) * across;
+        let high = cell(row + 1, column) + (cell(row + 1, column + 1) - cell(row + 1, column)) * across;
+        low + (high - low) * up
+    }
+}
+
+/// Measures the strength of the notes around one moment.
+struct Analyser {
+    transform: std::sync::Arc<dyn realfft::RealToComplex<f32>>,
+    input: Vec<f32>,
+    output: Vec<Complex<f32>>,
+    scratch: Vec<Complex<f32>>,
+    window: Vec<f32>,
+    /// For each row, its first and last place in the transform's output.
+    bands: Vec<(f32, f32)>,
+}
+
+impl Analyser {
+    fn new(rate: u32) -> Self {
+        let transform = RealFftPlanner::<f32>::new().plan_fft_forward(WINDOW);
+        let window = (0..WINDOW_U16)
+            .map(|at| 0.5 - 0.5 * (f32::from(at) * std::f32::consts::TAU / f32::from(WINDOW_U16)).cos())
+            .collect();
+        Self {
+            input: transform.make_input_vec(),
+            output: transform.make_output_vec(),
+            scratch: transform.make_scratch_vec(),
+            window,
+            bands: bands(rate),
+            transform,
+        }
+    }
+
+    /// The strength of each row's band in the window around `centre`; silence where the sound is shorter.
+    fn rows(&mut self, channels: &[Vec<f32>], centre: usize) -> Vec<f32> {
+        for (at, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
+            let place = (centre + at).checked_sub(WINDOW / 2);
+            let samples = channels.iter().filter_map(|channel| channel.get(place?)).filter(|s| s.is_finite());
+            *slot = samples.map(|sample| sample.clamp(-4.0, 4.0)).sum::<f32>() * weight;
+        }
+        // The lengths are the plan's own, so it has no reason to refuse; a refusal would be drawn as silence.
+        if self.transform.process_with_scratch(&mut self.input, &mut self.output, &mut self.scratch).is_err() {
+            return vec![0.0; ROWS];
+        }
+        let size: Vec<f32> = self.output.iter().map(|bin| bin.norm()).collect();
+        self.bands.iter().map(|band| strongest(&size, *band)).collect()
+    }
+}
+
+/// Row limits as places in the transform's output: equal musical intervals from 45 Hz to 14 kHz.
+#[expect(clippy::cast_precision_loss, reason = "a sample rate needs no more than 24 bits here")]
+fn bands(rate: u32) -> Vec<(f32, f32)> {
+    let rate = rate as f32;
+    let (low, high) = (45.0_f32.min(rate / 8.0), 14_000.0_f32.min(rate / 2.0));
+    let place = |row: u16| {
+        let hertz = low * (high / low).powf(f32::from(row) / f32::from(ROWS_U16));
+        hertz * f32::from(WINDOW_U16) / rate
+    };
+    (0..ROWS_U16).map(|row| (place(row), place(row + 1))).collect()
+}
+
+/// The largest value within a band, or, where the band is narrower than one value, the mix of its neighbours.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bands lie inside the output")]
+fn strongest(size: &[f32], (from, to): (f32, f32)) -> f32 {
+    let middle = f32::midpoint(from, to).max(0.0);
+    let (below, share) = (middle.floor() as usize, middle.fract());
+    let value = |at: usize| size.get(at).copied().unwrap_or(0.0);
+    let between = value(below) + (value(below + 1) - value(below)) * share;
+    let inside = size.get(from.ceil().max(0.0) as usize..(to.ceil().max(0.0) as usize).min(size.len()));
+    inside.unwrap_or(&[]).iter().copied().fold(between, f32::max)
+}
+
+/// From a strength relative to the loudest (0–1) to lightness: 66 dB are shown, a little more contrast in the loud.
+fn brightness(strength: f32) -> f32 {
+    let decibel = 20.0 * strength.max(1.0e-6).log10();
+    (1.0 + decibel / 66.0).clamp(0.0, 1.0).powf(1.25)
+}
+
+/// A place 0–1 on a scale of `count` cells: the cell before it and how far past that.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the cells")]
+#[expect(clippy::cast_precision_loss, reason = "a few hundred cells")]
+fn split(place: f32, count: usize) -> (usize, f32) {
+    let along = place.clamp(0.0, 1.0) * (count - 1) as f32;
+    let cell = (along.floor() as usize).min(count - 2);
+    (cell, along - cell as f32)
+}
+
+/// Moments listened to.
+const COLUMNS: usize = 320;
+/// Bands of frequency.
+const ROWS: usize = ROWS_U16 as usize;
+const ROWS_U16: u16 = 200;
+/// Samples in one look: 93 ms at 44.1 kHz, long enough to tell bass notes apart.
+const WINDOW: usize = WINDOW_U16 as usize;
+const WINDOW_U16: u16 = 4096;

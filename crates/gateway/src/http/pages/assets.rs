@@ -1,0 +1,47 @@
+//! The pages' static files, compiled in. Whoever serves them looks them up here by name.
+
+use std::sync::LazyLock;
+
+/// One file under `/assets/`.
+#[derive(Debug, Clone, Copy)]
+pub struct Asset {
+    /// Its name in the address: `style.css`.
+    pub name: &'static str,
+    /// Its media type, with the character set.
+    pub content_type: &'static str,
+    /// Its text.
+    pub body: &'static str,
+}
+
+/// The file of this name.
+pub fn asset(name: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.name == name)
+}
+
+/// Changes when any file does: the pages ask for `?v=` this, so that files may be cached for long.
+pub fn asset_version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        // FNV-1a: the version only has to differ, nobody is kept out by it.
+        let bytes = ASSETS.iter().flat_map(|asset| asset.body.bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    });
+    &VERSION
+}
+
+/// Every file.
+pub const ASSETS: [Asset; 8] = [
+    Asset { name: "style.css", content_type: CSS, body: include_str!("assets/style.css") },
+    Asset { name: "console.css", content_type: CSS, body: include_str!("assets/console.css") },
+    Asset { name: "favicon.svg", content_type: "image/svg+xml", body: include_str!("assets/favicon.svg") },
+    Asset { name: "pricing.js", content_type: JS, body: include_str!("assets/pricing.js") },
+    Asset { name: "console.js", content_type: JS, body: include_str!("assets/console.js") },
+    Asset { name: "api.js", content_type: JS, body: include_str!("assets/api.js") },
+    Asset { name: "tasks.js", content_type: JS, body: include_str!("assets/tasks.js") },
+    Asset { name: "playground.js", content_type: JS, body: include_str!("assets/playground.js") },
+];
+
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";

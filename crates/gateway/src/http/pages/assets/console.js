@@ -1,0 +1,85 @@
+// The console's entry: the key form, the tabs, and which of the two screens is shown.
+
+import { at, call, key, tell, whenDenied } from "./api.js";
+import { startPlayground } from "./playground.js";
+import { startTasks, stopTasks } from "./tasks.js";
+
+function showForm(message) {
+  stopTasks();
+  at("desk").hidden = true;
+  at("key-section").hidden = false;
+  at("key-error").hidden = !message;
+  at("key-error").textContent = message || "";
+  if (at("detail").open) at("detail").close();
+  at("key").focus();
+}
+
+async function showDesk() {
+  at("key-section").hidden = true;
+  at("desk").hidden = false;
+  startTasks();
+  startPlayground();
+  try {
+    const account = await call("GET", "/v1/account");
+    const parts = [account.display_name || account.handle, account.spent_usd && `${account.spent_usd} USD spent`];
+    at("account-line").textContent = parts.filter(Boolean).join(" · ");
+  } catch {
+    // The line is an extra; a gateway without it, or a key that may not read it, works all the same.
+    at("account-line").textContent = "";
+  }
+}
+
+async function open(event) {
+  event.preventDefault();
+  const button = event.target.querySelector("button");
+  key.keep(at("key").value.trim());
+  button.disabled = true;
+  try {
+    await call("GET", "/v1/tasks?limit=1");
+    at("key").value = "";
+    await showDesk();
+  } catch (error) {
+    if (error.status === 403) await showDesk();
+    else {
+      key.forget();
+      showForm(tell(error));
+    }
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function startTabs() {
+  const tabs = [...document.querySelectorAll("[role=tab]")];
+  const choose = (chosen) => {
+    for (const tab of tabs) {
+      const selected = tab === chosen;
+      tab.setAttribute("aria-selected", String(selected));
+      tab.tabIndex = selected ? 0 : -1;
+      at(tab.getAttribute("aria-controls")).hidden = !selected;
+    }
+  };
+  for (const [index, tab] of tabs.entries()) {
+    tab.addEventListener("click", () => choose(tab));
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const next = tabs[(index + step + tabs.length) % tabs.length];
+      choose(next);
+      next.focus();
+    });
+  }
+}
+
+whenDenied((error) => {
+  key.forget();
+  showForm(tell(error));
+});
+at("key-form").addEventListener("submit", open);
+at("forget").addEventListener("click", () => {
+  key.forget();
+  showForm();
+});
+startTabs();
+if (key.read()) showDesk();
+else showForm();

@@ -1,0 +1,174 @@
+// The playground's three forms. Each makes a task (or a persona) and leaves the rest to the list of tasks.
+
+import { at, call, make, safeAddress, tell, wait } from "./api.js";
+import { openTask, refresh } from "./tasks.js";
+
+const brand = document.body.dataset.brand;
+// The body limit is 32 MB and base64 adds a third.
+const PICTURE_LIMIT_BYTES = 20 * 1024 * 1024;
+let started = false;
+
+export function startPlayground() {
+  loadModels();
+  loadClips();
+  if (started) return;
+  started = true;
+  onSubmit("video-form", makeVideo);
+  onSubmit("stems-form", separate);
+  onSubmit("persona-form", createPersona);
+  at("tab-persona").addEventListener("click", loadClips);
+  at("stems-form").elements.mv.addEventListener("change", offerStems);
+}
+
+let models = [];
+
+async function loadModels() {
+  try {
+    models = (await call("GET", "/v1/models")).data || [];
+  } catch {
+    return; // The first submit will say what is wrong.
+  }
+  for (const select of document.querySelectorAll("select[data-kind]")) {
+    const chosen = select.value || select.dataset.first;
+    const fitting = models.filter((model) => model.kind === select.dataset.kind);
+    select.replaceChildren(...fitting.map((model) => {
+      const label = model.available === false ? `${model.id} (unavailable)` : model.id;
+      return make("option", { value: model.id, selected: model.id === chosen }, label);
+    }));
+  }
+  offerStems();
+}
+
+/** Offers the stems that the chosen model says it can tell apart. */
+function offerStems() {
+  const form = at("stems-form");
+  const model = models.find((one) => one.id === form.elements.mv.value);
+  const stems = model && model.capabilities && model.capabilities.stems;
+  if (!Array.isArray(stems) || stems.length === 0) return;
+  const select = form.elements.stem_type_group_name;
+  const chosen = select.value;
+  select.replaceChildren(...stems.map((stem) => make("option", { selected: stem === chosen }, String(stem))));
+}
+
+async function loadClips() {
+  const select = at("persona-form").elements.root_clip_id;
+  try {
+    const clips = (await call("GET", `/${brand}/clips`)).data || [];
+    const usable = clips.filter((clip) => clip.status === "complete" && !clip.is_trashed);
+    const chosen = select.value;
+    select.replaceChildren(...usable.map((clip) =>
+      make("option", { value: clip.id, selected: clip.id === chosen }, `${clip.title || "untitled"} · ${clip.id.slice(-8)}`)));
+    if (usable.length === 0) select.append(make("option", { value: "" }, "no clips yet: separate a song first"));
+  } catch {
+    select.replaceChildren(make("option", { value: "" }, "clips could not be loaded"));
+  }
+}
+
+async function makeVideo(form, say) {
+  const fields = form.elements;
+  const body = { model: fields.model.value, prompt: fields.prompt.value.trim() };
+  if (fields.seconds.value) body.seconds = fields.seconds.value;
+  if (fields.size.value) body.size = fields.size.value;
+  const picture = fields.picture.files[0];
+  if (picture) {
+    if (picture.size > PICTURE_LIMIT_BYTES) throw new Error("The picture is larger than 20 MB.");
+    body.input_reference = { image_url: await dataUrl(picture) };
+  }
+  say("submitting");
+  const video = await call("POST", "/v1/videos", body);
+  await follow(taskOfVideo(video.id), say);
+}
+
+async function separate(form, say) {
+  const fields = form.elements;
+  const upload = new FormData();
+  upload.append("file", fields.file.files[0]);
+  say("uploading and decoding");
+  const clip = await call("POST", `/${brand}/uploads/audio`, upload);
+  say("submitting");
+  const task = await call("POST", `/${brand}/submit/music`, {
+    task: "gen_stem",
+    mv: fields.mv.value || undefined,
+    continue_clip_id: clip.id,
+    stem_task: fields.stem_task.value,
+    stem_type_group_name: fields.stem_type_group_name.value,
+  });
+  await follow(task.id, say);
+  loadClips();
+}
+
+async function createPersona(form, say) {
+  const fields = form.elements;
+  const persona = await call("POST", `/${brand}/persona/create`, {
+    root_clip_id: fields.root_clip_id.value,
+    name: fields.name.value.trim(),
+    description: fields.description.value.trim() || undefined,
+  });
+  say("created");
+  const picture = persona.image_url || persona.persona_image_url || persona.image_s3_id || (persona.clip && persona.clip.image_url);
+  const src = picture ? safeAddress(picture) : undefined;
+  form.querySelector(".made").replaceChildren(make("div", { className: "persona" },
+    src ? make("img", { src, alt: `Portrait of ${persona.name}` }) : undefined,
+    make("div", {},
+      make("h3", {}, persona.name),
+      make("p", {}, persona.description || ""),
+      make("p", { className: "mono" }, persona.id))));
+}
+
+/** Says how a task goes on and opens it when it has ended. */
+async function follow(id, say) {
+  refresh();
+  for (;;) {
+    const task = await call("GET", `/v1/tasks/${encodeURIComponent(id)}`);
+    if (task.status === "succeeded") {
+      say("done");
+      refresh();
+      await openTask(id);
+      return;
+    }
+    if (task.status === "failed" || task.status === "cancelled") {
+      refresh();
+      throw new Error((task.error && task.error.message) || `The task was ${task.status}.`);
+    }
+    say(`${task.status}, ${task.progress || 0} %`);
+    await wait(1000);
+  }
+}
+
+/** A video's id is its task's id without dashes behind `video_`. */
+function taskOfVideo(id) {
+  const digits = id.replace(/^video_/, "");
+  return /^[0-9a-f]{32}$/i.test(digits) ? digits.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5") : digits;
+}
+
+function dataUrl(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () => resolve(reader.result));
+    reader.addEventListener("error", () => reject(new Error("The picture could not be read.")));
+    reader.readAsDataURL(file);
+  });
+}
+
+function onSubmit(id, action) {
+  const form = at(id);
+  const button = form.querySelector("button[type=submit]");
+  const result = form.querySelector(".result");
+  const say = (text, bad = false) => {
+    result.textContent = text;
+    result.classList.toggle("bad", bad);
+  };
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    say("");
+    form.querySelector(".made").replaceChildren();
+    try {
+      await action(form, say);
+    } catch (error) {
+      say(tell(error), true);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}

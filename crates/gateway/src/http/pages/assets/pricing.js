@@ -1,0 +1,70 @@
+// Adds to the list of models (and the front page's examples): filter, copy buttons, live availability.
+
+const INTERVAL_MS = 5000;
+
+for (const button of document.querySelectorAll("button[data-copy]")) {
+  // The clipboard exists on secure pages only; elsewhere the text can still be marked and copied by hand.
+  if (!navigator.clipboard) continue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  });
+}
+
+const cards = [...document.querySelectorAll("[data-model]")];
+const filter = document.getElementById("filter");
+if (filter) {
+  document.getElementById("filter-box").hidden = false;
+  filter.addEventListener("input", show);
+  refresh();
+  document.addEventListener("visibilitychange", refresh);
+}
+
+function show() {
+  const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const card of cards) card.hidden = !words.every((word) => card.dataset.words.includes(word));
+  for (const group of document.querySelectorAll(".group")) {
+    const members = [...group.querySelectorAll("[data-model]")];
+    group.hidden = words.length > 0 && members.every((card) => card.hidden);
+  }
+  const left = cards.filter((card) => !card.hidden).length;
+  document.getElementById("filter-count").textContent = words.length ? `${left} of ${cards.length}` : "";
+}
+
+let timer;
+
+async function refresh() {
+  clearTimeout(timer);
+  if (document.hidden) return;
+  try {
+    const response = await fetch("/pricing.json", { headers: { Accept: "application/json" }, cache: "no-store" });
+    if (response.ok) update(await response.json());
+  } catch {
+    // The page keeps what it last knew, with its time beside it.
+  }
+  timer = setTimeout(refresh, INTERVAL_MS);
+}
+
+function update(answer) {
+  const models = new Map((answer.models || answer.data || []).map((model) => [model.id, model]));
+  let up = 0;
+  for (const card of cards) {
+    const model = models.get(card.dataset.model);
+    const available = Boolean(model && model.available);
+    if (available) up += 1;
+    card.querySelector(".state").dataset.up = String(available);
+    card.querySelector(".word").textContent = available ? "available" : "unavailable";
+    const median = model && (model.median || (model.median_seconds && `${model.median_seconds} s`));
+    if (median) card.querySelector("[data-median]").textContent = `${median} over the last 24 h`;
+  }
+  document.getElementById("up-count").textContent = String(up);
+  const time = document.getElementById("as-of");
+  time.textContent = answer.generated_at || new Date().toISOString();
+  time.dateTime = time.textContent;
+}

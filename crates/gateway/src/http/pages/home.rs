@@ -1,0 +1,118 @@
+//! The front page: what this is, the three endpoints with calls that work when pasted, and where to go next.
+
+use maud::{Markup, html};
+
+use super::view::HomePage;
+use super::{Frame, layout};
+
+/// The front page as HTML.
+pub fn home(page: &HomePage) -> String {
+    let body = html! {
+        section.hero {
+            p.eyebrow { (count(page.available_models)) }
+            h1 { "One gateway for video and music models. " span.glow { "Nobody pays twice." } }
+            p.lead {
+                "Ask for a video, take a song apart into stems, or make a persona: over plain HTTP, with the clients "
+                "you already have. Every accepted task survives a restart and is charged at most once."
+            }
+            p.actions {
+                a.button href="/console" { "Open the console" }
+                a.button.quiet href="/pricing" { "See models and prices" }
+                a.button.quiet href="/docs" { "Read the docs" }
+            }
+        }
+        section aria-labelledby="endpoints" {
+            h2 #endpoints { "Three endpoints" }
+            p.muted {
+                "Set " code { "MEDIAGATE_KEY" } " to your key first: " code { "export MEDIAGATE_KEY=sk-mg-…" }
+            }
+            div.endpoints { @for card in cards(page) { (card) } }
+        }
+        section aria-labelledby="more" {
+            h2 #more { "Around them" }
+            ul.tiles {
+                li { a href="/v1/models" { "GET /v1/models" } span { "what can be asked for, with a key" } }
+                li { a href="/pricing.json" { "GET /pricing.json" } span { "prices and live availability" } }
+                li { a href="/openapi.json" { "GET /openapi.json" } span { "the whole API, machine-readable" } }
+                li { a href="/docs" { "GET /docs" } span { "the whole API, for people" } }
+            }
+        }
+    };
+    layout(&page.site, &Frame { title: "Home", here: "/", extra: &["pricing.js"], body: &body })
+}
+
+fn count(models: usize) -> String {
+    match models {
+        0 => "no model is available right now".to_owned(),
+        1 => "1 model available now".to_owned(),
+        more => format!("{more} models available now"),
+    }
+}
+
+fn cards(page: &HomePage) -> [Markup; 3] {
+    let brand = &page.site.brand;
+    [
+        card(&Endpoint {
+            title: "Make a video",
+            path: "/v1/chat/completions",
+            what: "A chat completion whose answer is the address of an MP4. Add an image part to start from a picture.",
+            json: format!(
+                r#"{{"model": "{}",
+ "messages": [{{"role": "user",
+   "content": "A calm lake at sunrise, slow dolly in"}}]}}"#,
+                page.video_model
+            ),
+            base_url: &page.site.base_url,
+        }),
+        card(&Endpoint {
+            title: "Separate a song",
+            path: &format!("/{brand}/submit/music"),
+            what: "Voice and instruments as lossless stems. Upload a song first; its id is the clip to continue.",
+            json: format!(
+                r#"{{"task": "gen_stem", "mv": "{}",
+ "continue_clip_id": "CLIP_ID",
+ "stem_task": "two",
+ "stem_type_group_name": "Vocals"}}"#,
+                page.music_model
+            ),
+            base_url: &page.site.base_url,
+        }),
+        card(&Endpoint {
+            title: "Create a persona",
+            path: &format!("/{brand}/persona/create"),
+            what: "A named voice made of your clips, with a portrait of its own.",
+            json: r#"{"root_clip_id": "CLIP_ID",
+ "name": "Night Ferry",
+ "description": "Close, warm, a little tired"}"#
+                .to_owned(),
+            base_url: &page.site.base_url,
+        }),
+    ]
+}
+
+/// One endpoint's card.
+struct Endpoint<'a> {
+    title: &'a str,
+    path: &'a str,
+    what: &'a str,
+    json: String,
+    base_url: &'a str,
+}
+
+fn card(endpoint: &Endpoint) -> Markup {
+    let call = format!(
+        "curl {}{} \\\n -H \"Authorization: Bearer $MEDIAGATE_KEY\" \\\n -H \"Content-Type: application/json\" \\\n -d '{}'",
+        endpoint.base_url, endpoint.path, endpoint.json
+    );
+    html! {
+        article.card {
+            h3 { (endpoint.title) }
+            p.route { span.verb { "POST" } " " code { (endpoint.path) } }
+            p { (endpoint.what) }
+            div.code {
+                pre tabindex="0" aria-label={ "Example call: " (endpoint.title) } { code { (call) } }
+                button.copy type="button" data-copy=(call) hidden { "Copy" }
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The pages a person sees: home, prices, console. Markup only.
+//!
+//! Each page is a pure function from a view to HTML text. This folder knows no router, no database and no domain
+//! type; it writes no inline script or style, and asks for nothing from another address, so that a strict content
+//! security policy holds: `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
+
+mod assets;
+mod console;
+mod home;
+mod pricing;
+mod view;
+
+use maud::{DOCTYPE, Markup, html};
+
+pub use assets::{ASSETS, Asset, asset, asset_version};
+pub use console::console;
+pub use home::home;
+pub use pricing::pricing;
+pub use view::{ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
+
+/// The page for an address where there is nothing.
+pub fn not_found(site: &Site) -> String {
+    let body = html! {
+        section.hero {
+            p.eyebrow { "404" }
+            h1 { "There is nothing at this address." }
+            p.lead { "The link may be old, or mistyped." }
+            p.actions {
+                a.button href="/" { "To the front page" }
+                a.button.quiet href="/docs" { "To the documentation" }
+            }
+        }
+    };
+    layout(site, &Frame { title: "Not found", here: "", extra: &[], body: &body })
+}
+
+/// What differs between pages around their body.
+struct Frame<'a> {
+    title: &'a str,
+    /// The address of the page itself, to mark it in the navigation.
+    here: &'a str,
+    /// Names of scripts and style sheets that only this page needs.
+    extra: &'a [&'a str],
+    body: &'a Markup,
+}
+
+/// The page around a body: head, navigation, foot.
+fn layout(site: &Site, frame: &Frame) -> String {
+    let version = asset_version();
+    let versioned = |name: &str| format!("/assets/{name}?v={version}");
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="description" content="One gateway in front of video and music models.";
+                title { (frame.title) " · Mediagate" }
+                link rel="icon" type="image/svg+xml" href=(versioned("favicon.svg"));
+                link rel="stylesheet" href=(versioned("style.css"));
+                @for name in frame.extra {
+                    @if name.ends_with("css") {
+                        link rel="stylesheet" href=(versioned(name));
+                    } @else {
+                        script type="module" src=(versioned(name)) {}
+                    }
+                }
+            }
+            body data-brand=(site.brand) {
+                a.skip href="#main" { "Skip to content" }
+                (header(frame.here))
+                main #main { (frame.body) }
+                (footer(site))
+            }
+        }
+    }
+    .into_string()
+}
+
+fn header(here: &str) -> Markup {
+    let places = [("/pricing", "Models"), ("/docs", "Docs"), ("/console", "Console")];
+    html! {
+        header.top {
+            div.bar {
+                a.brand href="/" aria-current=[(here == "/").then_some("page")] {
+                    img src="/assets/favicon.svg" width="28" height="28" alt="";
+                    span { "Mediagate" }
+                }
+                nav aria-label="Main" {
+                    @for (address, name) in places {
+                        a href=(address) aria-current=[(here == address).then_some("page")] { (name) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn footer(site: &Site) -> Markup {
+    html! {
+        footer.bottom {
+            div.bar {
+                p { "Mediagate " (site.version) " · " span.mono { (site.base_url) } }
+                p {
+                    a href="/openapi.json" { "OpenAPI" } " · "
+                    a href="/pricing.json" { "Prices as JSON" } " · "
+                    a href="/docs" { "Docs" }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

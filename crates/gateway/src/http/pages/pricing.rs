@@ -1,0 +1,101 @@
+//! The list of models: what each takes and makes, its price, and whether it works right now.
+//!
+//! Complete without scripts; `pricing.js` adds the filter, the copy buttons and the live availability.
+
+use maud::{Markup, html};
+
+use super::view::{ModelKind, ModelRow, PricingPage};
+use super::{Frame, layout};
+
+/// The list of models as HTML.
+pub fn pricing(page: &PricingPage) -> String {
+    let up = page.models.iter().filter(|model| model.available).count();
+    let body = html! {
+        section.hero.low {
+            p.eyebrow { "Models and prices" }
+            h1 { "What can be asked for, and what it costs" }
+            p.lead {
+                span #up-count { (up) } " of " (page.models.len()) " models available. "
+                span.muted { "As of " time #as-of datetime=(page.generated_at) { (page.generated_at) } "." }
+            }
+            p.filter #filter-box hidden {
+                label for="filter" { "Filter" }
+                input #filter type="search" placeholder="name, size, stem, free …" autocomplete="off" spellcheck="false";
+                span.muted #filter-count role="status" {}
+            }
+        }
+        (group("Video", ModelKind::Video, &page.models))
+        (group("Music", ModelKind::Music, &page.models))
+        p.muted {
+            "A price is reserved when a task is accepted and settled by what was really made; a task that fails or is "
+            "cancelled costs nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
+        }
+    };
+    layout(&page.site, &Frame { title: "Models and prices", here: "/pricing", extra: &["pricing.js"], body: &body })
+}
+
+fn group(title: &str, kind: ModelKind, models: &[ModelRow]) -> Markup {
+    let id = title.to_lowercase();
+    let members: Vec<&ModelRow> = models.iter().filter(|model| model.kind == kind).collect();
+    html! {
+        section.group aria-labelledby=(id) {
+            h2 #(id) { (title) " " span.badge { (members.len()) } }
+            @if members.is_empty() {
+                p.muted { "No model of this kind is configured." }
+            } @else {
+                div.models { @for model in members { (card(model)) } }
+            }
+        }
+    }
+}
+
+fn card(model: &ModelRow) -> Markup {
+    html! {
+        article.card.model data-model=(model.id) data-words=(words(model)) {
+            div.model-head {
+                h3 { code { (model.id) } }
+                button.copy type="button" data-copy=(model.id) aria-label={ "Copy " (model.id) } hidden { "Copy" }
+            }
+            p.state-line {
+                span.state data-up=(model.available) {
+                    span.dot aria-hidden="true" {}
+                    span.word { @if model.available { "available" } @else { "unavailable" } }
+                }
+                span.price { (model.price) }
+            }
+            p { (model.summary) }
+            dl {
+                (row("Takes", &model.takes))
+                (row("Makes", &model.makes))
+                (row("Length", model.durations.as_slice()))
+                (row("Sizes", &model.sizes))
+                (row("Stems", &model.stems))
+                (row("Also named", &model.aliases))
+                (row("Run by", &model.providers))
+                dt { "Median" }
+                dd data-median { @if let Some(median) = &model.median { (median) " over the last 24 h" } @else { "no runs in the last 24 h" } }
+            }
+            @if !model.notes.is_empty() {
+                ul.notes { @for note in &model.notes { li { (note) } } }
+            }
+        }
+    }
+}
+
+/// One line of facts; nothing when there are none.
+fn row(name: &str, values: &[String]) -> Markup {
+    html! {
+        @if !values.is_empty() {
+            dt { (name) }
+            dd { @for value in values { span.chip { (value) } " " } }
+        }
+    }
+}
+
+/// What the filter looks in.
+fn words(model: &ModelRow) -> String {
+    let lists = [&model.takes, &model.makes, &model.sizes, &model.stems, &model.aliases, &model.providers, &model.notes];
+    let mut words = vec![model.id.as_str(), model.summary.as_str(), model.price.as_str()];
+    words.extend(lists.into_iter().flatten().map(String::as_str));
+    words.join(" ").to_lowercase()
+}
