@@ -77,7 +77,10 @@ pub enum OpenError {
 impl App {
     /// Opens everything that the settings name, and migrates the database.
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
-        let in_data = |error| OpenError::Data { path: config.data.display().to_string(), error };
+        let in_data = |error| OpenError::Data {
+            path: config.data.display().to_string(),
+            error,
+        };
         std::fs::create_dir_all(&config.data).map_err(in_data)?;
         let store = match &config.database {
             Database::Sqlite => Store::sqlite(&config.sqlite_path())?,
@@ -103,8 +106,13 @@ impl App {
     }
 
     /// Runs work that keeps a core busy, off the async threads.
-    pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-        tokio::task::spawn_blocking(work).await.map_err(Error::internal)
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(Error::internal)
     }
 }
 

@@ -41,8 +41,15 @@ impl Bell {
     /// Starts to listen for changes of a task.
     pub fn listen(&self, task: TaskId) -> Listener {
         let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = tasks.entry(task).or_insert_with(|| watch::Sender::new(0)).subscribe();
-        Listener { task, receiver, bell: self.clone() }
+        let receiver = tasks
+            .entry(task)
+            .or_insert_with(|| watch::Sender::new(0))
+            .subscribe();
+        Listener {
+            task,
+            receiver,
+            bell: self.clone(),
+        }
     }
 
     /// Says that there is work to take.
@@ -72,9 +79,17 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let mut tasks = self.bell.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self
+            .bell
+            .0
+            .tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         // This listener's own receiver is still counted.
-        if tasks.get(&self.task).is_some_and(|sender| sender.receiver_count() <= 1) {
+        if tasks
+            .get(&self.task)
+            .is_some_and(|sender| sender.receiver_count() <= 1)
+        {
             tasks.remove(&self.task);
         }
     }

@@ -45,7 +45,9 @@ impl Blobs {
     /// Files in a local folder, made when missing.
     pub fn local(folder: &FsPath) -> Result<Self, BlobError> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self(Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true))))
+        Ok(Self(Arc::new(
+            LocalFileSystem::new_with_prefix(folder)?.with_fsync(true),
+        )))
     }
 
     /// Stores a file; a file of the same name is replaced at once.
@@ -66,7 +68,10 @@ impl Blobs {
         media: MediaType,
         range: Range<u64>,
     ) -> Result<Option<BoxStream<'static, Result<Bytes, BlobError>>>, BlobError> {
-        let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range)),
+            ..GetOptions::default()
+        };
         match self.0.get_opts(&path(id, media), options).await {
             Ok(found) => Ok(Some(found.into_stream().map_err(BlobError::from).boxed())),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
@@ -83,17 +88,28 @@ impl Blobs {
     }
 
     /// The files that were last written before `instant`.
-    pub async fn written_before(&self, instant: Timestamp) -> Result<Vec<(AssetId, MediaType)>, BlobError> {
+    pub async fn written_before(
+        &self,
+        instant: Timestamp,
+    ) -> Result<Vec<(AssetId, MediaType)>, BlobError> {
         let files: Vec<_> = self.0.list(None).try_collect().await?;
-        let old = files.into_iter().filter(|file| file.last_modified.timestamp() < instant.seconds());
-        Ok(old.filter_map(|file| parse(file.location.filename()?)).collect())
+        let old = files
+            .into_iter()
+            .filter(|file| file.last_modified.timestamp() < instant.seconds());
+        Ok(old
+            .filter_map(|file| parse(file.location.filename()?))
+            .collect())
     }
 }
 
 /// Files are spread over 256 folders by the random end of their ids.
 fn path(id: AssetId, media: MediaType) -> Path {
     let name = id.to_string();
-    Path::from(format!("{}/{name}.{}", &name[name.len() - 2..], media.extension()))
+    Path::from(format!(
+        "{}/{name}.{}",
+        &name[name.len() - 2..],
+        media.extension()
+    ))
 }
 
 fn parse(file_name: &str) -> Option<(AssetId, MediaType)> {
@@ -113,14 +129,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::local(folder.path()).unwrap();
         let id = AssetId::new();
-        blobs.put(id, MediaType::Png, Bytes::from_static(b"0123456789")).await.unwrap();
+        blobs
+            .put(id, MediaType::Png, Bytes::from_static(b"0123456789"))
+            .await
+            .unwrap();
         assert_eq!(blobs.get(id, MediaType::Png).await.unwrap(), "0123456789");
-        let part = blobs.stream(id, MediaType::Png, 2..5).await.unwrap().unwrap();
+        let part = blobs
+            .stream(id, MediaType::Png, 2..5)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(part.try_collect::<Vec<_>>().await.unwrap().concat(), b"234");
         let later = Clock::system().now().plus(Duration::from_mins(1));
-        assert_eq!(blobs.written_before(later).await.unwrap(), [(id, MediaType::Png)]);
+        assert_eq!(
+            blobs.written_before(later).await.unwrap(),
+            [(id, MediaType::Png)]
+        );
         blobs.delete(id, MediaType::Png).await.unwrap();
         blobs.delete(id, MediaType::Png).await.unwrap();
-        assert!(blobs.stream(id, MediaType::Png, 0..1).await.unwrap().is_none());
+        assert!(
+            blobs
+                .stream(id, MediaType::Png, 0..1)
+                .await
+                .unwrap()
+                .is_none()
+        );
     }
 }

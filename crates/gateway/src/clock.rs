@@ -34,8 +34,10 @@ impl Timestamp {
 
     /// RFC 3339 in UTC with milliseconds: `2026-01-02T03:04:05.678Z`.
     pub fn rfc3339(self) -> String {
-        jiff::Timestamp::from_microsecond(self.0)
-            .map_or_else(|_| String::from("9999-12-31T23:59:59.999Z"), |t| format!("{t:.3}"))
+        jiff::Timestamp::from_microsecond(self.0).map_or_else(
+            |_| String::from("9999-12-31T23:59:59.999Z"),
+            |t| format!("{t:.3}"),
+        )
     }
 
     /// The instant `by` later, saturating.
@@ -77,11 +79,16 @@ impl Clock {
 
     /// A clock that starts now and moves only by [`Clock::advance`].
     pub fn manual() -> Self {
-        Self(Source::Manual(Arc::new(AtomicI64::new(Self::system().now().micros()))))
+        Self(Source::Manual(Arc::new(AtomicI64::new(
+            Self::system().now().micros(),
+        ))))
     }
 
     /// The present.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the system clock"
+    )]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System => Timestamp(jiff::Timestamp::now().as_microsecond()),
@@ -103,8 +110,14 @@ mod tests {
 
     #[test]
     fn instants_are_written_in_utc_with_milliseconds() {
-        assert_eq!(Timestamp::from_micros(1_767_322_245_678_901).rfc3339(), "2026-01-02T02:50:45.678Z");
-        assert_eq!(Timestamp::from_seconds(0).rfc3339(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(
+            Timestamp::from_micros(1_767_322_245_678_901).rfc3339(),
+            "2026-01-02T02:50:45.678Z"
+        );
+        assert_eq!(
+            Timestamp::from_seconds(0).rfc3339(),
+            "1970-01-01T00:00:00.000Z"
+        );
     }
 
     #[test]

@@ -238,23 +238,38 @@ pub enum Error {
 impl Error {
     /// A fault without a place in the body.
     pub fn plain(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::Plain { code, message: message.into(), param: None }
+        Self::Plain {
+            code,
+            message: message.into(),
+            param: None,
+        }
     }
 
     /// A fault at one place in the body.
     pub fn at(code: ErrorCode, param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Plain { code, message: message.into(), param: Some(param.into()) }
+        Self::Plain {
+            code,
+            message: message.into(),
+            param: Some(param.into()),
+        }
     }
 
     /// A fault that a retry can mend.
     pub fn later(code: ErrorCode, message: impl Into<String>, retry_after: u32) -> Self {
-        Self::Later { code, message: message.into(), retry_after }
+        Self::Later {
+            code,
+            message: message.into(),
+            retry_after,
+        }
     }
 
     /// Names the task that the error is about.
     #[must_use]
     pub fn of_task(self, task: TaskId) -> Self {
-        Self::OfTask { task, error: Box::new(self) }
+        Self::OfTask {
+            task,
+            error: Box::new(self),
+        }
     }
 
     /// A surprise, with what the log should know of it.
@@ -264,13 +279,19 @@ impl Error {
 
     /// The process is going down; another one, or the next, will serve.
     pub fn shutting_down() -> Self {
-        Self::later(ErrorCode::ShuttingDown, "The service is restarting. Try again in a moment.", 2)
+        Self::later(
+            ErrorCode::ShuttingDown,
+            "The service is restarting. Try again in a moment.",
+            2,
+        )
     }
 
     /// The stable code.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Invalid(faults) => faults.first().map_or(ErrorCode::InvalidValue, |fault| fault.code),
+            Self::Invalid(faults) => faults
+                .first()
+                .map_or(ErrorCode::InvalidValue, |fault| fault.code),
             Self::Plain { code, .. } | Self::Later { code, .. } => *code,
             Self::OfTask { error, .. } => error.code(),
             Self::Internal(_) => ErrorCode::InternalError,
@@ -298,7 +319,10 @@ impl Error {
     /// The path of the first field at fault.
     pub fn param(&self) -> Option<&str> {
         match self {
-            Self::Invalid(faults) => faults.first().map(|f| f.param.as_str()).filter(|param| !param.is_empty()),
+            Self::Invalid(faults) => faults
+                .first()
+                .map(|f| f.param.as_str())
+                .filter(|param| !param.is_empty()),
             Self::Plain { param, .. } => param.as_deref(),
             Self::OfTask { error, .. } => error.param(),
             Self::Later { .. } | Self::Internal(_) => None,
@@ -310,7 +334,9 @@ impl Error {
         match self {
             Self::Later { retry_after, .. } => Some(*retry_after),
             Self::OfTask { error, .. } => error.retry_after(),
-            Self::Invalid(_) | Self::Plain { .. } | Self::Internal(_) => self.code().retryable().then_some(2),
+            Self::Invalid(_) | Self::Plain { .. } | Self::Internal(_) => {
+                self.code().retryable().then_some(2)
+            }
         }
     }
 
@@ -361,9 +387,16 @@ mod tests {
 
     #[test]
     fn all_faults_are_named_and_the_first_is_the_param() {
-        let fault = |param: &str| Fault { code: ErrorCode::MissingField, param: param.into(), message: "is required.".into() };
+        let fault = |param: &str| Fault {
+            code: ErrorCode::MissingField,
+            param: param.into(),
+            message: "is required.".into(),
+        };
         let error = Error::Invalid(vec![fault("model"), fault("messages")]);
-        assert_eq!(error.message(), "model: is required. messages: is required.");
+        assert_eq!(
+            error.message(),
+            "model: is required. messages: is required."
+        );
         assert_eq!(error.param(), Some("model"));
     }
 

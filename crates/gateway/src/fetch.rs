@@ -54,22 +54,32 @@ impl Fetcher {
     pub async fn get(&self, address: &str, limit_bytes: u64) -> Result<Bytes, FetchError> {
         tokio::time::timeout(IN_ALL, self.follow(address, limit_bytes))
             .await
-            .unwrap_or_else(|_| Err(FetchError::Failed("the file did not arrive within 30 seconds".into())))
+            .unwrap_or_else(|_| {
+                Err(FetchError::Failed(
+                    "the file did not arrive within 30 seconds".into(),
+                ))
+            })
     }
 
     async fn follow(&self, address: &str, limit_bytes: u64) -> Result<Bytes, FetchError> {
-        let mut url = Url::parse(address).map_err(|_| FetchError::Blocked("it is not an absolute address"))?;
+        let mut url = Url::parse(address)
+            .map_err(|_| FetchError::Blocked("it is not an absolute address"))?;
         for _ in 0..=REDIRECTS {
             let answer = self.hop(&url).await?;
             if !answer.status().is_redirection() {
                 return read(answer, limit_bytes).await;
             }
-            let target = answer.headers().get(reqwest::header::LOCATION).and_then(|value| value.to_str().ok());
+            let target = answer
+                .headers()
+                .get(reqwest::header::LOCATION)
+                .and_then(|value| value.to_str().ok());
             url = target
                 .and_then(|target| url.join(target).ok())
                 .ok_or_else(|| FetchError::Failed("the server redirects to nowhere".into()))?;
         }
-        Err(FetchError::Failed("the server redirects more than 3 times".into()))
+        Err(FetchError::Failed(
+            "the server redirects more than 3 times".into(),
+        ))
     }
 
     /// One request, to addresses that were checked.
@@ -92,10 +102,14 @@ impl Fetcher {
     /// The host's name and its addresses, all of them allowed.
     async fn check(&self, url: &Url) -> Result<(String, Vec<SocketAddr>), FetchError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(FetchError::Blocked("only http and https addresses are fetched"));
+            return Err(FetchError::Blocked(
+                "only http and https addresses are fetched",
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(FetchError::Blocked("an address with credentials in it is not fetched"));
+            return Err(FetchError::Blocked(
+                "an address with credentials in it is not fetched",
+            ));
         }
         let port = url.port_or_known_default().unwrap_or(0);
         let (name, addresses) = match url.host() {
@@ -107,19 +121,34 @@ impl Fetcher {
         for address in &addresses {
             self.check_address(*address, port)?;
         }
-        Ok((name, addresses.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()))
+        Ok((
+            name,
+            addresses
+                .into_iter()
+                .map(|ip| SocketAddr::new(ip, port))
+                .collect(),
+        ))
     }
 
     fn check_address(&self, address: IpAddr, port: u16) -> Result<(), FetchError> {
         let address = embedded_v4(address);
-        if self.rules.allow_networks.iter().any(|network| network.contains(&address)) {
+        if self
+            .rules
+            .allow_networks
+            .iter()
+            .any(|network| network.contains(&address))
+        {
             return Ok(());
         }
         if !is_public(address) {
-            return Err(FetchError::Blocked("the address does not lead to a public host"));
+            return Err(FetchError::Blocked(
+                "the address does not lead to a public host",
+            ));
         }
         if !self.rules.allow_ports.contains(&port) {
-            return Err(FetchError::Blocked("the address names a port that is not fetched from"));
+            return Err(FetchError::Blocked(
+                "the address names a port that is not fetched from",
+            ));
         }
         Ok(())
     }
@@ -128,20 +157,30 @@ impl Fetcher {
 async fn resolve(name: &str) -> Result<Vec<IpAddr>, FetchError> {
     let found = tokio::time::timeout(FIRST_BYTE, tokio::net::lookup_host((name, 0)))
         .await
-        .map_err(|_| FetchError::Failed("the host's name did not resolve within 10 seconds".into()))?
+        .map_err(|_| {
+            FetchError::Failed("the host's name did not resolve within 10 seconds".into())
+        })?
         .map_err(|_| FetchError::Failed("the host's name does not resolve".into()))?;
     let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
     if addresses.is_empty() {
-        return Err(FetchError::Failed("the host's name does not resolve".into()));
+        return Err(FetchError::Failed(
+            "the host's name does not resolve".into(),
+        ));
     }
     Ok(addresses)
 }
 
 async fn read(mut answer: reqwest::Response, limit_bytes: u64) -> Result<Bytes, FetchError> {
     if !answer.status().is_success() {
-        return Err(FetchError::Failed(format!("the server answers with status {}", answer.status().as_u16())));
+        return Err(FetchError::Failed(format!(
+            "the server answers with status {}",
+            answer.status().as_u16()
+        )));
     }
-    if answer.content_length().is_some_and(|length| length > limit_bytes) {
+    if answer
+        .content_length()
+        .is_some_and(|length| length > limit_bytes)
+    {
         return Err(FetchError::TooLarge { limit_bytes });
     }
     let mut bytes = BytesMut::new();
@@ -183,7 +222,9 @@ fn embedded_v4(address: IpAddr) -> IpAddr {
             };
             match s {
                 // Mapped, compatible, NAT64 (RFC 6052) and 6to4 (RFC 3056).
-                [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => wrapped(high, low),
+                [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+                    wrapped(high, low)
+                }
                 [0, 0, 0, 0, 0, 0, high, low] if high != 0 => wrapped(high, low),
                 [0x2002, high, low, ..] => wrapped(high, low),
                 _ => address,
@@ -235,32 +276,73 @@ mod tests {
     use super::*;
 
     fn verdict(fetcher: &Fetcher, address: &str) -> Result<(), FetchError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { fetcher.check(&Url::parse(address).unwrap()).await.map(|_| ()) })
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            fetcher
+                .check(&Url::parse(address).unwrap())
+                .await
+                .map(|_| ())
+        })
     }
 
     #[test]
     fn only_public_hosts_and_usual_ports() {
         let fetcher = Fetcher::new(FetchRules::default());
-        for fine in ["https://8.8.8.8/a.png", "http://1.1.1.1/", "https://[2606:4700:4700::1111]/"] {
+        for fine in [
+            "https://8.8.8.8/a.png",
+            "http://1.1.1.1/",
+            "https://[2606:4700:4700::1111]/",
+        ] {
             assert_eq!(verdict(&fetcher, fine), Ok(()), "{fine}");
         }
         for bad in [
-            "http://127.0.0.1/", "http://2130706433/", "http://0x7f.1/", "http://localhost/", "http://10.1.2.3/",
-            "http://192.168.0.1/", "http://172.16.0.1/", "http://169.254.169.254/latest/meta-data", "http://100.64.0.1/",
-            "http://0.0.0.0/", "http://224.0.0.1/", "http://255.255.255.255/", "http://[::1]/", "http://[::ffff:127.0.0.1]/",
-            "http://[::ffff:10.0.0.1]/", "http://[64:ff9b::7f00:1]/", "http://[2002:7f00:1::]/", "http://[fe80::1]/",
-            "http://[fc00::1]/", "http://[ff02::1]/", "http://[::]/", "http://8.8.8.8:22/", "https://8.8.8.8:8443/",
-            "ftp://8.8.8.8/", "file:///etc/passwd", "http://user@8.8.8.8/", "http://user:pw@8.8.8.8/",
-            "http://192.0.2.1/", "http://198.18.0.1/", "http://240.0.0.1/",
+            "http://127.0.0.1/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://localhost/",
+            "http://10.1.2.3/",
+            "http://192.168.0.1/",
+            "http://172.16.0.1/",
+            "http://169.254.169.254/latest/meta-data",
+            "http://100.64.0.1/",
+            "http://0.0.0.0/",
+            "http://224.0.0.1/",
+            "http://255.255.255.255/",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[::ffff:10.0.0.1]/",
+            "http://[64:ff9b::7f00:1]/",
+            "http://[2002:7f00:1::]/",
+            "http://[fe80::1]/",
+            "http://[fc00::1]/",
+            "http://[ff02::1]/",
+            "http://[::]/",
+            "http://8.8.8.8:22/",
+            "https://8.8.8.8:8443/",
+            "ftp://8.8.8.8/",
+            "file:///etc/passwd",
+            "http://user@8.8.8.8/",
+            "http://user:pw@8.8.8.8/",
+            "http://192.0.2.1/",
+            "http://198.18.0.1/",
+            "http://240.0.0.1/",
         ] {
-            assert!(matches!(verdict(&fetcher, bad), Err(FetchError::Blocked(_))), "{bad}");
+            assert!(
+                matches!(verdict(&fetcher, bad), Err(FetchError::Blocked(_))),
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn an_allowed_network_lifts_address_and_port() {
-        let rules = FetchRules { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], ..FetchRules::default() };
+        let rules = FetchRules {
+            allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
+            ..FetchRules::default()
+        };
         let fetcher = Fetcher::new(rules);
         assert_eq!(verdict(&fetcher, "http://127.0.0.1:9999/"), Ok(()));
         assert_eq!(verdict(&fetcher, "http://[::ffff:127.0.0.1]:9999/"), Ok(()));

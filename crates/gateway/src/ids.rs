@@ -117,7 +117,9 @@ impl RequestId {
     /// A caller's own id, kept when it is 1–128 characters of `[A-Za-z0-9._-]`.
     pub fn from_caller(text: &str) -> Option<Self> {
         let fits = (1..=128).contains(&text.len())
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
         fits.then(|| Self(text.to_owned()))
     }
 

@@ -87,12 +87,15 @@ impl SecretSource {
     pub fn read(&self) -> Result<Secret, SecretError> {
         match self {
             Self::Value(secret) => Ok(secret.clone()),
-            Self::Env(name) => {
-                std::env::var(name).map(Secret::new).map_err(|_| SecretError::NoSuchVariable(name.clone()))
-            }
-            Self::File(path) => std::fs::read_to_string(path).map(|text| Secret::new(text.trim())).map_err(|error| {
-                SecretError::Unreadable { path: path.display().to_string(), reason: error.to_string() }
-            }),
+            Self::Env(name) => std::env::var(name)
+                .map(Secret::new)
+                .map_err(|_| SecretError::NoSuchVariable(name.clone())),
+            Self::File(path) => std::fs::read_to_string(path)
+                .map(|text| Secret::new(text.trim()))
+                .map_err(|error| SecretError::Unreadable {
+                    path: path.display().to_string(),
+                    reason: error.to_string(),
+                }),
         }
     }
 }
@@ -128,8 +131,14 @@ mod tests {
 
     #[test]
     fn a_missing_source_is_named() {
-        let error = SecretSource::from("env:MEDIAGATE_NO_SUCH".to_owned()).read().unwrap_err();
+        let error = SecretSource::from("env:MEDIAGATE_NO_SUCH".to_owned())
+            .read()
+            .unwrap_err();
         assert!(error.to_string().contains("MEDIAGATE_NO_SUCH"));
-        assert!(SecretSource::from("file:/no/such".to_owned()).read().is_err());
+        assert!(
+            SecretSource::from("file:/no/such".to_owned())
+                .read()
+                .is_err()
+        );
     }
 }

@@ -64,17 +64,27 @@ impl Signer {
 
     /// The file that an address opens at `now`; `ticket` and `name` are the two
     /// last segments of its path.
-    pub fn open(&self, ticket: &str, name: &str, now: Timestamp) -> Result<(AssetId, MediaType), Refused> {
+    pub fn open(
+        &self,
+        ticket: &str,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<(AssetId, MediaType), Refused> {
         let (expiry, signature) = ticket.split_once('-').ok_or(Refused::Forged)?;
         let expiry: i64 = expiry.parse().map_err(|_| Refused::Forged)?;
         let signature = BASE64.decode(signature).map_err(|_| Refused::Forged)?;
         // `verify_slice` compares in constant time.
-        self.mac(expiry, name).verify_slice(&signature).map_err(|_| Refused::Forged)?;
+        self.mac(expiry, name)
+            .verify_slice(&signature)
+            .map_err(|_| Refused::Forged)?;
         if expiry <= now.seconds() {
             return Err(Refused::Expired);
         }
         let (id, extension) = name.split_once('.').ok_or(Refused::Forged)?;
-        Ok((id.parse().map_err(|_| Refused::Forged)?, extension.parse().map_err(|_| Refused::Forged)?))
+        Ok((
+            id.parse().map_err(|_| Refused::Forged)?,
+            extension.parse().map_err(|_| Refused::Forged)?,
+        ))
     }
 
     fn mac(&self, expiry: i64, name: &str) -> Hmac<Sha256> {
@@ -105,7 +115,10 @@ mod tests {
     use crate::clock::Clock;
 
     fn split(path: &str) -> (&str, &str) {
-        path.strip_prefix("/media/").unwrap().split_once('/').unwrap()
+        path.strip_prefix("/media/")
+            .unwrap()
+            .split_once('/')
+            .unwrap()
     }
 
     #[test]
@@ -114,22 +127,45 @@ mod tests {
         let path = signer.path(id, MediaType::Mp4, clock.now().plus(Duration::from_mins(1)));
         assert!(path.ends_with(".mp4"));
         let (ticket, name) = split(&path);
-        assert_eq!(signer.open(ticket, name, clock.now()), Ok((id, MediaType::Mp4)));
+        assert_eq!(
+            signer.open(ticket, name, clock.now()),
+            Ok((id, MediaType::Mp4))
+        );
         clock.advance(Duration::from_mins(2));
-        assert_eq!(signer.open(ticket, name, clock.now()), Err(Refused::Expired));
+        assert_eq!(
+            signer.open(ticket, name, clock.now()),
+            Err(Refused::Expired)
+        );
     }
 
     #[test]
     fn a_changed_address_opens_nothing() {
-        let (signer, now, id) = (Signer::new(b"secret"), Clock::system().now(), AssetId::new());
+        let (signer, now, id) = (
+            Signer::new(b"secret"),
+            Clock::system().now(),
+            AssetId::new(),
+        );
         let path = signer.path(id, MediaType::Mp4, now.plus(Duration::from_mins(1)));
         let (ticket, name) = split(&path);
         let later = ticket.replacen(|c: char| c.is_ascii_digit(), "9", 1);
         let other = format!("{}.mp4", AssetId::new());
-        for (ticket, name) in [(later.as_str(), name), (ticket, other.as_str()), ("", name), ("1-", name), (ticket, "x")] {
-            assert_eq!(signer.open(ticket, name, now), Err(Refused::Forged), "{ticket} {name}");
+        for (ticket, name) in [
+            (later.as_str(), name),
+            (ticket, other.as_str()),
+            ("", name),
+            ("1-", name),
+            (ticket, "x"),
+        ] {
+            assert_eq!(
+                signer.open(ticket, name, now),
+                Err(Refused::Forged),
+                "{ticket} {name}"
+            );
         }
-        assert_eq!(Signer::new(b"other").open(ticket, name, now), Err(Refused::Forged));
+        assert_eq!(
+            Signer::new(b"other").open(ticket, name, now),
+            Err(Refused::Forged)
+        );
     }
 
     #[test]
@@ -138,13 +174,24 @@ mod tests {
         let path = folder.path().join("signing.key");
         let first = Signer::from_file(&path).unwrap();
         let second = Signer::from_file(&path).unwrap();
-        let address = first.path(AssetId::new(), MediaType::Png, Timestamp::from_seconds(4_000_000_000));
+        let address = first.path(
+            AssetId::new(),
+            MediaType::Png,
+            Timestamp::from_seconds(4_000_000_000),
+        );
         let (ticket, name) = split(&address);
-        assert!(second.open(ticket, name, Timestamp::from_seconds(0)).is_ok());
+        assert!(
+            second
+                .open(ticket, name, Timestamp::from_seconds(0))
+                .is_ok()
+        );
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+            assert_eq!(
+                std::fs::metadata(&path).unwrap().permissions().mode() & 0o077,
+                0
+            );
         }
     }
 }

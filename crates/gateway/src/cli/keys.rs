@@ -77,15 +77,23 @@ pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), Cli
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
     let catalog = Catalog::new(&config.models)?;
-    match args.models.iter().find(|name| catalog.models().iter().all(|model| model.id != **name)) {
-        Some(unknown) => Err(CliError::Usage(format!("--model: there is no model named {unknown:?}"))),
+    match args
+        .models
+        .iter()
+        .find(|name| catalog.models().iter().all(|model| model.id != **name))
+    {
+        Some(unknown) => Err(CliError::Usage(format!(
+            "--model: there is no model named {unknown:?}"
+        ))),
         None => Ok(()),
     }
 }
 
 async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
     if args.name.trim().is_empty() || args.name.chars().count() > 100 {
-        return Err(CliError::Usage("--name: must have 1 to 100 characters".into()));
+        return Err(CliError::Usage(
+            "--name: must have 1 to 100 characters".into(),
+        ));
     }
     let handle = args.account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
     let account = accounts::ensure(app, handle).await?;
@@ -111,8 +119,10 @@ async fn list(app: &App) -> Result<(), CliError> {
     }
     let now = app.clock.now();
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["KEY", "NAME", "ACCOUNT", "STATE", "SCOPES", "RPM", "BUDGET", "CREATED", "ID"]);
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "KEY", "NAME", "ACCOUNT", "STATE", "SCOPES", "RPM", "BUDGET", "CREATED", "ID",
+    ]);
     for (key, handle) in &keys {
         table.add_row([
             format!("{}…", key.prefix),
@@ -121,7 +131,8 @@ async fn list(app: &App) -> Result<(), CliError> {
             state(key, now),
             scopes(key),
             key.rpm.to_string(),
-            key.budget.map_or_else(|| "none".to_owned(), |budget| budget.to_string()),
+            key.budget
+                .map_or_else(|| "none".to_owned(), |budget| budget.to_string()),
             key.created_at.rfc3339(),
             key.id.to_string(),
         ]);
@@ -142,14 +153,22 @@ fn scopes(key: &ApiKey) -> String {
     if key.scopes == Scope::usual() {
         return "all but admin".into();
     }
-    key.scopes.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(" ")
+    key.scopes
+        .iter()
+        .map(|scope| scope.name())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 async fn revoke(app: &App, which: &str) -> Result<(), CliError> {
     match keys::revoke(app, which).await? {
         Revocation::Done(id) => say(&format!("Revoked {id}.")),
         Revocation::Before => say("The key had been revoked before."),
-        Revocation::NoSuchKey => Err(CliError::failed("no key has this id or beginning; see: mediagate keys list")),
-        Revocation::Ambiguous => Err(CliError::failed("several keys begin so; name one by its id")),
+        Revocation::NoSuchKey => Err(CliError::failed(
+            "no key has this id or beginning; see: mediagate keys list",
+        )),
+        Revocation::Ambiguous => Err(CliError::failed(
+            "several keys begin so; name one by its id",
+        )),
     }
 }

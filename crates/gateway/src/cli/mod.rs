@@ -133,13 +133,18 @@ fn run(cli: &Cli) -> Result<(), CliError> {
 /// Prints to standard output. A closed pipe (`| head`) is no failure.
 fn say(text: &str) -> Result<(), CliError> {
     match writeln!(std::io::stdout().lock(), "{}", text.trim_end()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::failed(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CliError::failed(error))
+        }
         _ => Ok(()),
     }
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::failed)
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::failed)
 }
 
 #[cfg(test)]

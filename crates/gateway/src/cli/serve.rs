@@ -34,7 +34,9 @@ pub(super) fn run(settings: &Overrides) -> Result<(), CliError> {
 async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
     let listener = TcpListener::bind(app.config.listen)
         .await
-        .map_err(|error| CliError::Failed(format!("cannot listen on {}: {error}", app.config.listen)))?;
+        .map_err(|error| {
+            CliError::Failed(format!("cannot listen on {}: {error}", app.config.listen))
+        })?;
     let address = listener.local_addr().map_err(CliError::failed)?;
     let first_key = ensure_key(&app).await?;
     greet(&app, address, first_key.as_ref());
@@ -50,7 +52,11 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
 /// Serves and works until `draining` is set and everything has come to its end.
 pub(super) async fn run_until(app: &App, listener: TcpListener, draining: CancellationToken) {
     let workers = Workers::start(app);
-    let shutdown = Shutdown { draining, closing: app.closing.clone(), grace: app.config.shutdown_grace };
+    let shutdown = Shutdown {
+        draining,
+        closing: app.closing.clone(),
+        grace: app.config.shutdown_grace,
+    };
     // The workers go on while requests in flight wait for them.
     http::server::serve(listener, http::router(app), shutdown).await;
     app.closing.cancel();
@@ -64,15 +70,24 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
     }
     let account = accounts::ensure(app, accounts::DEFAULT_HANDLE).await?;
     let scopes = crate::model::account::Scope::ALL.to_vec();
-    let new = NewKey { name: "first".into(), scopes, ..NewKey::default() };
+    let new = NewKey {
+        name: "first".into(),
+        scopes,
+        ..NewKey::default()
+    };
     let (_, secret) = keys::create(app, &account, new).await?;
     Ok(Some(secret))
 }
 
 /// Says where the service is and, once, the first key.
 fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
-    let base = app.config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    let mut text = format!("Mediagate is ready at {base}  (prices {base}/pricing, console {base}/console)\n");
+    let base = app
+        .config
+        .public_url
+        .clone()
+        .unwrap_or_else(|| format!("http://{address}"));
+    let mut text =
+        format!("Mediagate is ready at {base}  (prices {base}/pricing, console {base}/console)\n");
     if let Some(key) = first_key {
         let key = key.expose();
         text += &format!(
@@ -97,7 +112,9 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
                 _ = interrupt.recv() => {}
             }
             if round == 0 {
-                tracing::info!("stopping: no more requests are accepted; a second signal ends at once");
+                tracing::info!(
+                    "stopping: no more requests are accepted; a second signal ends at once"
+                );
                 draining.cancel();
             }
         }
@@ -137,6 +154,8 @@ fn reload(app: &App, settings: &Overrides) {
             app.catalog.store(std::sync::Arc::new(catalog));
             tracing::info!("models and prices were read anew");
         }
-        Err(error) => tracing::error!(%error, "the changed settings are refused; the old ones stay"),
+        Err(error) => {
+            tracing::error!(%error, "the changed settings are refused; the old ones stay")
+        }
     }
 }

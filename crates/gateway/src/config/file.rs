@@ -88,8 +88,10 @@ pub struct PriceSettings {
 /// Reads a file.
 pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| ConfigError::Unreadable { path: name.clone(), reason: error.to_string() })?;
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+        path: name.clone(),
+        reason: error.to_string(),
+    })?;
     parse(&name, &text)
 }
 
@@ -97,18 +99,29 @@ pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
 pub fn parse(path: &str, text: &str) -> Result<ConfigFile, ConfigError> {
     toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        ConfigError::InFile { path: path.to_owned(), line: line_of(text, at), message: explain(text, at, error.message()) }
+        ConfigError::InFile {
+            path: path.to_owned(),
+            line: line_of(text, at),
+            message: explain(text, at, error.message()),
+        }
     })
 }
 
 fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+    text.as_bytes()
+        .iter()
+        .take(at)
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
 }
 
 /// The message of the TOML reader, with the key and a suggestion.
 fn explain(text: &str, at: usize, message: &str) -> String {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    if let (true, Some((unknown, known))) = (message.starts_with("unknown field"), names.split_first()) {
+    if let (true, Some((unknown, known))) =
+        (message.starts_with("unknown field"), names.split_first())
+    {
         let near = known
             .iter()
             .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
@@ -132,19 +145,26 @@ fn key_at(text: &str, at: usize) -> Option<String> {
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text.get(line_start..)?.lines().next()?;
     let key = line.split_once('=')?.0.trim();
-    let table = before.lines().rev().find_map(|line| line.trim().strip_prefix('[')?.strip_suffix(']'));
+    let table = before
+        .lines()
+        .rev()
+        .find_map(|line| line.trim().strip_prefix('[')?.strip_suffix(']'));
     Some(table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}")))
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text)
-        .map(Some)
-        .map_err(|_| serde::de::Error::custom(format!("{text:?} is no time such as \"30s\", \"15m\" or \"30d\"")))
+    humantime::parse_duration(&text).map(Some).map_err(|_| {
+        serde::de::Error::custom(format!(
+            "{text:?} is no time such as \"30s\", \"15m\" or \"30d\""
+        ))
+    })
 }
 
 fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    String::deserialize(deserializer)?
+        .parse()
+        .map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]
@@ -154,17 +174,37 @@ mod tests {
     #[test]
     fn an_unknown_key_is_refused_with_its_line_and_a_suggestion() {
         let error = parse("a.toml", "brand = \"x\"\nlsten = \"127.0.0.1:1\"").unwrap_err();
-        assert_eq!(error.to_string(), "a.toml:2: unknown key `lsten`; did you mean `listen`?");
+        assert_eq!(
+            error.to_string(),
+            "a.toml:2: unknown key `lsten`; did you mean `listen`?"
+        );
         let error = parse("a.toml", "[fetch]\nallow_port = [80]").unwrap_err();
-        assert_eq!(error.to_string(), "a.toml:2: unknown key `allow_port`; did you mean `allow_ports`?");
+        assert_eq!(
+            error.to_string(),
+            "a.toml:2: unknown key `allow_port`; did you mean `allow_ports`?"
+        );
     }
 
     #[test]
     fn a_wrong_value_names_its_line_and_key() {
-        let error = parse("a.toml", "\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"a lot\" }").unwrap_err();
-        assert!(error.to_string().starts_with("a.toml:3: `models.animatic-1.price`: "), "{error}");
+        let error = parse(
+            "a.toml",
+            "\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"a lot\" }",
+        )
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("a.toml:3: `models.animatic-1.price`: "),
+            "{error}"
+        );
         let error = parse("a.toml", "wait_limit = \"soon\"").unwrap_err();
-        assert!(error.to_string().starts_with("a.toml:1: `wait_limit`: \"soon\" is no time"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("a.toml:1: `wait_limit`: \"soon\" is no time"),
+            "{error}"
+        );
     }
 
     #[test]

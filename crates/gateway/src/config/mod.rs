@@ -88,7 +88,12 @@ pub struct Overrides {
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,
     /// "sqlite" (in the data folder) or "postgres://user@host/db"; also env:NAME or file:PATH [default: sqlite]
-    #[arg(long, env = "MEDIAGATE_DATABASE", value_name = "DATABASE", global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DATABASE",
+        value_name = "DATABASE",
+        global = true
+    )]
     pub database: Option<SecretSource>,
     /// How long a request waits for its task [default: 15m]
     #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
@@ -103,37 +108,92 @@ pub struct Overrides {
     #[arg(long, env = "MEDIAGATE_BRAND", value_name = "WORD", global = true)]
     pub brand: Option<String>,
     /// Name of the persona field that carries the brand [default: is_service_persona]
-    #[arg(long, env = "MEDIAGATE_PERSONA_BRAND_FIELD", value_name = "NAME", global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_PERSONA_BRAND_FIELD",
+        value_name = "NAME",
+        global = true
+    )]
     pub persona_brand_field: Option<String>,
     /// Tasks that run at once in this process [default: the number of cores]
     #[arg(long, env = "MEDIAGATE_WORKERS", value_name = "N", global = true)]
     pub workers: Option<usize>,
     /// Secret that signs media addresses; replicas share one [default: made in the data folder]
-    #[arg(long, env = "MEDIAGATE_SIGNING_SECRET", value_name = "SECRET", hide_env_values = true, global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_SIGNING_SECRET",
+        value_name = "SECRET",
+        hide_env_values = true,
+        global = true
+    )]
     pub signing_secret: Option<SecretSource>,
     /// Video model for requests that name none [default: animatic-1]
-    #[arg(long, env = "MEDIAGATE_DEFAULT_MODEL", value_name = "MODEL", global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
     pub default_model: Option<String>,
     /// Music model for requests that name none [default: stems-dsp-1]
-    #[arg(long, env = "MEDIAGATE_DEFAULT_MUSIC_MODEL", value_name = "MODEL", global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MUSIC_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
     pub default_music_model: Option<String>,
     /// Web origins that may call from a page; repeat, or separate by commas [default: none]
-    #[arg(long, env = "MEDIAGATE_CORS_ORIGINS", value_name = "ORIGIN", value_delimiter = ',', global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CORS_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        global = true
+    )]
     pub cors_origins: Option<Vec<String>>,
     /// Networks whose X-Forwarded-For and -Proto are believed [default: none]
-    #[arg(long, env = "MEDIAGATE_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_TRUSTED_PROXIES",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
     pub trusted_proxies: Option<Vec<IpNet>>,
     /// Networks that callers' addresses may lie in although they are not public [default: none]
-    #[arg(long, env = "MEDIAGATE_FETCH_ALLOW_NETWORKS", value_name = "CIDR", value_delimiter = ',', global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_FETCH_ALLOW_NETWORKS",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
     pub fetch_allow_networks: Option<Vec<IpNet>>,
     /// Ports that callers' addresses may name [default: 80,443]
-    #[arg(long, env = "MEDIAGATE_FETCH_ALLOW_PORTS", value_name = "PORT", value_delimiter = ',', global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_FETCH_ALLOW_PORTS",
+        value_name = "PORT",
+        value_delimiter = ',',
+        global = true
+    )]
     pub fetch_allow_ports: Option<Vec<u16>>,
     /// Approve public personas without asking [default: false]
-    #[arg(long, env = "MEDIAGATE_PERSONAS_AUTO_APPROVE", value_name = "BOOL", global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_PERSONAS_AUTO_APPROVE",
+        value_name = "BOOL",
+        global = true
+    )]
     pub personas_auto_approve: Option<bool>,
     /// How the log is written [default: auto]
-    #[arg(long, env = "MEDIAGATE_LOG_FORMAT", value_name = "FORMAT", global = true)]
+    #[arg(
+        long,
+        env = "MEDIAGATE_LOG_FORMAT",
+        value_name = "FORMAT",
+        global = true
+    )]
     pub log_format: Option<LogFormat>,
     /// What is logged, as in "info" or "mediagate=debug" [default: info]
     #[arg(long, env = "MEDIAGATE_LOG", value_name = "FILTER", global = true)]
@@ -214,7 +274,10 @@ pub struct FetchRules {
 
 impl Default for FetchRules {
     fn default() -> Self {
-        Self { allow_networks: Vec::new(), allow_ports: vec![80, 443] }
+        Self {
+            allow_networks: Vec::new(),
+            allow_ports: vec![80, 443],
+        }
     }
 }
 
@@ -239,33 +302,78 @@ impl Config {
         let signing_secret = flags.signing_secret.or(file.signing_secret);
         let config = Self {
             path: flags.config,
-            listen: flags.listen.or(file.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
-            data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from("./mediagate-data")),
-            public_url: flags.public_url.or(file.public_url).map(|url| check_public_url(&url)).transpose()?,
+            listen: flags
+                .listen
+                .or(file.listen)
+                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+            data: flags
+                .data
+                .or(file.data)
+                .unwrap_or_else(|| PathBuf::from("./mediagate-data")),
+            public_url: flags
+                .public_url
+                .or(file.public_url)
+                .map(|url| check_public_url(&url))
+                .transpose()?,
             database: database.map_or(Ok(Database::Sqlite), |source| read_database(&source))?,
-            wait_limit: flags.wait_limit.or(file.wait_limit).unwrap_or(Duration::from_mins(15)),
-            media_ttl: flags.media_ttl.or(file.media_ttl).unwrap_or(Duration::from_hours(30 * 24)),
-            shutdown_grace: flags.shutdown_grace.or(file.shutdown_grace).unwrap_or(Duration::from_secs(30)),
-            brand: flags.brand.or(file.brand).unwrap_or_else(|| "musicgen".into()),
+            wait_limit: flags
+                .wait_limit
+                .or(file.wait_limit)
+                .unwrap_or(Duration::from_mins(15)),
+            media_ttl: flags
+                .media_ttl
+                .or(file.media_ttl)
+                .unwrap_or(Duration::from_hours(30 * 24)),
+            shutdown_grace: flags
+                .shutdown_grace
+                .or(file.shutdown_grace)
+                .unwrap_or(Duration::from_secs(30)),
+            brand: flags
+                .brand
+                .or(file.brand)
+                .unwrap_or_else(|| "musicgen".into()),
             persona_brand_field: flags
                 .persona_brand_field
                 .or(file.persona_brand_field)
                 .unwrap_or_else(|| "is_service_persona".into()),
             workers: flags.workers.or(file.workers).unwrap_or_else(cores),
             signing_secret: signing_secret
-                .map(|source| source.read().map_err(|error| ConfigError::Secret { key: "signing_secret", error }))
+                .map(|source| {
+                    source.read().map_err(|error| ConfigError::Secret {
+                        key: "signing_secret",
+                        error,
+                    })
+                })
                 .transpose()?,
             cors_origins: flags.cors_origins.or(file.cors_origins).unwrap_or_default(),
-            trusted_proxies: flags.trusted_proxies.or(file.trusted_proxies).unwrap_or_default(),
+            trusted_proxies: flags
+                .trusted_proxies
+                .or(file.trusted_proxies)
+                .unwrap_or_default(),
             fetch: FetchRules {
-                allow_networks: flags.fetch_allow_networks.or(file.fetch.allow_networks).unwrap_or(fetch.allow_networks),
-                allow_ports: flags.fetch_allow_ports.or(file.fetch.allow_ports).unwrap_or(fetch.allow_ports),
+                allow_networks: flags
+                    .fetch_allow_networks
+                    .or(file.fetch.allow_networks)
+                    .unwrap_or(fetch.allow_networks),
+                allow_ports: flags
+                    .fetch_allow_ports
+                    .or(file.fetch.allow_ports)
+                    .unwrap_or(fetch.allow_ports),
             },
-            personas_auto_approve: flags.personas_auto_approve.or(file.personas.auto_approve).unwrap_or(false),
-            log_format: flags.log_format.or(file.log_format).unwrap_or(LogFormat::Auto),
+            personas_auto_approve: flags
+                .personas_auto_approve
+                .or(file.personas.auto_approve)
+                .unwrap_or(false),
+            log_format: flags
+                .log_format
+                .or(file.log_format)
+                .unwrap_or(LogFormat::Auto),
             log: flags.log.or(file.log).unwrap_or_else(|| "info".into()),
             models: ModelConfig {
-                default_model: flags.default_model.or(file.default_model).unwrap_or_else(|| "animatic-1".into()),
+                default_model: flags
+                    .default_model
+                    .or(file.default_model)
+                    .unwrap_or_else(|| "animatic-1".into()),
                 default_music_model: flags
                     .default_music_model
                     .or(file.default_music_model)
@@ -280,7 +388,10 @@ impl Config {
     fn check(&self) -> Result<(), ConfigError> {
         check_path_segment("brand", &self.brand)?;
         if ["v1", "media", "pricing", "docs", "assets", "console"].contains(&self.brand.as_str()) {
-            return Err(wrong("brand", "is the first segment of another endpoint's path"));
+            return Err(wrong(
+                "brand",
+                "is the first segment of another endpoint's path",
+            ));
         }
         check_path_segment("persona_brand_field", &self.persona_brand_field)?;
         if self.workers == 0 || self.workers > 1024 {
@@ -292,11 +403,18 @@ impl Config {
         if self.media_ttl < Duration::from_secs(1) {
             return Err(wrong("media_ttl", "must be at least a second"));
         }
-        if self.signing_secret.as_ref().is_some_and(|secret| secret.expose().len() < 32) {
+        if self
+            .signing_secret
+            .as_ref()
+            .is_some_and(|secret| secret.expose().len() < 32)
+        {
             return Err(wrong("signing_secret", "must have at least 32 characters"));
         }
         if let Some(origin) = self.cors_origins.iter().find(|origin| !is_origin(origin)) {
-            return Err(wrong("cors_origins", &format!("{origin:?} is no origin such as https://app.example.com")));
+            return Err(wrong(
+                "cors_origins",
+                &format!("{origin:?} is no origin such as https://app.example.com"),
+            ));
         }
         Ok(())
     }
@@ -323,7 +441,10 @@ impl Config {
 }
 
 fn wrong(key: &str, message: &str) -> ConfigError {
-    ConfigError::Value { key: key.into(), message: message.into() }
+    ConfigError::Value {
+        key: key.into(),
+        message: message.into(),
+    }
 }
 
 fn cores() -> usize {
@@ -332,25 +453,42 @@ fn cores() -> usize {
 
 fn check_public_url(url: &Url) -> Result<String, ConfigError> {
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || url.query().is_some() {
-        return Err(wrong("public_url", "must be an http or https address without a query"));
+        return Err(wrong(
+            "public_url",
+            "must be an http or https address without a query",
+        ));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 fn read_database(source: &SecretSource) -> Result<Database, ConfigError> {
-    let secret = source.read().map_err(|error| ConfigError::Secret { key: "database", error })?;
+    let secret = source.read().map_err(|error| ConfigError::Secret {
+        key: "database",
+        error,
+    })?;
     match secret.expose() {
         "sqlite" => Ok(Database::Sqlite),
-        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => Ok(Database::Postgres(secret)),
-        _ => Err(wrong("database", "must be \"sqlite\" or an address that starts with postgres://")),
+        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Ok(Database::Postgres(secret))
+        }
+        _ => Err(wrong(
+            "database",
+            "must be \"sqlite\" or an address that starts with postgres://",
+        )),
     }
 }
 
 fn check_path_segment(key: &str, text: &str) -> Result<(), ConfigError> {
     let fits = !text.is_empty()
         && text.len() <= 64
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-    if fits { Ok(()) } else { Err(wrong(key, "must be 1 to 64 letters, digits, - or _")) }
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    if fits {
+        Ok(())
+    } else {
+        Err(wrong(key, "must be 1 to 64 letters, digits, - or _"))
+    }
 }
 
 fn is_origin(text: &str) -> bool {
@@ -375,7 +513,10 @@ mod tests {
 
     #[test]
     fn flags_beat_the_file_and_the_file_beats_defaults() {
-        let flags = Overrides { brand: Some("flagged".into()), ..Overrides::default() };
+        let flags = Overrides {
+            brand: Some("flagged".into()),
+            ..Overrides::default()
+        };
         let config = layered(flags, "brand = \"filed\"\nwait_limit = \"2m\"").unwrap();
         assert_eq!(config.brand, "flagged");
         assert_eq!(config.wait_limit, Duration::from_mins(2));
@@ -391,7 +532,10 @@ mod tests {
             ("database = \"mysql://x\"", "database"),
             ("public_url = \"ftp://x\"", "public_url"),
             ("signing_secret = \"short\"", "signing_secret"),
-            ("cors_origins = [\"https://a.example/path\"]", "cors_origins"),
+            (
+                "cors_origins = [\"https://a.example/path\"]",
+                "cors_origins",
+            ),
             ("database = \"env:MEDIAGATE_NO_SUCH\"", "database"),
         ] {
             let message = layered(Overrides::default(), toml).unwrap_err().to_string();
@@ -403,7 +547,10 @@ mod tests {
     fn secrets_are_masked_when_shown() {
         let toml = "database = \"postgres://user:hunter2@host/db\"\nsigning_secret = \"0123456789abcdef0123456789abcdef\"";
         let shown = layered(Overrides::default(), toml).unwrap().show();
-        assert!(!shown.contains("hunter2") && !shown.contains("0123456789abcdef"), "{shown}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("0123456789abcdef"),
+            "{shown}"
+        );
         assert!(shown.contains("postgres://"), "{shown}");
     }
 

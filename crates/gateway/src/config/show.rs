@@ -27,7 +27,10 @@ pub(super) fn toml(config: &Config) -> String {
         set("signing_secret", text(secret.to_string().repeat(4)));
     }
     set("default_model", text(&config.models.default_model));
-    set("default_music_model", text(&config.models.default_music_model));
+    set(
+        "default_music_model",
+        text(&config.models.default_music_model),
+    );
     set("cors_origins", list(&config.cors_origins));
     set("trusted_proxies", list(&config.trusted_proxies));
     let format = match config.log_format {
@@ -37,21 +40,44 @@ pub(super) fn toml(config: &Config) -> String {
     };
     set("log_format", text(format));
     set("log", text(&config.log));
-    let ports = config.fetch.allow_ports.iter().map(|port| Value::Integer(i64::from(*port))).collect();
-    let fetch = [("allow_networks", list(&config.fetch.allow_networks)), ("allow_ports", Value::Array(ports))];
+    let ports = config
+        .fetch
+        .allow_ports
+        .iter()
+        .map(|port| Value::Integer(i64::from(*port)))
+        .collect();
+    let fetch = [
+        ("allow_networks", list(&config.fetch.allow_networks)),
+        ("allow_ports", Value::Array(ports)),
+    ];
     set("fetch", table(fetch));
-    set("personas", table([("auto_approve", Value::Boolean(config.personas_auto_approve))]));
-    let models = config.models.models.iter().map(|(id, settings)| (id.as_str(), model(settings)));
+    set(
+        "personas",
+        table([("auto_approve", Value::Boolean(config.personas_auto_approve))]),
+    );
+    let models = config
+        .models
+        .models
+        .iter()
+        .map(|(id, settings)| (id.as_str(), model(settings)));
     set("models", table(models));
     toml::to_string(&top).unwrap_or_default()
 }
 
 fn model(settings: &ModelSettings) -> Value {
     let price = settings.price.map(|price| {
-        ("price", table([("unit", text(price.unit)), ("usd", text(price.usd))]))
+        (
+            "price",
+            table([("unit", text(price.unit)), ("usd", text(price.usd))]),
+        )
     });
-    let aliases = settings.aliases.as_ref().map(|aliases| ("aliases", list(aliases)));
-    let enabled = settings.enabled.map(|enabled| ("enabled", Value::Boolean(enabled)));
+    let aliases = settings
+        .aliases
+        .as_ref()
+        .map(|aliases| ("aliases", list(aliases)));
+    let enabled = settings
+        .enabled
+        .map(|enabled| ("enabled", Value::Boolean(enabled)));
     table([price, aliases, enabled].into_iter().flatten())
 }
 
@@ -90,5 +116,10 @@ fn list<T: std::fmt::Display>(values: &[T]) -> Value {
 }
 
 fn table<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
-    Value::Table(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Value::Table(
+        entries
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
 }

@@ -33,27 +33,38 @@ pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
             store::accounts::insert(conn, &account)?;
             // Another process may have been first; then the picture has no
             // account and upkeep removes the file.
-            if store::accounts::by_handle(conn, &account.handle)?.is_some_and(|found| found.id == account.id) {
+            if store::accounts::by_handle(conn, &account.handle)?
+                .is_some_and(|found| found.id == account.id)
+            {
                 store::assets::insert(conn, &avatar)?;
             }
             Ok(())
         })
         .await?;
-    by_handle(app, handle).await?.ok_or_else(|| Error::internal("an account vanished"))
+    by_handle(app, handle)
+        .await?
+        .ok_or_else(|| Error::internal("an account vanished"))
 }
 
 async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
     let handle = handle.to_owned();
-    app.store.read(move |conn| store::accounts::by_handle(conn, &handle).map_err(Error::from)).await
+    app.store
+        .read(move |conn| store::accounts::by_handle(conn, &handle).map_err(Error::from))
+        .await
 }
 
 fn check_handle(handle: &str) -> Result<(), Error> {
     let fits = (1..=40).contains(&handle.len())
-        && handle.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
+        && handle
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
     if fits {
         Ok(())
     } else {
-        Err(Error::plain(ErrorCode::InvalidValue, "An account's handle is 1 to 40 of a-z, 0-9, - and _."))
+        Err(Error::plain(
+            ErrorCode::InvalidValue,
+            "An account's handle is 1 to 40 of a-z, 0-9, - and _.",
+        ))
     }
 }
 

@@ -46,10 +46,35 @@ pub async fn keep(
 }
 
 /// Stores a clip's files; the records are for the transaction that completes it.
-pub async fn keep_clip(app: &Parts, account: AccountId, clip: MadeClip) -> Result<(ClipMedia, [Asset; 3]), Error> {
-    let audio = keep(app, account, MediaType::Flac, clip.flac.into(), Lifetime::Media).await?;
-    let image = keep(app, account, MediaType::Png, clip.cover.into(), Lifetime::Media).await?;
-    let large = keep(app, account, MediaType::Png, clip.cover_large.into(), Lifetime::Media).await?;
+pub async fn keep_clip(
+    app: &Parts,
+    account: AccountId,
+    clip: MadeClip,
+) -> Result<(ClipMedia, [Asset; 3]), Error> {
+    let audio = keep(
+        app,
+        account,
+        MediaType::Flac,
+        clip.flac.into(),
+        Lifetime::Media,
+    )
+    .await?;
+    let image = keep(
+        app,
+        account,
+        MediaType::Png,
+        clip.cover.into(),
+        Lifetime::Media,
+    )
+    .await?;
+    let large = keep(
+        app,
+        account,
+        MediaType::Png,
+        clip.cover_large.into(),
+        Lifetime::Media,
+    )
+    .await?;
     let media = ClipMedia {
         audio: audio.id,
         image: image.id,
@@ -72,9 +97,11 @@ pub fn standing_expiry(app: &Parts) -> Timestamp {
 /// SHA-256 in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }

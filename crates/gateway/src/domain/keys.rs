@@ -46,7 +46,11 @@ pub struct NewKey {
 }
 
 /// Makes a key of this account. The secret is returned once and kept nowhere.
-pub async fn create(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
+pub async fn create(
+    app: &Parts,
+    account: &Account,
+    new: NewKey,
+) -> Result<(ApiKey, Secret), Error> {
     let secret = generate().map_err(Error::internal)?;
     let now = app.clock.now();
     let key = ApiKey {
@@ -55,7 +59,11 @@ pub async fn create(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiK
         name: new.name,
         prefix: secret.expose().chars().take(12).collect(),
         sha256: hash(secret.expose()),
-        scopes: if new.scopes.is_empty() { Scope::usual() } else { new.scopes },
+        scopes: if new.scopes.is_empty() {
+            Scope::usual()
+        } else {
+            new.scopes
+        },
         models: new.models,
         networks: new.networks,
         rpm: new.rpm.unwrap_or(600),
@@ -66,13 +74,17 @@ pub async fn create(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiK
         revoked_at: None,
     };
     let row = key.clone();
-    app.store.write(move |conn| accounts::insert_key(conn, &row).map_err(Error::from)).await?;
+    app.store
+        .write(move |conn| accounts::insert_key(conn, &row).map_err(Error::from))
+        .await?;
     Ok((key, secret))
 }
 
 /// Every key with its account's handle, oldest first.
 pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
-    app.store.read(|conn| accounts::keys(conn).map_err(Error::from)).await
+    app.store
+        .read(|conn| accounts::keys(conn).map_err(Error::from))
+        .await
 }
 
 /// What became of a request to revoke a key.
@@ -95,16 +107,29 @@ pub async fn revoke(app: &Parts, which: &str) -> Result<Revocation, Error> {
     let by_secret = is_well_formed(which).then(|| hash(which));
     let fits = |key: &ApiKey| {
         key.id.to_string() == which
-            || by_secret.as_ref().is_some_and(|sha256| *sha256 == key.sha256)
+            || by_secret
+                .as_ref()
+                .is_some_and(|sha256| *sha256 == key.sha256)
             || (by_secret.is_none() && which.len() >= 12 && key.prefix == which[..12])
     };
-    let found: Vec<KeyId> = keys.iter().filter(|(key, _)| fits(key)).map(|(key, _)| key.id).collect();
+    let found: Vec<KeyId> = keys
+        .iter()
+        .filter(|(key, _)| fits(key))
+        .map(|(key, _)| key.id)
+        .collect();
     match found.as_slice() {
         [] => Ok(Revocation::NoSuchKey),
         [id] => {
             let (id, now) = (*id, app.clock.now());
-            let revoked = app.store.write(move |conn| accounts::revoke_key(conn, id, now)).await;
-            Ok(if revoked.map_err(Error::from)? { Revocation::Done(id) } else { Revocation::Before })
+            let revoked = app
+                .store
+                .write(move |conn| accounts::revoke_key(conn, id, now))
+                .await;
+            Ok(if revoked.map_err(Error::from)? {
+                Revocation::Done(id)
+            } else {
+                Revocation::Before
+            })
         }
         _ => Ok(Revocation::Ambiguous),
     }
@@ -119,17 +144,29 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     let sha256 = hash(secret);
     // The look-up compares hashes of a 256-bit secret: its timing tells nothing
     // that helps to guess one.
-    let found = app.store.read(move |conn| accounts::caller_by_sha256(conn, &sha256).map_err(Error::from)).await?;
+    let found = app
+        .store
+        .read(move |conn| accounts::caller_by_sha256(conn, &sha256).map_err(Error::from))
+        .await?;
     let caller = found.ok_or_else(invalid)?;
     let now = app.clock.now();
     if caller.key.revoked_at.is_some_and(|at| at <= now) {
-        return Err(Error::plain(ErrorCode::RevokedApiKey, "The API key was revoked."));
+        return Err(Error::plain(
+            ErrorCode::RevokedApiKey,
+            "The API key was revoked.",
+        ));
     }
     if caller.key.expires_at.is_some_and(|at| at <= now) {
-        return Err(Error::plain(ErrorCode::ExpiredApiKey, "The API key has expired."));
+        return Err(Error::plain(
+            ErrorCode::ExpiredApiKey,
+            "The API key has expired.",
+        ));
     }
     if !caller.key.may_come_from(address) {
-        return Err(Error::plain(ErrorCode::AddressNotAllowed, "The API key may not be used from this address."));
+        return Err(Error::plain(
+            ErrorCode::AddressNotAllowed,
+            "The API key may not be used from this address.",
+        ));
     }
     Ok(caller)
 }
@@ -179,7 +216,9 @@ fn checksum(random: &str) -> String {
 }
 
 fn is_well_formed(secret: &str) -> bool {
-    let Some(rest) = secret.strip_prefix(PREFIX) else { return false };
+    let Some(rest) = secret.strip_prefix(PREFIX) else {
+        return false;
+    };
     rest.len() == RANDOM + CHECKSUM
         && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && checksum(&rest[..RANDOM]) == rest[RANDOM..]

@@ -35,8 +35,14 @@ pub struct RateState {
 impl Default for RateLimits {
     fn default() -> Self {
         // A key that rested for two minutes has its whole limit again anyway.
-        let limiters = moka::sync::Cache::builder().max_capacity(100_000).time_to_idle(Duration::from_mins(2)).build();
-        Self { limiters, clock: DefaultClock::default() }
+        let limiters = moka::sync::Cache::builder()
+            .max_capacity(100_000)
+            .time_to_idle(Duration::from_mins(2))
+            .build();
+        Self {
+            limiters,
+            clock: DefaultClock::default(),
+        }
     }
 }
 
@@ -45,7 +51,10 @@ impl RateLimits {
     pub fn count(&self, key: &ApiKey) -> (RateState, Result<(), Duration>) {
         let rpm = NonZeroU32::new(key.rpm).unwrap_or(NonZeroU32::MIN);
         let limiter = self.limiters.get_with((key.id, rpm), || {
-            Arc::new(RateLimiter::direct(Quota::per_minute(rpm)).with_middleware::<StateInformationMiddleware>())
+            Arc::new(
+                RateLimiter::direct(Quota::per_minute(rpm))
+                    .with_middleware::<StateInformationMiddleware>(),
+            )
         });
         let (remaining, verdict) = match limiter.check() {
             Ok(state) => (state.remaining_burst_capacity(), Ok(())),
@@ -53,7 +62,14 @@ impl RateLimits {
         };
         let missing = f64::from(rpm.get() - remaining.min(rpm.get()));
         let reset = Duration::from_secs_f64(missing * 60.0 / f64::from(rpm.get()));
-        (RateState { limit: rpm.get(), remaining, reset }, verdict)
+        (
+            RateState {
+                limit: rpm.get(),
+                remaining,
+                reset,
+            },
+            verdict,
+        )
     }
 }
 
@@ -87,6 +103,14 @@ mod tests {
         let (state, verdict) = limits.count(&key);
         assert_eq!((state.limit, state.remaining), (2, 0));
         assert!(verdict.unwrap_err() > Duration::from_secs(20));
-        assert!(limits.count(&ApiKey { id: KeyId::new(), ..key }).1.is_ok());
+        assert!(
+            limits
+                .count(&ApiKey {
+                    id: KeyId::new(),
+                    ..key
+                })
+                .1
+                .is_ok()
+        );
     }
 }

@@ -42,9 +42,11 @@ pub async fn upload(
 ) -> Result<Clip, Error> {
     let bytes = match source {
         AudioSource::Bytes(bytes) => bytes,
-        AudioSource::Address(address) => {
-            app.fetcher.get(&address, LIMIT_BYTES).await.map_err(|error| fetch_error(&error, param))?
-        }
+        AudioSource::Address(address) => app
+            .fetcher
+            .get(&address, LIMIT_BYTES)
+            .await
+            .map_err(|error| fetch_error(&error, param))?,
     };
     // Decoded audio is large; the queue for it is here.
     let _turn = app.ingest.acquire().await.map_err(Error::internal)?;
@@ -56,7 +58,9 @@ pub async fn upload(
         id,
         account: caller.account.id,
         origin: ClipOrigin::Upload,
-        title: title.filter(|title| !title.trim().is_empty()).unwrap_or_else(|| UNTITLED.into()),
+        title: title
+            .filter(|title| !title.trim().is_empty())
+            .unwrap_or_else(|| UNTITLED.into()),
         model: String::new(),
         asked_model: String::new(),
         state: ClipState::Complete,
@@ -93,7 +97,11 @@ impl IngestError {
                     stems::DecodeError::TooLong { .. } => ErrorCode::AudioTooLong,
                     _ => ErrorCode::AudioInvalid,
                 };
-                Error::at(code, param, format!("The recording cannot be used: {error}."))
+                Error::at(
+                    code,
+                    param,
+                    format!("The recording cannot be used: {error}."),
+                )
             }
             Self::Engine(error) => Error::internal(error),
         }
@@ -101,18 +109,23 @@ impl IngestError {
 }
 
 fn ingest(id: ClipId, bytes: &[u8]) -> Result<stems_engine::MadeClip, IngestError> {
-    let decoded = stems::decode(bytes, &stems::DecodeLimits::default()).map_err(IngestError::Decode)?;
+    let decoded =
+        stems::decode(bytes, &stems::DecodeLimits::default()).map_err(IngestError::Decode)?;
     stems_engine::ingest(&id.to_string(), &decoded.audio).map_err(IngestError::Engine)
 }
 
 fn fetch_error(error: &FetchError, param: &str) -> Error {
     match error {
-        FetchError::Blocked(why) => {
-            Error::at(ErrorCode::AudioFetchBlocked, param, format!("The recording's address may not be fetched: {why}."))
-        }
-        FetchError::Failed(_) | FetchError::TooLarge { .. } => {
-            Error::at(ErrorCode::AudioFetchFailed, param, format!("The recording could not be fetched: {error}."))
-        }
+        FetchError::Blocked(why) => Error::at(
+            ErrorCode::AudioFetchBlocked,
+            param,
+            format!("The recording's address may not be fetched: {why}."),
+        ),
+        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
+            ErrorCode::AudioFetchFailed,
+            param,
+            format!("The recording could not be fetched: {error}."),
+        ),
     }
 }
 
@@ -145,19 +158,28 @@ pub async fn separate(
     order: Separation,
 ) -> Result<(Task, Vec<Clip>), Error> {
     let catalog = app.catalog.load_full();
-    let asked = order.model.clone().unwrap_or_else(|| catalog.default_name(TaskKind::Music).to_owned());
+    let asked = order
+        .model
+        .clone()
+        .unwrap_or_else(|| catalog.default_name(TaskKind::Music).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
     let source = clip_param(app, caller.account.id, order.source, "continue_clip_id").await?;
     let media = check_source(&source, &order)?;
-    let outputs: Vec<(ClipId, StemTarget)> = targets.into_iter().map(|target| (ClipId::new(), target)).collect();
+    let outputs: Vec<(ClipId, StemTarget)> = targets
+        .into_iter()
+        .map(|target| (ClipId::new(), target))
+        .collect();
     let title = order.title.clone().unwrap_or_else(|| source.title.clone());
     let job = StemsJob {
         source: source.id,
         source_audio: media.audio,
         milliseconds: media.milliseconds,
         stem_task: order.stem_task,
-        group_name: order.group_name.clone().unwrap_or_else(|| StemGroup::Vocals.name().into()),
+        group_name: order
+            .group_name
+            .clone()
+            .unwrap_or_else(|| StemGroup::Vocals.name().into()),
         outputs: outputs.clone(),
         generation_type: order.generation_type,
         make_instrumental: order.make_instrumental,
@@ -167,7 +189,11 @@ pub async fn separate(
         model,
         asked_model: asked,
         payload: Payload::StemsV1(job),
-        quantity: Quantity { milliseconds: media.milliseconds, pixels: 0, stems: outputs.len() as u64 },
+        quantity: Quantity {
+            milliseconds: media.milliseconds,
+            pixels: 0,
+            stems: outputs.len() as u64,
+        },
     };
     let mut tasks = submit::accept(app, caller, request_id, vec![new], move |conn, tasks| {
         for task in tasks {
@@ -178,17 +204,25 @@ pub async fn separate(
         Ok(())
     })
     .await?;
-    let task = tasks.pop().ok_or_else(|| Error::internal("a separation without a task"))?;
+    let task = tasks
+        .pop()
+        .ok_or_else(|| Error::internal("a separation without a task"))?;
     let clips = clips_of_task(app, caller.account.id, task.id).await?;
     Ok((task, clips))
 }
 
 fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec<Clip> {
-    let Payload::StemsV1(job) = &task.payload else { return Vec::new() };
+    let Payload::StemsV1(job) = &task.payload else {
+        return Vec::new();
+    };
     let clip = |(id, target): &(ClipId, StemTarget)| Clip {
         id: *id,
         account: task.account,
-        origin: ClipOrigin::Stem { task: task.id, source: job.source, target: *target },
+        origin: ClipOrigin::Stem {
+            task: task.id,
+            source: job.source,
+            target: *target,
+        },
         title: format!("{title} ({})", target.name().replace('_', " ")),
         model: task.model.clone(),
         asked_model: task.asked_model.clone(),
@@ -222,7 +256,11 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
 }
 
 /// The group that a name means; `None` when it names no single track.
-fn wanted_group(model: &Model, offered: &StemCapabilities, name: Option<&str>) -> Result<Option<StemGroup>, Error> {
+fn wanted_group(
+    model: &Model,
+    offered: &StemCapabilities,
+    name: Option<&str>,
+) -> Result<Option<StemGroup>, Error> {
     let Some(name) = name else { return Ok(None) };
     if ["two", "twelve"].contains(&plain(name).as_str()) {
         return Ok(None);
@@ -233,18 +271,33 @@ fn wanted_group(model: &Model, offered: &StemCapabilities, name: Option<&str>) -
 }
 
 fn check_offered(model: &Model, offered: &StemCapabilities, group: StemGroup) -> Result<(), Error> {
-    if offered.groups.contains(&group) { Ok(()) } else { Err(refuse_group(model, offered, group.name())) }
+    if offered.groups.contains(&group) {
+        Ok(())
+    } else {
+        Err(refuse_group(model, offered, group.name()))
+    }
 }
 
 fn refuse_group(model: &Model, offered: &StemCapabilities, name: &str) -> Error {
-    let groups = offered.groups.iter().map(|group| group.name()).collect::<Vec<_>>().join(", ");
+    let groups = offered
+        .groups
+        .iter()
+        .map(|group| group.name())
+        .collect::<Vec<_>>()
+        .join(", ");
     let message = format!("{} cannot tell {name:?} apart. It can: {groups}.", model.id);
     Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message)
 }
 
 /// Whether the source can be separated now; its files.
 fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
-    let not_ready = |why: &str| Error::at(ErrorCode::ClipNotReady, "continue_clip_id", format!("The clip {why}."));
+    let not_ready = |why: &str| {
+        Error::at(
+            ErrorCode::ClipNotReady,
+            "continue_clip_id",
+            format!("The clip {why}."),
+        )
+    };
     let from = match source.origin {
         ClipOrigin::Upload => None,
         ClipOrigin::Stem { task, .. } => Some(task),
@@ -257,21 +310,34 @@ fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
         return Err(not_ready("is in the trash; restore it first"));
     }
     match (source.state, source.media) {
-        (ClipState::Complete, Some(_)) if source.media_removed => Err(not_ready("is past its time: its audio was removed")),
+        (ClipState::Complete, Some(_)) if source.media_removed => {
+            Err(not_ready("is past its time: its audio was removed"))
+        }
         (ClipState::Complete, Some(media)) => Ok(media),
-        (ClipState::Failed, _) => Err(not_ready("was never made: its task failed or was cancelled")),
+        (ClipState::Failed, _) => Err(not_ready(
+            "was never made: its task failed or was cancelled",
+        )),
         _ => Err(not_ready("is not complete yet")),
     }
 }
 
 /// The clips of a task, in its order.
-pub async fn clips_of_task(app: &App, account: AccountId, task: TaskId) -> Result<Vec<Clip>, Error> {
-    app.store.read(move |conn| store::clips::of_task(conn, task, account).map_err(Error::from)).await
+pub async fn clips_of_task(
+    app: &App,
+    account: AccountId,
+    task: TaskId,
+) -> Result<Vec<Clip>, Error> {
+    app.store
+        .read(move |conn| store::clips::of_task(conn, task, account).map_err(Error::from))
+        .await
 }
 
 /// The account's clip with this id.
 pub async fn clip(app: &App, account: AccountId, id: ClipId) -> Result<Clip, Error> {
-    let found = app.store.read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from)).await?;
+    let found = app
+        .store
+        .read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from))
+        .await?;
     found.ok_or_else(clip_not_found)
 }
 
@@ -281,9 +347,23 @@ pub fn clip_not_found() -> Error {
 }
 
 /// The clip that a field of a body names.
-pub async fn clip_param(app: &App, account: AccountId, id: ClipId, param: &str) -> Result<Clip, Error> {
-    let found = app.store.read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from)).await?;
-    found.ok_or_else(|| Error::at(ErrorCode::ClipNotFound, param, "There is no clip with this id."))
+pub async fn clip_param(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    param: &str,
+) -> Result<Clip, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from))
+        .await?;
+    found.ok_or_else(|| {
+        Error::at(
+            ErrorCode::ClipNotFound,
+            param,
+            "There is no clip with this id.",
+        )
+    })
 }
 
 /// Those of the ids that name clips of the account, in the order asked.
@@ -306,8 +386,13 @@ pub async fn list(
     is_trashed: bool,
     page: Page<ClipId>,
 ) -> Result<(Vec<Clip>, bool), Error> {
-    let one_more = Page { limit: page.limit + 1, ..page };
-    let read = app.store.read(move |conn| store::clips::page(conn, account, is_trashed, one_more).map_err(Error::from));
+    let one_more = Page {
+        limit: page.limit + 1,
+        ..page
+    };
+    let read = app.store.read(move |conn| {
+        store::clips::page(conn, account, is_trashed, one_more).map_err(Error::from)
+    });
     let mut clips = read.await?;
     let has_more = clips.len() > page.limit as usize;
     clips.truncate(page.limit as usize);
@@ -315,9 +400,16 @@ pub async fn list(
 }
 
 /// Puts a clip into the trash or takes it out.
-pub async fn set_trashed(app: &App, account: AccountId, id: ClipId, is_trashed: bool) -> Result<Clip, Error> {
+pub async fn set_trashed(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    is_trashed: bool,
+) -> Result<Clip, Error> {
     app.store
-        .write(move |conn| store::clips::set_trashed(conn, id, account, is_trashed).map_err(Error::from))
+        .write(move |conn| {
+            store::clips::set_trashed(conn, id, account, is_trashed).map_err(Error::from)
+        })
         .await?;
     clip(app, account, id).await
 }

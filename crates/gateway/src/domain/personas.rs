@@ -31,7 +31,11 @@ pub struct NewPersona {
 }
 
 /// Makes a persona. Returns it with its clips, the root first.
-pub async fn create(app: &App, caller: &Caller, new: NewPersona) -> Result<(Persona, Vec<Clip>), Error> {
+pub async fn create(
+    app: &App,
+    caller: &Caller,
+    new: NewPersona,
+) -> Result<(Persona, Vec<Clip>), Error> {
     let account = caller.account.id;
     let mut clips = vec![usable_clip(app, account, new.root_clip, "root_clip_id").await?];
     for (number, id) in new.clips.iter().enumerate() {
@@ -45,8 +49,16 @@ pub async fn create(app: &App, caller: &Caller, new: NewPersona) -> Result<(Pers
         return Err(Error::at(ErrorCode::InvalidValue, "clips", message));
     }
     let id = PersonaId::new();
-    let picture = artwork::persona_portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
-    let image = assets::keep(app, account, MediaType::Png, picture.into(), Lifetime::Forever).await?;
+    let picture =
+        artwork::persona_portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
+    let image = assets::keep(
+        app,
+        account,
+        MediaType::Png,
+        picture.into(),
+        Lifetime::Forever,
+    )
+    .await?;
     let persona = Persona {
         id,
         account,
@@ -70,20 +82,38 @@ pub async fn create(app: &App, caller: &Caller, new: NewPersona) -> Result<(Pers
     Ok((persona, clips))
 }
 
-async fn usable_clip(app: &App, account: AccountId, id: ClipId, param: &str) -> Result<Clip, Error> {
+async fn usable_clip(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    param: &str,
+) -> Result<Clip, Error> {
     let clip = music::clip_param(app, account, id, param).await?;
     match clip.state {
-        _ if clip.is_trashed => Err(Error::at(ErrorCode::ClipNotReady, param, "The clip is in the trash.")),
+        _ if clip.is_trashed => Err(Error::at(
+            ErrorCode::ClipNotReady,
+            param,
+            "The clip is in the trash.",
+        )),
         ClipState::Complete => Ok(clip),
-        ClipState::Queued | ClipState::Running | ClipState::Failed => {
-            Err(Error::at(ErrorCode::ClipNotReady, param, "The clip is not complete."))
-        }
+        ClipState::Queued | ClipState::Running | ClipState::Failed => Err(Error::at(
+            ErrorCode::ClipNotReady,
+            param,
+            "The clip is not complete.",
+        )),
     }
 }
 
 /// The account's persona with this id, and its clips.
-pub async fn get(app: &App, account: AccountId, id: PersonaId) -> Result<(Persona, Vec<Clip>), Error> {
-    let found = app.store.read(move |conn| store::personas::by_id(conn, id, account).map_err(Error::from)).await?;
+pub async fn get(
+    app: &App,
+    account: AccountId,
+    id: PersonaId,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let found = app
+        .store
+        .read(move |conn| store::personas::by_id(conn, id, account).map_err(Error::from))
+        .await?;
     let persona = found.ok_or_else(not_found)?;
     let clips = music::clips(app, account, persona.clips.clone()).await?;
     Ok((persona, clips))
@@ -91,7 +121,10 @@ pub async fn get(app: &App, account: AccountId, id: PersonaId) -> Result<(Person
 
 /// The answer to an id that is not one, or not the account's.
 pub fn not_found() -> Error {
-    Error::plain(ErrorCode::PersonaNotFound, "There is no persona with this id.")
+    Error::plain(
+        ErrorCode::PersonaNotFound,
+        "There is no persona with this id.",
+    )
 }
 
 /// A page of the account's personas with their clips, and whether more follow.
@@ -100,8 +133,13 @@ pub async fn list(
     account: AccountId,
     page: Page<PersonaId>,
 ) -> Result<(Vec<(Persona, Vec<Clip>)>, bool), Error> {
-    let one_more = Page { limit: page.limit + 1, ..page };
-    let read = app.store.read(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
+    let one_more = Page {
+        limit: page.limit + 1,
+        ..page
+    };
+    let read = app
+        .store
+        .read(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
     let mut personas = read.await?;
     let has_more = personas.len() > page.limit as usize;
     personas.truncate(page.limit as usize);
@@ -114,8 +152,15 @@ pub async fn list(
 }
 
 /// Deletes a persona; returns it as it was, with its clips.
-pub async fn delete(app: &App, account: AccountId, id: PersonaId) -> Result<(Persona, Vec<Clip>), Error> {
+pub async fn delete(
+    app: &App,
+    account: AccountId,
+    id: PersonaId,
+) -> Result<(Persona, Vec<Clip>), Error> {
     let found = get(app, account, id).await?;
-    let deleted = app.store.write(move |conn| store::personas::trash(conn, id, account).map_err(Error::from)).await?;
+    let deleted = app
+        .store
+        .write(move |conn| store::personas::trash(conn, id, account).map_err(Error::from))
+        .await?;
     if deleted { Ok(found) } else { Err(not_found()) }
 }

@@ -34,13 +34,22 @@ pub struct Picture {
 
 /// Gets, checks and stores a picture. The record is inserted by the caller,
 /// with the task that uses it. `param` names the field for errors.
-pub async fn ingest(app: &App, caller: &Caller, source: PictureSource, param: &str) -> Result<Picture, Error> {
+pub async fn ingest(
+    app: &App,
+    caller: &Caller,
+    source: PictureSource,
+    param: &str,
+) -> Result<Picture, Error> {
     let bytes = match source {
         PictureSource::Bytes(bytes) => bytes,
-        PictureSource::Address(address) if is_data_url(&address) => decode_data_url(&address, param)?,
-        PictureSource::Address(address) => {
-            app.fetcher.get(&address, LIMIT_BYTES).await.map_err(|error| fetch_error(&error, param))?
+        PictureSource::Address(address) if is_data_url(&address) => {
+            decode_data_url(&address, param)?
         }
+        PictureSource::Address(address) => app
+            .fetcher
+            .get(&address, LIMIT_BYTES)
+            .await
+            .map_err(|error| fetch_error(&error, param))?,
     };
     if bytes.len() as u64 > LIMIT_BYTES {
         return Err(too_large(param));
@@ -74,31 +83,48 @@ fn picture_error(error: &animatic::PictureError, param: &str) -> Error {
 
 fn fetch_error(error: &FetchError, param: &str) -> Error {
     match error {
-        FetchError::Blocked(why) => {
-            Error::at(ErrorCode::ImageFetchBlocked, param, format!("The picture's address may not be fetched: {why}."))
-        }
-        FetchError::Failed(why) => {
-            Error::at(ErrorCode::ImageFetchFailed, param, format!("The picture could not be fetched: {why}."))
-        }
+        FetchError::Blocked(why) => Error::at(
+            ErrorCode::ImageFetchBlocked,
+            param,
+            format!("The picture's address may not be fetched: {why}."),
+        ),
+        FetchError::Failed(why) => Error::at(
+            ErrorCode::ImageFetchFailed,
+            param,
+            format!("The picture could not be fetched: {why}."),
+        ),
         FetchError::TooLarge { .. } => too_large(param),
     }
 }
 
 fn too_large(param: &str) -> Error {
-    let message = format!("The picture's file is larger than {} MB.", LIMIT_BYTES / 1_000_000);
+    let message = format!(
+        "The picture's file is larger than {} MB.",
+        LIMIT_BYTES / 1_000_000
+    );
     Error::at(ErrorCode::ImageTooLarge, param, message)
 }
 
 /// Whether an address carries its content itself.
 pub fn is_data_url(address: &str) -> bool {
-    address.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
+    address
+        .get(..5)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
 /// The bytes of a base64 `data:` address (RFC 2397). The named media type is
 /// not believed; the bytes decide.
 fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
-    let broken = |why: &str| Error::at(ErrorCode::ImageInvalid, param, format!("The data: address cannot be read: {why}."));
-    let (head, data) = address.split_once(',').ok_or_else(|| broken("it has no comma"))?;
+    let broken = |why: &str| {
+        Error::at(
+            ErrorCode::ImageInvalid,
+            param,
+            format!("The data: address cannot be read: {why}."),
+        )
+    };
+    let (head, data) = address
+        .split_once(',')
+        .ok_or_else(|| broken("it has no comma"))?;
     if !head.to_ascii_lowercase().ends_with(";base64") {
         return Err(broken("only base64 content is taken"));
     }
@@ -119,10 +145,21 @@ mod tests {
 
     #[test]
     fn data_addresses_are_read_or_refused() {
-        assert_eq!(decode_data_url("data:image/png;base64,aGk=", "p").unwrap(), "hi");
+        assert_eq!(
+            decode_data_url("data:image/png;base64,aGk=", "p").unwrap(),
+            "hi"
+        );
         assert_eq!(decode_data_url("DATA:;base64,aGk", "p").unwrap(), "hi");
-        for bad in ["data:image/png;base64", "data:image/png,hi", "data:;base64,a*b"] {
-            assert_eq!(decode_data_url(bad, "p").unwrap_err().code(), ErrorCode::ImageInvalid, "{bad}");
+        for bad in [
+            "data:image/png;base64",
+            "data:image/png,hi",
+            "data:;base64,a*b",
+        ] {
+            assert_eq!(
+                decode_data_url(bad, "p").unwrap_err().code(),
+                ErrorCode::ImageInvalid,
+                "{bad}"
+            );
         }
         assert!(is_data_url("data:,x") && !is_data_url("https://x") && !is_data_url("d"));
     }

@@ -36,7 +36,10 @@ pub async fn accept(
     new: Vec<NewTask>,
     also: impl FnOnce(&mut Conn<'_>, &[Task]) -> Result<(), Error> + Send + 'static,
 ) -> Result<Vec<Task>, Error> {
-    let tasks: Vec<Task> = new.into_iter().map(|new| task(app, caller, request_id, new)).collect();
+    let tasks: Vec<Task> = new
+        .into_iter()
+        .map(|new| task(app, caller, request_id, new))
+        .collect();
     let (key, written) = (caller.key.clone(), tasks);
     let tasks = app
         .store
@@ -61,14 +64,21 @@ fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(), E
     store::accounts::lock_key(conn, key.id)?;
     let open = store::tasks::open_of_key(conn, key.id)?;
     if open + i64::try_from(new.len()).unwrap_or(i64::MAX) > i64::from(key.max_running) {
-        let message = format!("The API key has {open} open tasks and may have {}.", key.max_running);
+        let message = format!(
+            "The API key has {open} open tasks and may have {}.",
+            key.max_running
+        );
         return Err(Error::later(ErrorCode::TooManyTasks, message, 5));
     }
     if let Some(budget) = key.budget {
         let spent = store::accounts::spent(conn, key.id)?;
-        let cost = new.iter().fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+        let cost = new
+            .iter()
+            .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
         if cost > Micros::ZERO && spent.plus(cost) > budget {
-            let message = format!("This would cost {cost} USD; {spent} of the API key's budget of {budget} USD are used.");
+            let message = format!(
+                "This would cost {cost} USD; {spent} of the API key's budget of {budget} USD are used."
+            );
             return Err(Error::plain(ErrorCode::BudgetExceeded, message));
         }
     }
@@ -81,7 +91,10 @@ fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> T
         account: caller.account.id,
         key: caller.key.id,
         fingerprint: fingerprint(&new.model),
-        cost: new.model.price.map_or(Micros::ZERO, |price| price.of(new.quantity)),
+        cost: new
+            .model
+            .price
+            .map_or(Micros::ZERO, |price| price.of(new.quantity)),
         model: new.model.id,
         asked_model: new.asked_model,
         provider: new.model.provider,
@@ -102,7 +115,13 @@ fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> T
 /// `fp_` and ten hex digits that change only with the route, its version or its
 /// settings.
 fn fingerprint(model: &Model) -> String {
-    let settings = format!("{}\n{}\n{}\n{:?}\n{:?}", model.id, model.provider, model.version, model.price, model.capabilities);
+    let settings = format!(
+        "{}\n{}\n{}\n{:?}\n{:?}",
+        model.id, model.provider, model.version, model.price, model.capabilities
+    );
     let digest = Sha256::digest(settings.as_bytes());
-    digest.iter().take(5).fold("fp_".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    digest
+        .iter()
+        .take(5)
+        .fold("fp_".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }

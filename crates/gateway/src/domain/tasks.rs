@@ -12,7 +12,10 @@ use crate::store::tasks::{Ending, Filter, Page};
 
 /// The account's task with this id.
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
-    let found = app.store.read(move |conn| store::tasks::by_id(conn, id, account).map_err(Error::from)).await?;
+    let found = app
+        .store
+        .read(move |conn| store::tasks::by_id(conn, id, account).map_err(Error::from))
+        .await?;
     found.ok_or_else(not_found)
 }
 
@@ -28,7 +31,10 @@ pub async fn list(
     filter: Filter,
     page: Page<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
-    let one_more = Page { limit: page.limit + 1, ..page };
+    let one_more = Page {
+        limit: page.limit + 1,
+        ..page
+    };
     let mut tasks = app
         .store
         .read(move |conn| store::tasks::page(conn, account, &filter, one_more).map_err(Error::from))
@@ -39,7 +45,12 @@ pub async fn list(
 }
 
 /// The task once it has ended, or as it is after `limit`.
-pub async fn wait(app: &Parts, account: AccountId, id: TaskId, limit: Duration) -> Result<Task, Error> {
+pub async fn wait(
+    app: &Parts,
+    account: AccountId,
+    id: TaskId,
+    limit: Duration,
+) -> Result<Task, Error> {
     let mut listener = app.bell.listen(id);
     let deadline = tokio::time::Instant::now() + limit;
     loop {
@@ -93,9 +104,16 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
         .store
         .write(move |conn| -> Result<Task, Error> {
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            let failure = TaskFailure { code: ErrorCode::TaskCancelled, message: "The task was cancelled.".into() };
-            let ending =
-                Ending { state: TaskState::Cancelled, cost: Micros::ZERO, output: None, failure: Some(failure) };
+            let failure = TaskFailure {
+                code: ErrorCode::TaskCancelled,
+                message: "The task was cancelled.".into(),
+            };
+            let ending = Ending {
+                state: TaskState::Cancelled,
+                cost: Micros::ZERO,
+                output: None,
+                failure: Some(failure),
+            };
             if !store::tasks::finish(conn, id, None, &ending, now)? {
                 let message = "The task has ended already and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
@@ -110,7 +128,11 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
 
 /// The middle run time of a model over the last 24 hours.
 pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
-    let (model, since) = (model.to_owned(), app.clock.now().minus(Duration::from_hours(24)));
-    app.store.read(move |conn| store::tasks::median_run_time(conn, &model, since).map_err(Error::from)).await
+    let (model, since) = (
+        model.to_owned(),
+        app.clock.now().minus(Duration::from_hours(24)),
+    );
+    app.store
+        .read(move |conn| store::tasks::median_run_time(conn, &model, since).map_err(Error::from))
+        .await
 }
-

@@ -50,9 +50,17 @@ pub struct Params {
 }
 
 /// Accepts the order: one task for each video.
-pub async fn order(app: &App, caller: &Caller, request_id: &RequestId, order: VideoOrder) -> Result<Vec<Task>, Error> {
+pub async fn order(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    order: VideoOrder,
+) -> Result<Vec<Task>, Error> {
     let catalog = app.catalog.load_full();
-    let asked = order.model.clone().unwrap_or_else(|| catalog.default_name(TaskKind::Video).to_owned());
+    let asked = order
+        .model
+        .clone()
+        .unwrap_or_else(|| catalog.default_name(TaskKind::Video).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Video, &asked, "model")?;
     refuse_what_is_not_offered(&model, &order)?;
     let picture = match order.pictures.first() {
@@ -69,11 +77,16 @@ pub async fn order(app: &App, caller: &Caller, request_id: &RequestId, order: Vi
         model: model.clone(),
         asked_model: asked.clone(),
         // Several videos of one order shall differ.
-        payload: Payload::VideoV1(VideoJob { seed: job.seed.wrapping_add(number), ..job.clone() }),
+        payload: Payload::VideoV1(VideoJob {
+            seed: job.seed.wrapping_add(number),
+            ..job.clone()
+        }),
         quantity,
     });
     submit::accept(app, caller, request_id, new.collect(), move |conn, _| {
-        picture.map_or(Ok(()), |picture| Ok(store::assets::insert(conn, &picture.asset)?))
+        picture.map_or(Ok(()), |picture| {
+            Ok(store::assets::insert(conn, &picture.asset)?)
+        })
     })
     .await
 }
@@ -104,29 +117,57 @@ fn refuse_what_is_not_offered(model: &Model, order: &VideoOrder) -> Result<(), E
         return Err(Error::internal("a video model without video capabilities"));
     };
     let faults = refusals(&model.id, offered, order);
-    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Invalid(faults))
+    }
 }
 
 fn refusals(model: &str, offered: &VideoCapabilities, order: &VideoOrder) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut refuse = |param: &str, message: String| {
-        faults.push(Fault { code: ErrorCode::UnsupportedValue, param: param.to_owned(), message });
+        faults.push(Fault {
+            code: ErrorCode::UnsupportedValue,
+            param: param.to_owned(),
+            message,
+        });
     };
     if let Some(seconds) = order.seconds {
         let (shortest, longest) = (offered.min_seconds, offered.max_seconds);
         if !(f64::from(shortest)..=f64::from(longest)).contains(&seconds) {
-            refuse(order.params.seconds, format!("{model} makes videos of {shortest} to {longest} seconds."));
+            refuse(
+                order.params.seconds,
+                format!("{model} makes videos of {shortest} to {longest} seconds."),
+            );
         }
     }
-    if order.size.is_some_and(|size| !offered.sizes.contains(&size)) {
-        let sizes = offered.sizes.iter().map(|(w, h)| format!("{w}x{h}")).collect::<Vec<_>>().join(", ");
-        refuse(order.params.size, format!("{model} makes videos of the sizes {sizes}."));
+    if order
+        .size
+        .is_some_and(|size| !offered.sizes.contains(&size))
+    {
+        let sizes = offered
+            .sizes
+            .iter()
+            .map(|(w, h)| format!("{w}x{h}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        refuse(
+            order.params.size,
+            format!("{model} makes videos of the sizes {sizes}."),
+        );
     }
     if order.negative_prompt.is_some() && !offered.negative_prompt {
-        refuse(order.params.negative_prompt, format!("{model} takes no negative prompt."));
+        refuse(
+            order.params.negative_prompt,
+            format!("{model} takes no negative prompt."),
+        );
     }
     if let Some((_, param)) = order.pictures.get(offered.max_pictures) {
-        refuse(param, format!("{model} takes {} picture(s) at most.", offered.max_pictures));
+        refuse(
+            param,
+            format!("{model} takes {} picture(s) at most.", offered.max_pictures),
+        );
     }
     faults
 }
@@ -136,7 +177,10 @@ pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Erro
     let found = app
         .store
         .read(move |conn| -> Result<_, Error> {
-            Ok((store::tasks::by_id(conn, id, account)?, store::tasks::is_deleted(conn, id)?))
+            Ok((
+                store::tasks::by_id(conn, id, account)?,
+                store::tasks::is_deleted(conn, id)?,
+            ))
         })
         .await?;
     match found {

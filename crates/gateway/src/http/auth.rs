@@ -56,15 +56,23 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
             let _ = slot.0.set(rate);
         }
         if let Err(wait) = verdict {
-            let seconds = u32::try_from(wait.as_secs()).unwrap_or(60).saturating_add(1);
+            let seconds = u32::try_from(wait.as_secs())
+                .unwrap_or(60)
+                .saturating_add(1);
             let message = format!("The API key may make {} requests a minute.", rate.limit);
             return Err(Error::later(ErrorCode::RateLimitExceeded, message, seconds));
         }
         if let Some(scope) = N::SCOPE.filter(|scope| !caller.key.may(*scope)) {
-            let message = format!("The API key lacks the scope {scope:?}.", scope = scope.name());
+            let message = format!(
+                "The API key lacks the scope {scope:?}.",
+                scope = scope.name()
+            );
             return Err(Error::plain(ErrorCode::InsufficientScope, message));
         }
-        Ok(Self { caller, needs: PhantomData })
+        Ok(Self {
+            caller,
+            needs: PhantomData,
+        })
     }
 }
 
@@ -77,18 +85,37 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
         let message = "The Authorization header must read \"Bearer <key>\".";
         Error::plain(ErrorCode::InvalidApiKey, message)
     };
-    let (scheme, secret) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
-    if scheme.eq_ignore_ascii_case("bearer") { Ok(secret.trim()) } else { Err(malformed()) }
+    let (scheme, secret) = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .ok_or_else(malformed)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Ok(secret.trim())
+    } else {
+        Err(malformed())
+    }
 }
 
 /// The address that the request came from; proxies are believed only where the
 /// settings say so.
 pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| peer.ip().to_canonical());
-    let trusted = |ip: &IpAddr| app.config.trusted_proxies.iter().any(|network| network.contains(ip));
+    let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| {
+        peer.ip().to_canonical()
+    });
+    let trusted = |ip: &IpAddr| {
+        app.config
+            .trusted_proxies
+            .iter()
+            .any(|network| network.contains(ip))
+    };
     // Each proxy appends the address that it was called from.
-    let forwarded = parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+    let forwarded = parts
+        .headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).collect();
     for hop in hops.iter().rev() {
         if !trusted(&address) {

@@ -27,7 +27,8 @@ impl FromRequest<App> for JsonBody {
 
     async fn from_request(request: Request, _: &App) -> Result<Self, Error> {
         if !is_json(request.headers()) {
-            let message = "The body must be JSON, sent with the header \"Content-Type: application/json\".";
+            let message =
+                "The body must be JSON, sent with the header \"Content-Type: application/json\".";
             return Err(Error::plain(ErrorCode::UnsupportedMediaType, message));
         }
         let bytes = read(request.into_body(), JSON_LIMIT_WITH_DATA, JSON_TIME).await?;
@@ -41,7 +42,10 @@ fn parse(bytes: &[u8]) -> Result<Value, Error> {
         Error::plain(ErrorCode::InvalidJson, message)
     })?;
     if bytes.len() > JSON_LIMIT && bytes.len().saturating_sub(data_length(&value)) > JSON_LIMIT {
-        return Err(too_large("The body's JSON, data: addresses not counted,", JSON_LIMIT));
+        return Err(too_large(
+            "The body's JSON, data: addresses not counted,",
+            JSON_LIMIT,
+        ));
     }
     Ok(value)
 }
@@ -65,14 +69,22 @@ pub(super) async fn read(body: Body, limit: usize, time: Duration) -> Result<Byt
     })?;
     match collected {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large("The body", limit)),
-        Err(_) => Err(Error::plain(ErrorCode::InvalidValue, "The body broke off before its end.")),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            Err(too_large("The body", limit))
+        }
+        Err(_) => Err(Error::plain(
+            ErrorCode::InvalidValue,
+            "The body broke off before its end.",
+        )),
     }
 }
 
 /// The answer to something longer than its limit.
 pub(super) fn too_large(what: &str, limit: usize) -> Error {
-    Error::plain(ErrorCode::BodyTooLarge, format!("{what} is larger than {} MB.", limit / 1_000_000))
+    Error::plain(
+        ErrorCode::BodyTooLarge,
+        format!("{what} is larger than {} MB.", limit / 1_000_000),
+    )
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -87,8 +99,15 @@ pub(super) fn is_multipart(headers: &HeaderMap) -> bool {
 
 /// The `Content-Type` without its parameters, in lower case.
 fn media_type(headers: &HeaderMap) -> String {
-    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let text = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    text.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -97,15 +116,24 @@ mod tests {
 
     #[test]
     fn data_addresses_do_not_count_against_the_small_limit() {
-        let picture = format!("{{\"a\":[{{\"url\":\"data:image/png;base64,{}\"}}]}}", "A".repeat(2_000_000));
+        let picture = format!(
+            "{{\"a\":[{{\"url\":\"data:image/png;base64,{}\"}}]}}",
+            "A".repeat(2_000_000)
+        );
         assert!(parse(picture.as_bytes()).is_ok());
         let prose = format!("{{\"a\":\"{}\"}}", "A".repeat(2_000_000));
-        assert_eq!(parse(prose.as_bytes()).unwrap_err().code(), ErrorCode::BodyTooLarge);
+        assert_eq!(
+            parse(prose.as_bytes()).unwrap_err().code(),
+            ErrorCode::BodyTooLarge
+        );
     }
 
     #[test]
     fn deep_nesting_is_refused() {
         let deep = "[".repeat(100_000);
-        assert_eq!(parse(deep.as_bytes()).unwrap_err().code(), ErrorCode::InvalidJson);
+        assert_eq!(
+            parse(deep.as_bytes()).unwrap_err().code(),
+            ErrorCode::InvalidJson
+        );
     }
 }

@@ -16,8 +16,8 @@ use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::tasks::{about, keep_alive, video_file};
 use crate::http::wire::chat::{
-    Chat, ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatRequest, ChatUsage, ChunkChoice, ChunkDelta,
-    ChunkTask, CompletionDetails, PromptDetails, read,
+    Chat, ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatRequest, ChatUsage, ChunkChoice,
+    ChunkDelta, ChunkTask, CompletionDetails, PromptDetails, read,
 };
 use crate::http::wire::fields;
 use crate::http::wire::videos::VideoFile;
@@ -36,11 +36,22 @@ pub(super) async fn complete(
     State(app): State<App>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Error> {
-    let Chat { order, stream, include_usage } = fields::read(&body, read)?;
+    let Chat {
+        order,
+        stream,
+        include_usage,
+    } = fields::read(&body, read)?;
     let accepted = video::order(&app, &allowed.caller, &request_id, order).await?;
-    let Some(first) = accepted.first() else { return Err(Error::internal("an order without a task")) };
+    let Some(first) = accepted.first() else {
+        return Err(Error::internal("an order without a task"));
+    };
     let headers = about(first.id);
-    let answer = Answer { app, base, request_id, tasks: accepted };
+    let answer = Answer {
+        app,
+        base,
+        request_id,
+        tasks: accepted,
+    };
     if stream {
         let events = Sse::new(answer.stream(include_usage)).keep_alive(keep_alive());
         return Ok((headers, events).into_response());
@@ -66,15 +77,29 @@ impl Answer {
             *task = tasks::wait(&self.app, task.account, task.id, left).await?;
             check(task)?;
         }
-        let videos: Vec<VideoFile> = self.tasks.iter().filter_map(|task| self.file(task)).collect();
+        let videos: Vec<VideoFile> = self
+            .tasks
+            .iter()
+            .filter_map(|task| self.file(task))
+            .collect();
         let usage = usage(&self.tasks, &videos);
-        let choices = videos.into_iter().zip(0..).map(|(video, index)| ChatChoice {
-            index,
-            message: ChatAnswer { role: "assistant", content: video.url.clone(), video },
-            finish_reason: "stop",
-        });
+        let choices = videos
+            .into_iter()
+            .zip(0..)
+            .map(|(video, index)| ChatChoice {
+                index,
+                message: ChatAnswer {
+                    role: "assistant",
+                    content: video.url.clone(),
+                    video,
+                },
+                finish_reason: "stop",
+            });
         let choices = choices.collect();
-        let first = self.tasks.first().ok_or_else(|| Error::internal("an order without a task"))?;
+        let first = self
+            .tasks
+            .first()
+            .ok_or_else(|| Error::internal("an order without a task"))?;
         Ok(ChatCompletion {
             id: first.id.chat_completion(),
             object: "chat.completion",
@@ -196,7 +221,9 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
         _ => 0,
     };
     let completion_tokens = videos.iter().map(|video| tokens(&video.url)).sum();
-    let cost = tasks.iter().fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+    let cost = tasks
+        .iter()
+        .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
     ChatUsage {
         prompt_tokens,
         completion_tokens,

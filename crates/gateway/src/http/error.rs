@@ -16,7 +16,9 @@ pub(super) struct Outgoing(std::sync::Arc<Error>);
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let mut response = status(&self).into_response();
-        response.extensions_mut().insert(Outgoing(std::sync::Arc::new(self)));
+        response
+            .extensions_mut()
+            .insert(Outgoing(std::sync::Arc::new(self)));
         response
     }
 }
@@ -28,7 +30,9 @@ fn status(error: &Error) -> StatusCode {
 /// Writes the body and headers of an answer that is an error; others stay as
 /// they are. Headers that the answer has already, such as `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
-    let Some(Outgoing(error)) = response.extensions().get::<Outgoing>().cloned() else { return response };
+    let Some(Outgoing(error)) = response.extensions().get::<Outgoing>().cloned() else {
+        return response;
+    };
     log(&error);
     let mut written = (status(&error), Json(body(&error, request_id))).into_response();
     let mut headers = headers(&error);
@@ -59,20 +63,32 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
 pub(super) fn log(error: &Error) {
     match error.inside() {
         Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed inside"),
-        None => tracing::debug!(code = %error.code(), message = %error.message(), "request refused"),
+        None => {
+            tracing::debug!(code = %error.code(), message = %error.message(), "request refused")
+        }
     }
 }
 
 fn headers(error: &Error) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert("x-should-retry", HeaderValue::from_static(if error.code().retryable() { "true" } else { "false" }));
+    headers.insert(
+        "x-should-retry",
+        HeaderValue::from_static(if error.code().retryable() {
+            "true"
+        } else {
+            "false"
+        }),
+    );
     if let Some(seconds) = error.retry_after() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if error.code().status() == 401 {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if let Some(Ok(task)) = error.task().map(|task| HeaderValue::try_from(task.to_string())) {
+    if let Some(Ok(task)) = error
+        .task()
+        .map(|task| HeaderValue::try_from(task.to_string()))
+    {
         headers.insert("x-task-id", task);
     }
     headers
@@ -81,11 +97,15 @@ fn headers(error: &Error) -> HeaderMap {
 /// The answer to a path that no endpoint has.
 pub(super) async fn route_not_found(uri: axum::http::Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
-    Error::plain(ErrorCode::RouteNotFound, format!("There is no endpoint {path:?}. See /docs for those there are."))
+    Error::plain(
+        ErrorCode::RouteNotFound,
+        format!("There is no endpoint {path:?}. See /docs for those there are."),
+    )
 }
 
 /// The answer to a method that an endpoint does not have; the router adds `Allow`.
 pub(super) async fn method_not_allowed(method: axum::http::Method) -> Error {
-    let message = format!("This endpoint does not take {method}; the Allow header names what it takes.");
+    let message =
+        format!("This endpoint does not take {method}; the Allow header names what it takes.");
     Error::plain(ErrorCode::MethodNotAllowed, message)
 }

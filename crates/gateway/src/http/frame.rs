@@ -46,7 +46,8 @@ async fn frame(mut request: Request, next: Next) -> Response {
     let started = tokio::time::Instant::now();
     let answer = async {
         let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-        let answer = answer.unwrap_or_else(|panic| Error::internal(panic_text(&*panic)).into_response());
+        let answer =
+            answer.unwrap_or_else(|panic| Error::internal(panic_text(&*panic)).into_response());
         let answer = error::write(answer, &request_id);
         log(&method, &path, answer.status().as_u16(), started.elapsed());
         answer
@@ -59,19 +60,31 @@ async fn frame(mut request: Request, next: Next) -> Response {
     if let Some(rate) = rate.0.get() {
         rate_headers(headers, rate);
     }
-    headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
-    headers.entry(header::REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers
+        .entry(header::X_CONTENT_TYPE_OPTIONS)
+        .or_insert(HeaderValue::from_static("nosniff"));
+    headers
+        .entry(header::REFERRER_POLICY)
+        .or_insert(HeaderValue::from_static("no-referrer"));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     answer
 }
 
 fn request_id(headers: &HeaderMap) -> RequestId {
-    let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    sent.and_then(RequestId::from_caller).unwrap_or_else(RequestId::generate)
+    let sent = headers
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok());
+    sent.and_then(RequestId::from_caller)
+        .unwrap_or_else(RequestId::generate)
 }
 
 fn log(method: &Method, path: &str, status: u16, took: Duration) {
-    #[expect(clippy::cast_possible_truncation, reason = "requests take less than 500 million years")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "requests take less than 500 million years"
+    )]
     let took_ms = took.as_millis() as u64;
     // A media path opens the file to whoever reads the log; a probe says nothing.
     if path.starts_with("/media/") {
@@ -93,7 +106,10 @@ fn rate_headers(headers: &mut HeaderMap, rate: &RateState) {
     headers.insert("x-ratelimit-limit-requests", rate.limit.into());
     headers.insert("x-ratelimit-remaining-requests", rate.remaining.into());
     let reset = HeaderValue::try_from(reset_text(rate.reset));
-    headers.insert("x-ratelimit-reset-requests", reset.unwrap_or(HeaderValue::from_static("60s")));
+    headers.insert(
+        "x-ratelimit-reset-requests",
+        reset.unwrap_or(HeaderValue::from_static("60s")),
+    );
 }
 
 /// A time as the OpenAI headers write it: `120ms`, `4.5s`, `1m0s`.
@@ -107,13 +123,20 @@ fn reset_text(time: Duration) -> String {
 }
 
 fn cors(origins: &[String]) -> Option<CorsLayer> {
-    let origins: Vec<HeaderValue> = origins.iter().filter_map(|origin| HeaderValue::try_from(origin).ok()).collect();
+    let origins: Vec<HeaderValue> = origins
+        .iter()
+        .filter_map(|origin| HeaderValue::try_from(origin).ok())
+        .collect();
     (!origins.is_empty()).then(|| {
         CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
             .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, REQUEST_ID])
-            .expose_headers([REQUEST_ID, HeaderName::from_static("x-task-id"), header::RETRY_AFTER])
+            .expose_headers([
+                REQUEST_ID,
+                HeaderName::from_static("x-task-id"),
+                header::RETRY_AFTER,
+            ])
             .max_age(Duration::from_hours(1))
     })
 }
@@ -122,7 +145,11 @@ impl<S: Sync> FromRequestParts<S> for RequestId {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
-        parts.extensions.get().cloned().ok_or_else(|| Error::internal("a request outside the frame"))
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| Error::internal("a request outside the frame"))
     }
 }
 
@@ -132,7 +159,14 @@ mod tests {
 
     #[test]
     fn reset_times_read_as_in_the_openai_headers() {
-        for (ms, text) in [(0, "0ms"), (120, "120ms"), (1000, "1s"), (4_460, "4.5s"), (60_000, "1m0s"), (362_000, "6m2s")] {
+        for (ms, text) in [
+            (0, "0ms"),
+            (120, "120ms"),
+            (1000, "1s"),
+            (4_460, "4.5s"),
+            (60_000, "1m0s"),
+            (362_000, "6m2s"),
+        ] {
             assert_eq!(reset_text(Duration::from_millis(ms)), text);
         }
     }

@@ -25,25 +25,44 @@ pub(super) async fn file(
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, Error> {
-    let (id, media) = app.signer.open(&ticket, &name, app.clock.now()).map_err(|refused| match refused {
-        Refused::Forged => not_found(),
-        Refused::Expired => expired(),
-    })?;
+    let (id, media) = app
+        .signer
+        .open(&ticket, &name, app.clock.now())
+        .map_err(|refused| match refused {
+            Refused::Forged => not_found(),
+            Refused::Expired => expired(),
+        })?;
     serve(&app, id, media, &headers).await
 }
 
 fn not_found() -> Error {
-    Error::plain(ErrorCode::MediaNotFound, "There is no file at this address.")
+    Error::plain(
+        ErrorCode::MediaNotFound,
+        "There is no file at this address.",
+    )
 }
 
 fn expired() -> Error {
-    Error::plain(ErrorCode::LinkExpired, "The address is past its time. Ask the API for the record again.")
+    Error::plain(
+        ErrorCode::LinkExpired,
+        "The address is past its time. Ask the API for the record again.",
+    )
 }
 
 /// A file's bytes, as the request's headers want them.
-pub(super) async fn serve(app: &App, id: AssetId, media: MediaType, request: &HeaderMap) -> Result<Response, Error> {
-    let found = app.store.read(move |conn| store::assets::by_id(conn, id).map_err(Error::from)).await?;
-    let asset = found.filter(|asset| asset.media == media).ok_or_else(not_found)?;
+pub(super) async fn serve(
+    app: &App,
+    id: AssetId,
+    media: MediaType,
+    request: &HeaderMap,
+) -> Result<Response, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .await?;
+    let asset = found
+        .filter(|asset| asset.media == media)
+        .ok_or_else(not_found)?;
     if asset.removed_at.is_some() || asset.expires_at.is_some_and(|at| at <= app.clock.now()) {
         return Err(expired());
     }
@@ -57,12 +76,24 @@ pub(super) async fn serve(app: &App, id: AssetId, media: MediaType, request: &He
         Wanted::Impossible => return Err(unsatisfiable(asset.size_bytes)),
     };
     let range = wanted.clone().unwrap_or(0..asset.size_bytes);
-    let stream = app.blobs.stream(id, media, range.clone()).await?.ok_or_else(not_found)?;
+    let stream = app
+        .blobs
+        .stream(id, media, range.clone())
+        .await?
+        .ok_or_else(not_found)?;
     let mut headers = common(&asset, &etag);
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
     let status = if wanted.is_some() {
-        let text = format!("bytes {}-{}/{}", range.start, range.end - 1, asset.size_bytes);
-        headers.insert(header::CONTENT_RANGE, HeaderValue::try_from(text).map_err(Error::internal)?);
+        let text = format!(
+            "bytes {}-{}/{}",
+            range.start,
+            range.end - 1,
+            asset.size_bytes
+        );
+        headers.insert(
+            header::CONTENT_RANGE,
+            HeaderValue::try_from(text).map_err(Error::internal)?,
+        );
         StatusCode::PARTIAL_CONTENT
     } else {
         StatusCode::OK
@@ -72,14 +103,27 @@ pub(super) async fn serve(app: &App, id: AssetId, media: MediaType, request: &He
 
 /// Headers of every answer about a file.
 fn common(asset: &Asset, etag: &str) -> HeaderMap {
-    let disposition = format!("inline; filename=\"{}.{}\"", asset.id, asset.media.extension());
+    let disposition = format!(
+        "inline; filename=\"{}.{}\"",
+        asset.id,
+        asset.media.extension()
+    );
     let values = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(asset.media.mime())),
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(asset.media.mime()),
+        ),
         (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600, immutable")),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("private, max-age=3600, immutable"),
+        ),
     ];
     let mut headers: HeaderMap = values.into_iter().collect();
-    for (name, text) in [(header::ETAG, etag), (header::CONTENT_DISPOSITION, &disposition)] {
+    for (name, text) in [
+        (header::ETAG, etag),
+        (header::CONTENT_DISPOSITION, &disposition),
+    ] {
         if let Ok(value) = HeaderValue::try_from(text) {
             headers.insert(name, value);
         }
@@ -88,7 +132,10 @@ fn common(asset: &Asset, etag: &str) -> HeaderMap {
 }
 
 fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
-    let values = request.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let values = request
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|tag| {
         let tag = tag.trim();
         tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag
@@ -105,12 +152,19 @@ enum Wanted {
 /// The one range that the request asks for. Several ranges at once, and what
 /// is no range, get the whole file, as RFC 9110 allows.
 fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
-    let Some(text) = request.get(header::RANGE).and_then(|value| value.to_str().ok()) else { return Wanted::Whole };
+    let Some(text) = request
+        .get(header::RANGE)
+        .and_then(|value| value.to_str().ok())
+    else {
+        return Wanted::Whole;
+    };
     // The part of another version is of no use.
     if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
         return Wanted::Whole;
     }
-    let Ok(parsed) = http_range_header::parse_range_header(text) else { return Wanted::Whole };
+    let Ok(parsed) = http_range_header::parse_range_header(text) else {
+        return Wanted::Whole;
+    };
     if parsed.ranges.len() != 1 {
         return Wanted::Whole;
     }
@@ -124,7 +178,10 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
 }
 
 fn unsatisfiable(size: u64) -> Error {
-    Error::plain(ErrorCode::RangeNotSatisfiable, format!("The file has {size} bytes; the range lies outside."))
+    Error::plain(
+        ErrorCode::RangeNotSatisfiable,
+        format!("The file has {size} bytes; the range lies outside."),
+    )
 }
 
 #[cfg(test)]
@@ -134,7 +191,13 @@ mod tests {
     use super::*;
 
     fn wanted(text: &str) -> Wanted {
-        range(&[(header::RANGE, HeaderValue::try_from(text).unwrap())].into_iter().collect(), "\"x\"", 100)
+        range(
+            &[(header::RANGE, HeaderValue::try_from(text).unwrap())]
+                .into_iter()
+                .collect(),
+            "\"x\"",
+            100,
+        )
     }
 
     #[test]
@@ -152,8 +215,14 @@ mod tests {
     #[test]
     fn a_range_of_another_version_gets_the_whole() {
         let value = |text: &str| HeaderValue::try_from(text).unwrap();
-        let headers = [(header::RANGE, value("bytes=0-1")), (header::IF_RANGE, value("\"y\""))];
-        assert_eq!(range(&headers.into_iter().collect(), "\"x\"", 100), Wanted::Whole);
+        let headers = [
+            (header::RANGE, value("bytes=0-1")),
+            (header::IF_RANGE, value("\"y\"")),
+        ];
+        assert_eq!(
+            range(&headers.into_iter().collect(), "\"x\"", 100),
+            Wanted::Whole
+        );
     }
 
     proptest! {

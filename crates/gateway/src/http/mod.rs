@@ -5,7 +5,7 @@
 //! carries, `error` the one way in which errors become answers.
 
 mod auth;
-mod base;
+pub mod base;
 mod body;
 mod chat;
 mod docs;
@@ -22,6 +22,7 @@ pub mod server;
 mod tasks;
 mod uploads;
 mod videos;
+mod web;
 pub mod wire;
 
 use axum::Router;
@@ -38,7 +39,7 @@ pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
     let router = router
-        .merge(pages::routes::router())
+        .merge(web::router())
         .route("/openapi.json", get(docs::json(&document)))
         .merge(docs::ui(document))
         .fallback(error::route_not_found)

@@ -100,7 +100,11 @@ pub(super) async fn feed(
     State(app): State<App>,
 ) -> Result<Json<Vec<ClipRecord>>, Error> {
     let account = &allowed.caller.account;
-    let ids: Vec<ClipId> = ids.split(',').take(100).filter_map(|id| id.trim().parse().ok()).collect();
+    let ids: Vec<ClipId> = ids
+        .split(',')
+        .take(100)
+        .filter_map(|id| id.trim().parse().ok())
+        .collect();
     let clips = music::clips(&app, account.id, ids).await?;
     Ok(Json(records(&app, &clips, account, &base).await?))
 }
@@ -119,7 +123,10 @@ pub(super) async fn clips(
 ) -> Result<Json<List<ClipRecord>>, Error> {
     let account = &allowed.caller.account;
     let (page, is_trashed) = query.read(|query| {
-        Some((page(query, |text| text.parse().ok()), query.boolean("is_trashed").unwrap_or(false)))
+        Some((
+            page(query, |text| text.parse().ok()),
+            query.boolean("is_trashed").unwrap_or(false),
+        ))
     })?;
     let (clips, has_more) = music::list(&app, account.id, is_trashed, page).await?;
     let records = records(&app, &clips, account, &base).await?;
@@ -168,18 +175,29 @@ pub(super) async fn restore(
     one(&app, clip, account, &base).await
 }
 
-async fn one(app: &App, clip: Clip, account: &Account, base: &Base) -> Result<Json<ClipRecord>, Error> {
+async fn one(
+    app: &App,
+    clip: Clip,
+    account: &Account,
+    base: &Base,
+) -> Result<Json<ClipRecord>, Error> {
     let mut records = records(app, &[clip], account, base).await?;
     records.pop().map(Json).ok_or_else(music::clip_not_found)
 }
 
 /// Clips as records; a stem's `stem_task` stands in its task.
-async fn records(app: &App, clips: &[Clip], account: &Account, base: &Base) -> Result<Vec<ClipRecord>, Error> {
+async fn records(
+    app: &App,
+    clips: &[Clip],
+    account: &Account,
+    base: &Base,
+) -> Result<Vec<ClipRecord>, Error> {
     let mut records = Vec::with_capacity(clips.len());
     for clip in clips {
         let stem_task = match clip.origin {
             ClipOrigin::Upload => "",
-            ClipOrigin::Stem { task, .. } => match tasks::get(app, account.id, task).await?.payload {
+            ClipOrigin::Stem { task, .. } => match tasks::get(app, account.id, task).await?.payload
+            {
                 Payload::StemsV1(job) => job.stem_task.name(),
                 Payload::VideoV1(_) => "",
             },

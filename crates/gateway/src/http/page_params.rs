@@ -19,7 +19,9 @@ impl<S: Sync> FromRequestParts<S> for Query {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = url::form_urlencoded::parse(query.as_bytes());
-        let map: Map<String, Value> = pairs.map(|(name, value)| (name.into_owned(), value.into_owned().into())).collect();
+        let map: Map<String, Value> = pairs
+            .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
+            .collect();
         Ok(Self(Value::Object(map)))
     }
 }
@@ -34,11 +36,18 @@ impl Query {
 /// The page that `limit`, `after` and `order` ask for; `id` reads an id as this
 /// list writes it.
 pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) -> Page<Id> {
-    let limit = query.integer("limit", 1..=100).and_then(|limit| u32::try_from(limit).ok()).unwrap_or(20);
+    let limit = query
+        .integer("limit", 1..=100)
+        .and_then(|limit| u32::try_from(limit).ok())
+        .unwrap_or(20);
     let after = query.filled_string("after", 100).and_then(|text| {
         let id = id(&text);
         if id.is_none() {
-            query.fault("after", ErrorCode::InvalidValue, "Must be the id of an item of this list.");
+            query.fault(
+                "after",
+                ErrorCode::InvalidValue,
+                "Must be the id of an item of this list.",
+            );
         }
         id
     });
@@ -46,11 +55,19 @@ pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) 
         None | Some("desc") => false,
         Some("asc") => true,
         Some(_) => {
-            query.fault("order", ErrorCode::InvalidValue, "Must be \"asc\" or \"desc\".");
+            query.fault(
+                "order",
+                ErrorCode::InvalidValue,
+                "Must be \"asc\" or \"desc\".",
+            );
             false
         }
     };
-    Page { after, limit, ascending }
+    Page {
+        after,
+        limit,
+        ascending,
+    }
 }
 
 /// A word of a fixed set.
@@ -58,7 +75,11 @@ pub(super) fn word<T: FromStr>(query: &Fields<'_>, name: &str, known: &str) -> O
     let text = query.filled_string(name, 100)?;
     let word = text.parse().ok();
     if word.is_none() {
-        query.fault(name, ErrorCode::InvalidValue, format!("Must be one of {known}."));
+        query.fault(
+            name,
+            ErrorCode::InvalidValue,
+            format!("Must be one of {known}."),
+        );
     }
     word
 }

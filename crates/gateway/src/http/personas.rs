@@ -44,9 +44,13 @@ pub(super) async fn list(
     let account = &allowed.caller.account;
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
     let (found, has_more) = personas::list(&app, account.id, page).await?;
-    let records = found.iter().map(|(persona, clips)| record(&app, persona, clips, account, &base));
+    let records = found
+        .iter()
+        .map(|(persona, clips)| record(&app, persona, clips, account, &base));
     let records = records.collect::<Result<Vec<_>, _>>()?;
-    Ok(Json(List::new(records, has_more, |record| record["id"].as_str().unwrap_or_default().to_owned())))
+    Ok(Json(List::new(records, has_more, |record| {
+        record["id"].as_str().unwrap_or_default().to_owned()
+    })))
 }
 
 /// Get a persona.
@@ -79,7 +83,13 @@ pub(super) async fn delete(
     Ok(Json(record))
 }
 
-fn record(app: &App, persona: &Persona, clips: &[Clip], account: &Account, base: &Base) -> Result<Value, Error> {
+fn record(
+    app: &App,
+    persona: &Persona,
+    clips: &[Clip],
+    account: &Account,
+    base: &Base,
+) -> Result<Value, Error> {
     let record = PersonaRecord::new(persona, clips, account, base);
     let record = record.ok_or_else(|| Error::internal("a persona without its root clip"))?;
     record.branded(&app.config.persona_brand_field)

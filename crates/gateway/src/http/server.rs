@@ -50,7 +50,10 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) {
     }
     drop(listener);
     let mut ended = std::pin::pin!(graceful.shutdown());
-    if tokio::time::timeout(shutdown.grace, &mut ended).await.is_err() {
+    if tokio::time::timeout(shutdown.grace, &mut ended)
+        .await
+        .is_err()
+    {
         tracing::warn!("requests in flight are ended: the grace is over");
         shutdown.closing.cancel();
         drop(tokio::time::timeout(LAST_WORDS, ended).await);
@@ -65,9 +68,17 @@ fn spawn(stream: TcpStream, peer: SocketAddr, router: Router, graceful: &Gracefu
         request.map(axum::body::Body::new)
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(HEAD_TIME);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).into_owned();
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(HEAD_TIME);
+    let connection = builder
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+        .into_owned();
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
         if let Err(error) = connection.await {

@@ -42,7 +42,11 @@ pub(super) async fn list(
     let (filter, page) = query.read(|query| {
         let filter = Filter {
             kind: word(query, "kind", "video, music"),
-            state: word(query, "status", "queued, running, succeeded, failed, cancelled"),
+            state: word(
+                query,
+                "status",
+                "queued, running, succeeded, failed, cancelled",
+            ),
             model: query.filled_string("model", 200),
             without_deleted: false,
         };
@@ -91,8 +95,12 @@ pub(super) async fn events(
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
     tasks::get(&app, account, id).await?;
-    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let stream = Sse::new(follow(app, base, request_id, account, id, last)).keep_alive(keep_alive());
+    let last = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .unwrap_or(0);
+    let stream =
+        Sse::new(follow(app, base, request_id, account, id, last)).keep_alive(keep_alive());
     Ok((about(id), stream).into_response())
 }
 
@@ -131,7 +139,11 @@ fn follow(
 
 /// The task as it was after an event.
 fn as_of(task: &Task, event: &TaskEvent) -> Task {
-    let mut task = Task { state: event.state, progress: event.progress, ..task.clone() };
+    let mut task = Task {
+        state: event.state,
+        progress: event.progress,
+        ..task.clone()
+    };
     if !event.state.is_terminal() {
         (task.finished_at, task.failure, task.output) = (None, None, None);
     }
@@ -140,7 +152,9 @@ fn as_of(task: &Task, event: &TaskEvent) -> Task {
 
 /// The comment that keeps an idle stream open.
 pub(super) fn keep_alive() -> KeepAlive {
-    KeepAlive::new().interval(Duration::from_secs(10)).text("keep-alive")
+    KeepAlive::new()
+        .interval(Duration::from_secs(10))
+        .text("keep-alive")
 }
 
 /// Cancel a task that has not ended.
@@ -183,7 +197,11 @@ pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView
         Some(Output::ClipsV1 { .. }) => {
             let clips = music::clips_of_task(app, task.account, task.id).await?;
             let clips = clips.iter().map(|clip| ClipView::new(clip, base)).collect();
-            Some(TaskOutput { videos: Vec::new(), clips, direction: None })
+            Some(TaskOutput {
+                videos: Vec::new(),
+                clips,
+                direction: None,
+            })
         }
     };
     let user = match &task.payload {
@@ -198,10 +216,10 @@ pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView
         provider: task.provider.clone(),
         status: task.state.name(),
         progress: task.progress,
-        error: task
-            .failure
-            .as_ref()
-            .map(|failure| TaskError { code: failure.code.name(), message: failure.message.clone() }),
+        error: task.failure.as_ref().map(|failure| TaskError {
+            code: failure.code.name(),
+            message: failure.message.clone(),
+        }),
         cost_usd: task.cost.to_string(),
         created_at: task.created_at.rfc3339(),
         started_at: task.started_at.map(Timestamp::rfc3339),
@@ -214,10 +232,18 @@ pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView
 
 /// The file of a finished video task.
 pub(super) fn video_file(app: &App, base: &Base, task: &Task) -> Option<VideoFile> {
-    let Some(Output::VideoV1(video)) = &task.output else { return None };
+    let Some(Output::VideoV1(video)) = &task.output else {
+        return None;
+    };
     let expires_at = Timestamp::from_micros(video.expires_at_micros);
     let removed = expires_at <= app.clock.now();
-    let address = |id, media| if removed { String::new() } else { base.media(id, media, Some(expires_at)) };
+    let address = |id, media| {
+        if removed {
+            String::new()
+        } else {
+            base.media(id, media, Some(expires_at))
+        }
+    };
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let seconds = video.milliseconds as f64 / 1000.0;
     Some(VideoFile {

@@ -30,7 +30,9 @@ pub(super) async fn audio(
 ) -> Result<Json<ClipRecord>, Error> {
     let (source, title, param) = if is_multipart(request.headers()) {
         let read = tokio::time::timeout(TIME, read_form(request, &app)).await;
-        let in_time = read.map_err(|_| Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time."))?;
+        let in_time = read.map_err(|_| {
+            Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
+        })?;
         let (bytes, title) = in_time?;
         (AudioSource::Bytes(bytes.into()), title, "file")
     } else {
@@ -38,7 +40,12 @@ pub(super) async fn audio(
         (AudioSource::Address(address), title, "url")
     };
     let clip = music::upload(&app, &allowed.caller, source, title, param).await?;
-    Ok(Json(ClipRecord::new(&clip, "", &allowed.caller.account, &base)))
+    Ok(Json(ClipRecord::new(
+        &clip,
+        "",
+        &allowed.caller.account,
+        &base,
+    )))
 }
 
 /// The form of an upload, for the documentation.
@@ -54,17 +61,34 @@ pub(super) struct UploadForm {
 
 async fn read_form(request: Request, app: &App) -> Result<(Vec<u8>, Option<String>), Error> {
     let malformed = |error: &dyn std::fmt::Display| {
-        Error::plain(ErrorCode::InvalidValue, format!("The form cannot be read: {error}."))
+        Error::plain(
+            ErrorCode::InvalidValue,
+            format!("The form cannot be read: {error}."),
+        )
     };
-    let mut form = Multipart::from_request(request, app).await.map_err(|error| malformed(&error.body_text()))?;
+    let mut form = Multipart::from_request(request, app)
+        .await
+        .map_err(|error| malformed(&error.body_text()))?;
     let mut file = None;
     let mut title = None;
-    while let Some(mut part) = form.next_field().await.map_err(|error| malformed(&error.body_text()))? {
+    while let Some(mut part) = form
+        .next_field()
+        .await
+        .map_err(|error| malformed(&error.body_text()))?
+    {
         let name = part.name().unwrap_or_default().to_owned();
         let named = part.file_name().map(stem_of);
-        let limit = if name == "file" { usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX) } else { FIELD_LIMIT };
+        let limit = if name == "file" {
+            usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX)
+        } else {
+            FIELD_LIMIT
+        };
         let mut bytes = Vec::new();
-        while let Some(chunk) = part.chunk().await.map_err(|error| malformed(&error.body_text()))? {
+        while let Some(chunk) = part
+            .chunk()
+            .await
+            .map_err(|error| malformed(&error.body_text()))?
+        {
             if bytes.len() + chunk.len() > limit {
                 return Err(too_large(&format!("The form's field {name:?}"), limit));
             }
@@ -76,19 +100,28 @@ async fn read_form(request: Request, app: &App) -> Result<(Vec<u8>, Option<Strin
                 file = Some(bytes);
             }
             "title" => {
-                let text = String::from_utf8(bytes)
-                    .map_err(|_| Error::at(ErrorCode::InvalidValue, "title", "Must be UTF-8 text."))?;
+                let text = String::from_utf8(bytes).map_err(|_| {
+                    Error::at(ErrorCode::InvalidValue, "title", "Must be UTF-8 text.")
+                })?;
                 title = read_title(&text)?.or(title);
             }
             _ => {}
         }
     }
-    let file = file.ok_or_else(|| Error::at(ErrorCode::MissingField, "file", "The form must have the recording in its field \"file\"."))?;
+    let file = file.ok_or_else(|| {
+        Error::at(
+            ErrorCode::MissingField,
+            "file",
+            "The form must have the recording in its field \"file\".",
+        )
+    })?;
     Ok((file, title))
 }
 
 /// A file's name without folders and ending.
 fn stem_of(file_name: &str) -> String {
     let name = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
-    name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
+    name.rsplit_once('.')
+        .map_or(name, |(stem, _)| stem)
+        .to_owned()
 }

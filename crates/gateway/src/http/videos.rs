@@ -50,7 +50,9 @@ pub(super) async fn create(
         read(&JsonBody::from_request(request, &app).await?.0)?
     };
     let tasks = video::order(&app, &allowed.caller, &request_id, order).await?;
-    let task = tasks.first().ok_or_else(|| Error::internal("an order without a task"))?;
+    let task = tasks
+        .first()
+        .ok_or_else(|| Error::internal("an order without a task"))?;
     object(&app, &base, task).await
 }
 
@@ -58,23 +60,45 @@ pub(super) async fn create(
 async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
     tokio::time::timeout(FORM_TIME, read_fields(request, app))
         .await
-        .unwrap_or_else(|_| Err(Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")))
+        .unwrap_or_else(|_| {
+            Err(Error::plain(
+                ErrorCode::InvalidValue,
+                "The form did not arrive in time.",
+            ))
+        })
 }
 
 async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
     let malformed = |error: &dyn std::fmt::Display| {
-        Error::plain(ErrorCode::InvalidValue, format!("The form cannot be read: {error}."))
+        Error::plain(
+            ErrorCode::InvalidValue,
+            format!("The form cannot be read: {error}."),
+        )
     };
-    let mut form = Multipart::from_request(request, app).await.map_err(|error| malformed(&error.body_text()))?;
+    let mut form = Multipart::from_request(request, app)
+        .await
+        .map_err(|error| malformed(&error.body_text()))?;
     let mut fields = Map::new();
     let mut file = None;
     let mut total = 0;
-    while let Some(mut part) = form.next_field().await.map_err(|error| malformed(&error.body_text()))? {
+    while let Some(mut part) = form
+        .next_field()
+        .await
+        .map_err(|error| malformed(&error.body_text()))?
+    {
         let name = part.name().unwrap_or_default().to_owned();
         let is_file = part.file_name().is_some();
-        let limit = if is_file { usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX) } else { FIELD_LIMIT };
+        let limit = if is_file {
+            usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX)
+        } else {
+            FIELD_LIMIT
+        };
         let mut bytes = Vec::new();
-        while let Some(chunk) = part.chunk().await.map_err(|error| malformed(&error.body_text()))? {
+        while let Some(chunk) = part
+            .chunk()
+            .await
+            .map_err(|error| malformed(&error.body_text()))?
+        {
             total += chunk.len();
             if bytes.len() + chunk.len() > limit || total > FIELD_LIMIT {
                 return Err(too_large(&format!("The form's field {name:?}"), limit));
@@ -97,9 +121,14 @@ async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes
 
 /// Puts `a[b]` into the object `a`; deeper brackets are not known here.
 fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
-    match name.split_once('[').and_then(|(outer, rest)| Some((outer, rest.strip_suffix(']')?))) {
+    match name
+        .split_once('[')
+        .and_then(|(outer, rest)| Some((outer, rest.strip_suffix(']')?)))
+    {
         Some((outer, inner)) => {
-            let slot = fields.entry(outer).or_insert_with(|| Value::Object(Map::new()));
+            let slot = fields
+                .entry(outer)
+                .or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(nested) = slot {
                 nested.insert(inner.to_owned(), text.into());
             }
@@ -127,15 +156,20 @@ async fn object(app: &App, base: &Base, task: &Task) -> Result<Response, Error> 
     if !task.state.is_terminal() {
         headers.insert("openai-poll-after-ms", poll_after(app, task).await?);
     }
-    let object = VideoObject::new(task, video_file(app, base, task)).ok_or_else(tasks::not_found)?;
+    let object =
+        VideoObject::new(task, video_file(app, base, task)).ok_or_else(tasks::not_found)?;
     Ok((headers, Json(object)).into_response())
 }
 
 /// A tenth of the model's median time, so that a poll neither hammers nor lags.
 async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
-    let median = tasks::median_time(app, &task.model).await?.unwrap_or(Duration::from_secs(5));
+    let median = tasks::median_time(app, &task.model)
+        .await?
+        .unwrap_or(Duration::from_secs(5));
     let wait = (median / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
-    Ok(HeaderValue::from(u64::try_from(wait.as_millis()).unwrap_or(1000)))
+    Ok(HeaderValue::from(
+        u64::try_from(wait.as_millis()).unwrap_or(1000),
+    ))
 }
 
 /// List videos, newest first.
@@ -151,10 +185,18 @@ pub(super) async fn list(
     State(app): State<App>,
 ) -> Result<Json<List<VideoObject>>, Error> {
     let page = query.read(|query| Some(page(query, |text| TaskId::from_video(text).ok())))?;
-    let filter = Filter { kind: Some(TaskKind::Video), without_deleted: true, ..Filter::default() };
+    let filter = Filter {
+        kind: Some(TaskKind::Video),
+        without_deleted: true,
+        ..Filter::default()
+    };
     let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
-    let videos = found.iter().filter_map(|task| VideoObject::new(task, video_file(&app, &base, task)));
-    Ok(Json(List::new(videos.collect(), has_more, |video| video.id.clone())))
+    let videos = found
+        .iter()
+        .filter_map(|task| VideoObject::new(task, video_file(&app, &base, task)));
+    Ok(Json(List::new(videos.collect(), has_more, |video| {
+        video.id.clone()
+    })))
 }
 
 /// Get a video's bytes, or a picture of it.
@@ -169,7 +211,13 @@ pub(super) async fn content(
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, Error> {
-    let variant = query.read(|query| Some(query.filled_string("variant", 32).unwrap_or_else(|| "video".into())))?;
+    let variant = query.read(|query| {
+        Some(
+            query
+                .filled_string("variant", 32)
+                .unwrap_or_else(|| "video".into()),
+        )
+    })?;
     let task = find(&app, &allowed.caller, &id).await?;
     let Some(Output::VideoV1(output)) = &task.output else {
         let error = match &task.failure {
@@ -201,7 +249,11 @@ pub(super) async fn delete(
 ) -> Result<Response, Error> {
     let task = find(&app, &allowed.caller, &id).await?;
     video::delete(&app, &task).await?;
-    let deleted = VideoDeleted { id: task.id.video(), object: "video.deleted", deleted: true };
+    let deleted = VideoDeleted {
+        id: task.id.video(),
+        object: "video.deleted",
+        deleted: true,
+    };
     Ok((about(task.id), Json(deleted)).into_response())
 }
 

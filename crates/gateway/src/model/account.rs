@@ -61,7 +61,10 @@ impl Scope {
 
     /// What a key gets when none is named: all but `admin`.
     pub fn usual() -> Vec<Self> {
-        Self::ALL.into_iter().filter(|scope| *scope != Self::Admin).collect()
+        Self::ALL
+            .into_iter()
+            .filter(|scope| *scope != Self::Admin)
+            .collect()
     }
 
     /// The name that people write.
@@ -94,7 +97,10 @@ impl FromStr for Scope {
     type Err = NoSuchScope;
 
     fn from_str(text: &str) -> Result<Self, NoSuchScope> {
-        Self::ALL.into_iter().find(|scope| scope.name() == text).ok_or(NoSuchScope)
+        Self::ALL
+            .into_iter()
+            .find(|scope| scope.name() == text)
+            .ok_or(NoSuchScope)
     }
 }
 
@@ -139,13 +145,17 @@ impl ApiKey {
 
     /// Whether the key may name this model.
     pub fn may_use(&self, model: &str) -> bool {
-        self.models.as_ref().is_none_or(|models| models.iter().any(|allowed| allowed == model))
+        self.models
+            .as_ref()
+            .is_none_or(|models| models.iter().any(|allowed| allowed == model))
     }
 
     /// Whether the key may be used from this address.
     pub fn may_come_from(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.networks.as_ref().is_none_or(|networks| networks.iter().any(|network| network.contains(&address)))
+        self.networks
+            .as_ref()
+            .is_none_or(|networks| networks.iter().any(|network| network.contains(&address)))
     }
 }
 

@@ -122,14 +122,22 @@ impl Model {
 
     /// Whether `name` is the model's name or matches an alias.
     pub fn answers_to(&self, name: &str) -> bool {
-        self.id == name || self.aliases.iter().any(|alias| matches_pattern(alias, name))
+        self.id == name
+            || self
+                .aliases
+                .iter()
+                .any(|alias| matches_pattern(alias, name))
     }
 }
 
 /// Whether `text` is `pattern`, where each `*` stands for any characters.
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut text) = text.strip_prefix(start) else { return false };
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(start) else {
+        return false;
+    };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let end = parts.pop().unwrap_or_default();
     for part in parts {

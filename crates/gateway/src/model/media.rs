@@ -28,8 +28,16 @@ pub enum MediaType {
 }
 
 impl MediaType {
-    const ALL: [Self; 8] =
-        [Self::Mp4, Self::Flac, Self::Png, Self::Jpeg, Self::Webp, Self::Gif, Self::Bmp, Self::Tiff];
+    const ALL: [Self; 8] = [
+        Self::Mp4,
+        Self::Flac,
+        Self::Png,
+        Self::Jpeg,
+        Self::Webp,
+        Self::Gif,
+        Self::Bmp,
+        Self::Tiff,
+    ];
 
     /// The ending of its address.
     pub const fn extension(self) -> &'static str {
@@ -75,7 +83,10 @@ impl FromStr for MediaType {
     type Err = NoSuchMediaType;
 
     fn from_str(extension: &str) -> Result<Self, NoSuchMediaType> {
-        Self::ALL.into_iter().find(|kind| kind.extension() == extension).ok_or(NoSuchMediaType)
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.extension() == extension)
+            .ok_or(NoSuchMediaType)
     }
 }
 

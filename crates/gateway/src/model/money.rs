@@ -65,7 +65,11 @@ impl FromStr for Micros {
         }
         let whole: i64 = whole.parse().map_err(|_| NotAnAmount)?;
         let fraction: i64 = format!("{fraction:0<6}").parse().map_err(|_| NotAnAmount)?;
-        whole.checked_mul(1_000_000).and_then(|micros| micros.checked_add(fraction)).map(Self).ok_or(NotAnAmount)
+        whole
+            .checked_mul(1_000_000)
+            .and_then(|micros| micros.checked_add(fraction))
+            .map(Self)
+            .ok_or(NotAnAmount)
     }
 }
 
@@ -114,26 +118,56 @@ mod tests {
 
     #[test]
     fn amounts_read_as_people_write_them() {
-        for (text, micros, shown) in
-            [("0.10", 100_000, "0.10"), ("25", 25_000_000, "25.00"), ("1.234567", 1_234_567, "1.234567"), ("0", 0, "0.00")]
-        {
+        for (text, micros, shown) in [
+            ("0.10", 100_000, "0.10"),
+            ("25", 25_000_000, "25.00"),
+            ("1.234567", 1_234_567, "1.234567"),
+            ("0", 0, "0.00"),
+        ] {
             let amount: Micros = text.parse().unwrap();
             assert_eq!((amount.get(), amount.to_string().as_str()), (micros, shown));
         }
-        for bad in ["", ".5", "1.", "-1", "1e3", "0.1234567", "9999999999999999", "١"] {
+        for bad in [
+            "",
+            ".5",
+            "1.",
+            "-1",
+            "1e3",
+            "0.1234567",
+            "9999999999999999",
+            "١",
+        ] {
             assert_eq!(bad.parse::<Micros>(), Err(NotAnAmount), "{bad:?}");
         }
     }
 
     #[test]
     fn prices_count_what_they_name() {
-        let price = |unit| Price { unit, per_unit: Micros::new(100_000) };
-        let quantity = Quantity { milliseconds: 5_000, pixels: 1_000_000, stems: 4 };
+        let price = |unit| Price {
+            unit,
+            per_unit: Micros::new(100_000),
+        };
+        let quantity = Quantity {
+            milliseconds: 5_000,
+            pixels: 1_000_000,
+            stems: 4,
+        };
         assert_eq!(price(PriceUnit::Second).of(quantity).get(), 500_000);
         assert_eq!(price(PriceUnit::Video).of(quantity).get(), 100_000);
         assert_eq!(price(PriceUnit::Stem).of(quantity).get(), 400_000);
-        assert_eq!(price(PriceUnit::MegapixelSecond).of(quantity).get(), 500_000);
-        assert_eq!(price(PriceUnit::AudioMinute).of(Quantity { milliseconds: 90_000, ..quantity }).get(), 150_000);
+        assert_eq!(
+            price(PriceUnit::MegapixelSecond).of(quantity).get(),
+            500_000
+        );
+        assert_eq!(
+            price(PriceUnit::AudioMinute)
+                .of(Quantity {
+                    milliseconds: 90_000,
+                    ..quantity
+                })
+                .get(),
+            150_000
+        );
         assert_eq!(price(PriceUnit::Task).of(quantity).get(), 100_000);
     }
 

@@ -65,7 +65,9 @@ impl StemGroup {
     /// Reads a name, without case and with `_`, space and `-` equal.
     pub fn from_name(text: &str) -> Option<Self> {
         let wanted = plain(text);
-        Self::ALL.into_iter().find(|group| plain(group.name()) == wanted)
+        Self::ALL
+            .into_iter()
+            .find(|group| plain(group.name()) == wanted)
     }
 }
 
@@ -193,7 +195,10 @@ mod tests {
 
     #[test]
     fn the_rest_has_a_name_of_its_own() {
-        assert_eq!(StemTarget::Without(StemGroup::Vocals).name(), "Instrumental");
+        assert_eq!(
+            StemTarget::Without(StemGroup::Vocals).name(),
+            "Instrumental"
+        );
         assert_eq!(StemTarget::Without(StemGroup::Drums).name(), "No Drums");
     }
 }

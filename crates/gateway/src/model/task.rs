@@ -43,7 +43,10 @@ impl FromStr for TaskKind {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        [Self::Video, Self::Music].into_iter().find(|kind| kind.name() == text).ok_or(UnknownWord)
+        [Self::Video, Self::Music]
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or(UnknownWord)
     }
 }
 
@@ -69,7 +72,13 @@ pub enum TaskState {
 
 impl TaskState {
     /// Every state.
-    pub const ALL: [Self; 5] = [Self::Queued, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
+    pub const ALL: [Self; 5] = [
+        Self::Queued,
+        Self::Running,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
 
     /// The name that callers see and the store keeps.
     pub const fn name(self) -> &'static str {
@@ -98,7 +107,10 @@ impl FromStr for TaskState {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|state| state.name() == text).ok_or(UnknownWord)
+        Self::ALL
+            .into_iter()
+            .find(|state| state.name() == text)
+            .ok_or(UnknownWord)
     }
 }
 

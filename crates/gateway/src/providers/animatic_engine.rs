@@ -31,7 +31,11 @@ pub fn model() -> Model {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small constants")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small constants"
+)]
 fn whole(seconds: f64) -> u32 {
     seconds as u32
 }
@@ -62,7 +66,11 @@ pub fn settle(prompt: &str, asked: Asked) -> Result<Options, OptionsError> {
 }
 
 /// Seconds as whole milliseconds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a video's length is small and positive")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a video's length is small and positive"
+)]
 pub fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1000.0).round() as u64
 }
@@ -99,8 +107,15 @@ pub fn make(job: &VideoJob, picture: Option<&[u8]>, watch: &Watch) -> Result<Mad
         fps: job.fps,
         seed: job.seed,
     };
-    let request = Request { picture: picture.as_ref(), prompt: &job.prompt, options };
-    let mut control = Control { progress: &mut |share| watch.report(share), cancelled: &|| watch.is_stopped() };
+    let request = Request {
+        picture: picture.as_ref(),
+        prompt: &job.prompt,
+        options,
+    };
+    let mut control = Control {
+        progress: &mut |share| watch.report(share),
+        cancelled: &|| watch.is_stopped(),
+    };
     let video = animatic::make(&request, &mut control).map_err(|error| match error {
         MakeError::Cancelled => EngineError::Stopped,
         other => EngineError::Broken(other.to_string()),

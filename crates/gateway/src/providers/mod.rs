@@ -42,7 +42,11 @@ impl Watch {
     }
 
     fn report(&self, share: f32) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=99")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped to 0..=99"
+        )]
         let percent = (share * 100.0).clamp(0.0, 99.0) as u8;
         self.progress.fetch_max(percent, Ordering::Relaxed);
     }

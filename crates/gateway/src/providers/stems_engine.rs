@@ -16,7 +16,8 @@ pub fn model() -> Model {
     Model {
         id: "stems-dsp-1".into(),
         aliases: vec!["chirp-*".into()],
-        summary: "Separates a song into vocals, drums, bass and the rest, by signal processing.".into(),
+        summary: "Separates a song into vocals, drums, bass and the rest, by signal processing."
+            .into(),
         notes: vec![
             "Runs inside this gateway: nothing leaves the machine.".into(),
             "Made without anyone's pretrained weights: expect audible bleed between stems.".into(),
@@ -55,10 +56,20 @@ pub struct MadeClip {
 
 /// Separates a recording; the clips are in the order of the job's outputs.
 /// Blocks until it is done or stopped.
-pub fn separate(job: &StemsJob, source: &[u8], watch: &Watch) -> Result<Vec<MadeClip>, EngineError> {
+pub fn separate(
+    job: &StemsJob,
+    source: &[u8],
+    watch: &Watch,
+) -> Result<Vec<MadeClip>, EngineError> {
     // The source was within the limits when it was uploaded.
-    let limits = DecodeLimits { max_seconds: u32::MAX, max_bytes: usize::MAX, ..DecodeLimits::default() };
-    let mix = stems::decode(source, &limits).map_err(|error| EngineError::Source(error.to_string()))?.audio;
+    let limits = DecodeLimits {
+        max_seconds: u32::MAX,
+        max_bytes: usize::MAX,
+        ..DecodeLimits::default()
+    };
+    let mix = stems::decode(source, &limits)
+        .map_err(|error| EngineError::Source(error.to_string()))?
+        .audio;
     let parts = take_apart(job, &mix, watch)?;
     let total = parts.len();
     let mut clips = Vec::with_capacity(total);
@@ -132,9 +143,15 @@ fn finish(id: &str, audio: &Audio, picture: Picture) -> Result<MadeClip, EngineE
     let broken = |error: &dyn std::fmt::Display| EngineError::Broken(error.to_string());
     let draw = |side| match picture {
         Picture::Waveform => artwork::waveform_cover(id, audio.channels(), side),
-        Picture::Spectrogram => artwork::spectrogram_cover(id, audio.channels(), audio.rate(), side),
+        Picture::Spectrogram => {
+            artwork::spectrogram_cover(id, audio.channels(), audio.rate(), side)
+        }
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a recording's length is small")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a recording's length is small"
+    )]
     let milliseconds = (audio.seconds() * 1000.0).round() as u64;
     Ok(MadeClip {
         flac: stems::encode::flac24(audio).map_err(|error| broken(&error))?,

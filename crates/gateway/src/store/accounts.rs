@@ -46,7 +46,12 @@ fn account(row: &Row<'_>, at: usize) -> Result<Account, StoreError> {
 
 /// Adds a key.
 pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
-    let scopes = to_json(&key.scopes.iter().map(|scope| scope.name()).collect::<Vec<_>>())?;
+    let scopes = to_json(
+        &key.scopes
+            .iter()
+            .map(|scope| scope.name())
+            .collect::<Vec<_>>(),
+    )?;
     let models = key.models.as_ref().map(to_json).transpose()?;
     let networks = key.networks.as_ref().map(to_json).transpose()?;
     conn.execute(
@@ -108,7 +113,10 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
 /// Takes the lock under which a key's open tasks and spending are counted.
 pub fn lock_key(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
     // A SQLite writer is alone already; Postgres locks the row till the commit.
-    let sql = conn.dialect("SELECT id FROM api_keys WHERE id = $1", "SELECT id FROM api_keys WHERE id = $1 FOR UPDATE");
+    let sql = conn.dialect(
+        "SELECT id FROM api_keys WHERE id = $1",
+        "SELECT id FROM api_keys WHERE id = $1 FOR UPDATE",
+    );
     conn.one(sql, &[(&id.to_string()).into()], |row| row.text(0))?;
     Ok(())
 }
@@ -124,15 +132,24 @@ pub fn spent(conn: &mut Conn<'_>, id: KeyId) -> Result<Micros, StoreError> {
 }
 
 fn key(row: &Row<'_>) -> Result<ApiKey, StoreError> {
-    let unreadable = |value: String| StoreError::Unreadable { column: "api_keys", value };
+    let unreadable = |value: String| StoreError::Unreadable {
+        column: "api_keys",
+        value,
+    };
     let small = |value: i64| u32::try_from(value).map_err(|_| unreadable(value.to_string()));
     let scopes: Vec<String> = row.json(5, "api_keys.scopes")?;
     let scopes = scopes
         .into_iter()
         .map(|name| name.parse::<Scope>().map_err(|_| unreadable(name)))
         .collect::<Result<_, _>>()?;
-    let models = row.text_or_null(6)?.map(|_| row.json(6, "api_keys.models")).transpose()?;
-    let networks: Option<Vec<IpNet>> = row.text_or_null(7)?.map(|_| row.json(7, "api_keys.networks")).transpose()?;
+    let models = row
+        .text_or_null(6)?
+        .map(|_| row.json(6, "api_keys.models"))
+        .transpose()?;
+    let networks: Option<Vec<IpNet>> = row
+        .text_or_null(7)?
+        .map(|_| row.json(7, "api_keys.networks"))
+        .transpose()?;
     Ok(ApiKey {
         id: row.parse(0, "api_keys.id")?,
         account: row.parse::<AccountId>(1, "api_keys.account_id")?,

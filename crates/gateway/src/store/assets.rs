@@ -42,7 +42,9 @@ pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreErr
 pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
     conn.all(
         concat!(
-            "SELECT ", columns!(), " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= $1
+            "SELECT ",
+            columns!(),
+            " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= $1
              ORDER BY expires_at LIMIT 100"
         ),
         &[now.micros().into()],
@@ -60,7 +62,12 @@ pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<
 }
 
 /// Ends a file's time now, so that upkeep removes it.
-pub fn expire(conn: &mut Conn<'_>, id: AssetId, account: AccountId, now: Timestamp) -> Result<(), StoreError> {
+pub fn expire(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE assets SET expires_at = $3 WHERE id = $1 AND account_id = $2 AND (expires_at IS NULL OR expires_at > $3)",
         &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
@@ -74,8 +81,10 @@ fn asset(row: &Row<'_>) -> Result<Asset, StoreError> {
         id: row.parse(0, "assets.id")?,
         account: row.parse(1, "assets.account_id")?,
         media: row.parse(2, "assets.media")?,
-        size_bytes: u64::try_from(size)
-            .map_err(|_| StoreError::Unreadable { column: "assets.size_bytes", value: size.to_string() })?,
+        size_bytes: u64::try_from(size).map_err(|_| StoreError::Unreadable {
+            column: "assets.size_bytes",
+            value: size.to_string(),
+        })?,
         sha256: row.text(4)?,
         created_at: Timestamp::from_micros(row.int(5)?),
         expires_at: row.int_or_null(6)?.map(Timestamp::from_micros),

@@ -25,9 +25,15 @@ macro_rules! select {
 pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), StoreError> {
     let (task, source, target) = match &clip.origin {
         ClipOrigin::Upload => (None, None, None),
-        ClipOrigin::Stem { task, source, target } => {
-            (Some(task.to_string()), Some(source.to_string()), Some(to_json(target)?))
-        }
+        ClipOrigin::Stem {
+            task,
+            source,
+            target,
+        } => (
+            Some(task.to_string()),
+            Some(source.to_string()),
+            Some(to_json(target)?),
+        ),
     };
     conn.execute(
         "INSERT INTO clips (id, account_id, task_id, position, source_id, target, title, model, asked_model, created_at)
@@ -67,7 +73,11 @@ pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<()
 }
 
 /// The account's clip with this id.
-pub fn by_id(conn: &mut Conn<'_>, id: ClipId, account: AccountId) -> Result<Option<Clip>, StoreError> {
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: ClipId,
+    account: AccountId,
+) -> Result<Option<Clip>, StoreError> {
     conn.one(
         select!("WHERE c.id = $1 AND c.account_id = $2"),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
@@ -76,7 +86,11 @@ pub fn by_id(conn: &mut Conn<'_>, id: ClipId, account: AccountId) -> Result<Opti
 }
 
 /// The clips of a task, in its order.
-pub fn of_task(conn: &mut Conn<'_>, task: TaskId, account: AccountId) -> Result<Vec<Clip>, StoreError> {
+pub fn of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    account: AccountId,
+) -> Result<Vec<Clip>, StoreError> {
     conn.all(
         select!("WHERE c.task_id = $1 AND c.account_id = $2 ORDER BY c.position"),
         &[(&task.to_string()).into(), (&account.to_string()).into()],
@@ -104,10 +118,19 @@ pub fn page(
 }
 
 /// Puts a clip into the trash or takes it out.
-pub fn set_trashed(conn: &mut Conn<'_>, id: ClipId, account: AccountId, is_trashed: bool) -> Result<(), StoreError> {
+pub fn set_trashed(
+    conn: &mut Conn<'_>,
+    id: ClipId,
+    account: AccountId,
+    is_trashed: bool,
+) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE clips SET is_trashed = $3 WHERE id = $1 AND account_id = $2",
-        &[(&id.to_string()).into(), (&account.to_string()).into(), is_trashed.into()],
+        &[
+            (&id.to_string()).into(),
+            (&account.to_string()).into(),
+            is_trashed.into(),
+        ],
     )?;
     Ok(())
 }
@@ -115,9 +138,16 @@ pub fn set_trashed(conn: &mut Conn<'_>, id: ClipId, account: AccountId, is_trash
 fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
     let task: Option<TaskId> = row.parse_or_null(2, "clips.task_id")?;
     let source: Option<ClipId> = row.parse_or_null(3, "clips.source_id")?;
-    let target: Option<StemTarget> = row.text_or_null(4)?.map(|_| row.json(4, "clips.target")).transpose()?;
+    let target: Option<StemTarget> = row
+        .text_or_null(4)?
+        .map(|_| row.json(4, "clips.target"))
+        .transpose()?;
     let origin = match (task, source, target) {
-        (Some(task), Some(source), Some(target)) => ClipOrigin::Stem { task, source, target },
+        (Some(task), Some(source), Some(target)) => ClipOrigin::Stem {
+            task,
+            source,
+            target,
+        },
         _ => ClipOrigin::Upload,
     };
     let audio = row.parse_or_null(8, "clips.audio")?;
@@ -127,7 +157,13 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
     let media = match (audio, image, image_large) {
         (Some(audio), Some(image), Some(image_large)) => {
             let expires_at = row.int_or_null(18)?.map(Timestamp::from_micros);
-            Some(ClipMedia { audio, image, image_large, milliseconds, expires_at })
+            Some(ClipMedia {
+                audio,
+                image,
+                image_large,
+                milliseconds,
+                expires_at,
+            })
         }
         _ => None,
     };
@@ -136,7 +172,9 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
         _ if media.is_some() => ClipState::Complete,
         Some(TaskState::Queued) => ClipState::Queued,
         Some(TaskState::Running) => ClipState::Running,
-        Some(TaskState::Succeeded | TaskState::Failed | TaskState::Cancelled) | None => ClipState::Failed,
+        Some(TaskState::Succeeded | TaskState::Failed | TaskState::Cancelled) | None => {
+            ClipState::Failed
+        }
     };
     let failure = match (state, row.text_or_null(15)?) {
         (ClipState::Failed, Some(code)) => Some((code, row.text_or_null(16)?.unwrap_or_default())),

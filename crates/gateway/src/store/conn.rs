@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 
-use ::postgres::types::{IsNull, ToSql as PgToSql, Type, accepts, private::BytesMut, to_sql_checked};
+use ::postgres::types::{
+    IsNull, ToSql as PgToSql, Type, accepts, private::BytesMut, to_sql_checked,
+};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::store::StoreError;
@@ -63,7 +65,11 @@ impl rusqlite::ToSql for Value<'_> {
 }
 
 impl PgToSql for Value<'_> {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         match self {
             Self::Null => Ok(IsNull::Yes),
             Self::Int(value) => value.to_sql_checked(ty, out),
@@ -91,7 +97,9 @@ impl Conn<'_> {
     pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
         match self {
             Self::Sqlite(conn) => {
-                let changed = conn.prepare_cached(&numbered(sql))?.execute(rusqlite::params_from_iter(values))?;
+                let changed = conn
+                    .prepare_cached(&numbered(sql))?
+                    .execute(rusqlite::params_from_iter(values))?;
                 Ok(changed as u64)
             }
             Self::Postgres(client, statements) => {
@@ -172,7 +180,10 @@ fn prepared(
 }
 
 fn params<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
-    values.iter().map(|value| value as &(dyn PgToSql + Sync)).collect()
+    values
+        .iter()
+        .map(|value| value as &(dyn PgToSql + Sync))
+        .collect()
 }
 
 /// A row of an answer, read by position.
@@ -222,9 +233,15 @@ impl Row<'_> {
     }
 
     /// A TEXT that reads as `T`; `column` is for the error.
-    pub fn parse<T: std::str::FromStr>(&self, at: usize, column: &'static str) -> Result<T, StoreError> {
+    pub fn parse<T: std::str::FromStr>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
         let value = self.text(at)?;
-        value.parse().map_err(|_| StoreError::Unreadable { column, value })
+        value
+            .parse()
+            .map_err(|_| StoreError::Unreadable { column, value })
     }
 
     /// A TEXT that reads as `T`, or NULL.
@@ -234,12 +251,20 @@ impl Row<'_> {
         column: &'static str,
     ) -> Result<Option<T>, StoreError> {
         self.text_or_null(at)?
-            .map(|value| value.parse().map_err(|_| StoreError::Unreadable { column, value }))
+            .map(|value| {
+                value
+                    .parse()
+                    .map_err(|_| StoreError::Unreadable { column, value })
+            })
             .transpose()
     }
 
     /// A TEXT that holds JSON.
-    pub fn json<T: serde::de::DeserializeOwned>(&self, at: usize, column: &'static str) -> Result<T, StoreError> {
+    pub fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
         let value = self.text(at)?;
         serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
     }
@@ -247,5 +272,8 @@ impl Row<'_> {
 
 /// JSON for a TEXT column; the model types always serialise.
 pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Unreadable { column: "json", value: error.to_string() })
+    serde_json::to_string(value).map_err(|error| StoreError::Unreadable {
+        column: "json",
+        value: error.to_string(),
+    })
 }

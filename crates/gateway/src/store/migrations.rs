@@ -31,13 +31,18 @@ pub fn run(conn: &mut Conn<'_>) -> Result<(), StoreError> {
 
 /// Runs the steps that are missing, up to and including `last`.
 pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
-    conn.script("CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)")?;
+    conn.script(
+        "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
+    )?;
     let found = version(conn)?;
     let known = ALL.last().map_or(0, |newest| newest.version);
     if found > known {
         return Err(StoreError::TooNew { found, known });
     }
-    for migration in ALL.iter().filter(|step| step.version > found && step.version <= last) {
+    for migration in ALL
+        .iter()
+        .filter(|step| step.version > found && step.version <= last)
+    {
         conn.script(migration.sql)?;
         let version = migration.version.to_string();
         conn.execute(
@@ -50,7 +55,11 @@ pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
 
 /// The newest step that has run; 0 in an empty database.
 pub fn version(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
-    Ok(conn.one("SELECT value FROM meta WHERE name = 'schema'", &[], |row| row.parse(0, "schema"))?.unwrap_or(0))
+    Ok(conn
+        .one("SELECT value FROM meta WHERE name = 'schema'", &[], |row| {
+            row.parse(0, "schema")
+        })?
+        .unwrap_or(0))
 }
 
 /// Runs a step's sample rows; for the replay test.

@@ -38,7 +38,9 @@ pub enum StoreError {
         value: String,
     },
     /// The database was migrated by a newer version of this program.
-    #[error("the database has migration {found}, this program knows {known}: start the newer version")]
+    #[error(
+        "the database has migration {found}, this program knows {known}: start the newer version"
+    )]
     TooNew {
         /// The newest migration in the database.
         found: i64,
@@ -76,7 +78,9 @@ impl Store {
 
     /// Connects to the Postgres database at `url` and migrates it.
     pub fn postgres(url: &str) -> Result<Self, StoreError> {
-        Ok(Self(Arc::new(Backend::Postgres(postgres::Postgres::connect(url)?))))
+        Ok(Self(Arc::new(Backend::Postgres(
+            postgres::Postgres::connect(url)?,
+        ))))
     }
 
     /// Runs `work` in a transaction and returns once it is on disk. An error
@@ -117,6 +121,10 @@ impl Store {
 
     /// Whether the database answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.read(|conn| conn.one("SELECT CAST(1 AS BIGINT)", &[], |row| row.int(0)).map(|_: Option<i64>| ())).await
+        self.read(|conn| {
+            conn.one("SELECT CAST(1 AS BIGINT)", &[], |row| row.int(0))
+                .map(|_: Option<i64>| ())
+        })
+        .await
     }
 }

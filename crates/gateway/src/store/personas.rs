@@ -37,16 +37,28 @@ pub fn insert(conn: &mut Conn<'_>, persona: &Persona) -> Result<(), StoreError> 
 }
 
 /// The account's persona with this id; a deleted one is gone.
-pub fn by_id(conn: &mut Conn<'_>, id: PersonaId, account: AccountId) -> Result<Option<Persona>, StoreError> {
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: PersonaId,
+    account: AccountId,
+) -> Result<Option<Persona>, StoreError> {
     conn.one(
-        concat!("SELECT ", columns!(), " FROM personas WHERE id = $1 AND account_id = $2 AND is_trashed = 0"),
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM personas WHERE id = $1 AND account_id = $2 AND is_trashed = 0"
+        ),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
         persona,
     )
 }
 
 /// A page of the account's personas, newest first.
-pub fn page(conn: &mut Conn<'_>, account: AccountId, page: Page<PersonaId>) -> Result<Vec<Persona>, StoreError> {
+pub fn page(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    page: Page<PersonaId>,
+) -> Result<Vec<Persona>, StoreError> {
     conn.all(
         concat!(
             "SELECT ", columns!(), " FROM personas

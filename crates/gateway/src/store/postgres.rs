@@ -24,7 +24,9 @@ impl Postgres {
         // The driver runs a runtime of its own, which may not start on a
         // thread that belongs to ours.
         let first = config.clone();
-        std::thread::spawn(move || migrate(&first)).join().map_err(|_| StoreError::Closed)??;
+        std::thread::spawn(move || migrate(&first))
+            .join()
+            .map_err(|_| StoreError::Closed)??;
         let (work, queue) = crossbeam_channel::unbounded();
         for number in 0..CONNECTIONS {
             let (config, queue) = (config.clone(), queue.clone());
@@ -47,9 +49,15 @@ impl Postgres {
     {
         let (answer, answered) = tokio::sync::oneshot::channel();
         let job: Work = Box::new(move |connection| {
-            let result = connection.map_err(E::from).and_then(|(client, statements)| {
-                if in_transaction { transact(client, statements, work) } else { work(&mut Conn::Postgres(client, statements)) }
-            });
+            let result = connection
+                .map_err(E::from)
+                .and_then(|(client, statements)| {
+                    if in_transaction {
+                        transact(client, statements, work)
+                    } else {
+                        work(&mut Conn::Postgres(client, statements))
+                    }
+                });
             drop(answer.send(result));
         });
         self.work.send(job).map_err(|_| StoreError::Closed)?;
@@ -79,7 +87,10 @@ fn transact<T, E: From<StoreError>>(
 fn serve(config: &::postgres::Config, queue: &crossbeam_channel::Receiver<Work>) {
     let mut connection: Option<(Client, Statements)> = None;
     while let Ok(work) = queue.recv() {
-        if connection.as_ref().is_some_and(|(client, _)| client.is_closed()) {
+        if connection
+            .as_ref()
+            .is_some_and(|(client, _)| client.is_closed())
+        {
             connection = None;
         }
         if connection.is_none() {

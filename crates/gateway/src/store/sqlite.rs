@@ -42,7 +42,11 @@ impl Sqlite {
             .name("sqlite-writer".into())
             .spawn(move || write_in_groups(&writer, &queue))
             .map_err(|_| StoreError::Closed)?;
-        Ok(Self { path: path.to_owned(), writes, readers: Mutex::default() })
+        Ok(Self {
+            path: path.to_owned(),
+            writes,
+            readers: Mutex::default(),
+        })
     }
 
     pub(super) async fn write<T, E>(
@@ -79,13 +83,20 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self
+            .readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         let reader = match idle {
             Some(reader) => reader,
             None => connect(&self.path)?,
         };
         let result = work(&mut Conn::Sqlite(&reader));
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+        self.readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(reader);
         result
     }
 }
@@ -135,7 +146,11 @@ fn write_group(
             run("ROLLBACK TO one")?;
         }
         run("RELEASE one")?;
-        next = if answers.len() < GROUP { queue.try_recv().ok() } else { None };
+        next = if answers.len() < GROUP {
+            queue.try_recv().ok()
+        } else {
+            None
+        };
     }
     run("COMMIT")
 }
@@ -163,14 +178,27 @@ mod tests {
         let sqlite = Sqlite::open(&folder.path().join("db")).unwrap();
         let set = |key: &'static str, fail: bool| {
             sqlite.write(move |conn| {
-                conn.execute("INSERT INTO meta (name, value) VALUES ($1, $1)", &[key.into()])?;
-                if fail { Err(StoreError::Closed) } else { Ok(()) }
+                conn.execute(
+                    "INSERT INTO meta (name, value) VALUES ($1, $1)",
+                    &[key.into()],
+                )?;
+                if fail {
+                    Err(StoreError::Closed)
+                } else {
+                    Ok(())
+                }
             })
         };
         let (kept, undone, also) = tokio::join!(set("a", false), set("b", true), set("c", false));
         assert!(kept.is_ok() && undone.is_err() && also.is_ok());
         let names: Vec<String> = sqlite
-            .read(|conn| conn.all("SELECT name FROM meta WHERE name IN ('a','b','c') ORDER BY name", &[], |row| row.text(0)))
+            .read(|conn| {
+                conn.all(
+                    "SELECT name FROM meta WHERE name IN ('a','b','c') ORDER BY name",
+                    &[],
+                    |row| row.text(0),
+                )
+            })
             .unwrap();
         assert_eq!(names, ["a", "c"]);
     }

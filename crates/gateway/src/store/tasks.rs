@@ -51,9 +51,17 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
 }
 
 /// The account's task with this id.
-pub fn by_id(conn: &mut Conn<'_>, id: TaskId, account: AccountId) -> Result<Option<Task>, StoreError> {
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+) -> Result<Option<Task>, StoreError> {
     conn.one(
-        concat!("SELECT ", columns!(), " FROM tasks WHERE id = $1 AND account_id = $2"),
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM tasks WHERE id = $1 AND account_id = $2"
+        ),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
         task,
     )
@@ -156,7 +164,15 @@ pub fn claim(
              RETURNING ", columns!()
         ),
     );
-    let claimed = conn.one(sql, &[owner.into(), now.micros().into(), lease_until.micros().into()], task)?;
+    let claimed = conn.one(
+        sql,
+        &[
+            owner.into(),
+            now.micros().into(),
+            lease_until.micros().into(),
+        ],
+        task,
+    )?;
     if let Some(task) = &claimed {
         append_event(conn, task.id)?;
     }
@@ -175,7 +191,11 @@ pub fn any_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> 
 }
 
 /// Prolongs all leases of a worker and says which tasks it still holds.
-pub fn heartbeat(conn: &mut Conn<'_>, owner: &str, lease_until: Timestamp) -> Result<Vec<TaskId>, StoreError> {
+pub fn heartbeat(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    lease_until: Timestamp,
+) -> Result<Vec<TaskId>, StoreError> {
     conn.all(
         "UPDATE tasks SET lease_until = $2 WHERE lease_owner = $1 AND state = 'running' RETURNING id",
         &[owner.into(), lease_until.micros().into()],
@@ -193,11 +213,20 @@ pub fn release(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<(), Store
 }
 
 /// Raises the progress of a task that `owner` holds. Returns whether it rose.
-pub fn raise_progress(conn: &mut Conn<'_>, id: TaskId, owner: &str, progress: u8) -> Result<bool, StoreError> {
+pub fn raise_progress(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    progress: u8,
+) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE tasks SET progress = $3, event_seq = event_seq + 1
          WHERE id = $1 AND lease_owner = $2 AND state = 'running' AND progress < $3",
-        &[(&id.to_string()).into(), owner.into(), i64::from(progress).into()],
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            i64::from(progress).into(),
+        ],
     )?;
     if changed == 1 {
         append_event(conn, id)?;
@@ -251,10 +280,19 @@ pub fn finish(
 }
 
 /// Takes a task out of the Videos API's list. Returns whether it was in it.
-pub fn mark_deleted(conn: &mut Conn<'_>, id: TaskId, account: AccountId, now: Timestamp) -> Result<bool, StoreError> {
+pub fn mark_deleted(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE tasks SET deleted_at = $3 WHERE id = $1 AND account_id = $2 AND deleted_at IS NULL",
-        &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
+        &[
+            (&id.to_string()).into(),
+            (&account.to_string()).into(),
+            now.micros().into(),
+        ],
     )?;
     Ok(changed == 1)
 }
@@ -270,7 +308,11 @@ pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
 }
 
 /// The task's events behind number `seq`, oldest first.
-pub fn events_after(conn: &mut Conn<'_>, id: TaskId, seq: u32) -> Result<Vec<TaskEvent>, StoreError> {
+pub fn events_after(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    seq: u32,
+) -> Result<Vec<TaskEvent>, StoreError> {
     conn.all(
         "SELECT seq, state, progress FROM task_events WHERE task_id = $1 AND seq > $2 ORDER BY seq",
         &[(&id.to_string()).into(), i64::from(seq).into()],
@@ -286,7 +328,11 @@ pub fn events_after(conn: &mut Conn<'_>, id: TaskId, seq: u32) -> Result<Vec<Tas
 
 /// The middle one of the run times of a model's tasks that succeeded since
 /// `since`; at most the latest thousand count.
-pub fn median_run_time(conn: &mut Conn<'_>, model: &str, since: Timestamp) -> Result<Option<Duration>, StoreError> {
+pub fn median_run_time(
+    conn: &mut Conn<'_>,
+    model: &str,
+    since: Timestamp,
+) -> Result<Option<Duration>, StoreError> {
     let mut times = conn.all(
         "SELECT finished_at - created_at FROM tasks
          WHERE model = $1 AND state = 'succeeded' AND finished_at >= $2 ORDER BY finished_at DESC LIMIT 1000",
@@ -294,7 +340,9 @@ pub fn median_run_time(conn: &mut Conn<'_>, model: &str, since: Timestamp) -> Re
         |row| row.int(0),
     )?;
     times.sort_unstable();
-    Ok(times.get(times.len() / 2).map(|micros| Duration::from_micros(u64::try_from(*micros).unwrap_or(0))))
+    Ok(times
+        .get(times.len() / 2)
+        .map(|micros| Duration::from_micros(u64::try_from(*micros).unwrap_or(0))))
 }
 
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
@@ -307,14 +355,20 @@ fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
 }
 
 fn narrow<T: TryFrom<i64>>(value: i64) -> Result<T, StoreError> {
-    T::try_from(value).map_err(|_| StoreError::Unreadable { column: "tasks", value: value.to_string() })
+    T::try_from(value).map_err(|_| StoreError::Unreadable {
+        column: "tasks",
+        value: value.to_string(),
+    })
 }
 
 fn task(row: &Row<'_>) -> Result<Task, StoreError> {
     let failure = row.text_or_null(16)?.map(|name| -> Result<_, StoreError> {
         // A code that a newer version wrote still shows as a failure.
         let code = ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed);
-        Ok(TaskFailure { code, message: row.text_or_null(17)?.unwrap_or_default() })
+        Ok(TaskFailure {
+            code,
+            message: row.text_or_null(17)?.unwrap_or_default(),
+        })
     });
     let request_id: String = row.text(11)?;
     Ok(Task {
@@ -329,14 +383,19 @@ fn task(row: &Row<'_>) -> Result<Task, StoreError> {
         state: row.parse(8, "tasks.state")?,
         progress: narrow(row.int(9)?)?,
         cost: Micros::new(row.int(10)?),
-        request_id: RequestId::from_caller(&request_id)
-            .ok_or(StoreError::Unreadable { column: "tasks.request_id", value: request_id })?,
+        request_id: RequestId::from_caller(&request_id).ok_or(StoreError::Unreadable {
+            column: "tasks.request_id",
+            value: request_id,
+        })?,
         attempts: narrow(row.int(12)?)?,
         created_at: Timestamp::from_micros(row.int(13)?),
         started_at: row.int_or_null(14)?.map(Timestamp::from_micros),
         finished_at: row.int_or_null(15)?.map(Timestamp::from_micros),
         failure: failure.transpose()?,
-        output: row.text_or_null(18)?.map(|_| row.json(18, "tasks.output")).transpose()?,
+        output: row
+            .text_or_null(18)?
+            .map(|_| row.json(18, "tasks.output"))
+            .transpose()?,
         event_seq: narrow(row.int(19)?)?,
     })
 }

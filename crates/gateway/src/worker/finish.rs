@@ -12,16 +12,28 @@ use crate::worker::run::{Made, Outcome};
 
 /// Writes the outcome down. When the task ended otherwise in the meantime, the
 /// files that were made are removed.
-pub(super) async fn finish(app: &App, owner: &str, task: &Task, outcome: Outcome) -> Result<(), Error> {
+pub(super) async fn finish(
+    app: &App,
+    owner: &str,
+    task: &Task,
+    outcome: Outcome,
+) -> Result<(), Error> {
     match outcome {
         Outcome::Stopped => {
             let (id, owner) = (task.id, owner.to_owned());
-            app.store.write(move |conn| store::tasks::release(conn, id, &owner).map_err(Error::from)).await?;
+            app.store
+                .write(move |conn| store::tasks::release(conn, id, &owner).map_err(Error::from))
+                .await?;
             tracing::info!("task stopped");
         }
         Outcome::Failed(failure) => {
             tracing::warn!(code = %failure.code, "task failed");
-            let ending = Ending { state: TaskState::Failed, cost: Micros::ZERO, output: None, failure: Some(failure) };
+            let ending = Ending {
+                state: TaskState::Failed,
+                cost: Micros::ZERO,
+                output: None,
+                failure: Some(failure),
+            };
             end(app, owner, task, ending, None).await?;
         }
         Outcome::Made(made) => {
@@ -31,7 +43,11 @@ pub(super) async fn finish(app: &App, owner: &str, task: &Task, outcome: Outcome
                 output: Some(made.output.clone()),
                 failure: None,
             };
-            let files: Vec<_> = made.assets.iter().map(|asset| (asset.id, asset.media)).collect();
+            let files: Vec<_> = made
+                .assets
+                .iter()
+                .map(|asset| (asset.id, asset.media))
+                .collect();
             if end(app, owner, task, ending, Some(*made)).await? {
                 tracing::info!("task succeeded");
             } else {
@@ -44,7 +60,13 @@ pub(super) async fn finish(app: &App, owner: &str, task: &Task, outcome: Outcome
     Ok(())
 }
 
-async fn end(app: &App, owner: &str, task: &Task, ending: Ending, made: Option<Made>) -> Result<bool, Error> {
+async fn end(
+    app: &App,
+    owner: &str,
+    task: &Task,
+    ending: Ending,
+    made: Option<Made>,
+) -> Result<bool, Error> {
     let (id, owner, now) = (task.id, owner.to_owned(), app.clock.now());
     let ended = app
         .store
@@ -74,7 +96,9 @@ fn settled(app: &App, task: &Task, made: &Made) -> Micros {
     /// A delivery this much shorter than the order still counts as whole.
     const TOLERANCE_MS: u64 = 250;
     let catalog = app.catalog.load();
-    let Some(price) = catalog.named(&task.model).and_then(|model| model.price) else { return task.cost };
+    let Some(price) = catalog.named(&task.model).and_then(|model| model.price) else {
+        return task.cost;
+    };
     let mut quantity = made.quantity;
     if let Payload::VideoV1(job) = &task.payload {
         quantity.milliseconds = if quantity.milliseconds + TOLERANCE_MS >= job.milliseconds {

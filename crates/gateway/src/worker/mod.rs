@@ -80,7 +80,8 @@ async fn work(crew: Arc<Crew>) {
             Ok(Some(task)) => {
                 // There may be more; another slot shall look.
                 crew.app.bell.ring_for_work();
-                let span = tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
+                let span =
+                    tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
                 run_one(&crew, task).instrument(span).await;
             }
             Ok(None) => {
@@ -103,19 +104,30 @@ async fn work(crew: Arc<Crew>) {
 async fn claim(crew: &Crew) -> Result<Option<Task>, Error> {
     let now = crew.app.clock.now();
     // Looking first keeps an idle process from writing.
-    if !crew.app.store.read(move |conn| store::tasks::any_due(conn, now).map_err(Error::from)).await? {
+    if !crew
+        .app
+        .store
+        .read(move |conn| store::tasks::any_due(conn, now).map_err(Error::from))
+        .await?
+    {
         return Ok(None);
     }
     let owner = crew.name.clone();
     let until = now.plus(LEASE);
-    crew.app.store.write(move |conn| store::tasks::claim(conn, &owner, now, until).map_err(Error::from)).await
+    crew.app
+        .store
+        .write(move |conn| store::tasks::claim(conn, &owner, now, until).map_err(Error::from))
+        .await
 }
 
 async fn run_one(crew: &Crew, task: Task) {
     let id = task.id;
     crew.app.bell.ring(id);
     let watch = Arc::new(Watch::default());
-    crew.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, watch.clone());
+    crew.running
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(id, watch.clone());
     let outcome = tokio::select! {
         outcome = run::run(&crew.app, &task, &watch) => outcome,
         () = report_progress(crew, &task, &watch) => run::Outcome::Stopped,
@@ -128,7 +140,10 @@ async fn run_one(crew: &Crew, task: Task) {
         // The lease runs out, and the task is taken up again.
         tracing::error!(inside = ?error.inside(), "cannot end a task");
     }
-    crew.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    crew.running
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .remove(&id);
     crew.app.bell.ring(id);
 }
 
@@ -143,7 +158,10 @@ async fn report_progress(crew: &Crew, task: &Task, watch: &Watch) {
         if progress > shown {
             shown = progress;
             let (id, owner) = (task.id, crew.name.clone());
-            let write = crew.app.store.write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));
+            let write = crew
+                .app
+                .store
+                .write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));
             match write.await {
                 Ok(true) => crew.app.bell.ring(id),
                 // Cancelled, or somebody else's by now; the heartbeat stops it.
@@ -152,7 +170,11 @@ async fn report_progress(crew: &Crew, task: &Task, watch: &Watch) {
             }
         }
         // A cancellation in this process is heard at once.
-        if tokio::time::timeout(Duration::ZERO, listener.changed()).await.is_ok() && ended(crew, task).await {
+        if tokio::time::timeout(Duration::ZERO, listener.changed())
+            .await
+            .is_ok()
+            && ended(crew, task).await
+        {
             watch.stop();
             return;
         }
@@ -161,7 +183,11 @@ async fn report_progress(crew: &Crew, task: &Task, watch: &Watch) {
 
 async fn ended(crew: &Crew, task: &Task) -> bool {
     let (id, account) = (task.id, task.account);
-    let found = crew.app.store.read(move |conn| store::tasks::by_id(conn, id, account)).await;
+    let found = crew
+        .app
+        .store
+        .read(move |conn| store::tasks::by_id(conn, id, account))
+        .await;
     matches!(found, Ok(Some(task)) if task.state.is_terminal())
 }
 
@@ -180,7 +206,12 @@ async fn heartbeat(crew: Arc<Crew>) {
             continue;
         }
         let (owner, until) = (crew.name.clone(), crew.app.clock.now().plus(LEASE));
-        match crew.app.store.write(move |conn| store::tasks::heartbeat(conn, &owner, until)).await {
+        match crew
+            .app
+            .store
+            .write(move |conn| store::tasks::heartbeat(conn, &owner, until))
+            .await
+        {
             Ok(held) => {
                 let watches = crew.running.lock().unwrap_or_else(PoisonError::into_inner);
                 for id in running.iter().filter(|id| !held.contains(id)) {

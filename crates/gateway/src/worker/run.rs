@@ -41,7 +41,10 @@ pub(super) struct Made {
 pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
     if task.attempts > ATTEMPTS {
         let message = format!("The task was begun {ATTEMPTS} times and never came to an end.");
-        return Outcome::Failed(TaskFailure { code: ErrorCode::GenerationFailed, message });
+        return Outcome::Failed(TaskFailure {
+            code: ErrorCode::GenerationFailed,
+            message,
+        });
     }
     tracing::info!(attempt = task.attempts, model = %task.model, "task begun");
     let made = match &task.payload {
@@ -53,21 +56,33 @@ pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
         Err(RunError::Engine(EngineError::Stopped)) => Outcome::Stopped,
         Err(RunError::Engine(EngineError::Source(why))) => {
             let message = format!("The source cannot be used: {why}.");
-            Outcome::Failed(TaskFailure { code: ErrorCode::GenerationFailed, message })
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::GenerationFailed,
+                message,
+            })
         }
         Err(RunError::Engine(EngineError::Broken(why))) => {
             tracing::error!(%why, "the engine failed");
             let message = "The model failed at this task. It costs nothing.".into();
-            Outcome::Failed(TaskFailure { code: ErrorCode::GenerationFailed, message })
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::GenerationFailed,
+                message,
+            })
         }
         Err(RunError::Gone) => {
             let message = "The source's media was removed before the task began.".into();
-            Outcome::Failed(TaskFailure { code: ErrorCode::GenerationFailed, message })
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::GenerationFailed,
+                message,
+            })
         }
         Err(RunError::Inside(error)) => {
             tracing::error!(inside = ?error.inside(), "the run failed");
             let message = "Something went wrong inside the gateway. The task costs nothing.".into();
-            Outcome::Failed(TaskFailure { code: ErrorCode::InternalError, message })
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::InternalError,
+                message,
+            })
         }
     }
 }
@@ -91,14 +106,23 @@ impl From<Error> for RunError {
     }
 }
 
-async fn video(app: &App, task: &Task, job: &VideoJob, watch: &Arc<Watch>) -> Result<Made, RunError> {
+async fn video(
+    app: &App,
+    task: &Task,
+    job: &VideoJob,
+    watch: &Arc<Watch>,
+) -> Result<Made, RunError> {
     let picture = match job.picture {
         Some(id) => Some(load(app, id).await?),
         None => None,
     };
     let (job, watching) = (job.clone(), watch.clone());
-    let made = app.compute(move || animatic_engine::make(&job, picture.as_deref(), &watching)).await??;
-    let keep = async |media, bytes: Vec<u8>| assets::keep(app, task.account, media, bytes.into(), Lifetime::Media).await;
+    let made = app
+        .compute(move || animatic_engine::make(&job, picture.as_deref(), &watching))
+        .await??;
+    let keep = async |media, bytes: Vec<u8>| {
+        assets::keep(app, task.account, media, bytes.into(), Lifetime::Media).await
+    };
     let video = keep(MediaType::Mp4, made.mp4).await?;
     let poster = keep(MediaType::Jpeg, made.poster).await?;
     let sheet = keep(MediaType::Jpeg, made.sheet).await?;
@@ -111,7 +135,9 @@ async fn video(app: &App, task: &Task, job: &VideoJob, watch: &Arc<Watch>) -> Re
         milliseconds: made.milliseconds,
         size_bytes: video.size_bytes,
         sha256: video.sha256.clone(),
-        expires_at_micros: video.expires_at.map_or(i64::MAX, crate::clock::Timestamp::micros),
+        expires_at_micros: video
+            .expires_at
+            .map_or(i64::MAX, crate::clock::Timestamp::micros),
         direction: made.direction,
     });
     let quantity = Quantity {
@@ -119,13 +145,25 @@ async fn video(app: &App, task: &Task, job: &VideoJob, watch: &Arc<Watch>) -> Re
         pixels: u64::from(made.width) * u64::from(made.height),
         stems: 0,
     };
-    Ok(Made { output, assets: vec![video, poster, sheet], clips: Vec::new(), quantity })
+    Ok(Made {
+        output,
+        assets: vec![video, poster, sheet],
+        clips: Vec::new(),
+        quantity,
+    })
 }
 
-async fn separation(app: &App, task: &Task, job: &StemsJob, watch: &Arc<Watch>) -> Result<Made, RunError> {
+async fn separation(
+    app: &App,
+    task: &Task,
+    job: &StemsJob,
+    watch: &Arc<Watch>,
+) -> Result<Made, RunError> {
     let source = load(app, job.source_audio).await?;
     let (engine_job, watching) = (job.clone(), watch.clone());
-    let made = app.compute(move || stems_engine::separate(&engine_job, &source, &watching)).await??;
+    let made = app
+        .compute(move || stems_engine::separate(&engine_job, &source, &watching))
+        .await??;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     for ((id, _), clip) in job.outputs.iter().zip(made) {
@@ -133,13 +171,27 @@ async fn separation(app: &App, task: &Task, job: &StemsJob, watch: &Arc<Watch>) 
         clips.push((*id, media));
         assets.extend(stored);
     }
-    let quantity = Quantity { milliseconds: job.milliseconds, pixels: 0, stems: clips.len() as u64 };
-    let output = Output::ClipsV1 { clips: clips.iter().map(|(id, _)| *id).collect() };
-    Ok(Made { output, assets, clips, quantity })
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        pixels: 0,
+        stems: clips.len() as u64,
+    };
+    let output = Output::ClipsV1 {
+        clips: clips.iter().map(|(id, _)| *id).collect(),
+    };
+    Ok(Made {
+        output,
+        assets,
+        clips,
+        quantity,
+    })
 }
 
 async fn load(app: &App, id: AssetId) -> Result<Bytes, RunError> {
-    let asset = app.store.read(move |conn| store::assets::by_id(conn, id).map_err(Error::from)).await?;
+    let asset = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .await?;
     match asset {
         Some(asset) if asset.removed_at.is_none() => {
             Ok(app.blobs.get(id, asset.media).await.map_err(Error::from)?)

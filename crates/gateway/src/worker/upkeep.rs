@@ -36,14 +36,21 @@ pub(super) async fn run(app: App, stop: CancellationToken) {
 pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     loop {
         let now = app.clock.now();
-        let expired = app.store.read(move |conn| store::assets::expired(conn, now).map_err(Error::from)).await?;
+        let expired = app
+            .store
+            .read(move |conn| store::assets::expired(conn, now).map_err(Error::from))
+            .await?;
         if expired.is_empty() {
             return Ok(());
         }
         for asset in expired {
             // The file first: a crash in between is mended by the next round.
             app.blobs.delete(asset.id, asset.media).await?;
-            app.store.write(move |conn| store::assets::mark_removed(conn, asset.id, now).map_err(Error::from)).await?;
+            app.store
+                .write(move |conn| {
+                    store::assets::mark_removed(conn, asset.id, now).map_err(Error::from)
+                })
+                .await?;
             tracing::info!(asset_id = %asset.id, "media removed: its time was over");
         }
     }
@@ -51,8 +58,15 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
 
 /// Removes files that a crash left without a record.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
-    for (id, media) in app.blobs.written_before(app.clock.now().minus(ORPHAN_AGE)).await? {
-        let known = app.store.read(move |conn| store::assets::by_id(conn, id).map_err(Error::from)).await?;
+    for (id, media) in app
+        .blobs
+        .written_before(app.clock.now().minus(ORPHAN_AGE))
+        .await?
+    {
+        let known = app
+            .store
+            .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+            .await?;
         if known.is_none() {
             app.blobs.delete(id, media).await?;
             tracing::info!(asset_id = %id, "file removed: nothing refers to it");

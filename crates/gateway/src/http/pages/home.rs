@@ -38,7 +38,15 @@ pub fn home(page: &HomePage) -> String {
             }
         }
     };
-    layout(&page.site, &Frame { title: "Home", here: "/", extra: &["pricing.js"], body: &body })
+    layout(
+        &page.site,
+        &Frame {
+            title: "Home",
+            here: "/",
+            extra: &["pricing.js"],
+            body: &body,
+        },
+    )
 }
 
 fn count(models: usize) -> String {

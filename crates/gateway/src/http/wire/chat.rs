@@ -13,7 +13,14 @@ use crate::http::wire::videos::{self, ADDRESS, PROMPT, VideoFile};
 /// Most messages of a request, and parts of a message.
 const MESSAGES: usize = 256;
 const PARTS: usize = 64;
-const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+const ROLES: [&str; 6] = [
+    "system",
+    "developer",
+    "user",
+    "assistant",
+    "tool",
+    "function",
+];
 
 /// The body of a request, for the documentation.
 #[derive(Debug, ToSchema)]
@@ -64,9 +71,8 @@ pub struct ChatMessage {
 }
 
 /// Text, or parts.
-#[derive(Debug, ToSchema)]
-#[schema(untagged)]
-#[expect(dead_code, reason = "documents what the reader below takes")]
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
 pub enum ChatContent {
     /// Text.
     Text(String),
@@ -77,7 +83,6 @@ pub enum ChatContent {
 /// A part of a message.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(dead_code, reason = "documents what the reader below takes")]
 pub enum ChatPart {
     /// Part of the prompt.
     Text {
@@ -155,15 +160,26 @@ pub fn read(body: &Fields<'_>) -> Option<Chat> {
         pictures,
         seconds: video.and_then(videos::seconds),
         size: video.and_then(videos::size),
-        seed: video.and_then(|video| video.integer("seed", 0..=i64::MAX)).and_then(|seed| u64::try_from(seed).ok()),
+        seed: video
+            .and_then(|video| video.integer("seed", 0..=i64::MAX))
+            .and_then(|seed| u64::try_from(seed).ok()),
         negative_prompt: video.and_then(|video| video.filled_string("negative_prompt", PROMPT)),
-        count: body.integer("n", 1..=4).and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+        count: body
+            .integer("n", 1..=4)
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(1),
         user: body.filled_string("user", 512),
         params: PARAMS,
     };
     let stream = body.boolean("stream").unwrap_or(false);
-    let include_usage = body.object("stream_options").and_then(|options| options.boolean("include_usage"));
-    model.map(|_| Chat { order, stream, include_usage: include_usage.unwrap_or(false) })
+    let include_usage = body
+        .object("stream_options")
+        .and_then(|options| options.boolean("include_usage"));
+    model.map(|_| Chat {
+        order,
+        stream,
+        include_usage: include_usage.unwrap_or(false),
+    })
 }
 
 /// What is checked and has no effect on a video.
@@ -180,10 +196,18 @@ fn check_ignored(body: &Fields<'_>) {
         }
         Some(Value::Array(items)) => {
             if items.len() > 4 || items.iter().any(|item| !item.is_string()) {
-                body.fault("stop", ErrorCode::InvalidValue, "Must be a string or up to four strings.");
+                body.fault(
+                    "stop",
+                    ErrorCode::InvalidValue,
+                    "Must be a string or up to four strings.",
+                );
             }
         }
-        Some(_) => body.fault("stop", ErrorCode::InvalidType, "Must be a string or an array of strings."),
+        Some(_) => body.fault(
+            "stop",
+            ErrorCode::InvalidType,
+            "Must be a string or an array of strings.",
+        ),
     }
 }
 
@@ -194,16 +218,29 @@ fn messages(body: &Fields<'_>) -> Option<Prompt> {
     body.require("messages");
     let items = body.array("messages", MESSAGES)?;
     if items.is_empty() {
-        body.fault("messages", ErrorCode::InvalidValue, "Must have at least one message.");
+        body.fault(
+            "messages",
+            ErrorCode::InvalidValue,
+            "Must have at least one message.",
+        );
         return None;
     }
     let mut last = None;
     for (index, item) in items.iter().enumerate() {
-        let Some(message) = body.item("messages", index, item) else { continue };
+        let Some(message) = body.item("messages", index, item) else {
+            continue;
+        };
         message.require("role");
         let role = message.string("role", 32);
-        if role.as_ref().is_some_and(|role| !ROLES.contains(&role.as_str())) {
-            message.fault("role", ErrorCode::InvalidValue, format!("Must be one of {}.", ROLES.join(", ")));
+        if role
+            .as_ref()
+            .is_some_and(|role| !ROLES.contains(&role.as_str()))
+        {
+            message.fault(
+                "role",
+                ErrorCode::InvalidValue,
+                format!("Must be one of {}.", ROLES.join(", ")),
+            );
         }
         // An assistant that called a tool has no content.
         if role.as_deref() != Some("assistant") {
@@ -215,13 +252,21 @@ fn messages(body: &Fields<'_>) -> Option<Prompt> {
         }
     }
     let Some((index, content)) = last else {
-        body.fault("messages", ErrorCode::InvalidValue, "Must have a message with the role user.");
+        body.fault(
+            "messages",
+            ErrorCode::InvalidValue,
+            "Must have a message with the role user.",
+        );
         return None;
     };
     let (prompt, pictures) = content?;
     if prompt.trim().is_empty() && pictures.is_empty() {
         let param = format!("messages[{index}].content");
-        body.fault_at(param, ErrorCode::InvalidValue, "Must hold a prompt or an image.");
+        body.fault_at(
+            param,
+            ErrorCode::InvalidValue,
+            "Must hold a prompt or an image.",
+        );
     }
     Some((prompt, pictures))
 }
@@ -234,7 +279,9 @@ fn content(message: &Fields<'_>) -> Option<Prompt> {
             let mut texts = Vec::new();
             let mut pictures = Vec::new();
             for (index, item) in message.array("content", PARTS)?.iter().enumerate() {
-                let Some(part) = message.item("content", index, item) else { continue };
+                let Some(part) = message.item("content", index, item) else {
+                    continue;
+                };
                 part.require("type");
                 match part.string("type", 64).as_deref() {
                     Some("text") => {
@@ -251,12 +298,20 @@ fn content(message: &Fields<'_>) -> Option<Prompt> {
             }
             let text = texts.join("\n");
             if text.chars().count() > PROMPT {
-                message.fault("content", ErrorCode::InvalidValue, format!("Must have at most {PROMPT} characters of text."));
+                message.fault(
+                    "content",
+                    ErrorCode::InvalidValue,
+                    format!("Must have at most {PROMPT} characters of text."),
+                );
             }
             Some((text, pictures))
         }
         _ => {
-            message.fault("content", ErrorCode::InvalidType, "Must be a string or an array of parts.");
+            message.fault(
+                "content",
+                ErrorCode::InvalidType,
+                "Must be a string or an array of parts.",
+            );
             None
         }
     }
@@ -433,7 +488,10 @@ mod tests {
         ]});
         let chat = parse(&body).unwrap();
         assert_eq!(chat.order.prompt, "one\ntwo");
-        assert_eq!(chat.order.pictures[0].1, "messages[3].content[1].image_url.url");
+        assert_eq!(
+            chat.order.pictures[0].1,
+            "messages[3].content[1].image_url.url"
+        );
         assert!(!chat.stream);
     }
 
@@ -457,18 +515,50 @@ mod tests {
             ("messages", json!([]), "messages"),
             ("messages", json!({}), "messages"),
             ("messages", json!([1]), "messages[0]"),
-            ("messages", json!([{"role": "system", "content": "x"}]), "messages"),
+            (
+                "messages",
+                json!([{"role": "system", "content": "x"}]),
+                "messages",
+            ),
             ("messages", json!([{"content": "x"}]), "messages[0].role"),
-            ("messages", json!([{"role": "boss", "content": "x"}]), "messages[0].role"),
+            (
+                "messages",
+                json!([{"role": "boss", "content": "x"}]),
+                "messages[0].role",
+            ),
             ("messages", json!([{"role": "user"}]), "messages[0].content"),
             ("messages", user(json!("")), "messages[0].content"),
             ("messages", user(json!(5)), "messages[0].content"),
-            ("messages", user(json!([{"text": "x"}])), "messages[0].content[0].type"),
-            ("messages", user(json!([{"type": "text"}])), "messages[0].content[0].text"),
-            ("messages", user(json!([{"type": "input_audio"}])), "messages[0].content[0].type"),
-            ("messages", user(json!([{"type": "image_url"}])), "messages[0].content[0].image_url"),
-            ("messages", user(json!([{"type": "image_url", "image_url": "u"}])), "messages[0].content[0].image_url"),
-            ("messages", user(json!([{"type": "image_url", "image_url": {}}])), "messages[0].content[0].image_url.url"),
+            (
+                "messages",
+                user(json!([{"text": "x"}])),
+                "messages[0].content[0].type",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "text"}])),
+                "messages[0].content[0].text",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "input_audio"}])),
+                "messages[0].content[0].type",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "image_url"}])),
+                "messages[0].content[0].image_url",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "image_url", "image_url": "u"}])),
+                "messages[0].content[0].image_url",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "image_url", "image_url": {}}])),
+                "messages[0].content[0].image_url.url",
+            ),
             ("stream", json!("yes"), "stream"),
             ("temperature", json!(3), "temperature"),
             ("temperature", json!("hot"), "temperature"),

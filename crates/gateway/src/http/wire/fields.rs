@@ -26,17 +26,33 @@ pub fn read<T>(body: &Value, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Re
 }
 
 /// Reads a form that was turned into JSON: numbers and flags are text there.
-pub fn read_form<T>(body: &Value, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
+pub fn read_form<T>(
+    body: &Value,
+    parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+) -> Result<T, Error> {
     read_as(body, true, parse)
 }
 
-fn read_as<T>(body: &Value, lenient: bool, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
+fn read_as<T>(
+    body: &Value,
+    lenient: bool,
+    parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+) -> Result<T, Error> {
     let Value::Object(map) = body else {
-        let fault = Fault { code: ErrorCode::InvalidType, param: String::new(), message: "The body must be a JSON object.".into() };
+        let fault = Fault {
+            code: ErrorCode::InvalidType,
+            param: String::new(),
+            message: "The body must be a JSON object.".into(),
+        };
         return Err(Error::Invalid(vec![fault]));
     };
     let faults = RefCell::default();
-    let parsed = parse(&Fields { map, path: String::new(), lenient, faults: &faults });
+    let parsed = parse(&Fields {
+        map,
+        path: String::new(),
+        lenient,
+        faults: &faults,
+    });
     let faults = faults.into_inner();
     if !faults.is_empty() {
         return Err(Error::Invalid(faults));
@@ -47,7 +63,11 @@ fn read_as<T>(body: &Value, lenient: bool, parse: impl FnOnce(&Fields<'_>) -> Op
 impl<'a> Fields<'a> {
     /// The path of a field, as errors name it.
     pub fn path(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
     }
 
     /// Remembers a fault of a field.
@@ -57,7 +77,11 @@ impl<'a> Fields<'a> {
 
     /// Remembers a fault at a full path.
     pub fn fault_at(&self, param: String, code: ErrorCode, message: impl Into<String>) {
-        self.faults.borrow_mut().push(Fault { code, param, message: message.into() });
+        self.faults.borrow_mut().push(Fault {
+            code,
+            param,
+            message: message.into(),
+        });
     }
 
     /// The field, unless it is absent or null.
@@ -82,7 +106,9 @@ impl<'a> Fields<'a> {
             self.wrong_type(name, "a string");
             return None;
         };
-        check_text(text, most).map_err(|why| self.fault(name, ErrorCode::InvalidValue, why)).ok()?;
+        check_text(text, most)
+            .map_err(|why| self.fault(name, ErrorCode::InvalidValue, why))
+            .ok()?;
         Some(text.clone())
     }
 
@@ -125,7 +151,11 @@ impl<'a> Fields<'a> {
             return None;
         };
         if !range.contains(&number) {
-            self.fault(name, ErrorCode::InvalidValue, format!("Must be from {} to {}.", range.start(), range.end()));
+            self.fault(
+                name,
+                ErrorCode::InvalidValue,
+                format!("Must be from {} to {}.", range.start(), range.end()),
+            );
             return None;
         }
         Some(number)
@@ -135,7 +165,9 @@ impl<'a> Fields<'a> {
     pub fn boolean(&self, name: &str) -> Option<bool> {
         match self.value(name)? {
             Value::Bool(flag) => Some(*flag),
-            Value::String(text) if self.lenient && matches!(text.as_str(), "true" | "false") => Some(text == "true"),
+            Value::String(text) if self.lenient && matches!(text.as_str(), "true" | "false") => {
+                Some(text == "true")
+            }
             _ => {
                 self.wrong_type(name, "true or false");
                 None
@@ -150,7 +182,11 @@ impl<'a> Fields<'a> {
             return None;
         };
         if items.len() > most {
-            self.fault(name, ErrorCode::InvalidValue, format!("Must have at most {most} items."));
+            self.fault(
+                name,
+                ErrorCode::InvalidValue,
+                format!("Must have at most {most} items."),
+            );
             return None;
         }
         Some(items)
@@ -177,8 +213,15 @@ impl<'a> Fields<'a> {
     }
 
     fn nested(&self, value: &'a Value, path: String) -> Option<Fields<'a>> {
-        let Value::Object(map) = value else { return None };
-        Some(Fields { map, path, lenient: self.lenient, faults: self.faults })
+        let Value::Object(map) = value else {
+            return None;
+        };
+        Some(Fields {
+            map,
+            path,
+            lenient: self.lenient,
+            faults: self.faults,
+        })
     }
 
     /// An identifier; text that is none is a fault.
@@ -203,7 +246,10 @@ pub fn check_text(text: &str, most: usize) -> Result<(), String> {
     Ok(())
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "checked to be whole and small"
+)]
 fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
@@ -227,7 +273,10 @@ mod tests {
         });
         match parsed {
             Ok(()) => Vec::new(),
-            Err(Error::Invalid(faults)) => faults.into_iter().map(|fault| (fault.param, fault.code)).collect(),
+            Err(Error::Invalid(faults)) => faults
+                .into_iter()
+                .map(|fault| (fault.param, fault.code))
+                .collect(),
             Err(other) => panic!("{other}"),
         }
     }
@@ -243,14 +292,23 @@ mod tests {
             ("d", ErrorCode::InvalidType),
             ("e.f", ErrorCode::InvalidValue),
         ];
-        assert_eq!(found, expected.map(|(param, code)| (param.to_owned(), code)));
+        assert_eq!(
+            found,
+            expected.map(|(param, code)| (param.to_owned(), code))
+        );
     }
 
     #[test]
     fn null_means_absent_and_unknown_fields_are_ignored() {
         assert!(faults(&json!({"a": "x", "b": null, "zzz": [[]]})).is_empty());
-        assert_eq!(faults(&json!({"a": null})), [("a".to_owned(), ErrorCode::MissingField)]);
-        assert_eq!(faults(&json!([])), [(String::new(), ErrorCode::InvalidType)]);
+        assert_eq!(
+            faults(&json!({"a": null})),
+            [("a".to_owned(), ErrorCode::MissingField)]
+        );
+        assert_eq!(
+            faults(&json!([])),
+            [(String::new(), ErrorCode::InvalidType)]
+        );
     }
 
     #[test]
@@ -265,7 +323,11 @@ mod tests {
         let body = json!({"n": "4", "f": "0.5", "b": "true"});
         let read = |lenient| {
             read_as(&body, lenient, |fields| {
-                Some((fields.integer("n", 1..=9)?, fields.number("f", 0.0..=1.0)?, fields.boolean("b")?))
+                Some((
+                    fields.integer("n", 1..=9)?,
+                    fields.number("f", 0.0..=1.0)?,
+                    fields.boolean("b")?,
+                ))
             })
         };
         assert_eq!(read(true).unwrap(), (4, 0.5, true));

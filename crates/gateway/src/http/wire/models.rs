@@ -95,7 +95,10 @@ impl ModelObject {
             summary: model.summary.clone(),
             notes: model.notes.clone(),
             aliases: model.aliases.clone(),
-            price: model.price.map(|price| PriceObject { unit: price.unit.name(), usd: price.per_unit.to_string() }),
+            price: model.price.map(|price| PriceObject {
+                unit: price.unit.name(),
+                usd: price.per_unit.to_string(),
+            }),
             capabilities: CapabilitiesObject::new(&model.capabilities),
             // What is embedded works as long as the process does.
             available: true,
@@ -108,9 +111,19 @@ impl CapabilitiesObject {
     fn new(capabilities: &Capabilities) -> Self {
         match capabilities {
             Capabilities::Video(video) => Self {
-                input: if video.max_pictures > 0 { vec!["text", "image"] } else { vec!["text"] },
+                input: if video.max_pictures > 0 {
+                    vec!["text", "image"]
+                } else {
+                    vec!["text"]
+                },
                 output: vec!["video"],
-                sizes: Some(video.sizes.iter().map(|(width, height)| format!("{width}x{height}")).collect()),
+                sizes: Some(
+                    video
+                        .sizes
+                        .iter()
+                        .map(|(width, height)| format!("{width}x{height}"))
+                        .collect(),
+                ),
                 min_seconds: Some(video.min_seconds),
                 max_seconds: Some(video.max_seconds),
                 max_images: Some(video.max_pictures),

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::base::Base;
 use crate::http::wire::fields::{self, Fields};
 use crate::http::wire::words;
-use crate::ids::ClipId;
+use crate::ids::{ClipId, TaskId};
 use crate::model::account::Account;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin};
@@ -197,7 +197,11 @@ pub struct Envelope<T: ToSchema> {
 impl<T: ToSchema> Envelope<T> {
     /// Wraps a record.
     pub fn success(data: T) -> Self {
-        Self { code: "success", message: String::new(), data }
+        Self {
+            code: "success",
+            message: String::new(),
+            data,
+        }
     }
 }
 
@@ -229,10 +233,15 @@ pub struct JobRecord {
 impl TaskRecord {
     /// A task and its clips; `None` for a task of another kind.
     pub fn new(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Option<Self> {
-        let Payload::StemsV1(job) = &task.payload else { return None };
+        let Payload::StemsV1(job) = &task.payload else {
+            return None;
+        };
         Some(Self {
             id: task.id.to_string(),
-            clips: clips.iter().map(|clip| ClipRecord::new(clip, job.stem_task.name(), account, base)).collect(),
+            clips: clips
+                .iter()
+                .map(|clip| ClipRecord::new(clip, job.stem_task.name(), account, base))
+                .collect(),
             metadata: RecordMetadata::of_task(task, job),
             major_model_version: VERSION.into(),
             status: words::music(task.state),
@@ -249,10 +258,18 @@ impl ClipRecord {
     /// A clip; `stem_task` is its task's.
     pub fn new(clip: &Clip, stem_task: &str, account: &Account, base: &Base) -> Self {
         let files = clip.media.filter(|_| !clip.media_removed);
-        let address = |asset, media| files.map_or_else(String::new, |files| base.media(asset, media, files.expires_at));
-        let audio_url = files.map_or_else(String::new, |files| address(files.audio, MediaType::Flac));
-        let image_url = files.map_or_else(String::new, |files| address(files.image, MediaType::Png));
-        let image_large_url = files.map_or_else(String::new, |files| address(files.image_large, MediaType::Png));
+        let address = |asset, media| {
+            files.map_or_else(String::new, |files| {
+                base.media(asset, media, files.expires_at)
+            })
+        };
+        let audio_url =
+            files.map_or_else(String::new, |files| address(files.audio, MediaType::Flac));
+        let image_url =
+            files.map_or_else(String::new, |files| address(files.image, MediaType::Png));
+        let image_large_url = files.map_or_else(String::new, |files| {
+            address(files.image_large, MediaType::Png)
+        });
         let is_upload = clip.origin == ClipOrigin::Upload;
         Self {
             id: clip.id.to_string(),
@@ -261,7 +278,11 @@ impl ClipRecord {
             audio_url,
             image_url,
             image_large_url,
-            major_model_version: if is_upload { String::new() } else { VERSION.into() },
+            major_model_version: if is_upload {
+                String::new()
+            } else {
+                VERSION.into()
+            },
             model_name: clip.model.clone(),
             metadata: RecordMetadata::of_clip(clip, stem_task),
             is_liked: false,
@@ -279,7 +300,11 @@ impl ClipRecord {
             upvote_count: 0,
             is_public: false,
             allow_comments: false,
-            more: if clip.media_removed { "media removed: its time was over".into() } else { String::new() },
+            more: if clip.media_removed {
+                "media removed: its time was over".into()
+            } else {
+                String::new()
+            },
         }
     }
 }
@@ -292,8 +317,12 @@ impl ClipView {
             id: clip.id.to_string(),
             title: clip.title.clone(),
             group: group(clip),
-            audio_url: files.map_or_else(String::new, |f| base.media(f.audio, MediaType::Flac, f.expires_at)),
-            image_url: files.map_or_else(String::new, |f| base.media(f.image, MediaType::Png, f.expires_at)),
+            audio_url: files.map_or_else(String::new, |f| {
+                base.media(f.audio, MediaType::Flac, f.expires_at)
+            }),
+            image_url: files.map_or_else(String::new, |f| {
+                base.media(f.image, MediaType::Png, f.expires_at)
+            }),
             seconds: seconds(clip),
             removed: clip.media_removed,
         }
@@ -309,7 +338,8 @@ fn group(clip: &Clip) -> String {
 
 #[expect(clippy::cast_precision_loss, reason = "a recording's length is small")]
 fn seconds(clip: &Clip) -> f64 {
-    clip.media.map_or(0.0, |media| media.milliseconds as f64 / 1000.0)
+    clip.media
+        .map_or(0.0, |media| media.milliseconds as f64 / 1000.0)
 }
 
 impl RecordMetadata {
@@ -319,7 +349,11 @@ impl RecordMetadata {
         let failure = task.failure.as_ref();
         Self {
             prompt: String::new(),
-            history: vec![HistoryEntry::new(&job.source.to_string(), &job.group_name, job.stem_task.name())],
+            history: vec![HistoryEntry::new(
+                &job.source.to_string(),
+                &job.group_name,
+                job.stem_task.name(),
+            )],
             stem_from_id: job.source.to_string(),
             stem_task: job.stem_task.name().into(),
             stem_type_id: STEM_TYPE,
@@ -346,7 +380,11 @@ impl RecordMetadata {
             ClipOrigin::Stem { source, .. } => (source.to_string(), false),
         };
         let stem_task = if is_upload { "" } else { stem_task };
-        let history = if is_upload { Vec::new() } else { vec![HistoryEntry::new(&source, &group(clip), stem_task)] };
+        let history = if is_upload {
+            Vec::new()
+        } else {
+            vec![HistoryEntry::new(&source, &group(clip), stem_task)]
+        };
         let failure = clip.failure.as_ref();
         Self {
             prompt: String::new(),
@@ -359,7 +397,11 @@ impl RecordMetadata {
             kind: if is_upload { "upload" } else { "gen" },
             stream: false,
             infill: false,
-            task: if is_upload { String::new() } else { GEN_STEM.into() },
+            task: if is_upload {
+                String::new()
+            } else {
+                GEN_STEM.into()
+            },
             can_remix: true,
             is_remix: !is_upload,
             priority: 0,
@@ -396,11 +438,21 @@ impl JobRecord {
             notify_hook: String::new(),
             action: "MUSIC",
             status: words::job(task.state),
-            fail_reason: task.failure.as_ref().map_or_else(String::new, |failure| failure.message.clone()),
+            fail_reason: task
+                .failure
+                .as_ref()
+                .map_or_else(String::new, |failure| failure.message.clone()),
             submit_time: task.created_at.seconds(),
             start_time: task.started_at.map_or(0, |at| at.seconds()),
             finish_time: task.finished_at.map_or(0, |at| at.seconds()),
-            progress: format!("{}%", if task.state == TaskState::Succeeded { 100 } else { task.progress }),
+            progress: format!(
+                "{}%",
+                if task.state == TaskState::Succeeded {
+                    100
+                } else {
+                    task.progress
+                }
+            ),
             data: record.clips,
         })
     }
@@ -443,10 +495,18 @@ fn separation(body: &Fields<'_>) -> Option<Separation> {
     body.require("task");
     let task = body.string("task", 64);
     if task.as_ref().is_some_and(|task| task != GEN_STEM) {
-        body.fault("task", ErrorCode::UnsupportedValue, "The tasks that can be done here: gen_stem.");
+        body.fault(
+            "task",
+            ErrorCode::UnsupportedValue,
+            "The tasks that can be done here: gen_stem.",
+        );
     }
     let source = if is_absent(body.value("continue_clip_id")) {
-        body.fault("continue_clip_id", ErrorCode::MissingField, "This field is required for gen_stem.");
+        body.fault(
+            "continue_clip_id",
+            ErrorCode::MissingField,
+            "This field is required for gen_stem.",
+        );
         None
     } else {
         body.id("continue_clip_id")
@@ -455,12 +515,20 @@ fn separation(body: &Fields<'_>) -> Option<Separation> {
         None | Some("two") => StemTask::Two,
         Some("twelve") => StemTask::Twelve,
         Some(_) => {
-            body.fault("stem_task", ErrorCode::InvalidValue, "Must be \"two\" or \"twelve\".");
+            body.fault(
+                "stem_task",
+                ErrorCode::InvalidValue,
+                "Must be \"two\" or \"twelve\".",
+            );
             StemTask::Two
         }
     };
-    if body.integer("stem_type_id", i64::MIN..=i64::MAX).is_some_and(|id| id != STEM_TYPE) {
-        let message = format!("Must be {STEM_TYPE} or left out; the track is named by stem_type_group_name.");
+    if body
+        .integer("stem_type_id", i64::MIN..=i64::MAX)
+        .is_some_and(|id| id != STEM_TYPE)
+    {
+        let message =
+            format!("Must be {STEM_TYPE} or left out; the track is named by stem_type_group_name.");
         body.fault("stem_type_id", ErrorCode::InvalidValue, message);
     }
     let separation = |source| Separation {
@@ -508,7 +576,8 @@ pub fn read_upload(body: &Value) -> Result<(String, Option<String>), Error> {
 
 /// Reads the title of an upload by form.
 pub fn read_title(title: &str) -> Result<Option<String>, Error> {
-    fields::check_text(title, TITLE).map_err(|why| Error::at(ErrorCode::InvalidValue, "title", why))?;
+    fields::check_text(title, TITLE)
+        .map_err(|why| Error::at(ErrorCode::InvalidValue, "title", why))?;
     Ok(Some(title.to_owned()).filter(|title| !title.is_empty()))
 }
 
@@ -522,15 +591,19 @@ pub struct FetchRequest {
 
 /// Reads the body of a batch look-up. Ids that are none are left out, as
 /// unknown ones are.
-pub fn read_fetch(body: &Value) -> Result<Vec<crate::ids::TaskId>, Error> {
+pub fn read_fetch(body: &Value) -> Result<Vec<TaskId>, Error> {
     fields::read(body, |body| {
         body.require("ids");
         let ids = body.array("ids", 100)?;
         let mut known = Vec::new();
         for (index, id) in ids.iter().enumerate() {
             match id {
-                Value::String(id) => known.extend(id.parse().ok()),
-                _ => body.fault_at(format!("ids[{index}]"), ErrorCode::InvalidType, "Must be a string."),
+                Value::String(id) => known.extend(id.parse::<TaskId>().ok()),
+                _ => body.fault_at(
+                    format!("ids[{index}]"),
+                    ErrorCode::InvalidType,
+                    "Must be a string.",
+                ),
             }
         }
         Some(known)
@@ -581,8 +654,17 @@ mod tests {
             let mut body = json!({"task": "gen_stem", "continue_clip_id": ID});
             body[field] = value;
             let error = read(&body).unwrap_err();
-            let Error::Invalid(faults) = &error else { panic!("{error}") };
-            assert_eq!(faults.iter().map(|fault| fault.param.as_str()).collect::<Vec<_>>(), [param], "{body}");
+            let Error::Invalid(faults) = &error else {
+                panic!("{error}")
+            };
+            assert_eq!(
+                faults
+                    .iter()
+                    .map(|fault| fault.param.as_str())
+                    .collect::<Vec<_>>(),
+                [param],
+                "{body}"
+            );
         }
     }
 }

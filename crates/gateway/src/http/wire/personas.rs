@@ -154,16 +154,28 @@ impl PersonaClip {
             id: clip.id.to_string(),
             entity_type: "song_schema",
             video_url: String::new(),
-            audio_url: files.map_or_else(String::new, |f| base.media(f.audio, MediaType::Flac, f.expires_at)),
-            image_url: files.map_or_else(String::new, |f| base.media(f.image, MediaType::Png, f.expires_at)),
-            image_large_url: files.map_or_else(String::new, |f| base.media(f.image_large, MediaType::Png, f.expires_at)),
-            major_model_version: if is_upload { String::new() } else { "v1".into() },
+            audio_url: files.map_or_else(String::new, |f| {
+                base.media(f.audio, MediaType::Flac, f.expires_at)
+            }),
+            image_url: files.map_or_else(String::new, |f| {
+                base.media(f.image, MediaType::Png, f.expires_at)
+            }),
+            image_large_url: files.map_or_else(String::new, |f| {
+                base.media(f.image_large, MediaType::Png, f.expires_at)
+            }),
+            major_model_version: if is_upload {
+                String::new()
+            } else {
+                "v1".into()
+            },
             model_name: clip.model.clone(),
             metadata: PersonaClipMetadata {
                 tags: String::new(),
                 prompt: String::new(),
                 kind: if is_upload { "upload" } else { "gen" },
-                duration: clip.media.map_or(0, |media| (media.milliseconds + 500) / 1000),
+                duration: clip
+                    .media
+                    .map_or(0, |media| (media.milliseconds + 500) / 1000),
                 refund_credits: false,
                 stream: false,
                 can_remix: true,
@@ -205,7 +217,12 @@ impl PersonaRecord {
             user_display_name: account.display_name.clone(),
             user_handle: account.handle.clone(),
             user_image_url: base.media(account.avatar, MediaType::Png, None),
-            persona_clips: items.map(|(id, clip)| PersonaClipItem { clip: PersonaClip::new(clip, account, base), id }).collect(),
+            persona_clips: items
+                .map(|(id, clip)| PersonaClipItem {
+                    clip: PersonaClip::new(clip, account, base),
+                    id,
+                })
+                .collect(),
             is_service_persona: false,
             is_trashed: false,
             is_owned: true,
@@ -220,10 +237,18 @@ impl PersonaRecord {
     /// The record as JSON, with the brand's field under its configured name.
     pub fn branded(&self, brand_field: &str) -> Result<Value, Error> {
         let value = serde_json::to_value(self).map_err(Error::internal)?;
-        let Value::Object(fields) = value else { return Ok(value) };
+        let Value::Object(fields) = value else {
+            return Ok(value);
+        };
         let renamed: Map<String, Value> = fields
             .into_iter()
-            .map(|(name, value)| if name == BRAND_FIELD { (brand_field.to_owned(), value) } else { (name, value) })
+            .map(|(name, value)| {
+                if name == BRAND_FIELD {
+                    (brand_field.to_owned(), value)
+                } else {
+                    (name, value)
+                }
+            })
             .collect();
         Ok(Value::Object(renamed))
     }
@@ -253,13 +278,21 @@ pub fn read(body: &Value) -> Result<NewPersona, Error> {
 fn persona(body: &Fields<'_>) -> Option<NewPersona> {
     body.require("root_clip_id");
     if body.value("root_clip_id").and_then(Value::as_str) == Some("") {
-        body.fault("root_clip_id", ErrorCode::MissingField, "This field is required.");
+        body.fault(
+            "root_clip_id",
+            ErrorCode::MissingField,
+            "This field is required.",
+        );
     }
     let root_clip = body.id("root_clip_id");
     body.require("name");
     let name = body.string("name", 80);
     if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
-        body.fault("name", ErrorCode::InvalidValue, "Must have 1 to 80 characters.");
+        body.fault(
+            "name",
+            ErrorCode::InvalidValue,
+            "Must have 1 to 80 characters.",
+        );
     }
     let persona = NewPersona {
         root_clip: root_clip.unwrap_or_else(ClipId::new),
@@ -274,7 +307,11 @@ fn persona(body: &Fields<'_>) -> Option<NewPersona> {
 fn clips(body: &Fields<'_>) -> Option<Vec<ClipId>> {
     let items = body.array("clips", MAX_CLIPS)?;
     if items.is_empty() {
-        body.fault("clips", ErrorCode::InvalidValue, format!("Must have 1 to {MAX_CLIPS} clips, or be left out."));
+        body.fault(
+            "clips",
+            ErrorCode::InvalidValue,
+            format!("Must have 1 to {MAX_CLIPS} clips, or be left out."),
+        );
     }
     let mut ids = Vec::new();
     for (index, item) in items.iter().enumerate() {

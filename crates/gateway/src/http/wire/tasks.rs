@@ -27,7 +27,13 @@ impl<T: ToSchema> List<T> {
     /// A page; `id` names an item.
     pub fn new(data: Vec<T>, has_more: bool, id: impl Fn(&T) -> String) -> Self {
         let (first_id, last_id) = (data.first().map(&id), data.last().map(&id));
-        Self { object: "list", data, has_more, first_id, last_id }
+        Self {
+            object: "list",
+            data,
+            has_more,
+            first_id,
+            last_id,
+        }
     }
 }
 

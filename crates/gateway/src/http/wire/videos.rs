@@ -105,9 +105,13 @@ pub struct VideoDeleted {
 impl VideoObject {
     /// A video task in this dialect; `None` for a task of another kind.
     pub fn new(task: &Task, file: Option<VideoFile>) -> Option<Self> {
-        let Payload::VideoV1(job) = &task.payload else { return None };
+        let Payload::VideoV1(job) = &task.payload else {
+            return None;
+        };
         let expires_at = match &task.output {
-            Some(crate::model::task::Output::VideoV1(output)) => Some(output.expires_at_micros.div_euclid(1_000_000)),
+            Some(crate::model::task::Output::VideoV1(output)) => {
+                Some(output.expires_at_micros.div_euclid(1_000_000))
+            }
             _ => None,
         };
         Some(Self {
@@ -117,16 +121,19 @@ impl VideoObject {
             status: words::video(task.state),
             progress: task.progress,
             created_at: task.created_at.seconds(),
-            completed_at: task.finished_at.filter(|_| task.state == TaskState::Succeeded).map(|at| at.seconds()),
+            completed_at: task
+                .finished_at
+                .filter(|_| task.state == TaskState::Succeeded)
+                .map(|at| at.seconds()),
             expires_at,
             prompt: Some(job.prompt.clone()),
             seconds: seconds_text(job.milliseconds),
             size: format!("{}x{}", job.width, job.height),
             remixed_from_video_id: None,
-            error: task
-                .failure
-                .as_ref()
-                .map(|failure| VideoError { code: failure.code.name(), message: failure.message.clone() }),
+            error: task.failure.as_ref().map(|failure| VideoError {
+                code: failure.code.name(),
+                message: failure.message.clone(),
+            }),
             video: file,
         })
     }
@@ -163,8 +170,12 @@ pub struct VideoRequest {
 }
 
 /// The fields of this dialect.
-const PARAMS: Params =
-    Params { seconds: "seconds", size: "size", seed: "seed", negative_prompt: "negative_prompt" };
+const PARAMS: Params = Params {
+    seconds: "seconds",
+    size: "size",
+    seed: "seed",
+    negative_prompt: "negative_prompt",
+};
 
 /// Reads a JSON body.
 pub fn read(body: &Value) -> Result<VideoOrder, Error> {
@@ -176,7 +187,8 @@ pub fn read(body: &Value) -> Result<VideoOrder, Error> {
 pub fn read_form(form: &Value, file: Option<bytes::Bytes>) -> Result<VideoOrder, Error> {
     let mut read = fields::read_form(form, order)?;
     if let Some(bytes) = file {
-        read.pictures.insert(0, (PictureSource::Bytes(bytes), "input_reference".into()));
+        read.pictures
+            .insert(0, (PictureSource::Bytes(bytes), "input_reference".into()));
     }
     Ok(read)
 }
@@ -184,7 +196,10 @@ pub fn read_form(form: &Value, file: Option<bytes::Bytes>) -> Result<VideoOrder,
 fn order(body: &Fields<'_>) -> Option<VideoOrder> {
     body.require("prompt");
     let prompt = body.string("prompt", PROMPT);
-    if prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+    if prompt
+        .as_ref()
+        .is_some_and(|prompt| prompt.trim().is_empty())
+    {
         body.fault("prompt", ErrorCode::InvalidValue, "Must not be empty.");
     }
     let order = VideoOrder {
@@ -193,7 +208,9 @@ fn order(body: &Fields<'_>) -> Option<VideoOrder> {
         pictures: reference(body).into_iter().collect(),
         seconds: seconds(body),
         size: size(body),
-        seed: body.integer("seed", 0..=i64::MAX).and_then(|seed| u64::try_from(seed).ok()),
+        seed: body
+            .integer("seed", 0..=i64::MAX)
+            .and_then(|seed| u64::try_from(seed).ok()),
         negative_prompt: body.filled_string("negative_prompt", PROMPT),
         count: 1,
         user: body.filled_string("user", 512),
@@ -207,7 +224,10 @@ fn reference(body: &Fields<'_>) -> Option<(PictureSource, String)> {
     match body.value("input_reference")? {
         Value::String(_) => {
             let address = body.filled_string("input_reference", ADDRESS)?;
-            Some((PictureSource::Address(address), body.path("input_reference")))
+            Some((
+                PictureSource::Address(address),
+                body.path("input_reference"),
+            ))
         }
         _ => {
             let object = body.object("input_reference")?;
@@ -226,10 +246,20 @@ fn reference(body: &Fields<'_>) -> Option<(PictureSource, String)> {
 /// `seconds`, a number or, as the SDKs send it, its text.
 pub(super) fn seconds(body: &Fields<'_>) -> Option<f64> {
     const RANGE: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
-    let Some(Value::String(text)) = body.value("seconds") else { return body.number("seconds", RANGE) };
-    let number = text.trim().parse::<f64>().ok().filter(|number| RANGE.contains(number));
+    let Some(Value::String(text)) = body.value("seconds") else {
+        return body.number("seconds", RANGE);
+    };
+    let number = text
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|number| RANGE.contains(number));
     if number.is_none() {
-        body.fault("seconds", ErrorCode::InvalidValue, "Must be a number of seconds.");
+        body.fault(
+            "seconds",
+            ErrorCode::InvalidValue,
+            "Must be a number of seconds.",
+        );
     }
     number
 }
@@ -237,10 +267,21 @@ pub(super) fn seconds(body: &Fields<'_>) -> Option<f64> {
 /// `size`, as in `1280x720`.
 pub(super) fn size(body: &Fields<'_>) -> Option<(u32, u32)> {
     let text = body.filled_string("size", 32)?;
-    let side = |text: &str| text.trim().parse::<u32>().ok().filter(|side| (1..=100_000).contains(side));
-    let size = text.split_once(['x', 'X', '*']).and_then(|(width, height)| Some((side(width)?, side(height)?)));
+    let side = |text: &str| {
+        text.trim()
+            .parse::<u32>()
+            .ok()
+            .filter(|side| (1..=100_000).contains(side))
+    };
+    let size = text
+        .split_once(['x', 'X', '*'])
+        .and_then(|(width, height)| Some((side(width)?, side(height)?)));
     if size.is_none() {
-        body.fault("size", ErrorCode::InvalidValue, "Must be width and height in pixels, as in \"1280x720\".");
+        body.fault(
+            "size",
+            ErrorCode::InvalidValue,
+            "Must be width and height in pixels, as in \"1280x720\".",
+        );
     }
     size
 }
@@ -253,8 +294,13 @@ mod tests {
 
     #[test]
     fn the_forms_of_the_sdks_are_read() {
-        let order = read(&json!({"prompt": "a lake", "seconds": "4", "size": "1280x720", "seed": 7})).unwrap();
-        assert_eq!((order.seconds, order.size, order.seed), (Some(4.0), Some((1280, 720)), Some(7)));
+        let order =
+            read(&json!({"prompt": "a lake", "seconds": "4", "size": "1280x720", "seed": 7}))
+                .unwrap();
+        assert_eq!(
+            (order.seconds, order.size, order.seed),
+            (Some(4.0), Some((1280, 720)), Some(7))
+        );
         let form = json!({"prompt": "a lake", "seconds": "4", "seed": "7", "input_reference": {"image_url": "https://x/a.png"}});
         let order = read_form(&form, None).unwrap();
         assert_eq!(order.seed, Some(7));
@@ -271,9 +317,18 @@ mod tests {
             (json!({"prompt": "x", "size": "big"}), "size"),
             (json!({"prompt": "x", "size": "0x0"}), "size"),
             (json!({"prompt": "x", "seed": -1}), "seed"),
-            (json!({"prompt": "x", "input_reference": {}}), "input_reference.image_url"),
-            (json!({"prompt": "x", "input_reference": {"file_id": "f"}}), "input_reference.file_id"),
-            (json!({"prompt": "x", "input_reference": 1}), "input_reference"),
+            (
+                json!({"prompt": "x", "input_reference": {}}),
+                "input_reference.image_url",
+            ),
+            (
+                json!({"prompt": "x", "input_reference": {"file_id": "f"}}),
+                "input_reference.file_id",
+            ),
+            (
+                json!({"prompt": "x", "input_reference": 1}),
+                "input_reference",
+            ),
         ] {
             assert_eq!(read(&body).unwrap_err().param(), Some(param), "{body}");
         }
