@@ -24,11 +24,21 @@ use crate::model::media::MediaType;
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// Reading, writing or listing failed.
-    #[error("media store: {0}")]
+    #[error("media store: {}", root_cause(.0))]
     Store(#[from] object_store::Error),
     /// The folder cannot be made.
     #[error("media folder: {0}")]
     Folder(#[from] std::io::Error),
+}
+
+/// What is at the bottom of an error; the layers above it name paths, which do
+/// not belong into a log.
+fn root_cause(error: &object_store::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
 }
 
 impl From<BlobError> for Error {

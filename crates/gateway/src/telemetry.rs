@@ -25,8 +25,8 @@ pub fn start(config: &Config) -> Result<(), ConfigError> {
         LogFormat::Auto | LogFormat::Json => builder
             .json()
             .flatten_event(true)
-            .with_current_span(false)
-            .with_span_list(true)
+            .with_current_span(true)
+            .with_span_list(false)
             .try_init(),
     };
     Ok(())

@@ -73,6 +73,7 @@ async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
     )
     .await?;
     let draining = CancellationToken::new();
+    #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let server = tokio::spawn({
         let (app, draining) = (app.clone(), draining.clone());
         async move { serve::run_until(&app, listener, draining).await }

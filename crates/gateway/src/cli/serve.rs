@@ -40,7 +40,7 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
     let address = listener.local_addr().map_err(CliError::failed)?;
     let first_key = ensure_key(&app).await?;
     greet(&app, address, first_key.as_ref());
-    tracing::info!(%address, data = %app.config.data.display(), "listening");
+    tracing::info!(%address, "listening");
     let draining = CancellationToken::new();
     watch_signals(draining.clone())?;
     watch_settings(app.clone(), settings, draining.clone())?;
@@ -105,6 +105,7 @@ fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
 fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(CliError::failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(CliError::failed)?;
+    #[expect(clippy::disallowed_methods, reason = "it ends the process")]
     tokio::spawn(async move {
         for round in 0..2 {
             tokio::select! {
@@ -127,6 +128,7 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
 /// is refused and what was there stays.
 fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
+    #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
         let path = settings.config.clone();
         let mark = || path.as_deref().and_then(file_mark);

@@ -38,7 +38,7 @@ pub async fn accept(
 ) -> Result<Vec<Task>, Error> {
     let tasks: Vec<Task> = new
         .into_iter()
-        .map(|new| task(app, caller, request_id, new))
+        .map(|new| draft(app, caller, request_id, new))
         .collect();
     let (key, written) = (caller.key.clone(), tasks);
     let tasks = app
@@ -59,7 +59,9 @@ pub async fn accept(
     Ok(tasks)
 }
 
-fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(), Error> {
+/// Refuses what the key has no room or money for. Runs in the transaction that
+/// writes the tasks.
+pub fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(), Error> {
     // Two requests at once must not both fit into the last place.
     store::accounts::lock_key(conn, key.id)?;
     let open = store::tasks::open_of_key(conn, key.id)?;
@@ -85,7 +87,8 @@ fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(), E
     Ok(())
 }
 
-fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+/// The task that an order becomes, not yet written.
+pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     Task {
         id: TaskId::new(),
         account: caller.account.id,

@@ -30,19 +30,47 @@ fn status(error: &Error) -> StatusCode {
 /// Writes the body and headers of an answer that is an error; others stay as
 /// they are. Headers that the answer has already, such as `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
-    let Some(Outgoing(error)) = response.extensions().get::<Outgoing>().cloned() else {
+    let known = response
+        .extensions()
+        .get::<Outgoing>()
+        .map(|Outgoing(error)| error.clone());
+    let Some(error) = known.or_else(|| foreign(response.status()).map(std::sync::Arc::new)) else {
         return response;
     };
     log(&error);
     let mut written = (status(&error), Json(body(&error, request_id))).into_response();
     let mut headers = headers(&error);
     for (name, value) in response.headers() {
-        if *name != header::CONTENT_LENGTH {
+        if !matches!(*name, header::CONTENT_LENGTH | header::CONTENT_TYPE) {
             headers.insert(name, value.clone());
         }
     }
     written.headers_mut().extend(headers);
     written
+}
+
+/// The error that a library's own refusal stands for, such as a path that is no
+/// UTF-8; its text is not passed on.
+fn foreign(status: StatusCode) -> Option<Error> {
+    let (code, message) = match status.as_u16() {
+        404 => (
+            ErrorCode::RouteNotFound,
+            "There is nothing at this address.",
+        ),
+        405 => (
+            ErrorCode::MethodNotAllowed,
+            "This endpoint does not take this method.",
+        ),
+        413 => (ErrorCode::BodyTooLarge, "The body is too large."),
+        415 => (
+            ErrorCode::UnsupportedMediaType,
+            "The body's media type is not taken here.",
+        ),
+        400..=499 => (ErrorCode::InvalidValue, "The request is malformed."),
+        500..=599 => return Some(Error::internal(format!("an answer with status {status}"))),
+        _ => return None,
+    };
+    Some(Error::plain(code, message))
 }
 
 /// The body of an error, for streams too.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -29,7 +29,10 @@ pub(super) struct RateSlot(pub(super) Arc<OnceLock<RateState>>);
 
 /// Puts the frame around all endpoints.
 pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
-    let router = router.layer(axum::middleware::from_fn(frame));
+    // Each reader of a body has a limit of its own.
+    let router = router
+        .layer(DefaultBodyLimit::disable())
+        .layer(axum::middleware::from_fn(frame));
     match cors(&app.config.cors_origins) {
         Some(cors) => router.layer(cors),
         None => router,

@@ -80,6 +80,7 @@ fn spawn(stream: TcpStream, peer: SocketAddr, router: Router, graceful: &Gracefu
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
         .into_owned();
     let connection = graceful.watch(connection);
+    #[expect(clippy::disallowed_methods, reason = "the graceful shutdown ends it")]
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection ended badly");
