@@ -30,9 +30,28 @@ impl View {
         self.roll == 0.0 && self.yaw == 0.0
     }
 
+    /// What carries points of the frame to points of the plate.
+    pub(crate) fn lens(&self) -> Lens {
+        Lens {
+            centre: self.centre,
+            width: self.width,
+            plane: Plane::new(self.roll, self.yaw),
+        }
+    }
+}
+
+/// A view made ready for many points.
+pub(crate) struct Lens {
+    centre: (f64, f64),
+    width: f64,
+    plane: Plane,
+}
+
+impl Lens {
     /// The plate point seen at `(u, v)` of the frame: both in frame widths from its centre.
+    #[inline]
     pub(crate) fn project(&self, u: f64, v: f64) -> (f64, f64) {
-        let (x, y) = on_plane(u, v, self.roll, self.yaw);
+        let (x, y) = self.plane.meet(u, v);
         (
             self.centre.0 + x * self.width,
             self.centre.1 + y * self.width,
@@ -282,8 +301,9 @@ fn place(poses: &[Pose], room: &Room) -> Vec<View> {
     let corners = || {
         poses.iter().flat_map(|pose| {
             let half = (0.5, 0.5 * room.tall);
-            [(-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)].map(|(sx, sy)| {
-                let (x, y) = on_plane(sx * half.0, sy * half.1, pose.roll, pose.yaw);
+            let plane = Plane::new(pose.roll, pose.yaw);
+            [(-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)].map(move |(sx, sy)| {
+                let (x, y) = plane.meet(sx * half.0, sy * half.1);
                 let scale = (-pose.zoom).exp();
                 (pose.x + x * scale, pose.y + y * scale)
             })
@@ -317,16 +337,32 @@ fn place(poses: &[Pose], room: &Room) -> Vec<View> {
         .collect()
 }
 
-/// Where the ray through `(u, v)` of the frame meets the plate, in the same unit as `u` and `v`.
+/// The plate as the camera meets it.
 ///
 /// The camera stands `DISTANCE` frame widths from the plate, rolled by `roll`, having walked
 /// around the plate's centre by `yaw` while looking at it.
-fn on_plane(u: f64, v: f64, roll: f64, yaw: f64) -> (f64, f64) {
-    let (sin, cos) = roll.sin_cos();
-    let (u, v) = (u * cos - v * sin, u * sin + v * cos);
-    let (sin, cos) = yaw.sin_cos();
-    let depth = DISTANCE * cos + u * sin;
-    (DISTANCE * u / depth, DISTANCE * cos * v / depth)
+struct Plane {
+    roll: (f64, f64),
+    yaw: (f64, f64),
+}
+
+impl Plane {
+    fn new(roll: f64, yaw: f64) -> Self {
+        Self {
+            roll: roll.sin_cos(),
+            yaw: yaw.sin_cos(),
+        }
+    }
+
+    /// Where the ray through `(u, v)` of the frame meets the plate, in the unit of `u` and `v`.
+    #[inline]
+    fn meet(&self, u: f64, v: f64) -> (f64, f64) {
+        let (sin, cos) = self.roll;
+        let (u, v) = (u * cos - v * sin, u * sin + v * cos);
+        let (sin, cos) = self.yaw;
+        let nearness = DISTANCE / (DISTANCE * cos + u * sin);
+        (u * nearness, cos * v * nearness)
+    }
 }
 
 /// A normal lens: about 45 degrees across.
@@ -387,7 +423,7 @@ mod tests {
                     let tall = f64::from(frame.1) / f64::from(frame.0);
                     for view in views(prompt, plate, frame) {
                         for (u, v) in [(-0.5, -0.5), (0.5, -0.5), (-0.5, 0.5), (0.5, 0.5)] {
-                            let (x, y) = view.project(u, v * tall);
+                            let (x, y) = view.lens().project(u, v * tall);
                             let inside = x > -1e-6
                                 && y > -1e-6
                                 && x < f64::from(plate.0) + 1e-6

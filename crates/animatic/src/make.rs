@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::camera::{self, Timing};
 use crate::direction::Direction;
-use crate::encode::{EncodeError, Film};
+use crate::encode::{EncodeError, Film, Quality};
 use crate::options::{Options, OptionsError};
 use crate::picture::Picture;
 use crate::render::{RenderError, Renderer};
@@ -91,8 +91,9 @@ pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, M
         fps: options.fps,
     };
     let views = camera::plan(&direction, picture.size(), frame_size, timing, options.seed);
-    let renderer = Renderer::new(picture, views, frame_size)?;
-    let (mp4, keepsakes) = film(renderer, &options, control)?;
+    let mut renderer = Renderer::new(picture, views, frame_size)?;
+    let quality = measure(&mut renderer, &options)?;
+    let (mp4, keepsakes) = film(renderer, quality, &options, control)?;
     let (poster, stills) = keepsakes
         .take()
         .ok_or_else(|| MakeError::Render("no frame was drawn".to_owned()))?;
@@ -115,17 +116,37 @@ fn with_room(side: u32) -> u32 {
     side * 4 / 3
 }
 
+/// Picks the film's quality by the frames in its middle, where every move is under way.
+fn measure(renderer: &mut Renderer, options: &Options) -> Result<Quality, MakeError> {
+    let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
+    let middle = options.frames() as usize / 2;
+    let mut sample = Vec::new();
+    for frame in middle..middle + SAMPLE.min(options.frames() as usize - middle) {
+        renderer.draw(frame, &mut rgba)?;
+        let mut yuv = I420::new(options.width, options.height);
+        yuv.read_rgba(&rgba);
+        sample.push(yuv);
+    }
+    Ok(Quality::measure(&sample, options.fps)?)
+}
+
 /// Runs the two halves side by side.
 fn film(
     renderer: Renderer,
+    quality: Quality,
     options: &Options,
     control: &mut Control<'_>,
 ) -> Result<(Vec<u8>, Keepsakes), MakeError> {
-    let (full, filled) = sync_channel(QUEUE);
-    let (spent, empty) = channel();
     thread::scope(|scope| {
+        // Made in here, so that even a panic out of the caller's control functions drops the
+        // receiver before the scope waits for the drawing thread, which then ends.
+        let (full, filled) = sync_channel(QUEUE);
+        let (spent, empty) = channel();
         let drawing = scope.spawn(move || draw(renderer, options, &full, &empty));
-        let encoded = encode(options, control, &filled, &spent);
+        let film = Film::new(options.width, options.height, options.fps, quality);
+        let encoded = film
+            .map_err(MakeError::from)
+            .and_then(|film| encode(film, options, control, &filled, &spent));
         // Without a reader the drawing thread's next send fails, and it ends.
         drop(filled);
         let drawn = drawing
@@ -133,8 +154,8 @@ fn film(
             .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
         match (encoded, drawn) {
             (Ok(Some(mp4)), Ok(keepsakes)) => Ok((mp4, keepsakes)),
-            // The frames ran out early: the drawing half knows why.
-            (Ok(None), Err(error)) | (Err(error), _) | (_, Err(error)) => Err(error),
+            // Where the frames ran out early, the drawing half knows why.
+            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
             (Ok(None), Ok(_)) => Err(MakeError::Render("frames are missing".to_owned())),
         }
     })
@@ -181,13 +202,13 @@ fn draw(
 
 /// The encoding half. `None` when the frames end before the last one.
 fn encode(
+    mut film: Film,
     options: &Options,
     control: &mut Control<'_>,
     filled: &Receiver<I420>,
     spent: &Sender<I420>,
 ) -> Result<Option<Vec<u8>>, MakeError> {
     let frames = options.frames();
-    let mut film = Film::new(options.width, options.height, options.fps)?;
     for frame in 0..frames {
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
@@ -218,3 +239,6 @@ impl From<EncodeError> for MakeError {
 
 /// Frames that may wait for the encoder: enough to even out a slow frame, at 1.5 bytes a pixel.
 const QUEUE: usize = 3;
+
+/// Frames from which the quality is measured.
+const SAMPLE: usize = 4;

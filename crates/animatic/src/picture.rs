@@ -7,6 +7,7 @@
 //!
 //! It deliberately does not read files, fetch addresses or convert colour profiles.
 
+use std::error::Error;
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -378,19 +379,34 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
         ImageError::Unsupported(unsupported) => PictureError::Unsupported {
             what: in_short(&unsupported.to_string()),
         },
-        ImageError::IoError(io) if io.kind() == std::io::ErrorKind::UnexpectedEof => {
-            PictureError::Damaged {
-                reason: format!(
+        other => {
+            // The cause says what is wrong; the error around it only that something is.
+            let words = other
+                .source()
+                .map_or_else(|| other.to_string(), ToString::to_string);
+            let told = words.to_lowercase();
+            let reason = if SIGNS_OF_AN_EARLY_END.iter().any(|sign| told.contains(sign)) {
+                format!(
                     "the {} data ends too early",
                     format.extension().to_uppercase()
-                ),
-            }
+                )
+            } else {
+                in_short(&words)
+            };
+            PictureError::Damaged { reason }
         }
-        other => PictureError::Damaged {
-            reason: in_short(&other.to_string()),
-        },
     }
 }
+
+/// How the decoders say that bytes are missing.
+const SIGNS_OF_AN_EARLY_END: &[&str] = &[
+    "enough bytes",
+    "failed to fill",
+    "unexpected end",
+    "end of file",
+    "eof",
+    "exhausted",
+];
 
 /// One line of a decoder's words, cut to a length that suits an error message.
 fn in_short(message: &str) -> String {

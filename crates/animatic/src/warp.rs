@@ -43,7 +43,8 @@ impl Plate {
 
 /// Draws a view into `rgba`, rows of `width` pixels.
 pub(crate) fn draw(plate: &Plate, view: &View, width: u32, rgba: &mut [u8]) {
-    let weights = kernel_table();
+    let kernel = kernel_table();
+    let lens = view.lens();
     let row_bytes = width as usize * 4;
     let height = rgba.len() / row_bytes;
     let frame_width = f64::from(width);
@@ -53,9 +54,9 @@ pub(crate) fn draw(plate: &Plate, view: &View, width: u32, rgba: &mut [u8]) {
     for row in rgba.chunks_exact_mut(row_bytes) {
         let mut u = 0.5 - frame_width / 2.0;
         for pixel in row.chunks_exact_mut(4) {
-            let (x, y) = view.project(u / frame_width, v / frame_width);
+            let (x, y) = lens.project(u / frame_width, v / frame_width);
             // Pixel centres lie at halves.
-            pixel.copy_from_slice(&sample(plate, x - 0.5, y - 0.5, &weights));
+            pixel.copy_from_slice(&sample(plate, x - 0.5, y - 0.5, &kernel));
             u += 1.0;
         }
         v += 1.0;
@@ -87,49 +88,70 @@ fn kernel_table() -> Box<Kernel> {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
     reason = "plate coordinates: sides are far below 2^31, and each cast follows a clamp or floor"
 )]
 #[inline]
 fn sample(plate: &Plate, x: f64, y: f64, kernel: &Kernel) -> [u8; 4] {
-    let (left, top) = (x.floor(), y.floor());
-    let across = &kernel[((x - left) * PHASES as f64) as usize];
-    let down = &kernel[((y - top) * PHASES as f64) as usize];
-    let (left, top) = (left as i64 - 1, top as i64 - 1);
-    let (width, height) = (i64::from(plate.width), i64::from(plate.height));
-    let mut sum = [0.0_f32; 4];
-    if left >= 0 && top >= 0 && left + 4 <= width && top + 4 <= height {
-        let mut at = (top * width + left) as usize * 4;
-        for weight in down {
-            add(&mut sum, &plate.rgba[at..at + 16], across, *weight);
-            at += width as usize * 4;
-        }
-    } else {
-        for (j, weight) in (0_i64..).zip(down) {
-            let row = (top + j).clamp(0, height - 1) * width;
-            let mut taps = [0_u8; 16];
-            for (i, tap) in (0_i64..).zip(taps.chunks_exact_mut(4)) {
-                let at = (row + (left + i).clamp(0, width - 1)) as usize * 4;
-                tap.copy_from_slice(&plate.rgba[at..at + 4]);
-            }
-            add(&mut sum, &taps, across, *weight);
+    let (left, across) = tap(x, plate.width, kernel);
+    let (top, down) = tap(y, plate.height, kernel);
+    let (width, height) = (plate.width as i32, plate.height as i32);
+    // Sixteen channels of four pixels at a time: rows are summed first, then the four pixels of
+    // the sum, which is the order that compiles to vector instructions.
+    let mut sums = [0.0_f32; 16];
+    let inside = left >= 0 && top >= 0 && left + 4 <= width && top + 4 <= height;
+    for (j, weight) in (0_i32..).zip(down) {
+        let row = if inside {
+            let at = ((top + j) as usize * width as usize + left as usize) * 4;
+            plate.rgba[at..].first_chunk().copied().unwrap_or_default()
+        } else {
+            edge_row(plate, left, top + j)
+        };
+        for (sum, value) in sums.iter_mut().zip(row) {
+            *sum += f32::from(value) * weight;
         }
     }
-    sum.map(|channel| (channel + 0.5).clamp(0.0, 255.0) as u8)
+    let mut pixel = [0.5_f32; 4];
+    for (four, weight) in sums.chunks_exact(4).zip(across) {
+        for (channel, sum) in pixel.iter_mut().zip(four) {
+            *channel += sum * weight;
+        }
+    }
+    pixel.map(|channel| channel as u8)
 }
 
-/// Adds one row of four pixels, weighed across and as a row.
+/// Four plate pixels of a row, of which some lie beyond the plate.
+#[expect(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    reason = "clamped to the plate"
+)]
+#[cold]
+fn edge_row(plate: &Plate, left: i32, row: i32) -> [u8; 16] {
+    let (width, height) = (plate.width as i32, plate.height as i32);
+    let start = row.clamp(0, height - 1) as usize * width as usize;
+    let mut taps = [0_u8; 16];
+    for (i, tap) in (0_i32..).zip(taps.chunks_exact_mut(4)) {
+        let at = (start + (left + i).clamp(0, width - 1) as usize) * 4;
+        tap.copy_from_slice(&plate.rgba[at..at + 4]);
+    }
+    taps
+}
+
+/// The first of the four plate pixels around a position, and their weights.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "clamped to the plate and a little beyond"
+)]
 #[inline]
-fn add(sum: &mut [f32; 4], taps: &[u8], across: &[f32; 4], weight: f32) {
-    let mut row = [0.0_f32; 4];
-    for (tap, w) in taps.chunks_exact(4).zip(across) {
-        for (channel, value) in row.iter_mut().zip(tap) {
-            *channel += f32::from(*value) * w;
-        }
-    }
-    for (channel, value) in sum.iter_mut().zip(row) {
-        *channel += value * weight;
-    }
+fn tap(position: f64, side: u32, kernel: &Kernel) -> (i32, &[f32; 4]) {
+    // Shifted to be positive, because truncation is one instruction and floor is a call.
+    const SHIFT: i32 = 8;
+    let position = position.clamp(-4.0, f64::from(side) + 4.0) + f64::from(SHIFT);
+    let whole = position as i32;
+    let phase = ((position - f64::from(whole)) * PHASES as f64) as u32 as usize;
+    (whole - SHIFT - 1, &kernel[phase.min(PHASES)])
 }
 
 #[cfg(test)]

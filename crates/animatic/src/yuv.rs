@@ -88,19 +88,15 @@ fn chroma_of(upper: &[u8], lower: &[u8]) -> (u8, u8) {
             + i32::from(lower[c])
             + i32::from(lower[c + 4])
     };
-    let (r, g, b) = (sum(0), sum(1), sum(2));
+    let (red, green, blue) = (sum(0), sum(1), sum(2));
     let centre = 128 * 4 * ONE + 2 * ONE;
-    let u = (centre - r * 6596 - g * 22189 + b * 28785) >> 18;
-    let v = (centre + r * 28785 - g * 26145 - b * 2640) >> 18;
-    (byte(u), byte(v))
+    let blueness = centre - red * 6596 - green * 22189 + blue * 28785;
+    let redness = centre + red * 28785 - green * 26145 - blue * 2640;
+    (byte(blueness >> 18), byte(redness >> 18))
 }
 
 #[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to a byte"
-)]
+#[expect(clippy::cast_sign_loss, reason = "clamped to a byte")]
 fn byte(value: i32) -> u8 {
     value.clamp(0, 255) as u8
 }

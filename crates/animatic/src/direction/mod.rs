@@ -157,7 +157,7 @@ impl Direction {
     pub fn understood(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for (i, leg) in self.legs.iter().enumerate() {
-            let moves: Vec<String> = leg.moves.iter().map(Move::words).collect();
+            let moves: Vec<String> = leg.moves.iter().copied().map(Move::words).collect();
             let then = if i == 0 { "" } else { "then " };
             let note = if self.assumed {
                 " (no camera move named)"
@@ -177,7 +177,7 @@ impl Direction {
 }
 
 impl Move {
-    fn words(&self) -> String {
+    fn words(self) -> String {
         let pace = match (self.kind, self.pace) {
             // A still camera has no pace.
             (MoveKind::Static, _) | (_, Pace::Medium) => "",

@@ -4,8 +4,8 @@
 //! time is linear however long a prompt is.
 
 use super::words::{
-    self, Clause, Towards, Verb, is_camera_word, is_filler, is_format_word, is_joiner, is_negation,
-    is_sequencer,
+    self, Clause, Towards, Verb, is_camera_word, is_direction_word, is_filler, is_format_word,
+    is_joiner, is_negation, is_sequencer,
 };
 use super::{Axis, Direction, Leg, Move, MoveKind, Pace, Shape};
 
@@ -45,7 +45,7 @@ fn legs(clauses: &[Clause]) -> Vec<Leg> {
             if is_sequencer(&clause[at]) {
                 next_leg = true;
             }
-            let Some(found) = move_at(clause, at) else {
+            let Some(found) = move_at(clause, behind, at) else {
                 at += 1;
                 continue;
             };
@@ -95,10 +95,10 @@ fn join(legs: &mut Vec<Leg>, the_move: Move, next_leg: bool) {
     }
 }
 
-fn move_at(clause: &[String], at: usize) -> Option<Found> {
+fn move_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
     handheld_at(clause, at)
         .or_else(|| static_at(clause, at))
-        .or_else(|| verb_at(clause, at))
+        .or_else(|| verb_at(clause, behind, at))
 }
 
 fn handheld_at(clause: &[String], at: usize) -> Option<Found> {
@@ -117,9 +117,8 @@ fn handheld_at(clause: &[String], at: usize) -> Option<Found> {
 fn static_at(clause: &[String], at: usize) -> Option<Found> {
     let next = word(clause, at + 1);
     let to = match (clause[at].as_str(), next) {
-        ("locked" | "lock", "off" | "down") => at + 2,
+        ("locked" | "lock", "off" | "down") | ("no", "movement" | "motion") => at + 2,
         ("static" | "still" | "locked" | "fixed" | "stationary" | "motionless", _) => at + 1,
-        ("no", "movement" | "motion") => at + 2,
         ("no", "camera") if matches!(word(clause, at + 2), "movement" | "move" | "motion") => {
             at + 3
         }
@@ -132,10 +131,7 @@ fn static_at(clause: &[String], at: usize) -> Option<Found> {
             is_camera_word(w) || matches!(w.as_str(), "hold" | "stay" | "stays" | "keep" | "tripod")
         })
     };
-    let alone = clause
-        .iter()
-        .enumerate()
-        .all(|(i, w)| (at..to).contains(&i) || is_filler(w) || is_joiner(w) || is_length_word(w));
+    let alone = clause.iter().all(|w| is_direction_word(w));
     let near = (at.saturating_sub(3)..at).any(|i| beside(clause.get(i))) || beside(clause.get(to));
     (alone || near || clause[at] == "no").then_some(Found {
         kind: MoveKind::Static,
@@ -144,7 +140,8 @@ fn static_at(clause: &[String], at: usize) -> Option<Found> {
     })
 }
 
-fn verb_at(clause: &[String], at: usize) -> Option<Found> {
+/// `behind` is where the move before ended: its words are spent.
+fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
     if clause[at] == "ken" && word(clause, at + 1) == "burns" {
         return Some(Found {
             kind: MoveKind::PushIn,
@@ -156,6 +153,7 @@ fn verb_at(clause: &[String], at: usize) -> Option<Found> {
     // "left pan", "a clockwise roll"
     let before = at
         .checked_sub(1)
+        .filter(|i| *i >= behind)
         .and_then(|i| words::towards(&clause[i]))
         .and_then(|towards| kind(verb, towards));
     let after = towards_after(clause, at, verb);
@@ -358,18 +356,9 @@ fn loose_shape(clause: &[String], at: usize) -> Option<Shape> {
     let previous = at.checked_sub(1).map_or("", |i| clause[i].as_str());
     let next = word(clause, at + 1);
     let last = at + 1 == clause.len();
-    let alone = clause.iter().enumerate().all(|(i, w)| {
-        i == at || is_filler(w) || is_joiner(w) || is_length_word(w) || w == "in" || w == "make"
-    });
+    let alone = clause.iter().all(|w| is_direction_word(w));
     let by_format = is_format_word(next) || is_format_word(previous);
     (alone || by_format || (last && previous == "in")).then_some(shape)
-}
-
-fn is_length_word(word: &str) -> bool {
-    words::unit(word).is_some()
-        || word.starts_with(|c: char| c.is_ascii_digit())
-        || word == "for"
-        || words::number_word(word).is_some()
 }
 
 fn word(clause: &[String], at: usize) -> &str {

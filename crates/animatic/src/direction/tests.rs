@@ -45,6 +45,12 @@ fn moves_are_read_in_many_forms() {
         ("no camera movement", "static camera"),
         ("slow zoom", "slow zoom in"),
         ("the camera moves forward", "push in"),
+        ("pan towards the left", "pan left"),
+        ("left pan pan", "pan left"),
+        (
+            "a slow static shot, vertical",
+            "static camera; vertical 9:16",
+        ),
         ("Ken Burns", "push in"),
     ] {
         assert_eq!(understood(prompt), expected, "{prompt}");
@@ -141,6 +147,8 @@ fn a_length_outside_the_offer_is_said_to_be_cut() {
 fn a_very_long_prompt_stays_bounded() {
     let direction = Direction::parse(&"then pan left then pan right ".repeat(20_000));
     assert!(direction.legs.len() <= 8);
+    let same = Direction::parse(&"static square back ".repeat(60_000));
+    assert_eq!(same.legs.len(), 1);
 }
 
 /// Words from which a random prompt often makes direction.

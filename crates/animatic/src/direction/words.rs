@@ -9,6 +9,8 @@ pub(super) type Clause = Vec<String>;
 
 /// Cuts a prompt into clauses of words.
 ///
+/// A clause has at most [`LONGEST`] words, which bounds what looking around in one costs.
+///
 /// A word is a run of letters and digits. "." and ":" between digits belong to the word ("2.5",
 /// "16:9"), an apostrophe vanishes ("don't" is `dont`), a hyphen separates ("push-in").
 pub(super) fn clauses(prompt: &str) -> Vec<Clause> {
@@ -34,11 +36,13 @@ pub(super) fn clauses(prompt: &str) -> Vec<Clause> {
     clauses
 }
 
-fn end_word(word: &mut String, clauses: &mut [Clause]) {
-    if !word.is_empty()
-        && let Some(clause) = clauses.last_mut()
-    {
-        clause.push(std::mem::take(word));
+fn end_word(word: &mut String, clauses: &mut Vec<Clause>) {
+    if word.is_empty() {
+        return;
+    }
+    match clauses.last_mut() {
+        Some(clause) if clause.len() < LONGEST => clause.push(std::mem::take(word)),
+        _ => clauses.push(vec![std::mem::take(word)]),
     }
 }
 
@@ -147,7 +151,9 @@ pub(super) fn is_filler(word: &str) -> bool {
     pace(word).is_some()
         || matches!(
             word,
-            "the"
+            "toward"
+                | "towards"
+                | "the"
                 | "to"
                 | "from"
                 | "a"
@@ -279,3 +285,47 @@ pub(super) fn unit(word: &str) -> Option<f64> {
         _ => None,
     }
 }
+
+/// Words that a clause of nothing but direction is made of ("a slow static shot, vertical, 6s").
+pub(super) fn is_direction_word(word: &str) -> bool {
+    verb(word).is_some()
+        || towards(word).is_some()
+        || is_filler(word)
+        || is_joiner(word)
+        || is_camera_word(word)
+        || is_format_word(word)
+        || is_length_word(word)
+        || matches!(
+            word,
+            "static"
+                | "still"
+                | "locked"
+                | "lock"
+                | "off"
+                | "fixed"
+                | "stationary"
+                | "motionless"
+                | "handheld"
+                | "vertical"
+                | "vertically"
+                | "portrait"
+                | "square"
+                | "landscape"
+                | "horizontal"
+                | "cinematic"
+                | "cinema"
+                | "make"
+                | "an"
+                | "it"
+        )
+}
+
+fn is_length_word(word: &str) -> bool {
+    unit(word).is_some()
+        || number_word(word).is_some()
+        || word == "for"
+        || word.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Longer than any sentence of direction.
+const LONGEST: usize = 60;

@@ -45,7 +45,7 @@ pub(super) fn dunes(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool,
     };
     for layer in layers.walk(horizon, 500) {
         let Layer { near, base, seed } = layer;
-        let (wide, tall) = (mix(2.6, 0.85, near), mix(0.05, 0.17, near));
+        let (wide, tall) = (mix(2.8, 0.95, near), mix(0.06, 0.24, near));
         let line = move |u: f32| {
             let long = value(u * wide + 3.0, 0.5, seed);
             let fine = value(u * wide * 2.3, 9.5, seed) * 0.22;
@@ -56,10 +56,12 @@ pub(super) fn dunes(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool,
             // The slope of the crest, carried down the face at a slant, is the dune's shape.
             let x = u + side * depth * 0.9;
             let slope = (line(x + 0.01) - line(x - 0.01)) / 0.02;
-            let lit = smoothstep(-0.16, 0.16, -slope * side);
-            let ripple = 0.05 * (fractal(u * 9.0, v * 60.0, 3, seed ^ 9) - 0.5) * (0.4 + near);
-            let own = scaled(sand, 0.56 + 0.46 * lit + ripple);
-            light.on(own, (0.72 * (1.0 - near) + 0.10).powf(1.2))
+            let lit = smoothstep(-0.10, 0.10, -slope * side);
+            let ripple = 0.05
+                * (fractal(u * 9.0, v * 60.0, 3, seed.wrapping_add(9_000 + 9)) - 0.5)
+                * (0.4 + near);
+            let own = scaled(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
+            light.on(own, 0.52 * (1.0 - near) + 0.02)
         });
     }
 }
@@ -74,18 +76,36 @@ pub(super) fn snow(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, 
     };
     for layer in layers.walk(horizon, 600) {
         let Layer { near, base, seed } = layer;
-        let (wide, tall) = (mix(2.2, 0.8, near), mix(0.05, 0.15, near));
+        let (wide, tall) = (mix(2.4, 0.9, near), mix(0.06, 0.24, near));
         let line = move |u: f32| base - tall * (fractal(u * wide + 11.0, 4.5, 3, seed) - 0.4);
         canvas.fill_below(line, |u, v, depth| {
             let x = u + side * depth * 0.7;
             let slope = (line(x + 0.012) - line(x - 0.012)) / 0.024;
-            let drift = fractal(u * 6.0 + depth * 3.0, v * 16.0, 4, seed ^ 9) - 0.5;
-            let lit = smoothstep(-0.3, 0.3, -slope * side + drift * 0.55);
-            let own = blend([0.60, 0.70, 0.88], [0.97, 0.98, 1.0], lit);
+            // Wind ripples, finer with distance.
+            let fine = mix(3.2, 1.0, near);
+            let drift = fractal(
+                u * 9.0 * fine,
+                v * 34.0 * fine,
+                4,
+                seed.wrapping_add(9_000 + 9),
+            ) - 0.5;
+            let lit = smoothstep(-0.26, 0.22, -slope * side + drift * 0.24);
+            let sparkle = sparkle_at(u, v, seed) * near;
+            let own = blend([0.50, 0.62, 0.86], [0.98, 0.98, 1.0], lit);
+            let own = add(own, [1.0; 3], 0.25 * sparkle);
             // Snow shows the sky's colour more than its own.
-            light.on(blend(own, light.middle, 0.14), 0.55 * (1.0 - near) + 0.04)
+            light.on(blend(own, light.middle, 0.14), 0.42 * (1.0 - near) + 0.02)
         });
     }
+}
+
+/// One grain of snow in a few hundred catches the light.
+fn sparkle_at(u: f32, v: f32, seed: u64) -> f32 {
+    smoothstep(
+        0.93,
+        1.0,
+        value(u * 420.0, v * 420.0, seed.wrapping_add(9_000 + 12)),
+    )
 }
 
 /// Rolling meadows, greener and more detailed the nearer they are.
@@ -108,9 +128,9 @@ pub(super) fn meadow(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool
                 u * mix(9.0, 3.0, near),
                 v * mix(60.0, 14.0, near),
                 3,
-                seed ^ 9,
+                seed.wrapping_add(9_000 + 9),
             );
-            let blades = fractal(u * 120.0, v * 50.0, 2, seed ^ 10) - 0.5;
+            let blades = fractal(u * 120.0, v * 50.0, 2, seed.wrapping_add(9_000 + 10)) - 0.5;
             let crest = 0.22 * smoothstep(tall * 1.4, 0.0, depth);
             let own = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * near);
             light.on(own, (0.72 * (1.0 - near)).powf(1.1) + 0.03)

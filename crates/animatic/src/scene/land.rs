@@ -6,13 +6,13 @@
 )]
 
 use super::light::Light;
-use super::noise::{fractal, lattice, mix, ridged, smoothstep, value};
+use super::noise::{fractal, gullies, lattice, mix, ridged, smoothstep, value};
 use super::paint::{Canvas, Colour, add, blend, scaled};
 
 /// Ranges one behind the other, each nearer, lower and less hazy.
 pub(super) fn mountains(canvas: &mut Canvas, light: &Light, horizon: f32, snowy: bool, seed: u64) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
-    let snow_line = if snowy { 0.25 } else { 0.55 };
+    let snow_line = if snowy { 0.03 } else { 0.13 };
     for range in 0..4_u16 {
         let near = f32::from(range) / 3.0;
         let seed = seed.wrapping_add(200 + u64::from(range));
@@ -21,25 +21,32 @@ pub(super) fn mountains(canvas: &mut Canvas, light: &Light, horizon: f32, snowy:
         let wide = mix(1.25, 1.9, near);
         let offset = lattice(1, 2, seed) * 90.0;
         let line = |u: f32| {
-            let crest = ridged(u * wide + offset, 7, seed);
-            let broad = fractal(u * wide * 0.6 + offset, 3.3, 2, seed);
-            base - reach * (0.25 + 0.75 * crest) * (0.35 + 0.9 * broad)
+            let crest = ridged(u * wide + offset, 8, seed);
+            let broad = value(u * wide * 0.8 + offset, 3.3, seed.wrapping_add(9_000 + 1));
+            base - reach * (0.10 + 1.05 * crest * crest) * (0.45 + 0.75 * broad)
         };
-        let distance = mix(0.86, 0.42, near);
-        let rock = blend([0.36, 0.37, 0.42], [0.26, 0.30, 0.27], near);
+        let distance = mix(0.80, 0.30, near);
+        let rock = blend([0.40, 0.40, 0.45], [0.27, 0.32, 0.24], near);
         canvas.fill_below(line, |u, v, depth| {
             let height = (base - v) / reach;
-            // The face of the rock: the same noise looked at from two sides gives light and shade.
-            let (x, y) = ((u + side * depth * 0.55) * 7.0 + offset, v * 5.0);
-            let relief =
-                fractal(x + 0.16 * side, y, 4, seed) - fractal(x - 0.16 * side, y, 4, seed);
-            let lit = (0.56 + relief * 2.6).clamp(0.12, 1.0);
-            let own = scaled(rock, 0.45 + 0.8 * lit);
-            let ragged = height + 0.35 * (fractal(u * 13.0, v * 13.0, 3, seed ^ 5) - 0.5);
-            let cap = smoothstep(snow_line, snow_line + 0.14, ragged) * (1.0 - 0.35 * near);
-            let white = scaled([0.93, 0.95, 1.0], 0.55 + 0.45 * lit);
+            // Gullies run down the face; their flanks towards the sun are lit.
+            let (x, y) = (u * 6.5 * wide + offset, v * 4.2 * wide);
+            let flank = |e: f32| {
+                gullies(x + e, y, 5, seed) - gullies(x - e, y, 5, seed)
+                    + 0.5
+                        * (fractal((x + e) * 0.4, y * 0.4, 2, seed)
+                            - fractal((x - e) * 0.4, y * 0.4, 2, seed))
+            };
+            let lit = (0.52 + side * flank(0.10) * mix(2.4, 1.5, near)).clamp(0.0, 1.0);
+            let own = scaled(rock, 0.42 + 0.85 * lit);
+            // Snow lies high up, lower in the gullies, and longest just under the crest.
+            let hollow = 0.34 * (gullies(x * 0.7, y * 0.7, 4, seed.wrapping_add(9_000 + 5)) - 0.55);
+            let fine = 0.10 * (fractal(u * 46.0, v * 40.0, 3, seed.wrapping_add(9_000 + 6)) - 0.5);
+            let level = base - v + 0.30 * (hollow + fine) + 0.02 * smoothstep(0.05, 0.0, depth);
+            let cap = smoothstep(snow_line, snow_line + 0.022, level);
+            let white = blend([0.62, 0.70, 0.86], [1.0, 1.0, 1.0], lit);
             // Mist gathers at the foot.
-            let mist = 0.35 * smoothstep(0.35, -0.05, height);
+            let mist = 0.40 * smoothstep(0.40, -0.05, height);
             light.on(blend(own, white, cap), (distance + mist).min(1.0))
         });
     }
@@ -119,7 +126,7 @@ impl House {
         let (number, across) = self.at(u);
         let chance = |n: i32| lattice(number, n, self.seed);
         // Taller towards the middle of town, wherever that is.
-        let town = 0.45 + 0.75 * value(u * 0.9 + 5.0, 1.5, self.seed ^ 3);
+        let town = 0.45 + 0.75 * value(u * 0.9 + 5.0, 1.5, self.seed.wrapping_add(9_000 + 3));
         let height = self.tall * (0.25 + 0.75 * chance(0) * chance(1).sqrt()) * town;
         let gap = if chance(2) < 0.25 { 0.1 } else { 0.0 };
         let step = if chance(3) < 0.4 && !(0.2..0.8).contains(&across) {
@@ -144,7 +151,11 @@ impl House {
         let (x, y) = (u / size, v / (size * 1.35));
         let in_pane = |t: f32| smoothstep(0.14, 0.26, t) * smoothstep(0.86, 0.74, t);
         let pane = in_pane(x.fract()) * in_pane(y.fract()) * smoothstep(size * 0.4, size, depth);
-        let chance = lattice(x.floor() as i32, y.floor() as i32, self.seed ^ 11);
+        let chance = lattice(
+            x.floor() as i32,
+            y.floor() as i32,
+            self.seed.wrapping_add(9_000 + 11),
+        );
         let busy = 0.25 + 0.35 * lattice(number, 12, self.seed);
         let lit = if chance < busy {
             pane * (0.45 + 0.55 * chance / busy)
@@ -206,21 +217,21 @@ struct Tree {
 impl Tree {
     /// How high the trees reach above their ground at `u`: the tallest of those that stand there.
     fn top(&self, u: f32) -> f32 {
-        let pitch = self.tall * 0.30;
+        let pitch = self.tall * 0.17;
         let place = (u / pitch).floor() as i32;
-        (place - 2..=place + 2)
+        (place - 3..=place + 3)
             .map(|number| {
                 let chance = |n: i32| lattice(number, n, self.seed);
                 let trunk = (number as f32 + 0.2 + 0.6 * chance(0)) * pitch;
-                let height = self.tall * (0.55 + 0.45 * chance(1));
-                let half = height * (0.17 + 0.06 * chance(2));
+                let height = self.tall * (0.45 + 0.55 * chance(1) * chance(4).sqrt());
+                let half = height * (0.20 + 0.07 * chance(2));
                 let out = (u - trunk).abs() / half;
                 if out >= 1.0 {
                     return 0.0;
                 }
                 // Boughs: a saw edge on the way down from the tip.
-                let bough = ((1.0 - out) * 7.0 + chance(3)).fract();
-                height * (1.0 - out) * (1.0 - 0.10 * bough * (0.3 + out))
+                let bough = ((1.0 - out) * (6.0 + 4.0 * chance(5)) + chance(3)).fract();
+                height * (1.0 - out).powf(0.9) * (1.0 - 0.17 * bough * (0.4 + out))
             })
             .fold(0.0, f32::max)
     }

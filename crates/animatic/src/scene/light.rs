@@ -63,7 +63,7 @@ impl Light {
                 light.zenith = blend(light.zenith, light.haze, 0.55);
                 light.middle = blend(light.middle, light.haze, 0.7);
                 light.horizon = light.haze;
-                light.sun = blend(light.sun, light.haze, 0.4);
+                light.sun = scaled(blend(light.sun, light.haze, 0.4), 0.72);
                 light.clouds *= 0.4;
                 light.dark *= 0.4;
             }

@@ -57,6 +57,20 @@ pub(crate) fn ridged(x: f32, octaves: u32, seed: u64) -> f32 {
     sum / total
 }
 
+/// Crests and gullies in two dimensions; 0..1.
+pub(crate) fn gullies(x: f32, y: f32, octaves: u32, seed: u64) -> f32 {
+    let (mut sum, mut weight, mut total) = (0.0, 1.0, 0.0);
+    let (mut x, mut y) = (x, y);
+    for octave in 0..octaves {
+        let n = value(x, y, seed.wrapping_add(u64::from(octave) * 7919));
+        sum += weight * (1.0 - (2.0 * n - 1.0).abs());
+        total += weight;
+        weight *= 0.55;
+        (x, y) = (x * 1.75 - y * 0.9 + 11.7, x * 0.9 + y * 1.75 + 3.9);
+    }
+    sum / total
+}
+
 /// A smooth wandering of time within -1..1, one swing per unit or so.
 pub(crate) fn wave(t: f64, seed: u64) -> f64 {
     let at = t.floor();

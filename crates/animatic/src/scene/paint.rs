@@ -6,6 +6,7 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
     reason = "pixel positions and colours within their ranges"
 )]
 
@@ -106,12 +107,12 @@ impl Canvas {
     pub(super) fn at(&self, u: f32, v: f32) -> Colour {
         let x = (u * self.height as f32 - 0.5).clamp(0.0, (self.width - 1) as f32);
         let y = (v * self.height as f32 - 0.5).clamp(0.0, (self.height - 1) as f32);
-        let (i, j) = (x as usize, y as usize);
-        let right = (i + 1).min(self.width - 1);
-        let below = (j + 1).min(self.height - 1);
+        let (left, top) = (x as usize, y as usize);
+        let right = (left + 1).min(self.width - 1);
+        let below = (top + 1).min(self.height - 1);
         let pixel = |x: usize, y: usize| self.pixels[y * self.width + x];
-        let upper = blend(pixel(i, j), pixel(right, j), x.fract());
-        let lower = blend(pixel(i, below), pixel(right, below), x.fract());
+        let upper = blend(pixel(left, top), pixel(right, top), x.fract());
+        let lower = blend(pixel(left, below), pixel(right, below), x.fract());
         blend(upper, lower, y.fract())
     }
 

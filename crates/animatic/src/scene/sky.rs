@@ -68,6 +68,8 @@ fn disc(canvas: &mut Canvas, light: &Light, sun: (f32, f32)) {
             * light.dark.floor()
             * smoothstep(0.45, 0.7, fractal(du * 1.7 + 9.0, dv * 1.7, 4, 5));
         let face = scaled(add(light.sun, [1.0, 1.0, 1.0], 0.25), 1.0 - seas);
+        // In mist the glow may outshine the disc; a disc is never a hole in it.
+        let face = [0, 1, 2].map(|c| face[c].max(under[c]));
         blend(under, face, inside)
     });
 }
@@ -91,7 +93,7 @@ fn clouds(canvas: &mut Canvas, light: &Light, horizon: f32, sun: (f32, f32), see
             return under;
         }
         // Thinner towards the sun means lit: one more look-up a step that way.
-        let step = (sun.0 - u).signum() * 0.12;
+        let step = ((sun.0 - u) * 5.0).clamp(-1.0, 1.0) * 0.12;
         let towards = fractal(x + step, y - 0.1, 4, seed.wrapping_add(40));
         let lit = (0.5 + (thickness - towards) * 3.2).clamp(0.0, 1.0);
         let far = ((u - sun.0).powi(2) + (v - sun.1).powi(2)).sqrt();

@@ -79,12 +79,17 @@ fn planet(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
             }
             let z = (1.0 - far * far).max(0.0).sqrt();
             let light = x * sun[0] + y * sun[1] + z * sun[2];
-            let swirl = fractal(x * 2.2 + 8.0, y * 2.2 / (0.4 + z), 4, seed ^ 21);
+            let swirl = fractal(
+                x * 2.2 + 8.0,
+                y * 2.2 / (0.4 + z),
+                4,
+                seed.wrapping_add(9_000 + 21),
+            );
             let stripes = fractal(
                 x * 0.7 + 3.0,
                 (y + x * lean) * 6.0 + swirl * 1.5,
                 4,
-                seed ^ 22,
+                seed.wrapping_add(9_000 + 22),
             );
             let own = blend(land, band, smoothstep(0.35, 0.65, stripes));
             let day = smoothstep(-0.12, 0.75, light);

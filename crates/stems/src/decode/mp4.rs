@@ -37,8 +37,9 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
     let unit = u64::from(scale.div_ceil(movie_scale));
     let edit = u128::from(length) * u128::from(scale) / u128::from(movie_scale);
     let edit = u64::try_from(edit).ok()?;
-    let whole = duration.checked_sub(start)?;
+    let whole = duration.saturating_sub(start);
     let length = match edit {
+        // Files in fragments do not know their length when they begin.
         0 => None,
         _ if whole.abs_diff(edit) <= unit => Some(whole),
         _ => Some(edit),

@@ -91,8 +91,8 @@ fn decoder(format: AudioFormat, track: &Track) -> Result<Box<dyn AudioDecoder>, 
 
 fn failed(format: AudioFormat, error: &Error) -> DecodeError {
     match error {
-        Error::Unsupported(what) => DecodeError::Unsupported {
-            what: format!("this kind of {format} file ({what})"),
+        Error::Unsupported(_) => DecodeError::Unsupported {
+            what: format!("this kind of {format} file"),
         },
         Error::IoError(_) => damaged(format, "it ends too early"),
         Error::DecodeError(reason) | Error::LimitError(reason) => damaged(format, reason),
@@ -149,7 +149,9 @@ impl Packets {
         match self.fault {
             Some(error) if frames == 0 || too_many => Err(match failed(format, &error) {
                 // Setting up succeeded, so this is one bad packet and not a kind of file.
-                DecodeError::Unsupported { what } if self.good > 0 => damaged(format, &what),
+                DecodeError::Unsupported { .. } if self.good > 0 => {
+                    damaged(format, "its contents change on the way")
+                }
                 other => other,
             }),
             None if frames == 0 => Err(DecodeError::NoAudio),
