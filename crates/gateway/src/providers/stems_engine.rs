@@ -131,7 +131,43 @@ fn take_apart(job: &StemsJob, mix: &Audio, watch: &Watch) -> Result<Vec<Audio>, 
             StemTarget::Other => find(Stem::Other)?.clone(),
         });
     }
-    Ok(parts)
+    Ok(within_full_scale(parts))
+}
+
+/// Keeps every sample within full scale, which FLAC cannot exceed, without
+/// changing the sum: what one part has too much of goes to the parts that have
+/// room. The mix itself is within full scale, so there is always room.
+fn within_full_scale(parts: Vec<Audio>) -> Vec<Audio> {
+    if parts.iter().all(|part| part.peak() <= 1.0) {
+        return parts;
+    }
+    let rate = parts.first().map_or(1, Audio::rate);
+    let mut planes: Vec<Vec<Vec<f32>>> =
+        parts.iter().map(|part| part.channels().to_vec()).collect();
+    let frames = parts.first().map_or(0, Audio::frames);
+    for channel in 0..planes.first().map_or(0, Vec::len) {
+        for frame in 0..frames {
+            let mut excess = 0.0;
+            for plane in &mut planes {
+                let sample = &mut plane[channel][frame];
+                let kept = sample.clamp(-1.0, 1.0);
+                excess += *sample - kept;
+                *sample = kept;
+            }
+            for plane in &mut planes {
+                let sample = &mut plane[channel][frame];
+                let kept = (*sample + excess).clamp(-1.0, 1.0);
+                excess -= kept - *sample;
+                *sample = kept;
+            }
+        }
+    }
+    let rebuilt: Result<Vec<Audio>, _> = planes
+        .into_iter()
+        .map(|plane| Audio::new(rate, plane))
+        .collect();
+    // The shapes are those that came in.
+    rebuilt.unwrap_or(parts)
 }
 
 enum Picture {
@@ -159,4 +195,31 @@ fn finish(id: &str, audio: &Audio, picture: Picture) -> Result<MadeClip, EngineE
         cover_large: draw(COVER_SIDES.1).map_err(|error| broken(&error))?,
         milliseconds,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stay_within_full_scale_and_keep_their_sum() {
+        let part = |samples: &[f32]| Audio::new(44_100, vec![samples.to_vec()]).unwrap();
+        let parts = vec![
+            part(&[1.4, 0.2, -0.3]),
+            part(&[-0.6, 0.3, -1.2]),
+            part(&[0.1, 0.1, 0.9]),
+        ];
+        let kept = within_full_scale(parts.clone());
+        for frame in 0..3 {
+            let sum = |parts: &[Audio]| {
+                parts
+                    .iter()
+                    .map(|part| part.channels()[0][frame])
+                    .sum::<f32>()
+            };
+            assert!((sum(&parts) - sum(&kept)).abs() < 1e-6);
+        }
+        assert!(kept.iter().all(|part| part.peak() <= 1.0));
+        assert_eq!(kept[2].channels()[0][1], 0.1);
+    }
 }
