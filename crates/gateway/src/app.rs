@@ -42,12 +42,17 @@ pub struct Parts {
     pub bell: Bell,
     /// Bounds the work on uploads: each holds a decoded recording in memory.
     pub ingest: tokio::sync::Semaphore,
+    /// Bounds the large bodies that are in memory at once.
+    pub large_bodies: Arc<tokio::sync::Semaphore>,
     /// Set when requests in flight must end.
     pub closing: CancellationToken,
 }
 
 /// Uploads that are decoded at once.
 const INGESTS: usize = 2;
+
+/// Bodies of more than a megabyte, at most 32, that are read at once.
+const LARGE_BODIES: usize = 16;
 
 /// A gateway could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +102,7 @@ impl App {
             limits: RateLimits::default(),
             bell: Bell::default(),
             ingest: tokio::sync::Semaphore::new(INGESTS),
+            large_bodies: Arc::new(tokio::sync::Semaphore::new(LARGE_BODIES)),
             closing: CancellationToken::new(),
             config,
             clock,

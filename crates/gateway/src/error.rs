@@ -112,7 +112,7 @@ codes! {
     /// The audio is longer than the limit.
     AudioTooLong = "audio_too_long", 422, Media;
     /// The task was cancelled while the caller waited for it.
-    TaskCancelled = "task_cancelled", 422, Provider;
+    TaskCancelled = "cancelled", 409, Conflict;
     /// The key's requests per minute are used up.
     RateLimitExceeded = "rate_limit_exceeded", 429, RateLimit;
     /// The key has as many open tasks as it may.

@@ -34,6 +34,8 @@ Examples:
 enum Command {
     /// Serve the API, the console and the workers
     Serve,
+    /// Run only workers, beside servers on the same database
+    Worker,
     /// Make a video, stems and a persona from samples, over HTTP, and show them
     Demo(demo::DemoArgs),
     /// Make, list and revoke API keys
@@ -116,6 +118,7 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), CliError> {
     match &cli.command {
         Command::Serve => serve::run(&cli.settings),
+        Command::Worker => serve::run_workers(&cli.settings),
         Command::Demo(args) => demo::run(args, &cli.settings),
         Command::Keys(command) => keys::run(command, &cli.settings),
         Command::Config(ConfigCommand::Check) => {

@@ -1,4 +1,5 @@
-//! `mediagate serve`: the API, the console and the workers in one process.
+//! `mediagate serve`: the API, the console and the workers in one process; and
+//! `mediagate worker`, only the last of them.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -29,6 +30,25 @@ pub(super) fn run(settings: &Overrides) -> Result<(), CliError> {
     telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(serve(app, settings.clone()))
+}
+
+/// `mediagate worker`: no listener, the rest as `serve` has it.
+pub(super) fn run_workers(settings: &Overrides) -> Result<(), CliError> {
+    let config = Config::load(settings)?;
+    telemetry::start(&config)?;
+    let app = App::open(config, Clock::system())?;
+    runtime()?.block_on(async {
+        let draining = CancellationToken::new();
+        watch_signals(draining.clone())?;
+        watch_settings(app.clone(), settings.clone(), draining.clone())?;
+        let workers = Workers::start(&app);
+        tracing::info!(slots = app.config.workers, "working");
+        draining.cancelled().await;
+        app.closing.cancel();
+        workers.stop().await;
+        tracing::info!("stopped");
+        Ok(())
+    })
 }
 
 async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {

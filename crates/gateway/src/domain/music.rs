@@ -1,7 +1,5 @@
 //! Music: source clips come in, separations are ordered, clips are looked after.
 
-use bytes::Bytes;
-
 use crate::app::App;
 use crate::domain::assets;
 use crate::domain::submit::{self, NewTask};
@@ -27,8 +25,8 @@ const UNTITLED: &str = "Untitled";
 pub enum AudioSource {
     /// At an http or https address.
     Address(String),
-    /// In the request itself.
-    Bytes(Bytes),
+    /// In a file of this process, removed when it is dropped.
+    Spooled(tempfile::TempPath),
 }
 
 /// Decodes a recording, stores it and makes it a clip. `param` names the field
@@ -40,18 +38,25 @@ pub async fn upload(
     title: Option<String>,
     param: &str,
 ) -> Result<Clip, Error> {
-    let bytes = match source {
-        AudioSource::Bytes(bytes) => bytes,
-        AudioSource::Address(address) => app
-            .fetcher
-            .get(&address, LIMIT_BYTES)
-            .await
-            .map_err(|error| fetch_error(&error, param))?,
-    };
-    // Decoded audio is large; the queue for it is here.
+    // Recordings are large, decoded ones more so; the queue for them is here.
     let _turn = app.ingest.acquire().await.map_err(Error::internal)?;
+    let fetched = match &source {
+        AudioSource::Spooled(_) => None,
+        AudioSource::Address(address) => {
+            let fetched = app.fetcher.get(address, LIMIT_BYTES).await;
+            Some(fetched.map_err(|error| fetch_error(&error, param))?)
+        }
+    };
     let id = ClipId::new();
-    let made = app.compute(move || ingest(id, &bytes)).await?;
+    let made = app
+        .compute(move || match (source, fetched) {
+            (AudioSource::Spooled(path), _) => {
+                let bytes = std::fs::read(&path).map_err(IngestError::Spool)?;
+                ingest(id, &bytes)
+            }
+            (AudioSource::Address(_), fetched) => ingest(id, &fetched.unwrap_or_default()),
+        })
+        .await?;
     let made = made.map_err(|error| error.into_error(param))?;
     let (media, files) = assets::keep_clip(app, caller.account.id, made).await?;
     let clip = Clip {
@@ -85,6 +90,7 @@ pub async fn upload(
 
 /// Why a recording cannot become a clip.
 enum IngestError {
+    Spool(std::io::Error),
     Decode(stems::DecodeError),
     Engine(EngineError),
 }
@@ -103,6 +109,7 @@ impl IngestError {
                     format!("The recording cannot be used: {error}."),
                 )
             }
+            Self::Spool(error) => Error::internal(error),
             Self::Engine(error) => Error::internal(error),
         }
     }

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::error::{Error, ErrorCode};
@@ -25,15 +26,35 @@ pub(super) struct JsonBody(pub(super) Value);
 impl FromRequest<App> for JsonBody {
     type Rejection = Error;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, Error> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
         if !is_json(request.headers()) {
             let message =
                 "The body must be JSON, sent with the header \"Content-Type: application/json\".";
             return Err(Error::plain(ErrorCode::UnsupportedMediaType, message));
         }
+        let _place = place(request.headers(), app)?;
         let bytes = read(request.into_body(), JSON_LIMIT_WITH_DATA, JSON_TIME).await?;
         parse(&bytes).map(Self)
     }
+}
+
+/// A place among the large bodies, for one that is or may be large.
+pub(super) fn place(headers: &HeaderMap, app: &App) -> Result<Option<OwnedSemaphorePermit>, Error> {
+    let length = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: usize| length <= JSON_LIMIT) {
+        return Ok(None);
+    }
+    let full = |_| {
+        let message = "Too many large requests at once. Try again in a moment.";
+        Error::later(ErrorCode::Overloaded, message, 2)
+    };
+    app.large_bodies
+        .clone()
+        .try_acquire_owned()
+        .map(Some)
+        .map_err(full)
 }
 
 fn parse(bytes: &[u8]) -> Result<Value, Error> {

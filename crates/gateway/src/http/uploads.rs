@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Request, State};
+use tempfile::TempPath;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::app::App;
 use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
@@ -33,8 +36,8 @@ pub(super) async fn audio(
         let in_time = read.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
         })?;
-        let (bytes, title) = in_time?;
-        (AudioSource::Bytes(bytes.into()), title, "file")
+        let (file, title) = in_time?;
+        (AudioSource::Spooled(file), title, "file")
     } else {
         let (address, title) = read_upload(&JsonBody::from_request(request, &app).await?.0)?;
         (AudioSource::Address(address), title, "url")
@@ -59,63 +62,78 @@ pub(super) struct UploadForm {
     title: Option<String>,
 }
 
-async fn read_form(request: Request, app: &App) -> Result<(Vec<u8>, Option<String>), Error> {
-    let malformed = |error: &dyn std::fmt::Display| {
-        Error::plain(
-            ErrorCode::InvalidValue,
-            format!("The form cannot be read: {error}."),
-        )
-    };
+async fn read_form(request: Request, app: &App) -> Result<(TempPath, Option<String>), Error> {
     let mut form = Multipart::from_request(request, app)
         .await
         .map_err(|error| malformed(&error.body_text()))?;
     let mut file = None;
     let mut title = None;
-    while let Some(mut part) = form
+    while let Some(part) = form
         .next_field()
         .await
         .map_err(|error| malformed(&error.body_text()))?
     {
-        let name = part.name().unwrap_or_default().to_owned();
-        let named = part.file_name().map(stem_of);
-        let limit = if name == "file" {
-            usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX)
-        } else {
-            FIELD_LIMIT
-        };
-        let mut bytes = Vec::new();
-        while let Some(chunk) = part
-            .chunk()
-            .await
-            .map_err(|error| malformed(&error.body_text()))?
-        {
-            if bytes.len() + chunk.len() > limit {
-                return Err(too_large(&format!("The form's field {name:?}"), limit));
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        match name.as_str() {
-            "file" => {
+        match part.name() {
+            Some("file") => {
+                let named = part.file_name().map(stem_of);
                 title = title.or_else(|| named.and_then(|name| read_title(&name).ok().flatten()));
-                file = Some(bytes);
+                file = Some(spool(part, app).await?);
             }
-            "title" => {
-                let text = String::from_utf8(bytes).map_err(|_| {
-                    Error::at(ErrorCode::InvalidValue, "title", "Must be UTF-8 text.")
-                })?;
-                title = read_title(&text)?.or(title);
-            }
+            Some("title") => title = read_title(&text(part).await?)?.or(title),
             _ => {}
         }
     }
-    let file = file.ok_or_else(|| {
-        Error::at(
-            ErrorCode::MissingField,
-            "file",
-            "The form must have the recording in its field \"file\".",
-        )
-    })?;
-    Ok((file, title))
+    let missing = || {
+        let message = "The form must have the recording in its field \"file\".";
+        Error::at(ErrorCode::MissingField, "file", message)
+    };
+    Ok((file.ok_or_else(missing)?, title))
+}
+
+/// Writes a form's file to the disk as it arrives, so that a slow or large
+/// upload takes no memory.
+async fn spool(mut part: Field<'_>, app: &App) -> Result<TempPath, Error> {
+    let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
+    let file = tempfile::NamedTempFile::new_in(&app.config.data).map_err(Error::internal)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    let mut length = 0;
+    while let Some(chunk) = part
+        .chunk()
+        .await
+        .map_err(|error| malformed(&error.body_text()))?
+    {
+        length += chunk.len();
+        if length > limit {
+            return Err(too_large("The form's field \"file\"", limit));
+        }
+        file.write_all(&chunk).await.map_err(Error::internal)?;
+    }
+    file.flush().await.map_err(Error::internal)?;
+    Ok(path)
+}
+
+async fn text(mut part: Field<'_>) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = part
+        .chunk()
+        .await
+        .map_err(|error| malformed(&error.body_text()))?
+    {
+        if bytes.len() + chunk.len() > FIELD_LIMIT {
+            return Err(Error::at(ErrorCode::InvalidValue, "title", "Is too long."));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Error::at(ErrorCode::InvalidValue, "title", "Must be UTF-8 text."))
+}
+
+fn malformed(why: &str) -> Error {
+    Error::plain(
+        ErrorCode::InvalidValue,
+        format!("The form cannot be read: {why}."),
+    )
 }
 
 /// A file's name without folders and ending.

@@ -15,7 +15,7 @@ use crate::domain::{tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
-use crate::http::body::{JsonBody, is_multipart, too_large};
+use crate::http::body::{JsonBody, is_multipart, place, too_large};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, video_file};
@@ -44,6 +44,7 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Response, Error> {
     let order = if is_multipart(request.headers()) {
+        let _place = place(request.headers(), &app)?;
         let (form, file) = form(request, &app).await?;
         read_form(&form, file)?
     } else {

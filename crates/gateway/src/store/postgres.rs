@@ -4,6 +4,9 @@
 //! functions as on SQLite. A connection that broke is opened anew for the next
 //! piece of work.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
 use ::postgres::Client;
 
 use crate::store::conn::Statements;
@@ -11,6 +14,10 @@ use crate::store::{Conn, StoreError, migrations};
 
 /// Connections, and threads, of one process.
 const CONNECTIONS: usize = 16;
+/// Rest after which a connection is asked whether it still works.
+const RESTED: Duration = Duration::from_secs(30);
+/// How long it may take to say so.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 type Work = Box<dyn FnOnce(Result<(&mut Client, &mut Statements), StoreError>) + Send>;
 
@@ -85,27 +92,52 @@ fn transact<T, E: From<StoreError>>(
 }
 
 fn serve(config: &::postgres::Config, queue: &crossbeam_channel::Receiver<Work>) {
-    let mut connection: Option<(Client, Statements)> = None;
+    let mut connection: Option<Connection> = None;
     while let Ok(work) = queue.recv() {
-        if connection
-            .as_ref()
-            .is_some_and(|(client, _)| client.is_closed())
-        {
-            connection = None;
-        }
-        if connection.is_none() {
-            match open(config) {
-                Ok(client) => connection = Some((client, Statements::new())),
-                Err(error) => {
-                    tracing::error!(%error, "postgres does not answer");
-                    work(Err(error));
-                    continue;
-                }
+        let usable = connection.take().and_then(Connection::if_usable);
+        let opened = usable.map_or_else(|| Connection::open(config), Ok);
+        match opened {
+            Ok(mut usable) => {
+                let Connection {
+                    client,
+                    statements,
+                    used,
+                } = &mut usable;
+                // A bug in one piece of work must not end the thread; its
+                // caller learns of it by the answer that never comes, and the
+                // connection, in whatever state it is, goes with it.
+                let done = catch_unwind(AssertUnwindSafe(|| work(Ok((client, statements)))));
+                *used = Instant::now();
+                connection = done.is_ok().then_some(usable);
+            }
+            Err(error) => {
+                tracing::error!(%error, "postgres does not answer");
+                work(Err(error));
             }
         }
-        if let Some((client, statements)) = &mut connection {
-            work(Ok((client, statements)));
-        }
+    }
+}
+
+struct Connection {
+    client: Client,
+    statements: Statements,
+    used: Instant,
+}
+
+impl Connection {
+    fn open(config: &::postgres::Config) -> Result<Self, StoreError> {
+        Ok(Self {
+            client: open(config)?,
+            statements: Statements::new(),
+            used: Instant::now(),
+        })
+    }
+
+    /// Itself, if it works; one that rested for a while is asked.
+    fn if_usable(mut self) -> Option<Self> {
+        let works = !self.client.is_closed()
+            && (self.used.elapsed() < RESTED || self.client.is_valid(ANSWER_TIME).is_ok());
+        works.then_some(self)
     }
 }
 

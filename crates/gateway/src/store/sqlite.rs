@@ -5,6 +5,7 @@
 //! and commits once: callers share the wait, and no caller is answered before
 //! its own write is on disk. Measured in `benches/submit.rs`.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -138,15 +139,20 @@ fn write_group(
     // When even this fails the writes are dropped, and their callers told so.
     run("BEGIN IMMEDIATE")?;
     let mut next = Some(first);
+    let mut done = 0;
     while let Some(write) = next {
         run("SAVEPOINT one")?;
-        let (keep, answer) = write(&mut Conn::Sqlite(writer));
-        answers.push(answer);
+        // A bug in one write must not end the thread that all others need; its
+        // caller learns of it by the answer that never comes.
+        let outcome = catch_unwind(AssertUnwindSafe(|| write(&mut Conn::Sqlite(writer))));
+        let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
+        answers.extend(outcome.map(|(_, answer)| answer));
         if !keep {
             run("ROLLBACK TO one")?;
         }
         run("RELEASE one")?;
-        next = if answers.len() < GROUP {
+        done += 1;
+        next = if done < GROUP {
             queue.try_recv().ok()
         } else {
             None
