@@ -79,7 +79,14 @@ impl Head {
 
     /// The head's outline, grown by this much and moved down by that.
     fn outline(&self, grow: f32, down: f32) -> Option<Path> {
-        pebble(50.0, self.y + down, self.rx + grow, self.ry + grow, self.square, self.tilt)
+        pebble(
+            50.0,
+            self.y + down,
+            self.rx + grow,
+            self.ry + grow,
+            self.square,
+            self.tilt,
+        )
     }
 
     /// A point of the face, measured from its middle in parts of the head's half width and height.
@@ -100,24 +107,49 @@ fn crown(canvas: &mut Canvas, skin: &Skin, head: &Head, kind: u8) {
                 canvas.fill(circle(x, y, 6.0), skin.blush, 0.55);
             }
             1 => {
-                let ear = [head.at(side * 0.94, -0.25), head.at(side * 0.86, -1.42), head.at(side * 0.18, -0.85)];
+                let ear = [
+                    head.at(side * 0.94, -0.25),
+                    head.at(side * 0.86, -1.42),
+                    head.at(side * 0.18, -0.85),
+                ];
                 canvas.fill(polygon(&ear), skin.fur, 1.0);
-                let inner = [head.at(side * 0.80, -0.50), head.at(side * 0.78, -1.16), head.at(side * 0.40, -0.80)];
+                let inner = [
+                    head.at(side * 0.80, -0.50),
+                    head.at(side * 0.78, -1.16),
+                    head.at(side * 0.40, -0.80),
+                ];
                 canvas.fill(polygon(&inner), skin.dark, 0.7);
             }
             2 => {
                 let (root, tip) = (head.at(side * 0.25, -0.85), head.at(side * 0.55, -1.42));
-                canvas.line(bow(root, head.at(side * 0.25, -1.3), tip), 2.2, skin.dark, 1.0);
+                canvas.line(
+                    bow(root, head.at(side * 0.25, -1.3), tip),
+                    2.2,
+                    skin.dark,
+                    1.0,
+                );
                 canvas.fill(circle(tip.0, tip.1, 4.2), skin.pale, 1.0);
             }
             3 => {
                 let (x, y) = head.at(side * 0.42, -1.12);
-                canvas.fill(pebble(x, y, 6.0, 15.0, 2.2, side * 14.0 + head.tilt), skin.fur, 1.0);
-                canvas.fill(pebble(x, y, 2.8, 10.5, 2.2, side * 14.0 + head.tilt), skin.blush, 0.5);
+                canvas.fill(
+                    pebble(x, y, 6.0, 15.0, 2.2, side * 14.0 + head.tilt),
+                    skin.fur,
+                    1.0,
+                );
+                canvas.fill(
+                    pebble(x, y, 2.8, 10.5, 2.2, side * 14.0 + head.tilt),
+                    skin.blush,
+                    0.5,
+                );
             }
             4 => {
                 let (x, y) = head.at(side * 0.16, -1.12);
-                canvas.fill(pebble(x, y, 9.0, 5.0, 2.0, -side * 32.0 + head.tilt), skin.pale, 1.0);
+                canvas.fill(
+                    pebble(x, y, 9.0, 5.0, 2.0, -side * 32.0 + head.tilt),
+                    skin.pale,
+                    1.0,
+                );
             }
             _ => {
                 let (x, y) = head.at(side * 0.28, -0.98);
@@ -128,13 +160,20 @@ fn crown(canvas: &mut Canvas, skin: &Skin, head: &Head, kind: u8) {
         }
     }
     if kind == 4 {
-        canvas.line(segment(head.at(0.0, -0.9), head.at(0.0, -1.12)), 2.0, skin.pale, 1.0);
+        canvas.line(
+            segment(head.at(0.0, -0.9), head.at(0.0, -1.12)),
+            2.0,
+            skin.pale,
+            1.0,
+        );
     }
 }
 
 /// Spots, a mask, stripes, a muzzle or nothing, kept inside the head.
 fn markings(canvas: &mut Canvas, skin: &Skin, head: &Head, dice: &mut Dice) {
-    let mask = head.outline(0.0, 0.0).and_then(|outline| canvas.mask(Some(&outline)));
+    let mask = head
+        .outline(0.0, 0.0)
+        .and_then(|outline| canvas.mask(Some(&outline)));
     let mask = mask.as_ref();
     match dice.pick(5) {
         0 => {
@@ -144,12 +183,22 @@ fn markings(canvas: &mut Canvas, skin: &Skin, head: &Head, dice: &mut Dice) {
         1 => {
             for (x, y) in [(-0.5, -0.95), (0.0, -0.90), (0.5, -0.95)] {
                 let (sx, sy) = head.at(x, y);
-                canvas.fill_within(pebble(sx, sy, 3.0, 9.0, 2.0, head.tilt + x * -24.0), skin.dark, 0.75, mask);
+                canvas.fill_within(
+                    pebble(sx, sy, 3.0, 9.0, 2.0, head.tilt + x * -24.0),
+                    skin.dark,
+                    0.75,
+                    mask,
+                );
             }
         }
         2 => {
             let (x, y) = head.at(0.0, 0.72);
-            canvas.fill_within(ellipse(x, y, head.rx * 0.80, head.ry * 0.62), skin.pale, 0.75, mask);
+            canvas.fill_within(
+                ellipse(x, y, head.rx * 0.80, head.ry * 0.62),
+                skin.pale,
+                0.75,
+                mask,
+            );
         }
         3 => {
             for _ in 0..7 {
@@ -159,7 +208,12 @@ fn markings(canvas: &mut Canvas, skin: &Skin, head: &Head, dice: &mut Dice) {
         }
         _ => {
             let (x, y) = head.at(0.0, -1.0);
-            canvas.fill_within(ellipse(x, y, head.rx * 0.95, head.ry * 0.45), skin.dark, 0.75, mask);
+            canvas.fill_within(
+                ellipse(x, y, head.rx * 0.95, head.ry * 0.45),
+                skin.dark,
+                0.75,
+                mask,
+            );
         }
     }
     for side in [-0.68, 0.68] {
@@ -175,8 +229,16 @@ fn eyes(canvas: &mut Canvas, skin: &Skin, head: &Head, dice: &mut Dice) {
     if kind == 5 {
         let (x, y) = head.at(0.0, -0.12);
         canvas.fill(circle(x, y, 10.5), skin.pale, 1.0);
-        canvas.fill(circle(x + gaze.0 * 1.5, y + gaze.1 * 1.5, 5.4), skin.ink, 1.0);
-        canvas.fill(circle(x + gaze.0 * 1.5 + 1.8, y + gaze.1 * 1.5 - 1.9, 1.7), skin.pale, 1.0);
+        canvas.fill(
+            circle(x + gaze.0 * 1.5, y + gaze.1 * 1.5, 5.4),
+            skin.ink,
+            1.0,
+        );
+        canvas.fill(
+            circle(x + gaze.0 * 1.5 + 1.8, y + gaze.1 * 1.5 - 1.9, 1.7),
+            skin.pale,
+            1.0,
+        );
         return;
     }
     for side in [-spread, spread] {
@@ -193,15 +255,34 @@ fn eyes(canvas: &mut Canvas, skin: &Skin, head: &Head, dice: &mut Dice) {
             2 => {
                 canvas.fill(circle(x, y, 6.4), skin.pale, 1.0);
                 canvas.fill(circle(x + gaze.0, y + gaze.1, 3.3), skin.ink, 1.0);
-                canvas.fill(circle(x + gaze.0 + 1.0, y + gaze.1 - 1.1, 1.0), skin.pale, 1.0);
+                canvas.fill(
+                    circle(x + gaze.0 + 1.0, y + gaze.1 - 1.1, 1.0),
+                    skin.pale,
+                    1.0,
+                );
             }
-            3 => canvas.line(bow((x - 4.2, y + 1.6), (x, y - 5.0), (x + 4.2, y + 1.6)), 2.3, skin.ink, 1.0),
+            3 => canvas.line(
+                bow((x - 4.2, y + 1.6), (x, y - 5.0), (x + 4.2, y + 1.6)),
+                2.3,
+                skin.ink,
+                1.0,
+            ),
             _ => {
                 canvas.fill(circle(x, y, 5.6), skin.pale, 1.0);
                 canvas.fill(circle(x + gaze.0 * 0.6, y + 1.6, 2.9), skin.ink, 1.0);
-                let lid = [(x - 7.0, y - 7.0), (x + 7.0, y - 7.0), (x + 6.6, y - 0.4), (x - 6.6, y - 0.4)];
+                let lid = [
+                    (x - 7.0, y - 7.0),
+                    (x + 7.0, y - 7.0),
+                    (x + 6.6, y - 0.4),
+                    (x - 6.6, y - 0.4),
+                ];
                 canvas.fill(polygon(&lid), skin.fur, 1.0);
-                canvas.line(segment((x - 5.4, y - 0.4), (x + 5.4, y - 0.4)), 1.4, skin.ink, 0.85);
+                canvas.line(
+                    segment((x - 5.4, y - 0.4), (x + 5.4, y - 0.4)),
+                    1.4,
+                    skin.ink,
+                    0.85,
+                );
             }
         }
         if glasses {
@@ -220,9 +301,21 @@ fn eyes(canvas: &mut Canvas, skin: &Skin, head: &Head, dice: &mut Dice) {
 fn mouth(canvas: &mut Canvas, skin: &Skin, head: &Head, kind: u8) {
     let (x, y) = head.at(0.0, 0.42);
     match kind {
-        0 => canvas.line(bow((x - 6.0, y), (x, y + 7.0), (x + 6.0, y)), 2.2, skin.ink, 1.0),
+        0 => canvas.line(
+            bow((x - 6.0, y), (x, y + 7.0), (x + 6.0, y)),
+            2.2,
+            skin.ink,
+            1.0,
+        ),
         1 => {
-            let lips = [(x - 7.0, y - 1.0), (x, y), (x + 7.0, y - 1.0), (x + 4.5, y + 5.0), (x, y + 7.0), (x - 4.5, y + 5.0)];
+            let lips = [
+                (x - 7.0, y - 1.0),
+                (x, y),
+                (x + 7.0, y - 1.0),
+                (x + 4.5, y + 5.0),
+                (x, y + 7.0),
+                (x - 4.5, y + 5.0),
+            ];
             canvas.fill(smooth(&lips), skin.ink, 1.0);
             canvas.fill(ellipse(x, y + 4.6, 3.0, 1.8), skin.blush, 1.0);
         }
@@ -230,12 +323,21 @@ fn mouth(canvas: &mut Canvas, skin: &Skin, head: &Head, kind: u8) {
         3 => {
             canvas.fill(ellipse(x, y - 3.0, 3.0, 2.1), skin.ink, 1.0);
             for side in [-1.0, 1.0] {
-                let curl = bow((x, y - 2.0), (x + side * 0.6, y + 5.0), (x + side * 6.0, y + 1.2));
+                let curl = bow(
+                    (x, y - 2.0),
+                    (x + side * 0.6, y + 5.0),
+                    (x + side * 6.0, y + 1.2),
+                );
                 canvas.line(curl, 1.9, skin.ink, 1.0);
             }
         }
         _ => {
-            canvas.line(bow((x - 6.5, y), (x, y + 5.0), (x + 6.5, y)), 2.0, skin.ink, 1.0);
+            canvas.line(
+                bow((x - 6.5, y), (x, y + 5.0), (x + 6.5, y)),
+                2.0,
+                skin.ink,
+                1.0,
+            );
             let tooth = [(x + 1.0, y + 2.3), (x + 4.4, y + 1.7), (x + 3.0, y + 6.0)];
             canvas.fill(polygon(&tooth), skin.pale, 1.0);
         }

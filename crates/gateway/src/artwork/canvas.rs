@@ -6,7 +6,8 @@
 use image::ImageEncoder as _;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use tiny_skia::{
-    FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Shader, Stroke, Transform,
+    FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Shader, Stroke,
+    Transform,
 };
 
 use super::ArtworkError;
@@ -27,19 +28,29 @@ impl Canvas {
         }
         let pixmap = Pixmap::new(side, side).ok_or(ArtworkError::Side(side))?;
         let unit = f32::from(u16::try_from(side).unwrap_or(u16::MAX)) / 100.0;
-        Ok(Self { pixmap, side, scale: Transform::from_scale(unit, unit) })
+        Ok(Self {
+            pixmap,
+            side,
+            scale: Transform::from_scale(unit, unit),
+        })
     }
 
     /// Covers the canvas with a soft gradient between colours that sit at points of it.
     pub(crate) fn wash(&mut self, points: &[(f32, f32, Lch)]) {
         // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and stretched: the
         // gradient has no detail that the grid could miss.
-        let grid: Vec<[f32; 3]> =
-            (0..GRID * GRID).map(|at| mixed(points, cell(at % GRID), cell(at / GRID))).collect();
+        let grid: Vec<[f32; 3]> = (0..GRID * GRID)
+            .map(|at| mixed(points, cell(at % GRID), cell(at / GRID)))
+            .collect();
         let steps = f32::from(u16::try_from(self.side.max(2) - 1).unwrap_or(u16::MAX));
         let side = usize::try_from(self.side).unwrap_or(1).max(1);
-        let ramp: Vec<(usize, f32)> = (0..self.side).map(|pixel| grid_position(pixel, steps)).collect();
-        for (row, line) in ramp.iter().zip(self.pixmap.data_mut().chunks_exact_mut(side * 4)) {
+        let ramp: Vec<(usize, f32)> = (0..self.side)
+            .map(|pixel| grid_position(pixel, steps))
+            .collect();
+        for (row, line) in ramp
+            .iter()
+            .zip(self.pixmap.data_mut().chunks_exact_mut(side * 4))
+        {
             for (column, pixel) in ramp.iter().zip(line.chunks_exact_mut(4)) {
                 let rgb = bilinear(&grid, *column, *row);
                 pixel.copy_from_slice(&[byte(rgb[0]), byte(rgb[1]), byte(rgb[2]), 255]);
@@ -64,18 +75,35 @@ impl Canvas {
     }
 
     /// Fills a shape, but only where the mask lets it.
-    pub(crate) fn fill_within(&mut self, shape: Option<Path>, colour: Lch, alpha: f32, mask: Option<&Mask>) {
+    pub(crate) fn fill_within(
+        &mut self,
+        shape: Option<Path>,
+        colour: Lch,
+        alpha: f32,
+        mask: Option<&Mask>,
+    ) {
         if let Some(path) = shape {
-            self.pixmap.fill_path(&path, &paint(colour, alpha), FillRule::Winding, self.scale, mask);
+            self.pixmap.fill_path(
+                &path,
+                &paint(colour, alpha),
+                FillRule::Winding,
+                self.scale,
+                mask,
+            );
         }
     }
 
     /// Draws a shape's outline with round ends.
     pub(crate) fn line(&mut self, shape: Option<Path>, width: f32, colour: Lch, alpha: f32) {
         if let Some(path) = shape {
-            let stroke =
-                Stroke { width, line_cap: LineCap::Round, line_join: LineJoin::Round, ..Stroke::default() };
-            self.pixmap.stroke_path(&path, &paint(colour, alpha), &stroke, self.scale, None);
+            let stroke = Stroke {
+                width,
+                line_cap: LineCap::Round,
+                line_join: LineJoin::Round,
+                ..Stroke::default()
+            };
+            self.pixmap
+                .stroke_path(&path, &paint(colour, alpha), &stroke, self.scale, None);
         }
     }
 
@@ -90,9 +118,13 @@ impl Canvas {
     pub(crate) fn shade(&mut self, mut colour: impl FnMut(f32, f32) -> [u8; 3]) {
         let side = usize::try_from(self.side).unwrap_or(1).max(1);
         let steps = f32::from(u16::try_from(self.side.max(2) - 1).unwrap_or(u16::MAX));
-        let places: Vec<f32> =
-            (0..self.side).map(|at| f32::from(u16::try_from(at).unwrap_or(u16::MAX)) / steps).collect();
-        for (y, line) in places.iter().zip(self.pixmap.data_mut().chunks_exact_mut(side * 4)) {
+        let places: Vec<f32> = (0..self.side)
+            .map(|at| f32::from(u16::try_from(at).unwrap_or(u16::MAX)) / steps)
+            .collect();
+        for (y, line) in places
+            .iter()
+            .zip(self.pixmap.data_mut().chunks_exact_mut(side * 4))
+        {
             for (x, pixel) in places.iter().zip(line.chunks_exact_mut(4)) {
                 let [r, g, b] = colour(*x, *y);
                 pixel.copy_from_slice(&[r, g, b, 255]);
@@ -102,8 +134,12 @@ impl Canvas {
 
     /// The picture as PNG bytes. It is opaque: every picture starts with a wash or a shade.
     pub(crate) fn png(self) -> Result<Vec<u8>, ArtworkError> {
-        let rgb: Vec<u8> =
-            self.pixmap.pixels().iter().flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()]).collect();
+        let rgb: Vec<u8> = self
+            .pixmap
+            .pixels()
+            .iter()
+            .flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()])
+            .collect();
         encode_rgb(&rgb, self.side, self.side)
     }
 }
@@ -111,12 +147,8 @@ impl Canvas {
 /// PNG bytes of 8-bit RGB rows.
 pub(crate) fn encode_rgb(rgb: &[u8], width: u32, height: u32) -> Result<Vec<u8>, ArtworkError> {
     let mut bytes = Vec::new();
-    PngEncoder::new_with_quality(&mut bytes, CompressionType::Default, FilterType::Adaptive).write_image(
-        rgb,
-        width,
-        height,
-        image::ExtendedColorType::Rgb8,
-    )?;
+    PngEncoder::new_with_quality(&mut bytes, CompressionType::Default, FilterType::Adaptive)
+        .write_image(rgb, width, height, image::ExtendedColorType::Rgb8)?;
     Ok(bytes)
 }
 
@@ -166,8 +198,12 @@ pub(crate) fn smooth(points: &[(f32, f32)]) -> Option<Path> {
     let start = at(0)?;
     path.move_to(start.0, start.1);
     for index in 0..count {
-        let (before, from, to, after) =
-            (at(index + count - 1)?, at(index)?, at(index + 1)?, at(index + 2)?);
+        let (before, from, to, after) = (
+            at(index + count - 1)?,
+            at(index)?,
+            at(index + 1)?,
+            at(index + 2)?,
+        );
         path.cubic_to(
             from.0 + (to.0 - before.0) / 6.0,
             from.1 + (to.1 - before.1) / 6.0,
@@ -189,20 +225,31 @@ pub(crate) fn pebble(x: f32, y: f32, rx: f32, ry: f32, square: f32, tilt: f32) -
             let (sin, cos) = (f32::from(step) * std::f32::consts::TAU / 48.0).sin_cos();
             let px = rx * cos.signum() * cos.abs().powf(2.0 / square);
             let py = ry * sin.signum() * sin.abs().powf(2.0 / square);
-            (x + px * cos_tilt - py * sin_tilt, y + px * sin_tilt + py * cos_tilt)
+            (
+                x + px * cos_tilt - py * sin_tilt,
+                y + px * sin_tilt + py * cos_tilt,
+            )
         })
         .collect();
     smooth(&outline)
 }
 
 /// A fraction 0–1 as a byte.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the clamp keeps it inside a byte")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the clamp keeps it inside a byte"
+)]
 pub(crate) fn byte(unit: f32) -> u8 {
     (unit.clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
 fn paint(colour: Lch, alpha: f32) -> Paint<'static> {
-    Paint { shader: Shader::SolidColor(colour.ink(alpha)), anti_alias: true, ..Paint::default() }
+    Paint {
+        shader: Shader::SolidColor(colour.ink(alpha)),
+        anti_alias: true,
+        ..Paint::default()
+    }
 }
 
 /// Where a grid line lies on the canvas.
@@ -232,7 +279,11 @@ fn mixed(points: &[(f32, f32, Lch)], x: f32, y: f32) -> [f32; 3] {
     lab_to_rgb(sum.map(|total| total / weights.max(f32::EPSILON)))
 }
 
-fn bilinear(grid: &[[f32; 3]], (column, across): (usize, f32), (row, down): (usize, f32)) -> [f32; 3] {
+fn bilinear(
+    grid: &[[f32; 3]],
+    (column, across): (usize, f32),
+    (row, down): (usize, f32),
+) -> [f32; 3] {
     let at = |c: usize, r: usize| grid.get(r * GRID + c).copied().unwrap_or([0.0; 3]);
     let (tl, tr) = (at(column, row), at(column + 1, row));
     let (bl, br) = (at(column, row + 1), at(column + 1, row + 1));

@@ -24,7 +24,10 @@ impl Lch {
 
     /// The same hue and chroma, lighter (or darker, when negative) by `by`.
     pub(crate) fn lighter(self, by: f32) -> Self {
-        Self { l: (self.l + by).clamp(0.0, 1.0), ..self }
+        Self {
+            l: (self.l + by).clamp(0.0, 1.0),
+            ..self
+        }
     }
 
     /// The colour, but for dark yellow, which reads as mud: that is pushed to the orange or the green beside it.
@@ -33,12 +36,18 @@ impl Lch {
         if self.l > 0.7 || !(62.0..142.0).contains(&hue) {
             return self;
         }
-        Self { h: if hue < 102.0 { 52.0 } else { 152.0 }, ..self }
+        Self {
+            h: if hue < 102.0 { 52.0 } else { 152.0 },
+            ..self
+        }
     }
 
     /// The same lightness and chroma, turned on the colour wheel.
     pub(crate) fn turned(self, degrees: f32) -> Self {
-        Self { h: self.h + degrees, ..self }
+        Self {
+            h: self.h + degrees,
+            ..self
+        }
     }
 
     /// Oklab coordinates, in which mixing two colours by their mean looks right.
@@ -86,7 +95,11 @@ fn linear_rgb([l, a, b]: [f32; 3]) -> [f32; 3] {
 
 fn encode_gamma(linear: f32) -> f32 {
     let v = linear.clamp(0.0, 1.0);
-    if v <= 0.003_130_8 { v * 12.92 } else { 1.055 * v.powf(1.0 / 2.4) - 0.055 }
+    if v <= 0.003_130_8 {
+        v * 12.92
+    } else {
+        1.055 * v.powf(1.0 / 2.4) - 0.055
+    }
 }
 
 /// The related colours that a seed gives.

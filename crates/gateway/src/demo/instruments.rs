@@ -2,8 +2,15 @@
 //!
 //! Knows no score and no mix. Levels are about -1 to 1; the caller sets gains and places.
 
-#![expect(clippy::cast_precision_loss, reason = "sample counts here stay far below 2^24")]
-#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "lengths are small and positive")]
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "sample counts here stay far below 2^24"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "lengths are small and positive"
+)]
 
 use std::f32::consts::TAU;
 
@@ -58,11 +65,18 @@ pub(super) fn sing(melody: &[Syllable], length: usize) -> Vec<f32> {
             mouth.aim(note.vowel, age < 0.055);
         }
         let held = age < note.seconds - 0.05;
-        let aim = if !held { 0.0 } else if age < 0.055 { 0.45 } else { 1.0 - 0.12 * (age / note.seconds) };
+        let aim = if !held {
+            0.0
+        } else if age < 0.055 {
+            0.45
+        } else {
+            1.0 - 0.12 * (age / note.seconds)
+        };
         level += (aim - level) * if held { 0.0011 } else { 0.0007 };
         pitch += (note.midi - pitch) * 0.0013;
         let depth = ((age - 0.22) / 0.35).clamp(0.0, 1.0) * 0.32;
-        let waver = depth * (TAU * 5.4 * now).sin() + 0.035 * (TAU * 2.3 * now).sin() * (TAU * 0.71 * now).cos();
+        let waver = depth * (TAU * 5.4 * now).sin()
+            + 0.035 * (TAU * 2.3 * now).sin() * (TAU * 0.71 * now).cos();
         let step = hertz(pitch + waver) / RATE;
         phase = (phase + step).fract();
         let buzz = saw(phase, step);
@@ -83,7 +97,10 @@ struct Mouth {
 
 impl Mouth {
     fn new() -> Self {
-        Self { shape: formants('a'), filters: [Resonator::default(); FORMANTS] }
+        Self {
+            shape: formants('a'),
+            filters: [Resonator::default(); FORMANTS],
+        }
     }
 
     /// Moves a little towards a vowel; called every 32 samples. A note begins with the tongue up, as in "la".
@@ -94,8 +111,11 @@ impl Mouth {
             target[1].1 *= 0.35;
             target[2].1 *= 0.5;
         }
-        for ((now, aim), (filter, width)) in
-            self.shape.iter_mut().zip(target).zip(self.filters.iter_mut().zip(WIDTHS_HZ))
+        for ((now, aim), (filter, width)) in self
+            .shape
+            .iter_mut()
+            .zip(target)
+            .zip(self.filters.iter_mut().zip(WIDTHS_HZ))
         {
             now.0 += (aim.0 - now.0) * 0.035;
             now.1 += (aim.1 - now.1) * 0.035;
@@ -119,11 +139,41 @@ impl Mouth {
 /// raised because they reach the ear through a microphone close by.
 fn formants(vowel: char) -> [(f32, f32); FORMANTS] {
     match vowel {
-        'e' => [(450.0, 0.9), (1_900.0, 0.62), (2_650.0, 0.56), (3_500.0, 0.30), (4_950.0, 0.10)],
-        'i' => [(370.0, 0.9), (2_250.0, 0.55), (2_950.0, 0.52), (3_600.0, 0.30), (4_950.0, 0.10)],
-        'o' => [(480.0, 0.8), (850.0, 0.60), (2_830.0, 0.36), (3_500.0, 0.25), (4_950.0, 0.08)],
-        'u' => [(400.0, 0.9), (760.0, 0.50), (2_530.0, 0.26), (3_500.0, 0.18), (4_950.0, 0.06)],
-        _ => [(760.0, 1.0), (1_180.0, 0.85), (2_800.0, 0.52), (3_500.0, 0.40), (4_950.0, 0.14)],
+        'e' => [
+            (450.0, 0.9),
+            (1_900.0, 0.62),
+            (2_650.0, 0.56),
+            (3_500.0, 0.30),
+            (4_950.0, 0.10),
+        ],
+        'i' => [
+            (370.0, 0.9),
+            (2_250.0, 0.55),
+            (2_950.0, 0.52),
+            (3_600.0, 0.30),
+            (4_950.0, 0.10),
+        ],
+        'o' => [
+            (480.0, 0.8),
+            (850.0, 0.60),
+            (2_830.0, 0.36),
+            (3_500.0, 0.25),
+            (4_950.0, 0.08),
+        ],
+        'u' => [
+            (400.0, 0.9),
+            (760.0, 0.50),
+            (2_530.0, 0.26),
+            (3_500.0, 0.18),
+            (4_950.0, 0.06),
+        ],
+        _ => [
+            (760.0, 1.0),
+            (1_180.0, 0.85),
+            (2_800.0, 0.52),
+            (3_500.0, 0.40),
+            (4_950.0, 0.14),
+        ],
     }
 }
 
@@ -146,8 +196,10 @@ pub(super) fn snare(force: f32) -> Vec<f32> {
     render(0.30, |t| {
         let noise = hiss.next();
         low += (noise - low) * 0.12;
-        let skin = (t * 186.0 * TAU).sin() * (-t * 24.0).exp() + 0.5 * (t * 331.0 * TAU).sin() * (-t * 32.0).exp();
-        let wires = (noise - low) * 0.45 * (-t * 19.0).exp() + band.run(noise) * 0.9 * (-t * 14.0).exp();
+        let skin = (t * 186.0 * TAU).sin() * (-t * 24.0).exp()
+            + 0.5 * (t * 331.0 * TAU).sin() * (-t * 32.0).exp();
+        let wires =
+            (noise - low) * 0.45 * (-t * 19.0).exp() + band.run(noise) * 0.9 * (-t * 14.0).exp();
         (0.60 * skin + wires) * force
     })
 }
@@ -184,7 +236,8 @@ pub(super) fn bass_note(midi: f32, held: f32) -> Vec<f32> {
 /// One note of a soft string pad; `lean` -1 or 1 detunes it down or up, for the two sides of the room.
 pub(super) fn pad_note(tone: Tone, lean: f32) -> Vec<f32> {
     let steps = [-0.055, 0.03, 0.085].map(|cents: f32| hertz(tone.midi + lean * cents) / RATE);
-    let mut phases = [0.13, 0.47, 0.81].map(|start: f32| (start + 0.17 * lean + 0.29 * tone.midi).rem_euclid(1.0));
+    let mut phases = [0.13, 0.47, 0.81]
+        .map(|start: f32| (start + 0.17 * lean + 0.29 * tone.midi).rem_euclid(1.0));
     let (mut smooth, mut smoother) = (0.0_f32, 0.0_f32);
     render(tone.seconds + 0.5, |t| {
         let mut sum = 0.0;
@@ -205,7 +258,10 @@ pub(super) fn pluck(midi: f32) -> Vec<f32> {
     render(1.1, |t| {
         let bell = (t * pitch * 7.0 * TAU).sin() * (-t * 26.0).exp() * 0.30;
         let bend = (t * pitch * TAU).sin() * (0.25 + 1.1 * (-t * 7.0).exp());
-        ((t * pitch * TAU + bend).sin() + bell) * (t / 0.003).min(1.0) * (-t * 4.2).exp() * release(t, 0.9, 0.2)
+        ((t * pitch * TAU + bend).sin() + bell)
+            * (t / 0.003).min(1.0)
+            * (-t * 4.2).exp()
+            * release(t, 0.9, 0.2)
     })
 }
 
@@ -220,7 +276,9 @@ impl Reverb {
     pub(super) fn new(spread: usize) -> Self {
         let line = |length: usize| (vec![0.0; length + spread], 0);
         Self {
-            combs: [1_557, 1_617, 1_491, 1_422, 1_277, 1_356].map(|n| (line(n).0, 0, 0.0)).to_vec(),
+            combs: [1_557, 1_617, 1_491, 1_422, 1_277, 1_356]
+                .map(|n| (line(n).0, 0, 0.0))
+                .to_vec(),
             smears: [556, 441, 341].map(line).to_vec(),
         }
     }
@@ -233,7 +291,9 @@ impl Reverb {
     fn step(&mut self, input: f32) -> f32 {
         let mut sum = 0.0;
         for (line, place, dull) in &mut self.combs {
-            let Some(slot) = line.get_mut(*place) else { continue };
+            let Some(slot) = line.get_mut(*place) else {
+                continue;
+            };
             let echo = *slot;
             *dull += (echo - *dull) * 0.62;
             *slot = input + *dull * 0.83;
@@ -241,7 +301,9 @@ impl Reverb {
             sum += echo;
         }
         for (line, place) in &mut self.smears {
-            let Some(slot) = line.get_mut(*place) else { continue };
+            let Some(slot) = line.get_mut(*place) else {
+                continue;
+            };
             let delayed = *slot;
             *slot = sum + delayed * 0.5;
             sum = delayed - sum * 0.5;
@@ -264,7 +326,8 @@ impl Resonator {
         let radius = (-std::f32::consts::PI * width_hz / RATE).exp();
         let angle = TAU * hertz / RATE;
         self.back = (2.0 * radius * angle.cos(), -radius * radius);
-        self.gain = (1.0 - radius) * (1.0 - 2.0 * radius * (2.0 * angle).cos() + radius * radius).sqrt();
+        self.gain =
+            (1.0 - radius) * (1.0 - 2.0 * radius * (2.0 * angle).cos() + radius * radius).sqrt();
     }
 
     fn run(&mut self, input: f32) -> f32 {
@@ -314,7 +377,9 @@ fn hertz(midi: f32) -> f32 {
 }
 
 fn render(length: f32, mut sample: impl FnMut(f32) -> f32) -> Vec<f32> {
-    (0..(length * RATE) as usize).map(|at| sample(seconds(at))).collect()
+    (0..(length * RATE) as usize)
+        .map(|at| sample(seconds(at)))
+        .collect()
 }
 
 /// How many resonances a mouth has here.

@@ -33,14 +33,46 @@ pub fn asset_version() -> &'static str {
 
 /// Every file.
 pub const ASSETS: [Asset; 8] = [
-    Asset { name: "style.css", content_type: CSS, body: include_str!("assets/style.css") },
-    Asset { name: "console.css", content_type: CSS, body: include_str!("assets/console.css") },
-    Asset { name: "favicon.svg", content_type: "image/svg+xml", body: include_str!("assets/favicon.svg") },
-    Asset { name: "pricing.js", content_type: JS, body: include_str!("assets/pricing.js") },
-    Asset { name: "console.js", content_type: JS, body: include_str!("assets/console.js") },
-    Asset { name: "api.js", content_type: JS, body: include_str!("assets/api.js") },
-    Asset { name: "tasks.js", content_type: JS, body: include_str!("assets/tasks.js") },
-    Asset { name: "playground.js", content_type: JS, body: include_str!("assets/playground.js") },
+    Asset {
+        name: "style.css",
+        content_type: CSS,
+        body: include_str!("assets/style.css"),
+    },
+    Asset {
+        name: "console.css",
+        content_type: CSS,
+        body: include_str!("assets/console.css"),
+    },
+    Asset {
+        name: "favicon.svg",
+        content_type: "image/svg+xml",
+        body: include_str!("assets/favicon.svg"),
+    },
+    Asset {
+        name: "pricing.js",
+        content_type: JS,
+        body: include_str!("assets/pricing.js"),
+    },
+    Asset {
+        name: "console.js",
+        content_type: JS,
+        body: include_str!("assets/console.js"),
+    },
+    Asset {
+        name: "api.js",
+        content_type: JS,
+        body: include_str!("assets/api.js"),
+    },
+    Asset {
+        name: "tasks.js",
+        content_type: JS,
+        body: include_str!("assets/tasks.js"),
+    },
+    Asset {
+        name: "playground.js",
+        content_type: JS,
+        body: include_str!("assets/playground.js"),
+    },
 ];
 
 const CSS: &str = "text/css; charset=utf-8";

@@ -29,8 +29,12 @@ pub fn console(page: &ConsolePage) -> String {
             div #detail-body {}
         }
     };
-    let frame =
-        Frame { title: "Console", here: "/console", extra: &["console.css", "console.js"], body: &body };
+    let frame = Frame {
+        title: "Console",
+        here: "/console",
+        extra: &["console.css", "console.js"],
+        body: &body,
+    };
     layout(&page.site, &frame)
 }
 
@@ -77,7 +81,11 @@ fn tasks() -> Markup {
 }
 
 fn playground(page: &ConsolePage) -> Markup {
-    let tabs = [("video", "Video"), ("stems", "Stems"), ("persona", "Persona")];
+    let tabs = [
+        ("video", "Video"),
+        ("stems", "Stems"),
+        ("persona", "Persona"),
+    ];
     html! {
         section.card aria-labelledby="play-title" {
             div.section-head {

@@ -31,7 +31,15 @@ pub fn not_found(site: &Site) -> String {
             }
         }
     };
-    layout(site, &Frame { title: "Not found", here: "", extra: &[], body: &body })
+    layout(
+        site,
+        &Frame {
+            title: "Not found",
+            here: "",
+            extra: &[],
+            body: &body,
+        },
+    )
 }
 
 /// What differs between pages around their body.
@@ -79,7 +87,11 @@ fn layout(site: &Site, frame: &Frame) -> String {
 }
 
 fn header(here: &str) -> Markup {
-    let places = [("/pricing", "Models"), ("/docs", "Docs"), ("/console", "Console")];
+    let places = [
+        ("/pricing", "Models"),
+        ("/docs", "Docs"),
+        ("/console", "Console"),
+    ];
     html! {
         header.top {
             div.bar {

@@ -31,7 +31,15 @@ pub fn pricing(page: &PricingPage) -> String {
             "cancelled costs nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
         }
     };
-    layout(&page.site, &Frame { title: "Models and prices", here: "/pricing", extra: &["pricing.js"], body: &body })
+    layout(
+        &page.site,
+        &Frame {
+            title: "Models and prices",
+            here: "/pricing",
+            extra: &["pricing.js"],
+            body: &body,
+        },
+    )
 }
 
 fn group(title: &str, kind: ModelKind, models: &[ModelRow]) -> Markup {
@@ -94,8 +102,20 @@ fn row(name: &str, values: &[String]) -> Markup {
 
 /// What the filter looks in.
 fn words(model: &ModelRow) -> String {
-    let lists = [&model.takes, &model.makes, &model.sizes, &model.stems, &model.aliases, &model.providers, &model.notes];
-    let mut words = vec![model.id.as_str(), model.summary.as_str(), model.price.as_str()];
+    let lists = [
+        &model.takes,
+        &model.makes,
+        &model.sizes,
+        &model.stems,
+        &model.aliases,
+        &model.providers,
+        &model.notes,
+    ];
+    let mut words = vec![
+        model.id.as_str(),
+        model.summary.as_str(),
+        model.price.as_str(),
+    ];
     words.extend(lists.into_iter().flatten().map(String::as_str));
     words.join(" ").to_lowercase()
 }

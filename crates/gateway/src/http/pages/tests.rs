@@ -7,7 +7,11 @@ const BASE: &str = "https://media.example.com";
 const HOSTILE: &str = r#"<script>alert(1)</script>"' onclick=x"#;
 
 fn site() -> Site {
-    Site { base_url: BASE.to_owned(), brand: "musicgen".to_owned(), version: "0.1.0".to_owned() }
+    Site {
+        base_url: BASE.to_owned(),
+        brand: "musicgen".to_owned(),
+        version: "0.1.0".to_owned(),
+    }
 }
 
 fn model(id: &str, kind: ModelKind) -> ModelRow {
@@ -32,7 +36,11 @@ fn model(id: &str, kind: ModelKind) -> ModelRow {
 
 fn pages(word: &str) -> Vec<String> {
     let (site, word_owned) = (site(), word.to_owned());
-    let hostile_site = Site { brand: word_owned.clone(), version: word_owned.clone(), ..site.clone() };
+    let hostile_site = Site {
+        brand: word_owned.clone(),
+        version: word_owned.clone(),
+        ..site.clone()
+    };
     vec![
         home(&HomePage {
             site: hostile_site.clone(),
@@ -45,7 +53,11 @@ fn pages(word: &str) -> Vec<String> {
             models: vec![model(word, ModelKind::Video), model(word, ModelKind::Music)],
             generated_at: word_owned.clone(),
         }),
-        pricing(&PricingPage { site, models: vec![], generated_at: String::new() }),
+        pricing(&PricingPage {
+            site,
+            models: vec![],
+            generated_at: String::new(),
+        }),
         console(&ConsolePage {
             site: hostile_site.clone(),
             video_model: word_owned.clone(),
@@ -60,7 +72,10 @@ fn are_whole_pages() {
     for page in pages("animatic-1") {
         assert!(page.starts_with("<!DOCTYPE html><html lang=\"en\">"));
         assert!(page.ends_with("</html>"));
-        assert_eq!(page.matches("<h1").count(), 1 + usize::from(page.contains("id=\"desk\"")));
+        assert_eq!(
+            page.matches("<h1").count(),
+            1 + usize::from(page.contains("id=\"desk\""))
+        );
     }
 }
 
@@ -77,7 +92,10 @@ fn hold_no_inline_script_or_style() {
     for page in pages("animatic-1") {
         assert!(!page.contains("<style") && !page.contains(" style="));
         for tag in page.split("<script").skip(1) {
-            assert!(tag.contains(" src=\"/assets/") && tag.contains("></script>"), "{tag}");
+            assert!(
+                tag.contains(" src=\"/assets/") && tag.contains("></script>"),
+                "{tag}"
+            );
         }
         for name in ["onclick", "onload", "onerror", "onsubmit", "javascript:"] {
             assert!(!page.contains(name), "{name}");
@@ -94,8 +112,16 @@ fn ask_for_nothing_from_another_address() {
     for asset in &ASSETS {
         // The namespace of SVG is a name, not an address that anything is fetched from.
         let rest = asset.body.replace("http://www.w3.org/2000/svg", "");
-        assert!(!rest.contains("http://") && !rest.contains("https://"), "{}", asset.name);
-        assert!(!rest.contains("innerHTML") && !rest.contains("eval("), "{}", asset.name);
+        assert!(
+            !rest.contains("http://") && !rest.contains("https://"),
+            "{}",
+            asset.name
+        );
+        assert!(
+            !rest.contains("innerHTML") && !rest.contains("eval("),
+            "{}",
+            asset.name
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 // Adds to the list of models (and the front page's examples): filter, copy buttons, live availability.
 
 const INTERVAL_MS = 5000;
+let timer;
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
   // The clipboard exists on secure pages only; elsewhere the text can still be marked and copied by hand.
@@ -37,8 +38,6 @@ function show() {
   document.getElementById("filter-count").textContent = words.length ? `${left} of ${cards.length}` : "";
 }
 
-let timer;
-
 async function refresh() {
   clearTimeout(timer);
   if (document.hidden) return;
@@ -65,6 +64,7 @@ function update(answer) {
   }
   document.getElementById("up-count").textContent = String(up);
   const time = document.getElementById("as-of");
-  time.textContent = answer.generated_at || new Date().toISOString();
-  time.dateTime = time.textContent;
+  const moment = answer.generated_at ? new Date(answer.generated_at) : new Date();
+  time.dateTime = moment.toISOString();
+  time.textContent = moment.toLocaleTimeString();
 }

@@ -2,6 +2,8 @@
 //!
 //! Abstract on purpose: it must suit a voice of any age and sex, and look like nobody in particular.
 
+mod hair;
+
 use tiny_skia::{Path, PathBuilder};
 
 use super::ArtworkError;
@@ -14,14 +16,17 @@ pub fn persona_portrait(seed: &str, name: &str, side: u32) -> Result<Vec<u8>, Ar
     let mut dice = Dice::new("persona", &[seed, name]);
     let palette = Palette::draw(&mut dice);
     let look = Look::draw(&mut dice, &palette);
-    let glow = (if dice.chance(0.5) { 12.0 } else { 88.0 }, dice.range(0.0, 40.0));
+    let glow = (
+        if dice.chance(0.5) { 12.0 } else { 88.0 },
+        dice.range(0.0, 40.0),
+    );
     canvas.wash_palette(&palette, glow);
     backdrop(&mut canvas, &palette, &mut dice);
-    back_hair(&mut canvas, &look);
+    hair::behind(&mut canvas, &look);
     shoulders(&mut canvas, &palette, &look, dice.pick(3));
     head(&mut canvas, &look);
     face(&mut canvas, &look, dice.pick(3));
-    front_hair(&mut canvas, &look);
+    hair::before(&mut canvas, &look);
     finery(&mut canvas, &palette, &look, dice.pick(4));
     canvas.png()
 }
@@ -39,16 +44,29 @@ struct Look {
 
 impl Look {
     fn draw(dice: &mut Dice, palette: &Palette) -> Self {
-        let skin = Lch::new(dice.range(0.52, 0.84), dice.range(0.07, 0.11), dice.range(42.0, 66.0));
+        let skin = Lch::new(
+            dice.range(0.52, 0.84),
+            dice.range(0.07, 0.11),
+            dice.range(42.0, 66.0),
+        );
         let hair = if dice.chance(0.45) {
             Lch::new(dice.range(0.24, 0.34), 0.05, dice.range(20.0, 70.0))
         } else {
-            Lch::new(dice.range(0.36, 0.80), 0.14, palette.warm.h + dice.range(-60.0, 200.0))
+            Lch::new(
+                dice.range(0.36, 0.80),
+                0.14,
+                palette.warm.h + dice.range(-60.0, 200.0),
+            )
         };
         Self {
             skin,
             hair,
-            cloth: Lch::new(dice.range(0.34, 0.60), 0.13, palette.accent.h + dice.range(-40.0, 40.0)).clean(),
+            cloth: Lch::new(
+                dice.range(0.34, 0.60),
+                0.13,
+                palette.accent.h + dice.range(-40.0, 40.0),
+            )
+            .clean(),
             ink: Lch::new(0.22, 0.05, hair.h),
             light: if dice.chance(0.5) { 1.0 } else { -1.0 },
             cut: dice.pick(7),
@@ -68,7 +86,12 @@ fn backdrop(canvas: &mut Canvas, palette: &Palette, dice: &mut Dice) {
         1 => {
             canvas.fill(circle(x, y, 31.0), palette.light, 0.88);
             for ring in 0..5_u8 {
-                canvas.line(circle(x, y, 35.5 + 4.5 * f32::from(ring)), 0.9, palette.light, 0.45 - 0.08 * f32::from(ring));
+                canvas.line(
+                    circle(x, y, 35.5 + 4.5 * f32::from(ring)),
+                    0.9,
+                    palette.light,
+                    0.45 - 0.08 * f32::from(ring),
+                );
             }
         }
         _ => {
@@ -76,33 +99,14 @@ fn backdrop(canvas: &mut Canvas, palette: &Palette, dice: &mut Dice) {
             for bar in 0..15_u8 {
                 let place = 5.0 + 6.43 * f32::from(bar);
                 let reach = dice.range(3.0, 15.0);
-                canvas.line(segment((place, y - reach), (place, y + reach)), 2.4, palette.light, 0.35);
+                canvas.line(
+                    segment((place, y - reach), (place, y + reach)),
+                    2.4,
+                    palette.light,
+                    0.35,
+                );
             }
         }
-    }
-}
-
-/// Hair that falls behind the shoulders and the head.
-fn back_hair(canvas: &mut Canvas, look: &Look) {
-    let dark = look.hair.lighter(-0.05);
-    match look.cut {
-        0 => canvas.fill(pebble(50.0, 56.0, 22.5, 33.0, 3.0, 0.0), dark, 1.0),
-        1 => {
-            canvas.fill(circle(50.0, 35.0, 25.5), dark, 1.0);
-            canvas.fill(circle(50.0, 34.0, 22.5), look.hair, 1.0);
-        }
-        2 => canvas.fill(pebble(50.0, 48.0, 21.5, 22.0, 3.4, 0.0), dark, 1.0),
-        3 => {
-            canvas.fill(circle(50.0, 15.0, 9.5), dark, 1.0);
-            canvas.fill(ellipse(50.0, 41.0, 18.0, 20.0), dark, 1.0);
-        }
-        4 => {
-            for step in 0..11_u8 {
-                let (sin, cos) = (f32::from(step) * 0.402 - 2.01).sin_cos();
-                canvas.fill(circle(50.0 + 18.5 * sin, 43.0 - 18.5 * cos, 7.2), dark, 1.0);
-            }
-        }
-        _ => {}
     }
 }
 
@@ -110,22 +114,45 @@ fn shoulders(canvas: &mut Canvas, palette: &Palette, look: &Look, kind: u8) {
     canvas.fill(neck(), look.skin.lighter(-0.07), 1.0);
     // The shadow of the chin lies on the neck only.
     let mask = neck().and_then(|neck| canvas.mask(Some(&neck)));
-    canvas.fill_within(ellipse(50.0, 62.0, 13.5, 12.5), look.skin.lighter(-0.17), 1.0, mask.as_ref());
+    canvas.fill_within(
+        ellipse(50.0, 62.0, 13.5, 12.5),
+        look.skin.lighter(-0.17),
+        1.0,
+        mask.as_ref(),
+    );
     canvas.fill(torso(), look.cloth, 1.0);
     let body = torso().and_then(|body| canvas.mask(Some(&body)));
     let body = body.as_ref();
-    let half = [(50.0, 60.0), (50.0 - look.light * 60.0, 60.0), (50.0 - look.light * 60.0, 110.0), (50.0, 110.0)];
+    let half = [
+        (50.0, 60.0),
+        (50.0 - look.light * 60.0, 60.0),
+        (50.0 - look.light * 60.0, 110.0),
+        (50.0, 110.0),
+    ];
     canvas.fill_within(polygon(&half), look.cloth.lighter(-0.07), 1.0, body);
     match kind {
         0 => {
-            canvas.fill(polygon(&[(41.0, 77.0), (59.0, 77.0), (50.0, 93.0)]), look.skin.lighter(-0.03), 1.0);
+            canvas.fill(
+                polygon(&[(41.0, 77.0), (59.0, 77.0), (50.0, 93.0)]),
+                look.skin.lighter(-0.03),
+                1.0,
+            );
             for side in [-1.0, 1.0] {
-                let lapel = [(50.0 + side * 9.5, 75.0), (50.0 + side * 17.0, 83.0), (50.0, 99.0), (50.0, 93.0)];
+                let lapel = [
+                    (50.0 + side * 9.5, 75.0),
+                    (50.0 + side * 17.0, 83.0),
+                    (50.0, 99.0),
+                    (50.0, 93.0),
+                ];
                 canvas.fill_within(polygon(&lapel), look.cloth.lighter(0.14), 1.0, body);
             }
         }
         1 => {
-            canvas.fill(ellipse(50.0, 78.0, 12.5, 5.2), look.cloth.lighter(0.14), 1.0);
+            canvas.fill(
+                ellipse(50.0, 78.0, 12.5, 5.2),
+                look.cloth.lighter(0.14),
+                1.0,
+            );
             canvas.fill(ellipse(50.0, 76.8, 9.6, 4.4), look.skin.lighter(-0.10), 1.0);
             for stripe in 0..3_u8 {
                 let y = 86.0 + 6.5 * f32::from(stripe);
@@ -138,9 +165,21 @@ fn shoulders(canvas: &mut Canvas, palette: &Palette, look: &Look, kind: u8) {
             }
         }
         _ => {
-            canvas.fill(pebble(50.0, 76.5, 11.5, 7.0, 3.2, 0.0), look.cloth.lighter(0.12), 1.0);
-            canvas.fill(pebble(50.0, 73.5, 9.4, 4.0, 3.0, 0.0), look.cloth.lighter(-0.10), 0.55);
-            canvas.fill(circle(50.0 + look.light * 16.0, 91.0, 3.0), palette.accent, 1.0);
+            canvas.fill(
+                pebble(50.0, 76.5, 11.5, 7.0, 3.2, 0.0),
+                look.cloth.lighter(0.12),
+                1.0,
+            );
+            canvas.fill(
+                pebble(50.0, 73.5, 9.4, 4.0, 3.0, 0.0),
+                look.cloth.lighter(-0.10),
+                0.55,
+            );
+            canvas.fill(
+                circle(50.0 + look.light * 16.0, 91.0, 3.0),
+                palette.accent,
+                1.0,
+            );
         }
     }
 }
@@ -148,7 +187,11 @@ fn shoulders(canvas: &mut Canvas, palette: &Palette, look: &Look, kind: u8) {
 /// The head with its shaded half.
 fn head(canvas: &mut Canvas, look: &Look) {
     for side in [-1.0, 1.0] {
-        canvas.fill(ellipse(50.0 + side * 16.2, 46.5, 3.0, 4.6), look.skin.lighter(-0.06), 1.0);
+        canvas.fill(
+            ellipse(50.0 + side * 16.2, 46.5, 3.0, 4.6),
+            look.skin.lighter(-0.06),
+            1.0,
+        );
     }
     canvas.fill(skull(), look.skin, 1.0);
     let mask = skull().and_then(|skull| canvas.mask(Some(&skull)));
@@ -162,7 +205,12 @@ fn head(canvas: &mut Canvas, look: &Look) {
         (50.0 - look.light * 30.0, 20.0),
     ]);
     canvas.fill_within(shadow, look.skin.lighter(-0.09), 0.75, mask.as_ref());
-    canvas.fill_within(ellipse(50.0 + look.light * 9.5, 53.0, 4.6, 3.4), Lch::new(0.66, 0.15, 25.0), 0.35, mask.as_ref());
+    canvas.fill_within(
+        ellipse(50.0 + look.light * 9.5, 53.0, 4.6, 3.4),
+        Lch::new(0.66, 0.15, 25.0),
+        0.35,
+        mask.as_ref(),
+    );
 }
 
 /// Closed eyes, dark glasses or an open gaze; a nose and lips.
@@ -171,16 +219,30 @@ fn face(canvas: &mut Canvas, look: &Look, kind: u8) {
     for side in [-1.0, 1.0] {
         let x = 50.0 + side * 7.2;
         match kind {
-            0 => canvas.line(bow((x - 3.4, 45.6), (x, 49.0), (x + 3.4, 45.6)), 1.3, ink, 0.95),
+            0 => canvas.line(
+                bow((x - 3.4, 45.6), (x, 49.0), (x + 3.4, 45.6)),
+                1.3,
+                ink,
+                0.95,
+            ),
             1 => {
                 canvas.fill(pebble(x, 46.0, 6.3, 4.9, 2.7, 0.0), ink, 1.0);
                 let glint = segment((x - 2.4, 47.6), (x + 0.8, 43.6));
                 canvas.line(glint, 1.1, look.skin.lighter(0.2), 0.45);
             }
             _ => {
-                canvas.fill(ellipse(x, 46.4, 3.3, 2.3), Lch::new(0.97, 0.01, look.skin.h), 1.0);
+                canvas.fill(
+                    ellipse(x, 46.4, 3.3, 2.3),
+                    Lch::new(0.97, 0.01, look.skin.h),
+                    1.0,
+                );
                 canvas.fill(circle(x + look.light * 0.5, 46.3, 1.9), ink, 1.0);
-                canvas.line(bow((x - 3.6, 46.0), (x, 42.3), (x + 3.6, 46.0)), 1.1, ink, 0.95);
+                canvas.line(
+                    bow((x - 3.6, 46.0), (x, 42.3), (x + 3.6, 46.0)),
+                    1.1,
+                    ink,
+                    0.95,
+                );
             }
         }
         if kind != 1 {
@@ -191,44 +253,31 @@ fn face(canvas: &mut Canvas, look: &Look, kind: u8) {
     if kind == 1 {
         canvas.line(bow((46.0, 45.2), (50.0, 43.4), (54.0, 45.2)), 1.3, ink, 1.0);
     }
-    let nose = bow((50.0 - look.light * 0.6, 46.5), (50.0 - look.light * 3.4, 53.6), (50.0 + look.light * 0.8, 53.8));
+    let nose = bow(
+        (50.0 - look.light * 0.6, 46.5),
+        (50.0 - look.light * 3.4, 53.6),
+        (50.0 + look.light * 0.8, 53.8),
+    );
     canvas.line(nose, 1.0, look.skin.lighter(-0.20), 0.85);
     let lip = Lch::new((look.skin.l - 0.17).max(0.34), 0.13, 22.0);
-    canvas.fill(smooth(&[(45.8, 58.6), (48.6, 57.6), (50.0, 58.0), (51.4, 57.6), (54.2, 58.6), (50.0, 61.4)]), lip, 1.0);
-    canvas.line(bow((45.8, 58.7), (50.0, 59.8), (54.2, 58.7)), 0.6, look.skin.lighter(-0.35), 0.8);
-}
-
-/// Hair that lies over the forehead.
-fn front_hair(canvas: &mut Canvas, look: &Look) {
-    let (hair, side) = (look.hair, look.light);
-    let mirror = |points: &[(f32, f32)]| -> Vec<(f32, f32)> {
-        points.iter().map(|(x, y)| (50.0 + side * (x - 50.0), *y)).collect()
-    };
-    let fringe: &[(f32, f32)] = match look.cut {
-        // Long hair and a bob, parted at one side.
-        0 | 2 => &[(32.2, 50.0), (31.5, 36.0), (38.0, 25.5), (50.0, 22.0), (62.0, 25.5), (68.5, 36.0), (67.8, 50.0), (65.6, 41.0), (57.5, 31.5), (47.0, 38.5), (36.0, 41.0)],
-        // A straight fringe.
-        3 => &[(32.8, 44.0), (33.0, 33.0), (40.0, 25.0), (50.0, 22.5), (60.0, 25.0), (67.0, 33.0), (67.2, 44.0), (64.0, 38.6), (50.0, 37.2), (36.0, 38.6)],
-        // A close line for the round and the curled cuts.
-        1 | 4 => &[(33.0, 43.0), (33.5, 33.0), (41.0, 25.0), (50.0, 23.0), (59.0, 25.0), (66.5, 33.0), (67.0, 43.0), (64.0, 35.5), (57.0, 31.0), (50.0, 32.0), (43.0, 31.0), (36.0, 35.5)],
-        // A quiff.
-        5 => &[(33.4, 46.0), (32.6, 35.0), (37.0, 25.0), (45.0, 19.5), (58.0, 15.5), (69.0, 20.5), (69.2, 31.0), (66.4, 45.0), (64.6, 35.0), (56.0, 30.8), (46.0, 33.2), (37.5, 32.5), (35.2, 37.0)],
-        // Cropped short.
-        _ => &[(33.2, 45.0), (33.0, 34.0), (40.0, 25.8), (50.0, 23.6), (60.0, 25.8), (67.0, 34.0), (66.8, 45.0), (64.8, 36.0), (60.0, 31.8), (50.0, 30.4), (40.0, 31.8), (35.2, 36.0)],
-    };
-    canvas.fill(smooth(&mirror(fringe)), hair, 1.0);
-    if look.cut == 5 {
-        let strand = mirror(&[(40.0, 29.0), (50.0, 22.5), (63.0, 24.0)]);
-        if let [from, bend, to] = strand.as_slice() {
-            canvas.line(bow(*from, *bend, *to), 0.9, hair.lighter(0.12), 0.8);
-        }
-    }
-    if look.cut == 4 {
-        for step in 0..6_u8 {
-            let x = 36.5 + 5.4 * f32::from(step);
-            canvas.fill(circle(x, 29.6 - 2.6 * (1.0 - ((x - 50.0) / 13.5).powi(2)), 4.4), hair, 1.0);
-        }
-    }
+    canvas.fill(
+        smooth(&[
+            (45.8, 58.6),
+            (48.6, 57.6),
+            (50.0, 58.0),
+            (51.4, 57.6),
+            (54.2, 58.6),
+            (50.0, 61.4),
+        ]),
+        lip,
+        1.0,
+    );
+    canvas.line(
+        bow((45.8, 58.7), (50.0, 59.8), (54.2, 58.7)),
+        0.6,
+        look.skin.lighter(-0.35),
+        0.8,
+    );
 }
 
 /// Headphones, earrings or nothing.
@@ -236,15 +285,33 @@ fn finery(canvas: &mut Canvas, palette: &Palette, look: &Look, kind: u8) {
     match kind {
         0 => {
             let bend = if look.cut == 1 { -24.0 } else { -5.0 };
-            canvas.line(bow((31.6, 45.0), (50.0, bend), (68.4, 45.0)), 2.6, look.ink, 1.0);
+            canvas.line(
+                bow((31.6, 45.0), (50.0, bend), (68.4, 45.0)),
+                2.6,
+                look.ink,
+                1.0,
+            );
             for side in [-1.0, 1.0] {
-                canvas.fill(pebble(50.0 + side * 18.6, 47.5, 4.6, 8.2, 3.0, 0.0), look.ink, 1.0);
-                canvas.fill(pebble(50.0 + side * 20.2, 47.5, 2.6, 5.6, 3.0, 0.0), palette.accent, 1.0);
+                canvas.fill(
+                    pebble(50.0 + side * 18.6, 47.5, 4.6, 8.2, 3.0, 0.0),
+                    look.ink,
+                    1.0,
+                );
+                canvas.fill(
+                    pebble(50.0 + side * 20.2, 47.5, 2.6, 5.6, 3.0, 0.0),
+                    palette.accent,
+                    1.0,
+                );
             }
         }
         1 if look.cut != 0 && look.cut != 2 => {
             for side in [-1.0, 1.0] {
-                canvas.line(circle(50.0 + side * 17.2, 55.4, 3.4), 1.1, palette.accent.lighter(0.08), 1.0);
+                canvas.line(
+                    circle(50.0 + side * 17.2, 55.4, 3.4),
+                    1.1,
+                    palette.accent.lighter(0.08),
+                    1.0,
+                );
             }
         }
         _ => {}
@@ -252,7 +319,14 @@ fn finery(canvas: &mut Canvas, palette: &Palette, look: &Look, kind: u8) {
 }
 
 fn neck() -> Option<Path> {
-    polygon(&[(43.0, 56.0), (57.0, 56.0), (57.0, 74.0), (63.5, 82.0), (36.5, 82.0), (43.0, 74.0)])
+    polygon(&[
+        (43.0, 56.0),
+        (57.0, 56.0),
+        (57.0, 74.0),
+        (63.5, 82.0),
+        (36.5, 82.0),
+        (43.0, 74.0),
+    ])
 }
 
 fn torso() -> Option<Path> {
