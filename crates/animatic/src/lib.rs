@@ -1,1 +1,60 @@
-//! Placeholder.
+//! The animatic engine: a picture and a prompt in, an H.264 MP4 out.
+//!
+//! An animatic is what a film maker shows before anything is shot: a still with a camera moving
+//! over it. This crate reads the camera direction out of a prompt, takes the caller's picture
+//! (or draws a scene from the prompt's words when there is none), moves a camera over it and
+//! encodes what the camera sees. Everything is computed here, with no trained weights and no
+//! other program.
+//!
+//! It owns: decoding of untrusted pictures, the words of direction, the drawn scenes, the camera,
+//! the encoder's settings and the file's layout. It must not know: HTTP, SQL, async, accounts,
+//! where pictures come from or where videos go. Bytes in, bytes out; time and randomness come in
+//! as numbers, so the same [`Request`] gives the same bytes.
+//!
+//! ```no_run
+//! use animatic::{Asked, Control, Direction, Options, PictureLimits, Request};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let picture = animatic::picture::decode(&std::fs::read("in.jpg")?, &PictureLimits::default())?;
+//! let prompt = "slow push in, then pan left, 6 seconds";
+//! let asked = Asked { picture: Some(picture.size()), ..Asked::default() };
+//! let options = Options::resolve(&asked, &Direction::parse(prompt))?;
+//! let request = Request { picture: Some(&picture), prompt, options };
+//! let video = animatic::make(&request, &mut Control::unattended())?;
+//! std::fs::write("out.mp4", &video.mp4)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The way of a request through the modules, which is also their reading order: [`picture`] and
+//! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
+//! [`scene`] draws where no picture came, `camera` plans the shot, `render` and `warp` look
+//! through it frame by frame, `encode` writes the stream and the file, and `make` joins them.
+
+pub mod picture;
+
+pub mod direction;
+
+pub mod options;
+
+pub mod scene;
+
+mod camera;
+
+mod render;
+
+mod warp;
+
+mod yuv;
+
+mod encode;
+
+mod make;
+
+mod video;
+
+pub use direction::Direction;
+pub use make::{Control, MakeError, Request, make};
+pub use options::{Asked, FPS, MAX_SECONDS, MIN_SECONDS, Options, OptionsError, SIZES};
+pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
+pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};

@@ -1,1 +1,22 @@
-//! Placeholder.
+//! Mediagate. See ARCHITECTURE.md for the map.
+
+pub mod app;
+pub mod artwork;
+pub mod bell;
+pub mod blob;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod demo;
+pub mod domain;
+pub mod error;
+pub mod fetch;
+pub mod http;
+pub mod ids;
+pub mod model;
+pub mod providers;
+pub mod secret;
+pub mod signer;
+pub mod store;
+pub mod telemetry;
+pub mod worker;

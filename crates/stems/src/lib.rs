@@ -1,1 +1,62 @@
-//! Placeholder.
+//! Separates music into stems: bytes of a sound file in, vocals, drums, bass and the rest out.
+//!
+//! The crate owns everything between a file's bytes and a stem's samples: [`decode()`] (WAV, FLAC,
+//! MP3, AAC, M4A, Ogg Vorbis), [`separate()`] (the signal processing) and [`encode`] (24-bit FLAC,
+//! float WAV). It must not know about HTTP, a database, or an async runtime: it is plain
+//! functions over memory, safe to call from any thread, and safe on hostile bytes.
+//!
+//! # What it promises
+//!
+//! * Stems have exactly the rate, channel count and length of the input.
+//! * `vocals + drums + bass + other` is the mix, and so is `vocals + instrumental`, to within
+//!   1e-5 of full scale. Whatever is not vocals, drums or bass *is* `other`, by subtraction.
+//! * The same samples in give the same samples out, whatever the number of threads.
+//! * Nothing panics: damaged files and odd signals are errors or honest answers.
+//!
+//! # What it cannot do
+//!
+//! The engine is classical signal processing, made without anyone's recordings or pretrained
+//! weights. Quality is modest: stems bleed into each other audibly, and a mono mix loses the
+//! strongest cue, its stereo image. It does not tell guitar, keys, strings, brass, synths or
+//! backing vocals apart, because no cue used here does; they all stay in `other`.
+//!
+//! # How it works
+//!
+//! ```text
+//! mix -> blocks of a minute -> 44.1 kHz stereo -> STFT -> cues -> shares -> Wiener -> inverse STFT
+//!                                                                             -> subtraction
+//! ```
+//!
+//! The cues describe each time-frequency bin by 31 numbers, all from the published literature on
+//! separation. The module `shares` turns a bin's numbers into four shares that sum to one.
+//! Each module names the papers it rests on.
+//!
+//! ```
+//! use stems::{Audio, Control, Stem};
+//!
+//! let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
+//! let made = stems::separate(&mix, &[Stem::Vocals, Stem::Instrumental], Control::default())?;
+//! assert_eq!(made[0].1.frames(), mix.frames());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod audio;
+pub mod decode;
+pub mod encode;
+mod separate;
+
+mod blocks;
+mod engine;
+mod resample;
+
+mod cues;
+mod parallel;
+mod plane;
+mod shares;
+mod stft;
+mod wiener;
+
+pub use audio::{Audio, AudioError};
+pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
+pub use encode::EncodeError;
+pub use separate::{Control, SeparateError, Stem, rest, separate};

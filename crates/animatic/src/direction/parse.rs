@@ -1,0 +1,369 @@
+//! The grammar of direction over the words of a prompt.
+//!
+//! One pass from left to right; every decision looks at a handful of neighbouring words, so the
+//! time is linear however long a prompt is.
+
+use super::words::{
+    self, Clause, Towards, Verb, is_camera_word, is_direction_word, is_filler, is_format_word,
+    is_joiner, is_negation, is_sequencer,
+};
+use super::{Axis, Direction, Leg, Move, MoveKind, Pace, Shape};
+
+pub(super) fn direction(prompt: &str) -> Direction {
+    let clauses = words::clauses(prompt);
+    let mut legs = legs(&clauses);
+    let assumed = legs.is_empty();
+    if assumed {
+        let moves = vec![Move {
+            kind: MoveKind::PushIn,
+            pace: Pace::Slow,
+        }];
+        legs.push(Leg { moves });
+    }
+    Direction {
+        legs,
+        assumed,
+        seconds: clauses.iter().find_map(|clause| seconds(clause)),
+        shape: clauses.iter().find_map(|clause| shape(clause)),
+    }
+}
+
+/// A move found in a clause: which one, and the words that it takes up.
+struct Found {
+    kind: MoveKind,
+    from: usize,
+    to: usize,
+}
+
+fn legs(clauses: &[Clause]) -> Vec<Leg> {
+    let mut legs: Vec<Leg> = Vec::new();
+    let mut next_leg = false;
+    for clause in clauses {
+        let mut at = 0;
+        let mut behind = 0;
+        while at < clause.len() {
+            if is_sequencer(&clause[at]) {
+                next_leg = true;
+            }
+            let Some(found) = move_at(clause, behind, at) else {
+                at += 1;
+                continue;
+            };
+            let pace = pace_around(clause, behind, &found);
+            (at, behind) = (found.to, found.to);
+            if !is_negated(clause, found.from) {
+                join(
+                    &mut legs,
+                    Move {
+                        kind: found.kind,
+                        pace,
+                    },
+                    next_leg,
+                );
+                next_leg = false;
+            }
+        }
+    }
+    legs
+}
+
+/// Puts a move into the current leg, or into a new one.
+fn join(legs: &mut Vec<Leg>, the_move: Move, next_leg: bool) {
+    if next_leg && legs.len() >= MAX_LEGS {
+        return;
+    }
+    let axis = the_move.kind.axis();
+    match legs.last_mut() {
+        Some(leg) if !next_leg => {
+            // "Keep the ground static while the camera pans" is a pan.
+            if axis == Axis::Nothing {
+                return;
+            }
+            leg.moves.retain(|m| m.kind != MoveKind::Static);
+            if leg.moves.iter().any(|m| m.kind == the_move.kind) {
+                return;
+            }
+            if leg.moves.iter().any(|m| m.kind.axis() == axis) {
+                join(legs, the_move, true);
+            } else {
+                leg.moves.push(the_move);
+            }
+        }
+        _ => legs.push(Leg {
+            moves: vec![the_move],
+        }),
+    }
+}
+
+fn move_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
+    handheld_at(clause, at)
+        .or_else(|| static_at(clause, at))
+        .or_else(|| verb_at(clause, behind, at))
+}
+
+fn handheld_at(clause: &[String], at: usize) -> Option<Found> {
+    let to = match (clause[at].as_str(), word(clause, at + 1)) {
+        ("handheld", _) => at + 1,
+        ("hand", "held") | ("shaky", "cam" | "camera") => at + 2,
+        _ => return None,
+    };
+    Some(Found {
+        kind: MoveKind::Handheld,
+        from: at,
+        to,
+    })
+}
+
+fn static_at(clause: &[String], at: usize) -> Option<Found> {
+    let next = word(clause, at + 1);
+    let to = match (clause[at].as_str(), next) {
+        ("locked" | "lock", "off" | "down") | ("no", "movement" | "motion") => at + 2,
+        ("static" | "still" | "locked" | "fixed" | "stationary" | "motionless", _) => at + 1,
+        ("no", "camera") if matches!(word(clause, at + 2), "movement" | "move" | "motion") => {
+            at + 3
+        }
+        _ => return None,
+    };
+    // "Still life" and "static on the radio" are subjects: the word has to stand by a camera
+    // word, by a word of holding, or alone in its clause.
+    let beside = |i: Option<&String>| {
+        i.is_some_and(|w| {
+            is_camera_word(w) || matches!(w.as_str(), "hold" | "stay" | "stays" | "keep" | "tripod")
+        })
+    };
+    let alone = clause.iter().all(|w| is_direction_word(w));
+    let near = (at.saturating_sub(3)..at).any(|i| beside(clause.get(i))) || beside(clause.get(to));
+    (alone || near || clause[at] == "no").then_some(Found {
+        kind: MoveKind::Static,
+        from: at,
+        to,
+    })
+}
+
+/// `behind` is where the move before ended: its words are spent.
+fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
+    if clause[at] == "ken" && word(clause, at + 1) == "burns" {
+        return Some(Found {
+            kind: MoveKind::PushIn,
+            from: at,
+            to: at + 2,
+        });
+    }
+    let verb = words::verb(&clause[at])?;
+    // "left pan", "a clockwise roll"
+    let before = at
+        .checked_sub(1)
+        .filter(|i| *i >= behind)
+        .and_then(|i| words::towards(&clause[i]))
+        .and_then(|towards| kind(verb, towards));
+    let after = towards_after(clause, at, verb);
+    match (after, before) {
+        (Some((kind, to)), _) if verb != Verb::Travel || near_camera(clause, at) => {
+            Some(Found { kind, from: at, to })
+        }
+        (None, Some(kind)) if verb != Verb::Travel && verb != Verb::Pull => Some(Found {
+            kind,
+            from: at - 1,
+            to: at + 1,
+        }),
+        _ => {
+            let kind = unaided(clause, at, verb)?;
+            Some(Found {
+                kind,
+                from: at,
+                to: at + 1,
+            })
+        }
+    }
+}
+
+/// Looks behind a verb for where it goes; "from left to right" goes right.
+fn towards_after(clause: &[String], at: usize, verb: Verb) -> Option<(MoveKind, usize)> {
+    let mut found = None;
+    for i in at + 1..(at + 6).min(clause.len()) {
+        let w = clause[i].as_str();
+        let towards = match w {
+            "clockwise" if matches!(clause[i - 1].as_str(), "counter" | "anti") => {
+                Some(Towards::Counterclockwise)
+            }
+            _ => words::towards(w),
+        };
+        match towards.and_then(|t| kind(verb, t)) {
+            Some(kind) => found = Some((kind, i + 1)),
+            None if is_filler(w) => {}
+            None => break,
+        }
+        // Only "left to right" goes on after the first word of direction.
+        if found.is_some() && word(clause, i + 1) != "to" && word(clause, i) != "to" {
+            break;
+        }
+    }
+    found
+}
+
+/// What a verb means with a direction; `None` when the two don't go together.
+fn kind(verb: Verb, towards: Towards) -> Option<MoveKind> {
+    use MoveKind as M;
+    use Towards as T;
+    Some(match (verb, towards) {
+        (Verb::Zoom, T::In) => M::ZoomIn,
+        (Verb::Zoom, T::Out) => M::ZoomOut,
+        (Verb::Dolly | Verb::Push | Verb::Truck | Verb::Travel, T::In) => M::PushIn,
+        (Verb::Dolly | Verb::Pull | Verb::Truck | Verb::Travel, T::Out) => M::PullOut,
+        (Verb::Pan, T::Left) => M::PanLeft,
+        (Verb::Pan, T::Right) => M::PanRight,
+        (Verb::Pan | Verb::Tilt, T::Up) => M::TiltUp,
+        (Verb::Pan | Verb::Tilt, T::Down) => M::TiltDown,
+        (Verb::Dolly | Verb::Truck | Verb::Travel, T::Left) => M::TruckLeft,
+        (Verb::Dolly | Verb::Truck | Verb::Travel, T::Right) => M::TruckRight,
+        (Verb::Dolly | Verb::Pedestal | Verb::Travel, T::Up) => M::PedestalUp,
+        (Verb::Dolly | Verb::Pedestal | Verb::Travel, T::Down) => M::PedestalDown,
+        (Verb::Tilt | Verb::Roll, T::Right) | (Verb::Roll, T::Clockwise) => M::RollClockwise,
+        (Verb::Tilt | Verb::Roll, T::Left) | (Verb::Roll, T::Counterclockwise) => {
+            M::RollCounterclockwise
+        }
+        (Verb::Orbit, T::Left | T::Clockwise) => M::OrbitLeft,
+        (Verb::Orbit, T::Right | T::Counterclockwise) => M::OrbitRight,
+        _ => return None,
+    })
+}
+
+/// What a verb means without a direction, where it is clearly meant for the camera.
+fn unaided(clause: &[String], at: usize, verb: Verb) -> Option<MoveKind> {
+    let camera = near_camera(clause, at);
+    let paced = (at.saturating_sub(2)..at).any(|i| words::pace(&clause[i]).is_some());
+    let opens = clause[..at].iter().all(|w| is_joiner(w) || is_filler(w));
+    let around = matches!(
+        word(clause, at + 1),
+        "around" | "across" | "over" | "along" | "round"
+    );
+    match verb {
+        Verb::Zoom if camera || paced || opens => Some(MoveKind::ZoomIn),
+        Verb::Dolly if camera || paced || opens => Some(MoveKind::PushIn),
+        Verb::Pan if camera || paced || clause.len() == 1 || (opens && around) => {
+            Some(MoveKind::PanRight)
+        }
+        Verb::Pan if matches!(clause[at].as_str(), "panning") => Some(MoveKind::PanRight),
+        Verb::Truck if word(clause, at + 1) == "shot" => Some(MoveKind::TruckRight),
+        Verb::Pedestal if word(clause, at + 1) == "shot" => Some(MoveKind::PedestalUp),
+        Verb::Travel if camera && clause[at].starts_with("ris") => Some(MoveKind::PedestalUp),
+        Verb::Tilt if camera && around => Some(MoveKind::TiltUp),
+        Verb::Roll if camera && clause[at].starts_with("roll") => Some(MoveKind::RollClockwise),
+        Verb::Orbit if camera || paced || (opens && (around || clause.len() == 1)) => {
+            Some(MoveKind::OrbitRight)
+        }
+        _ => None,
+    }
+}
+
+fn near_camera(clause: &[String], at: usize) -> bool {
+    (at.saturating_sub(3)..at).any(|i| is_camera_word(&clause[i]))
+        || is_camera_word(word(clause, at + 1))
+}
+
+/// The pace nearest to a move, not reaching across a joining word or into the move before.
+fn pace_around(clause: &[String], behind: usize, found: &Found) -> Pace {
+    let inside = clause[found.from..found.to].iter();
+    let ahead = clause[found.to..]
+        .iter()
+        .take(3)
+        .take_while(|w| !is_joiner(w));
+    let start = behind.max(found.from.saturating_sub(3));
+    let back = clause[start..found.from]
+        .iter()
+        .rev()
+        .take_while(|w| !is_joiner(w));
+    inside
+        .chain(back)
+        .chain(ahead)
+        .find_map(|w| words::pace(w))
+        .unwrap_or_default()
+}
+
+fn is_negated(clause: &[String], from: usize) -> bool {
+    clause[from.saturating_sub(3)..from]
+        .iter()
+        .rev()
+        .take_while(|w| !matches!(w.as_str(), "but" | "then" | "just" | "only"))
+        .any(|w| is_negation(w))
+}
+
+/// The first length in a clause, in seconds.
+fn seconds(clause: &[String]) -> Option<f64> {
+    (0..clause.len()).find_map(|at| {
+        // "after 2 seconds" is a moment, not a length.
+        let previous = at.checked_sub(1).map_or("", |i| clause[i].as_str());
+        if matches!(
+            previous,
+            "after" | "at" | "every" | "within" | "last" | "first" | "by"
+        ) {
+            return None;
+        }
+        let text = clause[at].as_str();
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let suffix = &text[digits.len()..];
+        let value = if suffix.is_empty() {
+            number(digits)? * words::unit(word(clause, at + 1))?
+        } else if digits.is_empty() {
+            words::number_word(text)? * words::unit(word(clause, at + 1))?
+        } else {
+            let value = number(digits)? * words::unit(suffix)?;
+            // "the 80s" and "1980s" are decades.
+            let decade = suffix == "s"
+                && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && previous != "for"));
+            if decade || matches!(previous, "the" | "early" | "late" | "mid") {
+                return None;
+            }
+            value
+        };
+        (value.is_finite() && value > 0.0).then_some(value)
+    })
+}
+
+fn number(digits: &str) -> Option<f64> {
+    let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    (plain && digits.len() <= 8)
+        .then(|| digits.parse().ok())
+        .flatten()
+}
+
+/// The first shape named in a clause.
+fn shape(clause: &[String]) -> Option<Shape> {
+    (0..clause.len()).find_map(|at| {
+        let exact = match clause[at].as_str() {
+            "16:9" | "16x9" | "widescreen" => Some(Shape::Wide),
+            "9:16" | "9x16" => Some(Shape::Vertical),
+            "1:1" | "1x1" => Some(Shape::Square),
+            "4:3" | "4x3" => Some(Shape::Classic),
+            "3:4" | "3x4" => Some(Shape::ClassicVertical),
+            "21:9" | "21x9" | "2.35:1" | "2.39:1" | "2.40:1" | "2.4:1" | "ultrawide"
+            | "anamorphic" => Some(Shape::Cinema),
+            _ => None,
+        };
+        exact.or_else(|| loose_shape(clause, at))
+    })
+}
+
+/// A shape word that needs its neighbours to be one.
+fn loose_shape(clause: &[String], at: usize) -> Option<Shape> {
+    let shape = match clause[at].as_str() {
+        "vertical" | "vertically" | "portrait" => Shape::Vertical,
+        "square" => Shape::Square,
+        "landscape" | "horizontal" => Shape::Wide,
+        "cinematic" | "cinema" => Shape::Cinema,
+        _ => return None,
+    };
+    let previous = at.checked_sub(1).map_or("", |i| clause[i].as_str());
+    let next = word(clause, at + 1);
+    let last = at + 1 == clause.len();
+    let alone = clause.iter().all(|w| is_direction_word(w));
+    let by_format = is_format_word(next) || is_format_word(previous);
+    (alone || by_format || (last && previous == "in")).then_some(shape)
+}
+
+fn word(clause: &[String], at: usize) -> &str {
+    clause.get(at).map_or("", String::as_str)
+}
+
+/// More legs than this leave no time for any of them.
+const MAX_LEGS: usize = 8;

@@ -1,0 +1,331 @@
+//! The words of direction: cutting a prompt into them, and the vocabulary.
+//!
+//! Nothing here knows the grammar; it only says what a single word may mean.
+
+use super::Pace;
+
+/// A stretch of the prompt between two stops, as lower-case words.
+pub(super) type Clause = Vec<String>;
+
+/// Cuts a prompt into clauses of words.
+///
+/// A clause has at most [`LONGEST`] words, which bounds what looking around in one costs.
+///
+/// A word is a run of letters and digits. "." and ":" between digits belong to the word ("2.5",
+/// "16:9"), an apostrophe vanishes ("don't" is `dont`), a hyphen separates ("push-in").
+pub(super) fn clauses(prompt: &str) -> Vec<Clause> {
+    let mut clauses = vec![Clause::new()];
+    let mut word = String::new();
+    let mut chars = prompt.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied().unwrap_or(' ');
+        let between_digits = before.is_ascii_digit() && next.is_ascii_digit();
+        if c.is_alphanumeric() || (matches!(c, '.' | ':') && between_digits) {
+            word.extend(c.to_lowercase());
+        } else if !matches!(c, '\'' | '’') {
+            end_word(&mut word, &mut clauses);
+            if is_stop(c) {
+                clauses.push(Clause::new());
+            }
+        }
+        before = c;
+    }
+    end_word(&mut word, &mut clauses);
+    clauses.retain(|clause| !clause.is_empty());
+    clauses
+}
+
+fn end_word(word: &mut String, clauses: &mut Vec<Clause>) {
+    if word.is_empty() {
+        return;
+    }
+    match clauses.last_mut() {
+        Some(clause) if clause.len() < LONGEST => clause.push(std::mem::take(word)),
+        _ => clauses.push(vec![std::mem::take(word)]),
+    }
+}
+
+fn is_stop(c: char) -> bool {
+    matches!(
+        c,
+        ',' | '.'
+            | ';'
+            | ':'
+            | '!'
+            | '?'
+            | '\n'
+            | '('
+            | ')'
+            | '['
+            | ']'
+            | '|'
+            | '—'
+            | '–'
+            | '。'
+            | '，'
+    )
+}
+
+/// What a verb of camera movement belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Zoom,
+    Dolly,
+    Push,
+    Pull,
+    Pan,
+    Tilt,
+    Truck,
+    Pedestal,
+    Roll,
+    Orbit,
+    /// Any way of travelling; means the camera only next to a camera word.
+    Travel,
+}
+
+/// Where a move goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Towards {
+    In,
+    Out,
+    Left,
+    Right,
+    Up,
+    Down,
+    Clockwise,
+    Counterclockwise,
+}
+
+pub(super) fn verb(word: &str) -> Option<Verb> {
+    Some(match word {
+        "zoom" | "zooms" | "zooming" | "zoomed" => Verb::Zoom,
+        "dolly" | "dollies" | "dollying" | "dollied" => Verb::Dolly,
+        "push" | "pushes" | "pushing" | "creep" | "creeps" | "creeping" => Verb::Push,
+        "pull" | "pulls" | "pulling" | "back" | "backs" | "backing" => Verb::Pull,
+        "pan" | "pans" | "panning" | "panned" => Verb::Pan,
+        "tilt" | "tilts" | "tilting" | "tilted" => Verb::Tilt,
+        "truck" | "trucks" | "trucking" | "track" | "tracks" | "tracking" | "slide" | "slides"
+        | "sliding" => Verb::Truck,
+        "pedestal" | "pedestals" | "crane" | "cranes" | "craning" | "boom" | "booms"
+        | "booming" | "jib" | "jibs" => Verb::Pedestal,
+        "roll" | "rolls" | "rolling" | "rotate" | "rotates" | "rotating" | "spin" | "spins"
+        | "spinning" | "twist" | "twists" => Verb::Roll,
+        "orbit" | "orbits" | "orbiting" | "arc" | "arcs" | "arcing" | "circle" | "circles"
+        | "circling" => Verb::Orbit,
+        "move" | "moves" | "moving" | "glide" | "glides" | "gliding" | "drift" | "drifts"
+        | "drifting" | "fly" | "flies" | "flying" | "float" | "floats" | "floating" | "travel"
+        | "travels" | "rise" | "rises" | "rising" | "go" | "goes" => Verb::Travel,
+        _ => return None,
+    })
+}
+
+pub(super) fn towards(word: &str) -> Option<Towards> {
+    Some(match word {
+        "in" | "into" | "inward" | "inwards" | "forward" | "forwards" | "closer" | "toward"
+        | "towards" => Towards::In,
+        "out" | "outward" | "outwards" | "back" | "backward" | "backwards" | "away" => Towards::Out,
+        "left" | "leftward" | "leftwards" => Towards::Left,
+        "right" | "rightward" | "rightwards" => Towards::Right,
+        "up" | "upward" | "upwards" => Towards::Up,
+        "down" | "downward" | "downwards" => Towards::Down,
+        "clockwise" | "cw" => Towards::Clockwise,
+        "counterclockwise" | "anticlockwise" | "ccw" => Towards::Counterclockwise,
+        _ => return None,
+    })
+}
+
+pub(super) fn pace(word: &str) -> Option<Pace> {
+    Some(match word {
+        "slow" | "slowly" | "gentle" | "gently" | "subtle" | "subtly" | "slight" | "slightly"
+        | "soft" | "softly" | "gradual" | "gradually" | "calm" | "calmly" | "lazy" | "lazily"
+        | "leisurely" => Pace::Slow,
+        "fast" | "quick" | "quickly" | "rapid" | "rapidly" | "swift" | "swiftly" | "whip"
+        | "crash" | "sudden" | "suddenly" | "speedy" => Pace::Fast,
+        _ => return None,
+    })
+}
+
+/// Words that may stand between a verb and where it goes.
+pub(super) fn is_filler(word: &str) -> bool {
+    pace(word).is_some()
+        || matches!(
+            word,
+            "toward"
+                | "towards"
+                | "the"
+                | "to"
+                | "from"
+                | "a"
+                | "bit"
+                | "little"
+                | "very"
+                | "smooth"
+                | "smoothly"
+                | "camera"
+                | "steady"
+                | "steadily"
+                | "straight"
+                | "way"
+                | "counter"
+                | "anti"
+        )
+}
+
+/// Words that make the verb beside them a camera's.
+pub(super) fn is_camera_word(word: &str) -> bool {
+    matches!(
+        word,
+        "camera"
+            | "cam"
+            | "shot"
+            | "shots"
+            | "lens"
+            | "view"
+            | "viewpoint"
+            | "drone"
+            | "frame"
+            | "movement"
+            | "cinematography"
+    )
+}
+
+/// Words that start the next leg of the shot.
+pub(super) fn is_sequencer(word: &str) -> bool {
+    matches!(
+        word,
+        "then"
+            | "after"
+            | "afterwards"
+            | "followed"
+            | "next"
+            | "finally"
+            | "before"
+            | "later"
+            | "subsequently"
+    )
+}
+
+/// Words that join two moves of one leg; a pace does not reach across them.
+pub(super) fn is_joiner(word: &str) -> bool {
+    is_sequencer(word)
+        || matches!(
+            word,
+            "and" | "while" | "with" | "as" | "plus" | "but" | "by"
+        )
+}
+
+pub(super) fn is_negation(word: &str) -> bool {
+    matches!(
+        word,
+        "no" | "not" | "never" | "without" | "dont" | "avoid" | "zero" | "doesnt" | "nor"
+    )
+}
+
+/// Words beside which a word like "square" means the frame.
+pub(super) fn is_format_word(word: &str) -> bool {
+    matches!(
+        word,
+        "format"
+            | "video"
+            | "aspect"
+            | "ratio"
+            | "mode"
+            | "orientation"
+            | "crop"
+            | "clip"
+            | "widescreen"
+            | "framing"
+            | "reel"
+            | "reels"
+            | "output"
+    )
+}
+
+/// A whole number in words.
+pub(super) fn number_word(word: &str) -> Option<f64> {
+    const WORDS: [&str; 21] = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+    ];
+    if let Some(n) = WORDS.iter().position(|w| *w == word) {
+        return u32::try_from(n).ok().map(f64::from);
+    }
+    match word {
+        "thirty" => Some(30.0),
+        "sixty" => Some(60.0),
+        _ => None,
+    }
+}
+
+/// The seconds in a unit of time.
+pub(super) fn unit(word: &str) -> Option<f64> {
+    match word {
+        "s" | "sec" | "secs" | "second" | "seconds" => Some(1.0),
+        "minute" | "minutes" => Some(60.0),
+        _ => None,
+    }
+}
+
+/// Words that a clause of nothing but direction is made of ("a slow static shot, vertical, 6s").
+pub(super) fn is_direction_word(word: &str) -> bool {
+    verb(word).is_some()
+        || towards(word).is_some()
+        || is_filler(word)
+        || is_joiner(word)
+        || is_camera_word(word)
+        || is_format_word(word)
+        || is_length_word(word)
+        || matches!(
+            word,
+            "static"
+                | "still"
+                | "locked"
+                | "lock"
+                | "off"
+                | "fixed"
+                | "stationary"
+                | "motionless"
+                | "handheld"
+                | "vertical"
+                | "vertically"
+                | "portrait"
+                | "square"
+                | "landscape"
+                | "horizontal"
+                | "cinematic"
+                | "cinema"
+                | "make"
+                | "an"
+                | "it"
+        )
+}
+
+fn is_length_word(word: &str) -> bool {
+    unit(word).is_some()
+        || number_word(word).is_some()
+        || word == "for"
+        || word.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Longer than any sentence of direction.
+const LONGEST: usize = 60;

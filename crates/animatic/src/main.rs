@@ -1,0 +1,215 @@
+//! The program `animatic`: the engine on a command line.
+//!
+//! Reads a picture and a prompt, writes an MP4, and says on standard output what was made. It
+//! holds no rules of its own: what is offered and refused is the library's business.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use animatic::{Asked, Control, Direction, Options, Picture, PictureLimits, Request, Video};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => {
+            complain(&format!("{message}\nTry `animatic --help`."));
+            ExitCode::from(2)
+        }
+        Err(Failure::Work(message)) => {
+            complain(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why the program ends without a video.
+enum Failure {
+    /// The command line is wrong: exit code 2.
+    Usage(String),
+    /// The work failed: exit code 1.
+    Work(String),
+}
+
+/// A command line, understood.
+#[derive(Debug, Default)]
+struct Command {
+    help: bool,
+    positional: Vec<String>,
+    size: Option<(u32, u32)>,
+    seconds: Option<f64>,
+    fps: Option<u32>,
+    seed: Option<u64>,
+}
+
+fn run() -> Result<(), Failure> {
+    let command = Command::parse(std::env::args().skip(1))?;
+    if command.help {
+        return say(HELP);
+    }
+    let (source, prompt, target) = command.paths()?;
+    let picture = source.as_deref().map(read_picture).transpose()?;
+    let asked = Asked {
+        size: command.size,
+        seconds: command.seconds,
+        fps: command.fps,
+        seed: command.seed,
+        picture: picture.as_ref().map(Picture::size),
+    };
+    let options = Options::resolve(&asked, &Direction::parse(&prompt))
+        .map_err(|error| Failure::Usage(format!("--{}: {error}", error.field())))?;
+
+    let request = Request {
+        picture: picture.as_ref(),
+        prompt: &prompt,
+        options,
+    };
+    let started = Instant::now();
+    let video = make(&request)?;
+    let took = started.elapsed();
+    fs::write(&target, &video.mp4)
+        .map_err(|error| Failure::Work(format!("cannot write {}: {error}", target.display())))?;
+    say(&summary(&video, &target, took))
+}
+
+impl Command {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, Failure> {
+        let mut command = Self::default();
+        let mut options_over = false;
+        while let Some(arg) = args.next() {
+            if options_over || !arg.starts_with('-') || arg == "-" {
+                command.positional.push(arg);
+                continue;
+            }
+            let (name, mut inline) = match arg.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (arg, None),
+            };
+            let mut value = || {
+                inline
+                    .take()
+                    .or_else(|| args.next())
+                    .ok_or_else(|| Failure::Usage(format!("{name} needs a value")))
+            };
+            match name.as_str() {
+                "--" => options_over = true,
+                "--help" | "-h" => command.help = true,
+                "--size" => command.size = Some(size(&value()?)?),
+                "--seconds" => command.seconds = Some(number(&name, &value()?)?),
+                "--fps" => command.fps = Some(number(&name, &value()?)?),
+                "--seed" => command.seed = Some(number(&name, &value()?)?),
+                _ => return Err(Failure::Usage(format!("there is no option {name}"))),
+            }
+        }
+        Ok(command)
+    }
+
+    /// The picture, the prompt and the file to write.
+    fn paths(&self) -> Result<(Option<PathBuf>, String, PathBuf), Failure> {
+        match self.positional.as_slice() {
+            [prompt, target] => Ok((None, prompt.clone(), target.into())),
+            [source, prompt, target] => Ok((Some(source.into()), prompt.clone(), target.into())),
+            _ => Err(Failure::Usage(
+                "give a prompt and a file to write, with a picture before them if you have one"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+fn size(text: &str) -> Result<(u32, u32), Failure> {
+    text.split_once(['x', 'X'])
+        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
+        .ok_or_else(|| Failure::Usage(format!("--size: `{text}` is not like 1280x720")))
+}
+
+fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, Failure> {
+    text.parse()
+        .map_err(|_| Failure::Usage(format!("{name}: `{text}` is not a number that fits here")))
+}
+
+fn read_picture(path: &Path) -> Result<Picture, Failure> {
+    let failed = |reason: String| Failure::Work(format!("{}: {reason}", path.display()));
+    let bytes = fs::read(path).map_err(|error| failed(format!("cannot read it: {error}")))?;
+    animatic::picture::decode(&bytes, &PictureLimits::default())
+        .map_err(|error| failed(error.to_string()))
+}
+
+/// Makes the video, with a running count on standard error when a person is looking.
+fn make(request: &Request<'_>) -> Result<Video, Failure> {
+    let watched = io::stderr().is_terminal();
+    let mut shown = -1;
+    let mut progress = |share: f32| {
+        #[expect(clippy::cast_possible_truncation, reason = "0 to 100")]
+        let percent = (share * 100.0) as i32;
+        if watched && percent != shown {
+            shown = percent;
+            let _ = write!(io::stderr().lock(), "\r{percent:3} %");
+        }
+    };
+    let mut control = Control {
+        progress: &mut progress,
+        cancelled: &|| false,
+    };
+    let result = animatic::make(request, &mut control);
+    if watched {
+        let _ = write!(io::stderr().lock(), "\r     \r");
+    }
+    result.map_err(|error| Failure::Work(error.to_string()))
+}
+
+fn summary(video: &Video, target: &Path, took: Duration) -> String {
+    let took = took.as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
+    let megabytes = video.mp4.len() as f64 / 1e6;
+    format!(
+        "{}\n  understood  {}\n  video       {}x{}, {} frames at {} fps, {:.2} s, {megabytes:.2} MB\n  \
+         made in     {took:.2} s, {:.1} times real time\n",
+        target.display(),
+        video.understood.join("; "),
+        video.width,
+        video.height,
+        video.frames,
+        video.fps,
+        video.seconds,
+        video.seconds / took.max(1e-3),
+    )
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // `animatic --help | head -1` is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Work(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn complain(message: &str) {
+    // Nothing is left to do when standard error is gone too.
+    let _ = writeln!(io::stderr().lock(), "animatic: {message}");
+}
+
+const HELP: &str = "\
+Makes an animatic: a camera moving over a picture, as an H.264 MP4.
+
+Usage: animatic [PICTURE] PROMPT OUT.mp4 [OPTIONS]
+
+  PICTURE   JPEG, PNG, WebP, GIF, BMP or TIFF; without one a scene is drawn from the prompt
+  PROMPT    the camera direction, in words, for example
+            \"slow push in, then pan left, 6 seconds, vertical\"
+  OUT.mp4   the file to write
+
+Options:
+  --size WxH     for example 1280x720; default: the shape of the prompt or picture, 720 pixels
+  --seconds N    1 to 20; default: the prompt's, else 5
+  --fps N        24, 25 or 30; default 30
+  --seed N       varies the drawn scene and the held camera; default 0
+  -h, --help     this text
+
+Exit code 0: done, 1: failed, 2: the command line is wrong.
+";

@@ -1,0 +1,289 @@
+//! Options: the size, length and rate of the video to make.
+//!
+//! What the caller set explicitly beats what the prompt says, which beats what suits the picture,
+//! which beats the default. An explicit value outside the offer is refused by name; a length in
+//! the prompt is only taken as far as the offer goes, because prose is not a contract.
+
+use crate::direction::{Direction, Shape};
+
+/// The sizes offered, `(width, height)`, all even: H.264 with 4:2:0 colour needs that.
+pub const SIZES: &[(u32, u32)] = &[
+    // 16:9 and 9:16
+    (854, 480),
+    (960, 540),
+    (1280, 720),
+    (1920, 1080),
+    (480, 854),
+    (540, 960),
+    (720, 1280),
+    (1080, 1920),
+    // 7:4 and 4:7, which clients of hosted video models ask for by name
+    (1792, 1024),
+    (1024, 1792),
+    // 1:1
+    (480, 480),
+    (720, 720),
+    (1024, 1024),
+    (1080, 1080),
+    // 4:3 and 3:4
+    (640, 480),
+    (960, 720),
+    (1440, 1080),
+    (480, 640),
+    (720, 960),
+    (1080, 1440),
+    // 21:9
+    (1120, 480),
+    (1680, 720),
+    (2520, 1080),
+];
+
+/// The frame rates offered, frames per second.
+pub const FPS: &[u32] = &[24, 25, 30];
+
+/// The shortest video, in seconds.
+pub const MIN_SECONDS: f64 = 1.0;
+
+/// The longest video, in seconds.
+pub const MAX_SECONDS: f64 = 20.0;
+
+/// What to make. [`Options::check`] says whether it is within the offer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Width in pixels; with `height` one of [`SIZES`].
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Length in seconds, [`MIN_SECONDS`] to [`MAX_SECONDS`]; the video has the nearest whole
+    /// number of frames.
+    pub seconds: f64,
+    /// Frames per second, one of [`FPS`].
+    pub fps: u32,
+    /// Varies what chance decides: the drawn scene, the shake of a held camera.
+    pub seed: u64,
+}
+
+/// What the caller set explicitly, and the picture that there is to suit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Asked {
+    /// Width and height in pixels.
+    pub size: Option<(u32, u32)>,
+    /// Length in seconds.
+    pub seconds: Option<f64>,
+    /// Frames per second.
+    pub fps: Option<u32>,
+    /// Seed; 0 when absent.
+    pub seed: Option<u64>,
+    /// The size of the source picture, where there is one: its shape is the default shape.
+    pub picture: Option<(u32, u32)>,
+}
+
+/// An option outside the offer. [`OptionsError::field`] names the option.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum OptionsError {
+    /// The size is not one of [`SIZES`].
+    #[error(
+        "size {width}x{height} is not offered; choose one of {}",
+        offered_sizes()
+    )]
+    Size {
+        /// The width asked for.
+        width: u32,
+        /// The height asked for.
+        height: u32,
+    },
+    /// The length is out of range, or not a number.
+    #[error("seconds must be from {MIN_SECONDS} to {MAX_SECONDS}, not {given}")]
+    Seconds {
+        /// The length asked for.
+        given: f64,
+    },
+    /// The frame rate is not one of [`FPS`].
+    #[error("fps must be 24, 25 or 30, not {given}")]
+    Fps {
+        /// The rate asked for.
+        given: u32,
+    },
+}
+
+impl Options {
+    /// Settles every option; see the module's words for what beats what.
+    pub fn resolve(asked: &Asked, direction: &Direction) -> Result<Self, OptionsError> {
+        let shape = direction
+            .shape
+            .or_else(|| asked.picture.map(Shape::nearest))
+            .unwrap_or(Shape::Wide);
+        let (width, height) = asked.size.unwrap_or_else(|| usual_size(shape));
+        let from_prompt = direction.seconds.map(|s| s.clamp(MIN_SECONDS, MAX_SECONDS));
+        let options = Self {
+            width,
+            height,
+            seconds: asked.seconds.or(from_prompt).unwrap_or(DEFAULT_SECONDS),
+            fps: asked.fps.unwrap_or(DEFAULT_FPS),
+            seed: asked.seed.unwrap_or(0),
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Whether each option is within the offer.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        if !SIZES.contains(&(self.width, self.height)) {
+            return Err(OptionsError::Size {
+                width: self.width,
+                height: self.height,
+            });
+        }
+        // Written so that NaN is refused too.
+        if !(MIN_SECONDS..=MAX_SECONDS).contains(&self.seconds) {
+            return Err(OptionsError::Seconds {
+                given: self.seconds,
+            });
+        }
+        if !FPS.contains(&self.fps) {
+            return Err(OptionsError::Fps { given: self.fps });
+        }
+        Ok(())
+    }
+
+    /// The number of frames in the video.
+    pub fn frames(&self) -> u32 {
+        // In range by `check`: at most 20 s of 30 frames. The clamp keeps an unchecked value sane.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped to 1..=600 first"
+        )]
+        let frames = (self.seconds * f64::from(self.fps))
+            .round()
+            .clamp(1.0, 600.0) as u32;
+        frames
+    }
+}
+
+impl OptionsError {
+    /// The option at fault: `size`, `seconds` or `fps`.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Size { .. } => "size",
+            Self::Seconds { .. } => "seconds",
+            Self::Fps { .. } => "fps",
+        }
+    }
+}
+
+fn usual_size(shape: Shape) -> (u32, u32) {
+    match shape {
+        Shape::Wide => (1280, 720),
+        Shape::Vertical => (720, 1280),
+        Shape::Square => (720, 720),
+        Shape::Classic => (960, 720),
+        Shape::ClassicVertical => (720, 960),
+        Shape::Cinema => (1680, 720),
+    }
+}
+
+fn offered_sizes() -> String {
+    let names: Vec<String> = SIZES.iter().map(|(w, h)| format!("{w}x{h}")).collect();
+    names.join(", ")
+}
+
+const DEFAULT_SECONDS: f64 = 5.0;
+const DEFAULT_FPS: u32 = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(asked: Asked, prompt: &str) -> Result<Options, OptionsError> {
+        Options::resolve(&asked, &Direction::parse(prompt))
+    }
+
+    #[test]
+    fn explicit_beats_prompt_beats_picture_beats_default() {
+        let plain = resolve(Asked::default(), "a cat").unwrap();
+        assert_eq!(
+            (plain.width, plain.height, plain.fps, plain.seed),
+            (1280, 720, 30, 0)
+        );
+        assert!((plain.seconds - 5.0).abs() < 1e-9);
+
+        let tall = Asked {
+            picture: Some((3000, 4000)),
+            ..Asked::default()
+        };
+        let by_picture = resolve(tall, "a cat").unwrap();
+        assert_eq!((by_picture.width, by_picture.height), (720, 960));
+
+        let by_prompt = resolve(tall, "a cat, 16:9, 8 seconds").unwrap();
+        assert_eq!((by_prompt.width, by_prompt.height), (1280, 720));
+        assert_eq!(by_prompt.frames(), 240);
+
+        let asked = Asked {
+            size: Some((480, 480)),
+            seconds: Some(2.0),
+            fps: Some(24),
+            ..tall
+        };
+        let explicit = resolve(asked, "a cat, 16:9, 8 seconds").unwrap();
+        assert_eq!(
+            (explicit.width, explicit.height, explicit.frames()),
+            (480, 480, 48)
+        );
+    }
+
+    #[test]
+    fn a_long_prompt_length_is_cut_and_a_long_explicit_one_refused() {
+        let cut = resolve(Asked::default(), "90 seconds of fog").unwrap();
+        assert!((cut.seconds - MAX_SECONDS).abs() < 1e-9);
+        let refused = resolve(
+            Asked {
+                seconds: Some(90.0),
+                ..Asked::default()
+            },
+            "",
+        )
+        .unwrap_err();
+        assert_eq!(refused.field(), "seconds");
+        let nan = resolve(
+            Asked {
+                seconds: Some(f64::NAN),
+                ..Asked::default()
+            },
+            "",
+        )
+        .unwrap_err();
+        assert_eq!(nan.field(), "seconds");
+    }
+
+    #[test]
+    fn size_and_rate_outside_the_offer_are_named() {
+        let size = resolve(
+            Asked {
+                size: Some((1281, 720)),
+                ..Asked::default()
+            },
+            "",
+        )
+        .unwrap_err();
+        assert_eq!(size.field(), "size");
+        assert!(size.to_string().contains("1280x720"));
+        let fps = resolve(
+            Asked {
+                fps: Some(60),
+                ..Asked::default()
+            },
+            "",
+        )
+        .unwrap_err();
+        assert_eq!(fps.field(), "fps");
+    }
+
+    #[test]
+    fn every_size_is_even_and_listed_once() {
+        for (i, size) in SIZES.iter().enumerate() {
+            assert!(size.0 % 2 == 0 && size.1 % 2 == 0, "{size:?}");
+            assert!(!SIZES[..i].contains(size), "{size:?} twice");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Pictures: untrusted bytes in, plain RGB out.
+//!
+//! The kind of a picture is decided by its bytes, never by a name or a declared type, and every
+//! limit is checked on the header before anything of the picture's size is allocated. What comes
+//! out is upright (EXIF orientation applied), opaque and eight bits per channel, so that nothing
+//! behind this module has to ask again.
+//!
+//! It deliberately does not read files, fetch addresses or convert colour profiles.
+
+use std::error::Error;
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use image::codecs::jpeg::JpegEncoder;
+use image::codecs::png::PngEncoder;
+use image::metadata::Orientation;
+use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
+
+/// An upright, opaque picture: rows of red, green, blue bytes from the top left, no padding.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Picture {
+    width: u32,
+    height: u32,
+    rgb: Vec<u8>,
+}
+
+/// What may be decoded. Exceeding one is [`PictureError::TooLarge`] or a relative of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureLimits {
+    /// Most pixels, in millions.
+    pub max_megapixels: u32,
+    /// Longest side, in pixels: keeps out strips that are legal by area and useless as a frame.
+    pub max_side: u32,
+    /// Most memory that the decoder may hold at once, in bytes, the decoded pixels included.
+    pub max_memory_bytes: u64,
+}
+
+/// What the header says about a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureInfo {
+    /// The kind that the bytes are.
+    pub format: PictureFormat,
+    /// Width in pixels as [`decode`] would give it, orientation applied.
+    pub width: u32,
+    /// Height in pixels as [`decode`] would give it, orientation applied.
+    pub height: u32,
+}
+
+/// The kinds of picture that are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PictureFormat {
+    /// JPEG, baseline and progressive; grey, colour and CMYK.
+    Jpeg,
+    /// PNG at every depth.
+    Png,
+    /// WebP, lossy and lossless; the first frame of an animated one.
+    WebP,
+    /// GIF; the first frame.
+    Gif,
+    /// Windows bitmap.
+    Bmp,
+    /// TIFF; the first page.
+    Tiff,
+}
+
+/// Why a picture can't be used. The messages are written for the one who sent it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PictureError {
+    /// No bytes at all.
+    #[error("the picture is empty (0 bytes)")]
+    Empty,
+    /// The first bytes belong to no kind of picture.
+    #[error("this is not a picture of a known kind; send JPEG, PNG, WebP, GIF, BMP or TIFF")]
+    UnknownFormat,
+    /// A known kind, but of a variety that is not taken.
+    #[error("this variety of picture is not supported: {what}")]
+    Unsupported {
+        /// What it is, in a few words.
+        what: String,
+    },
+    /// The bytes break the rules of their own format.
+    #[error("the picture is damaged: {reason}")]
+    Damaged {
+        /// What the decoder tripped over.
+        reason: String,
+    },
+    /// More pixels than allowed.
+    #[error("the picture has {megapixels} megapixels; the limit is {limit}")]
+    TooLarge {
+        /// The picture's size in megapixels, rounded up.
+        megapixels: u32,
+        /// The limit in megapixels.
+        limit: u32,
+    },
+    /// A side longer than allowed.
+    #[error("the picture is {side} pixels on its longer side; the limit is {limit}")]
+    TooLong {
+        /// The longer side in pixels.
+        side: u32,
+        /// The limit in pixels.
+        limit: u32,
+    },
+    /// Decoding would take more memory than allowed.
+    #[error("the picture needs more than {limit_mb} MB of memory to decode")]
+    TooMuchMemory {
+        /// The limit in megabytes.
+        limit_mb: u64,
+    },
+}
+
+/// An encoder refused a picture; carries its words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the picture could not be written: {0}")]
+pub struct WriteError(String);
+
+/// Decodes a picture of any kind in [`PictureFormat`]. Never panics, whatever the bytes are.
+pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, PictureError> {
+    guarded(|| {
+        let (mut decoder, info) = open(bytes, limits)?;
+        let orientation = orientation_of(&mut decoder);
+        let image = DynamicImage::from_decoder(decoder)
+            .map_err(|error| translate(info.format, &error, limits))?;
+        Ok(finish(image, orientation))
+    })
+}
+
+/// Reads the headers only: kind and size, without decoding a pixel.
+pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, PictureError> {
+    guarded(|| {
+        let (mut decoder, mut info) = open(bytes, limits)?;
+        if turns_on_its_side(orientation_of(&mut decoder)) {
+            std::mem::swap(&mut info.width, &mut info.height);
+        }
+        Ok(info)
+    })
+}
+
+impl Picture {
+    /// A picture from its pixels. `None` when a side is zero or `rgb` is not exactly
+    /// `width * height * 3` bytes.
+    pub fn from_rgb(width: u32, height: u32, rgb: Vec<u8>) -> Option<Self> {
+        let expected = u64::from(width) * u64::from(height) * 3;
+        (expected > 0 && rgb.len() as u64 == expected).then_some(Self { width, height, rgb })
+    }
+
+    /// A picture of one pixel.
+    pub(crate) fn single(rgb: [u8; 3]) -> Self {
+        Self {
+            width: 1,
+            height: 1,
+            rgb: rgb.to_vec(),
+        }
+    }
+
+    /// Width in pixels.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Height in pixels.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Width and height in pixels.
+    pub fn size(&self) -> (u32, u32) {
+        (self.width, self.height)
+    }
+
+    /// The pixels: red, green, blue, row by row from the top left.
+    pub fn rgb(&self) -> &[u8] {
+        &self.rgb
+    }
+
+    /// The bytes of a JPEG file; `quality` from 1 to 100.
+    pub fn to_jpeg(&self, quality: u8) -> Result<Vec<u8>, WriteError> {
+        let mut out = Vec::new();
+        JpegEncoder::new_with_quality(&mut out, quality.clamp(1, 100))
+            .write_image(&self.rgb, self.width, self.height, ExtendedColorType::Rgb8)
+            .map_err(|error| WriteError(error.to_string()))?;
+        Ok(out)
+    }
+
+    /// The bytes of a PNG file.
+    pub fn to_png(&self) -> Result<Vec<u8>, WriteError> {
+        let mut out = Vec::new();
+        PngEncoder::new(&mut out)
+            .write_image(&self.rgb, self.width, self.height, ExtendedColorType::Rgb8)
+            .map_err(|error| WriteError(error.to_string()))?;
+        Ok(out)
+    }
+}
+
+impl std::fmt::Debug for Picture {
+    /// The size only: a dump of the pixels helps nobody.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Picture({}x{})", self.width, self.height)
+    }
+}
+
+impl Default for PictureLimits {
+    /// 50 megapixels, 30 000 pixels a side, 512 MB.
+    fn default() -> Self {
+        Self {
+            max_megapixels: 50,
+            max_side: 30_000,
+            max_memory_bytes: 512 << 20,
+        }
+    }
+}
+
+impl PictureFormat {
+    /// The media type, as in `Content-Type`.
+    pub fn mime(self) -> &'static str {
+        self.describe().0
+    }
+
+    /// The usual file name extension, without the dot.
+    pub fn extension(self) -> &'static str {
+        self.describe().1
+    }
+
+    fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Jpeg => ("image/jpeg", "jpg"),
+            Self::Png => ("image/png", "png"),
+            Self::WebP => ("image/webp", "webp"),
+            Self::Gif => ("image/gif", "gif"),
+            Self::Bmp => ("image/bmp", "bmp"),
+            Self::Tiff => ("image/tiff", "tiff"),
+        }
+    }
+
+    fn of(bytes: &[u8]) -> Result<(Self, image::ImageFormat), PictureError> {
+        if bytes.is_empty() {
+            return Err(PictureError::Empty);
+        }
+        let guess = image::guess_format(bytes).map_err(|_| PictureError::UnknownFormat)?;
+        let format = match guess {
+            image::ImageFormat::Jpeg => Self::Jpeg,
+            image::ImageFormat::Png => Self::Png,
+            image::ImageFormat::WebP => Self::WebP,
+            image::ImageFormat::Gif => Self::Gif,
+            image::ImageFormat::Bmp => Self::Bmp,
+            image::ImageFormat::Tiff => Self::Tiff,
+            other => {
+                return Err(PictureError::Unsupported {
+                    what: other.to_mime_type().to_owned(),
+                });
+            }
+        };
+        Ok((format, guess))
+    }
+}
+
+/// Runs a decoder with a net under it.
+///
+/// The decoders are other people's code fed with hostile bytes. They are written not to panic,
+/// and each has had releases in which some input made it panic all the same; a caller's file must
+/// not take the worker's thread with it. Nothing half-changed survives the unwinding: the closure
+/// owns all it touches.
+fn guarded<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(PictureError::Damaged {
+            reason: "the decoder gave up on it".to_owned(),
+        })
+    })
+}
+
+/// A decoder that has read the header and passed every limit that the header can tell.
+fn open<'a>(
+    bytes: &'a [u8],
+    limits: &PictureLimits,
+) -> Result<(impl ImageDecoder + use<'a>, PictureInfo), PictureError> {
+    let (format, known) = PictureFormat::of(bytes)?;
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
+    // Sides are checked below, where the message can name both the size and the limit.
+    let mut allowed = image::Limits::no_limits();
+    allowed.max_alloc = Some(limits.max_memory_bytes);
+    reader.limits(allowed);
+    let decoder = reader
+        .into_decoder()
+        .map_err(|error| translate(format, &error, limits))?;
+    let (width, height) = decoder.dimensions();
+    check_size(width, height, limits)?;
+    if decoder.total_bytes() > limits.max_memory_bytes {
+        return Err(too_much_memory(limits));
+    }
+    Ok((
+        decoder,
+        PictureInfo {
+            format,
+            width,
+            height,
+        },
+    ))
+}
+
+fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), PictureError> {
+    if width == 0 || height == 0 {
+        return Err(PictureError::Damaged {
+            reason: "it has no pixels".to_owned(),
+        });
+    }
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > u64::from(limits.max_megapixels) * 1_000_000 {
+        return Err(PictureError::TooLarge {
+            megapixels: u32::try_from(pixels.div_ceil(1_000_000)).unwrap_or(u32::MAX),
+            limit: limits.max_megapixels,
+        });
+    }
+    let side = width.max(height);
+    if side > limits.max_side {
+        return Err(PictureError::TooLong {
+            side,
+            limit: limits.max_side,
+        });
+    }
+    Ok(())
+}
+
+/// Unreadable orientation is no orientation: the picture itself may be fine.
+fn orientation_of(decoder: &mut impl ImageDecoder) -> Orientation {
+    decoder.orientation().unwrap_or(Orientation::NoTransforms)
+}
+
+fn turns_on_its_side(orientation: Orientation) -> bool {
+    matches!(
+        orientation,
+        Orientation::Rotate90
+            | Orientation::Rotate270
+            | Orientation::Rotate90FlipH
+            | Orientation::Rotate270FlipH
+    )
+}
+
+fn finish(mut image: DynamicImage, orientation: Orientation) -> Picture {
+    image.apply_orientation(orientation);
+    let (width, height) = (image.width(), image.height());
+    let rgb = if image.color().has_alpha() {
+        over_neutral(&image.into_rgba8())
+    } else {
+        image.into_rgb8().into_raw()
+    };
+    Picture { width, height, rgb }
+}
+
+/// Lays a transparent picture over a plain grey: a light one under dark pixels and a dark one
+/// under light pixels, so that a logo never vanishes into its ground.
+fn over_neutral(image: &image::RgbaImage) -> Vec<u8> {
+    let (mut weighted, mut weight) = (0u64, 0u64);
+    for pixel in image.pixels() {
+        let [r, g, b, a] = pixel.0.map(u64::from);
+        weighted += (r * 54 + g * 183 + b * 19) / 256 * a;
+        weight += a;
+    }
+    let mostly_light = weight > 0 && weighted / weight > 150;
+    let ground: u32 = if mostly_light { 40 } else { 232 };
+    let mut rgb = Vec::with_capacity(image.len() / 4 * 3);
+    for pixel in image.pixels() {
+        let [r, g, b, a] = pixel.0.map(u32::from);
+        for channel in [r, g, b] {
+            let mixed = (channel * a + ground * (255 - a) + 127) / 255;
+            rgb.push(u8::try_from(mixed).unwrap_or(u8::MAX));
+        }
+    }
+    rgb
+}
+
+fn too_much_memory(limits: &PictureLimits) -> PictureError {
+    PictureError::TooMuchMemory {
+        limit_mb: limits.max_memory_bytes >> 20,
+    }
+}
+
+fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) -> PictureError {
+    match error {
+        ImageError::Limits(_) => too_much_memory(limits),
+        ImageError::Unsupported(unsupported) => PictureError::Unsupported {
+            what: in_short(&unsupported.to_string()),
+        },
+        other => {
+            // The cause says what is wrong; the error around it only that something is.
+            let words = other
+                .source()
+                .map_or_else(|| other.to_string(), ToString::to_string);
+            let told = words.to_lowercase();
+            let reason = if SIGNS_OF_AN_EARLY_END.iter().any(|sign| told.contains(sign)) {
+                format!(
+                    "the {} data ends too early",
+                    format.extension().to_uppercase()
+                )
+            } else {
+                in_short(&words)
+            };
+            PictureError::Damaged { reason }
+        }
+    }
+}
+
+/// How the decoders say that bytes are missing.
+const SIGNS_OF_AN_EARLY_END: &[&str] = &[
+    "enough bytes",
+    "failed to fill",
+    "unexpected end",
+    "end of file",
+    "eof",
+    "exhausted",
+];
+
+/// One line of a decoder's words, cut to a length that suits an error message.
+fn in_short(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.chars().take(160).collect()
+}

@@ -1,0 +1,238 @@
+//! What stands on the horizon: mountains, a city, a forest.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "trees, houses and windows are counted in small numbers"
+)]
+
+use super::light::Light;
+use super::noise::{fractal, gullies, lattice, mix, ridged, smoothstep, value};
+use super::paint::{Canvas, Colour, add, blend, scaled};
+
+/// Ranges one behind the other, each nearer, lower and less hazy.
+pub(super) fn mountains(canvas: &mut Canvas, light: &Light, horizon: f32, snowy: bool, seed: u64) {
+    let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+    let snow_line = if snowy { 0.03 } else { 0.13 };
+    for range in 0..4_u16 {
+        let near = f32::from(range) / 3.0;
+        let seed = seed.wrapping_add(200 + u64::from(range));
+        let reach = mix(0.36, 0.13, near) * (0.85 + 0.3 * lattice(3, 3, seed));
+        let base = horizon + 0.012 + 0.03 * near;
+        let wide = mix(1.25, 1.9, near);
+        let offset = lattice(1, 2, seed) * 90.0;
+        let line = |u: f32| {
+            let crest = ridged(u * wide + offset, 8, seed);
+            let broad = value(u * wide * 0.8 + offset, 3.3, seed.wrapping_add(9_000 + 1));
+            base - reach * (0.10 + 1.05 * crest * crest) * (0.45 + 0.75 * broad)
+        };
+        let distance = mix(0.80, 0.30, near);
+        let rock = blend([0.40, 0.40, 0.45], [0.27, 0.32, 0.24], near);
+        canvas.fill_below(line, |u, v, depth| {
+            let height = (base - v) / reach;
+            // Gullies run down the face; their flanks towards the sun are lit.
+            let (x, y) = (u * 6.5 * wide + offset, v * 4.2 * wide);
+            let flank = |e: f32| {
+                gullies(x + e, y, 5, seed) - gullies(x - e, y, 5, seed)
+                    + 0.5
+                        * (fractal((x + e) * 0.4, y * 0.4, 2, seed)
+                            - fractal((x - e) * 0.4, y * 0.4, 2, seed))
+            };
+            let lit = (0.52 + side * flank(0.10) * mix(2.4, 1.5, near)).clamp(0.0, 1.0);
+            let own = scaled(rock, 0.42 + 0.85 * lit);
+            // Snow lies high up, lower in the gullies, and longest just under the crest.
+            let hollow = 0.34 * (gullies(x * 0.7, y * 0.7, 4, seed.wrapping_add(9_000 + 5)) - 0.55);
+            let fine = 0.10 * (fractal(u * 46.0, v * 40.0, 3, seed.wrapping_add(9_000 + 6)) - 0.5);
+            let level = base - v + 0.30 * (hollow + fine) + 0.02 * smoothstep(0.05, 0.0, depth);
+            let cap = smoothstep(snow_line, snow_line + 0.022, level);
+            let white = blend([0.62, 0.70, 0.86], [1.0, 1.0, 1.0], lit);
+            // Mist gathers at the foot.
+            let mist = 0.40 * smoothstep(0.40, -0.05, height);
+            light.on(blend(own, white, cap), (distance + mist).min(1.0))
+        });
+    }
+}
+
+/// A skyline in rows of buildings; at night their windows are lit.
+pub(super) fn city(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, seed: u64) {
+    let rows: u16 = if wet { 3 } else { 5 };
+    for row in 0..rows {
+        let near = f32::from(row) / f32::from(rows - 1);
+        let seed = seed.wrapping_add(300 + u64::from(row));
+        let base = if wet {
+            horizon
+        } else {
+            horizon + 0.34 * near * near
+        };
+        let plot = mix(0.034, if wet { 0.055 } else { 0.12 }, near);
+        let tall = mix(0.34, 0.26, near);
+        let distance = mix(0.84, if wet { 0.4 } else { 0.1 }, near);
+        let wall = blend([0.42, 0.44, 0.50], [0.17, 0.18, 0.23], near);
+        let house = House {
+            plot,
+            tall,
+            base,
+            seed,
+        };
+        canvas.fill_below(
+            |u| house.roof(u),
+            |u, v, depth| {
+                let (number, across) = house.at(u);
+                let tone = 0.8 + 0.4 * lattice(number, 7, seed);
+                let side = 1.0 - 0.22 * smoothstep(0.5, 0.56, across);
+                let lower = 1.0 - 0.25 * smoothstep(0.0, tall, depth);
+                let own = light.on(scaled(wall, tone * side * lower), distance);
+                let window = house.window(u, v, depth, number);
+                let warm = window_colour(number, seed);
+                let lamps = light.dark * (1.0 - 0.55 * distance);
+                let glass = light.on(scaled([0.62, 0.70, 0.80], 0.6), distance);
+                let by_day = blend(own, glass, 0.45 * window.pane * (1.0 - light.dark));
+                add(by_day, warm, window.lit * lamps)
+            },
+        );
+    }
+    if light.dark > 0.5 {
+        // The streets' own light in the air above the roofs.
+        canvas.paint(horizon - 0.28, horizon, |_, v, under| {
+            add(
+                under,
+                [0.30, 0.17, 0.22],
+                0.35 * smoothstep(horizon - 0.28, horizon, v).powi(2),
+            )
+        });
+    }
+}
+
+/// A row of houses, all plots of one width.
+struct House {
+    plot: f32,
+    tall: f32,
+    base: f32,
+    seed: u64,
+}
+
+struct Window {
+    pane: f32,
+    lit: f32,
+}
+
+impl House {
+    /// The number of the house at `u`, and where in its plot that is, 0 to 1.
+    fn at(&self, u: f32) -> (i32, f32) {
+        let place = u / self.plot + 100.0;
+        (place.floor() as i32, place.fract())
+    }
+
+    fn roof(&self, u: f32) -> f32 {
+        let (number, across) = self.at(u);
+        let chance = |n: i32| lattice(number, n, self.seed);
+        // Taller towards the middle of town, wherever that is.
+        let town = 0.45 + 0.75 * value(u * 0.9 + 5.0, 1.5, self.seed.wrapping_add(9_000 + 3));
+        let height = self.tall * (0.25 + 0.75 * chance(0) * chance(1).sqrt()) * town;
+        let gap = if chance(2) < 0.25 { 0.1 } else { 0.0 };
+        let step = if chance(3) < 0.4 && !(0.2..0.8).contains(&across) {
+            0.72
+        } else {
+            1.0
+        };
+        let mast = if chance(4) < 0.15 && (across - 0.5).abs() < 0.02 {
+            0.045
+        } else {
+            0.0
+        };
+        if across < gap {
+            self.base - height * 0.3
+        } else {
+            self.base - height * step - mast
+        }
+    }
+
+    fn window(&self, u: f32, v: f32, depth: f32, number: i32) -> Window {
+        let size = self.plot * 0.11;
+        let (x, y) = (u / size, v / (size * 1.35));
+        let in_pane = |t: f32| smoothstep(0.14, 0.26, t) * smoothstep(0.86, 0.74, t);
+        let pane = in_pane(x.fract()) * in_pane(y.fract()) * smoothstep(size * 0.4, size, depth);
+        let chance = lattice(
+            x.floor() as i32,
+            y.floor() as i32,
+            self.seed.wrapping_add(9_000 + 11),
+        );
+        let busy = 0.25 + 0.35 * lattice(number, 12, self.seed);
+        let lit = if chance < busy {
+            pane * (0.45 + 0.55 * chance / busy)
+        } else {
+            0.0
+        };
+        Window { pane, lit }
+    }
+}
+
+fn window_colour(number: i32, seed: u64) -> Colour {
+    let hue = lattice(number, 21, seed);
+    if hue < 0.72 {
+        [0.95, 0.72, 0.36]
+    } else if hue < 0.88 {
+        [0.55, 0.75, 0.95]
+    } else {
+        [0.92, 0.36, 0.62]
+    }
+}
+
+/// Conifers in rows, from a hazy line to single trees.
+pub(super) fn forest(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, seed: u64) {
+    let rows: u16 = if wet { 3 } else { 6 };
+    for row in 0..rows {
+        let near = f32::from(row) / f32::from(rows - 1);
+        let seed = seed.wrapping_add(400 + u64::from(row));
+        let base = if wet {
+            horizon
+        } else {
+            horizon - 0.02 + 0.36 * near.powf(1.4)
+        };
+        let tree = Tree {
+            tall: mix(0.035, if wet { 0.085 } else { 0.26 }, near.powf(1.2)),
+            seed,
+        };
+        let swell = mix(0.10, 0.05, near);
+        let ground = |u: f32| base - swell * (fractal(u * 1.4 + 7.0, 2.0, 3, seed) - 0.15);
+        let distance = mix(0.80, if wet { 0.35 } else { 0.02 }, near);
+        let leaf = blend([0.20, 0.32, 0.24], [0.07, 0.15, 0.10], near);
+        canvas.fill_below(
+            |u| ground(u) - tree.top(u),
+            |u, v, depth| {
+                let tuft = fractal(u * 60.0, v * 46.0, 3, seed) - 0.5;
+                let crown = 1.0 + 0.5 * tuft + 0.35 * smoothstep(tree.tall, 0.0, depth);
+                let mist = 0.30 * smoothstep(0.0, tree.tall * 1.6, depth) * (1.0 - 0.6 * near);
+                light.on(scaled(leaf, crown), (distance + mist).min(1.0))
+            },
+        );
+    }
+}
+
+/// One row of trees.
+struct Tree {
+    tall: f32,
+    seed: u64,
+}
+
+impl Tree {
+    /// How high the trees reach above their ground at `u`: the tallest of those that stand there.
+    fn top(&self, u: f32) -> f32 {
+        let pitch = self.tall * 0.17;
+        let place = (u / pitch).floor() as i32;
+        (place - 3..=place + 3)
+            .map(|number| {
+                let chance = |n: i32| lattice(number, n, self.seed);
+                let trunk = (number as f32 + 0.2 + 0.6 * chance(0)) * pitch;
+                let height = self.tall * (0.45 + 0.55 * chance(1) * chance(4).sqrt());
+                let half = height * (0.20 + 0.07 * chance(2));
+                let out = (u - trunk).abs() / half;
+                if out >= 1.0 {
+                    return 0.0;
+                }
+                // Boughs: a saw edge on the way down from the tip.
+                let bough = ((1.0 - out) * (6.0 + 4.0 * chance(5)) + chance(3)).fract();
+                height * (1.0 - out).powf(0.9) * (1.0 - 0.17 * bough * (0.4 + out))
+            })
+            .fold(0.0, f32::max)
+    }
+}

@@ -1,0 +1,136 @@
+//! Light: the colours that an hour gives to the sky, the air and the ground.
+
+use super::noise::lattice;
+use super::paint::{Colour, blend, scaled, times};
+use super::{Hour, Weather};
+
+/// The light of a scene.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Light {
+    /// Sky overhead.
+    pub(super) zenith: Colour,
+    /// Sky half-way down.
+    pub(super) middle: Colour,
+    /// Sky at the horizon.
+    pub(super) horizon: Colour,
+    /// The sun, or the moon.
+    pub(super) sun: Colour,
+    /// Where it stands: share of the width, and picture heights above the horizon.
+    pub(super) sun_at: (f32, f32),
+    /// Its radius in picture heights.
+    pub(super) sun_radius: f32,
+    /// The air between here and the far layers.
+    pub(super) haze: Colour,
+    /// How much of the haze there is, 0 to 1.
+    pub(super) density: f32,
+    /// Multiplies the ground's own colours.
+    pub(super) ground: Colour,
+    /// Cloud cover, 0 to 1.
+    pub(super) clouds: f32,
+    /// Stars, and lit windows, 0 to 1.
+    pub(super) dark: f32,
+}
+
+impl Light {
+    pub(super) fn of(hour: Hour, weather: Weather, seed: u64) -> Self {
+        let mut light = clear(hour);
+        let chance = |n: i32| lattice(n, 77, seed);
+        // No two evenings have quite the same colours.
+        for (n, colour) in (0..).zip([
+            &mut light.zenith,
+            &mut light.middle,
+            &mut light.horizon,
+            &mut light.haze,
+        ]) {
+            for (k, channel) in (0..).zip(colour.iter_mut()) {
+                *channel *= 0.93 + 0.14 * chance(n * 3 + k);
+            }
+        }
+        light.sun_at.0 = 0.2 + 0.6 * chance(20);
+        light.sun_at.1 *= 0.75 + 0.5 * chance(21);
+        light.clouds *= 0.6 + 0.8 * chance(22);
+        match weather {
+            Weather::Fair => {}
+            Weather::Cloudy => {
+                light.clouds = 0.85;
+                let grey = scaled(blend(light.horizon, light.zenith, 0.5), 0.9);
+                light.zenith = blend(light.zenith, grey, 0.5);
+                light.ground = scaled(light.ground, 0.85);
+                light.dark *= 0.5;
+            }
+            Weather::Foggy => {
+                light.density = 0.92;
+                light.zenith = blend(light.zenith, light.haze, 0.55);
+                light.middle = blend(light.middle, light.haze, 0.7);
+                light.horizon = light.haze;
+                light.sun = scaled(blend(light.sun, light.haze, 0.4), 0.72);
+                light.clouds *= 0.4;
+                light.dark *= 0.4;
+            }
+        }
+        light
+    }
+
+    /// A ground colour as this light shows it, `distance` away (0 here, 1 at the horizon).
+    pub(super) fn on(&self, colour: Colour, distance: f32) -> Colour {
+        let lit = times(colour, self.ground);
+        blend(lit, self.haze, (distance * self.density).clamp(0.0, 1.0))
+    }
+}
+
+fn clear(hour: Hour) -> Light {
+    match hour {
+        Hour::Dawn => Light {
+            zenith: [0.33, 0.45, 0.68],
+            middle: [0.72, 0.67, 0.76],
+            horizon: [1.0, 0.83, 0.70],
+            sun: [1.0, 0.91, 0.76],
+            sun_at: (0.5, 0.07),
+            sun_radius: 0.030,
+            haze: [0.87, 0.76, 0.75],
+            density: 0.88,
+            ground: [0.82, 0.76, 0.82],
+            clouds: 0.45,
+            dark: 0.0,
+        },
+        Hour::Day => Light {
+            zenith: [0.16, 0.40, 0.76],
+            middle: [0.40, 0.64, 0.90],
+            horizon: [0.79, 0.89, 0.96],
+            sun: [1.0, 0.98, 0.90],
+            sun_at: (0.5, 0.42),
+            sun_radius: 0.026,
+            haze: [0.70, 0.81, 0.91],
+            density: 0.80,
+            ground: [1.0, 1.0, 0.98],
+            clouds: 0.55,
+            dark: 0.0,
+        },
+        Hour::Sunset => Light {
+            zenith: [0.17, 0.18, 0.41],
+            middle: [0.72, 0.36, 0.43],
+            horizon: [1.0, 0.67, 0.33],
+            sun: [1.0, 0.84, 0.52],
+            sun_at: (0.5, 0.055),
+            sun_radius: 0.038,
+            haze: [0.84, 0.47, 0.38],
+            density: 0.82,
+            ground: [0.62, 0.44, 0.48],
+            clouds: 0.6,
+            dark: 0.25,
+        },
+        Hour::Night => Light {
+            zenith: [0.015, 0.025, 0.075],
+            middle: [0.04, 0.075, 0.17],
+            horizon: [0.12, 0.18, 0.31],
+            sun: [0.93, 0.95, 1.0],
+            sun_at: (0.5, 0.36),
+            sun_radius: 0.028,
+            haze: [0.11, 0.16, 0.28],
+            density: 0.80,
+            ground: [0.16, 0.20, 0.32],
+            clouds: 0.3,
+            dark: 1.0,
+        },
+    }
+}

@@ -1,0 +1,304 @@
+//! Scenes: the picture to move over when the caller sent none, drawn from the prompt's words.
+//!
+//! A scene is a backdrop in layers: a sky of the hour named, then land from far to near, each
+//! layer nearer to its own colour and further from the haze's, and water that mirrors what stands
+//! behind it. Every detail comes from noise seeded by the prompt and the seed, so two prompts
+//! look different and one prompt with one seed always looks the same.
+//!
+//! It does not try to draw things: a prompt about a fox on a hill gets the hill.
+
+mod ground;
+mod land;
+mod light;
+pub(crate) mod noise;
+mod paint;
+mod sky;
+mod space;
+
+use crate::picture::Picture;
+use light::Light;
+use paint::Canvas;
+
+/// What to draw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scene {
+    hour: Hour,
+    weather: Weather,
+    /// What is in the scene, each at most once, in the order of [`Place`].
+    places: Vec<Place>,
+    seed: u64,
+}
+
+/// The time of day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hour {
+    Dawn,
+    Day,
+    Sunset,
+    Night,
+}
+
+/// What hangs in the air.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    Fair,
+    Cloudy,
+    Foggy,
+}
+
+/// What a scene may hold, from the back to the front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Space,
+    Mountains,
+    City,
+    Forest,
+    Sea,
+    Desert,
+    Snow,
+    Meadow,
+}
+
+impl Scene {
+    /// Reads a scene out of a prompt. Words that name nothing drawable still vary the picture.
+    pub fn imagine(prompt: &str, seed: u64) -> Self {
+        let words = words_of(prompt);
+        let mut places: Vec<Place> = words.iter().filter_map(|w| place(w)).collect();
+        places.sort_unstable();
+        places.dedup();
+        if places.is_empty() {
+            places = vec![Place::Mountains, Place::Meadow];
+        }
+        Self {
+            hour: words.iter().find_map(|w| hour(w)).unwrap_or(Hour::Day),
+            weather: words
+                .iter()
+                .find_map(|w| weather(w))
+                .unwrap_or(Weather::Fair),
+            places,
+            seed: seed_of(&words, seed),
+        }
+    }
+
+    /// What will be drawn, in words: `drawn scene: mountains and sea at sunset`.
+    pub fn understood(&self) -> String {
+        let names: Vec<&str> = self.places.iter().map(|p| p.name()).collect();
+        let list = match names.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => String::new(),
+        };
+        if self.has(Place::Space) {
+            return format!("drawn scene: {list}");
+        }
+        let hour = match self.hour {
+            Hour::Dawn => "at dawn",
+            Hour::Day => "by day",
+            Hour::Sunset => "at sunset",
+            Hour::Night => "at night",
+        };
+        let weather = match self.weather {
+            Weather::Fair => "",
+            Weather::Cloudy => ", cloudy",
+            Weather::Foggy => ", foggy",
+        };
+        format!("drawn scene: {list} {hour}{weather}")
+    }
+
+    /// Draws the scene at a size in pixels.
+    pub fn draw(&self, width: u32, height: u32) -> Picture {
+        let mut canvas = Canvas::new(width.max(2), height.max(2));
+        if self.has(Place::Space) {
+            space::draw(&mut canvas, self.seed);
+        } else {
+            let light = Light::of(self.hour, self.weather, self.seed);
+            let horizon = self.horizon();
+            sky::draw(&mut canvas, &light, horizon, self.seed);
+            self.draw_land(&mut canvas, &light, horizon);
+        }
+        canvas.finish(self.seed)
+    }
+
+    fn has(&self, place: Place) -> bool {
+        self.places.contains(&place)
+    }
+
+    /// Where the sky ends, as a share of the height from the top.
+    fn horizon(&self) -> f32 {
+        let base = if self.has(Place::Sea) {
+            0.58
+        } else if self.has(Place::City) {
+            0.7
+        } else {
+            0.6
+        };
+        base + 0.04 * (noise::lattice(1, 1, self.seed) - 0.5)
+    }
+
+    fn draw_land(&self, canvas: &mut Canvas, light: &Light, horizon: f32) {
+        let wet = self.has(Place::Sea);
+        for place in &self.places {
+            let snowy = self.has(Place::Snow);
+            match place {
+                Place::Mountains => land::mountains(canvas, light, horizon, snowy, self.seed),
+                Place::City => land::city(canvas, light, horizon, wet, self.seed),
+                Place::Forest => land::forest(canvas, light, horizon, wet, self.seed),
+                Place::Sea => ground::water(canvas, light, horizon, self.seed),
+                Place::Desert => ground::dunes(canvas, light, horizon, wet, self.seed),
+                Place::Snow => ground::snow(canvas, light, horizon, wet, self.seed),
+                Place::Meadow => ground::meadow(canvas, light, horizon, wet, self.seed),
+                Place::Space => {}
+            }
+        }
+        // Mountains alone would stand on nothing.
+        if self.places == [Place::Mountains] {
+            ground::meadow(canvas, light, horizon, false, self.seed);
+        }
+    }
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Space => "space",
+            Self::Mountains => "mountains",
+            Self::City => "city",
+            Self::Forest => "forest",
+            Self::Sea => "water",
+            Self::Desert => "desert",
+            Self::Snow => "snow",
+            Self::Meadow => "meadows",
+        }
+    }
+}
+
+fn words_of(prompt: &str) -> Vec<String> {
+    prompt
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+/// FNV-1a over the words, so that spacing, case and punctuation do not change the picture.
+fn seed_of(words: &[String], seed: u64) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for byte in words.iter().flat_map(|word| word.bytes().chain([b' '])) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash
+}
+
+fn hour(word: &str) -> Option<Hour> {
+    Some(match word {
+        "dawn" | "sunrise" | "morning" | "daybreak" => Hour::Dawn,
+        "day" | "noon" | "midday" | "afternoon" | "sunny" | "daylight" => Hour::Day,
+        "sunset" | "dusk" | "evening" | "twilight" | "golden" => Hour::Sunset,
+        "night" | "midnight" | "moonlight" | "moonlit" | "moon" | "starry" | "stars"
+        | "nighttime" | "nocturnal" | "neon" => Hour::Night,
+        _ => return None,
+    })
+}
+
+fn weather(word: &str) -> Option<Weather> {
+    Some(match word {
+        "cloudy" | "clouds" | "overcast" | "storm" | "stormy" | "rain" | "rainy" | "thunder" => {
+            Weather::Cloudy
+        }
+        "fog" | "foggy" | "mist" | "misty" | "haze" | "hazy" => Weather::Foggy,
+        _ => return None,
+    })
+}
+
+fn place(word: &str) -> Option<Place> {
+    Some(match word {
+        "space" | "galaxy" | "nebula" | "cosmos" | "cosmic" | "planet" | "planets" | "universe"
+        | "asteroid" | "spaceship" | "starship" | "orbital" | "interstellar" => Place::Space,
+        "mountain" | "mountains" | "peak" | "peaks" | "alps" | "alpine" | "ridge" | "summit"
+        | "cliff" | "cliffs" | "canyon" | "himalaya" | "volcano" => Place::Mountains,
+        "city" | "cities" | "skyline" | "town" | "street" | "streets" | "skyscraper"
+        | "skyscrapers" | "downtown" | "urban" | "neon" | "building" | "buildings"
+        | "metropolis" | "tokyo" | "manhattan" | "cyberpunk" => Place::City,
+        "forest" | "forests" | "woods" | "woodland" | "tree" | "trees" | "pine" | "pines"
+        | "jungle" | "rainforest" | "taiga" => Place::Forest,
+        "sea" | "ocean" | "beach" | "coast" | "shore" | "waves" | "lake" | "river" | "water"
+        | "harbor" | "harbour" | "bay" | "island" | "islands" | "fjord" | "lighthouse" | "boat"
+        | "ship" | "sailing" => Place::Sea,
+        "desert" | "deserts" | "dune" | "dunes" | "sahara" | "sand" | "sands" => Place::Desert,
+        "snow" | "snowy" | "winter" | "ice" | "icy" | "arctic" | "antarctic" | "glacier"
+        | "frozen" | "tundra" => Place::Snow,
+        "meadow" | "meadows" | "field" | "fields" | "grass" | "prairie" | "hill" | "hills"
+        | "valley" | "countryside" | "farm" | "steppe" | "savanna" | "garden" | "park" => {
+            Place::Meadow
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_make_the_scene() {
+        for (prompt, expected) in [
+            (
+                "A lighthouse by the SEA at sunset",
+                "drawn scene: water at sunset",
+            ),
+            (
+                "snowy mountains at dawn",
+                "drawn scene: mountains and snow at dawn",
+            ),
+            ("neon city", "drawn scene: city at night"),
+            (
+                "misty pine forest by a lake",
+                "drawn scene: forest and water by day, foggy",
+            ),
+            ("a galaxy far away", "drawn scene: space"),
+            ("a fox", "drawn scene: mountains and meadows by day"),
+        ] {
+            assert_eq!(Scene::imagine(prompt, 0).understood(), expected, "{prompt}");
+        }
+    }
+
+    #[test]
+    fn same_prompt_and_seed_same_picture_and_else_another() {
+        let draw = |prompt: &str, seed| Scene::imagine(prompt, seed).draw(96, 54);
+        assert_eq!(draw("hills", 1), draw("  Hills!", 1));
+        assert_ne!(draw("hills", 1), draw("hills", 2));
+        assert_ne!(draw("a red fox", 1), draw("a grey wolf", 1));
+    }
+
+    #[test]
+    fn every_place_and_hour_draws_something_with_depth() {
+        for place in [
+            "sea", "mountain", "forest", "city", "desert", "snow", "space", "meadow",
+        ] {
+            for hour in ["dawn", "day", "sunset", "night"] {
+                let picture = Scene::imagine(&format!("{place} {hour}"), 3).draw(160, 90);
+                let mean = |rgb: &[u8]| {
+                    rgb.iter().map(|b| f64::from(*b)).sum::<f64>()
+                        / f64::from(u32::try_from(rgb.len()).unwrap())
+                };
+                let all = mean(picture.rgb());
+                let spread = picture
+                    .rgb()
+                    .iter()
+                    .map(|b| (f64::from(*b) - all).powi(2))
+                    .sum::<f64>()
+                    / f64::from(160 * 90 * 3);
+                assert!(spread > 100.0, "{place} {hour} is flat: {spread}");
+            }
+        }
+    }
+
+    #[test]
+    fn odd_sizes_are_drawn() {
+        for (width, height) in [(2, 2), (2, 900), (900, 2), (0, 0)] {
+            let picture =
+                Scene::imagine("sea city forest desert snow mountains", 1).draw(width, height);
+            assert_eq!(picture.size(), (width.max(2), height.max(2)));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! CPU that a whole chat request costs the gateway when the model answers at
+//! once: HTTP, key, checks, durable submit, claim, finish, answer.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark may fail loudly"
+)]
+
+mod support;
+
+use mediagate::http;
+use support::{Gateway, Load};
+
+fn main() {
+    support::client_or_continue();
+    support::runtime().block_on(async {
+        let gateway = Gateway::open().await;
+        support::finished::answer_at_once(&gateway).await;
+        let address = support::listen(http::router(&gateway.app)).await;
+        let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
+        let request = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            gateway.key,
+            body.len()
+        );
+        for connections in [1, 16, 64] {
+            let load = Load { address, connections, seconds: 4.0, request: request.clone() };
+            let before = support::cpu_time();
+            let rate = support::throughput(&load).await;
+            let cpu = support::cpu_time().checked_sub(before).unwrap();
+            let each = cpu.as_secs_f64() * 1000.0 / (rate * load.seconds);
+            println!("{connections:3} connections  {rate:7.0} answers a second  {each:.3} ms CPU for each");
+        }
+    });
+}

@@ -1,0 +1,145 @@
+//! Tasks that are finished without an engine, to measure all the rest.
+
+use mediagate::clock::Timestamp;
+use mediagate::domain::assets::{self, Lifetime};
+use mediagate::domain::submit::{self, NewTask};
+use mediagate::error::Error;
+use mediagate::ids::{RequestId, TaskId};
+use mediagate::model::media::MediaType;
+use mediagate::model::money::{Micros, Quantity};
+use mediagate::model::task::{Output, Payload, TaskState, VideoJob, VideoOutput};
+use mediagate::store;
+use mediagate::store::tasks::Ending;
+
+use super::Gateway;
+
+/// A finished video task.
+pub async fn video(gateway: &Gateway) -> TaskId {
+    let ending = ending(gateway).await;
+    let job = VideoJob {
+        prompt: "a lake at dawn, slow dolly in".into(),
+        picture: None,
+        width: 1280,
+        height: 720,
+        milliseconds: 5000,
+        fps: 30,
+        seed: 0,
+        user: None,
+    };
+    let new = NewTask {
+        model: gateway
+            .app
+            .catalog
+            .load()
+            .named("animatic-1")
+            .unwrap()
+            .clone(),
+        asked_model: "animatic-1".into(),
+        payload: Payload::VideoV1(job),
+        quantity: Quantity::default(),
+    };
+    let request = RequestId::generate();
+    let tasks = submit::accept(
+        &gateway.app,
+        &gateway.caller,
+        &request,
+        vec![new],
+        |_, _| Ok(()),
+    )
+    .await
+    .unwrap();
+    let id = tasks[0].id;
+    let now = gateway.app.clock.now();
+    let ended = gateway
+        .app
+        .store
+        .write(move |conn| store::tasks::finish(conn, id, None, &ending, now))
+        .await;
+    assert!(ended.unwrap());
+    id
+}
+
+/// Starts workers that end every task at once with the same video.
+pub async fn answer_at_once(gateway: &Gateway) {
+    let ending = ending(gateway).await;
+    for number in 0..4 {
+        let (app, ending) = (gateway.app.clone(), ending.clone());
+        #[expect(clippy::disallowed_methods, reason = "ends with the process")]
+        tokio::spawn(async move {
+            let owner = format!("bench-{number}");
+            loop {
+                let now = app.clock.now();
+                let due = app
+                    .store
+                    .read(move |conn| store::tasks::any_due(conn, now))
+                    .await
+                    .unwrap();
+                if !due {
+                    app.bell.wait_for_work().await;
+                    continue;
+                }
+                app.bell.ring_for_work();
+                let until = now.plus(std::time::Duration::from_secs(3));
+                let name = owner.clone();
+                let claimed = app
+                    .store
+                    .write(move |conn| store::tasks::claim(conn, &name, now, until))
+                    .await
+                    .unwrap();
+                let Some(task) = claimed else { continue };
+                let (name, ending) = (owner.clone(), ending.clone());
+                let end = move |conn: &mut store::Conn<'_>| -> Result<bool, Error> {
+                    Ok(store::tasks::finish(
+                        conn,
+                        task.id,
+                        Some(&name),
+                        &ending,
+                        now,
+                    )?)
+                };
+                app.store.write(end).await.unwrap();
+                app.bell.ring(task.id);
+            }
+        });
+    }
+}
+
+async fn ending(gateway: &Gateway) -> Ending {
+    let account = gateway.caller.account.id;
+    let bytes = bytes::Bytes::from_static(b"not really a video");
+    let asset = assets::keep(
+        &gateway.app,
+        account,
+        MediaType::Mp4,
+        bytes,
+        Lifetime::Media,
+    )
+    .await
+    .unwrap();
+    let row = asset.clone();
+    gateway
+        .app
+        .store
+        .write(move |conn| store::assets::insert(conn, &row))
+        .await
+        .unwrap();
+    let output = VideoOutput {
+        video: asset.id,
+        poster: asset.id,
+        sheet: asset.id,
+        width: 1280,
+        height: 720,
+        milliseconds: 5000,
+        size_bytes: asset.size_bytes,
+        sha256: asset.sha256,
+        expires_at_micros: asset.expires_at.map_or(0, Timestamp::micros),
+        direction: vec!["dolly in".into()],
+    };
+    let output = Some(Output::VideoV1(output));
+    Ending {
+        state: TaskState::Succeeded,
+        cost: Micros::ZERO,
+        output,
+        failure: None,
+    }
+}

@@ -1,0 +1,226 @@
+//! What the benchmarks share: a gateway on loopback, and a client light enough
+//! not to be what is measured. The client runs in a process of its own (this
+//! program, started again), so that the server's CPU time can be told apart.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark may fail loudly"
+)]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each benchmark uses a part"
+)]
+
+pub mod finished;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use mediagate::app::App;
+use mediagate::clock::Clock;
+use mediagate::config::{Config, Overrides};
+use mediagate::domain::accounts;
+use mediagate::domain::keys::{self, NewKey};
+use mediagate::http::server::{Shutdown, serve};
+use mediagate::model::account::Caller;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+/// A gateway in this process, without workers.
+pub struct Gateway {
+    pub app: App,
+    pub caller: Caller,
+    pub key: String,
+    _data: tempfile::TempDir,
+}
+
+impl Gateway {
+    /// Opens a gateway on SQLite in a folder on this disk.
+    pub async fn open() -> Self {
+        // Not /tmp: that is memory on many machines, and never waits for a disk.
+        let data = tempfile::Builder::new()
+            .prefix("bench-")
+            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+            .unwrap();
+        let overrides = Overrides {
+            data: Some(data.path().to_owned()),
+            ..Overrides::default()
+        };
+        let app = App::open(Config::load(&overrides).unwrap(), Clock::system()).unwrap();
+        let account = accounts::ensure(&app, accounts::DEFAULT_HANDLE)
+            .await
+            .unwrap();
+        let limits = NewKey {
+            name: "bench".into(),
+            rpm: Some(u32::MAX),
+            max_running: Some(u32::MAX),
+            ..NewKey::default()
+        };
+        let (_, secret) = keys::create(&app, &account, limits).await.unwrap();
+        let key = secret.expose().to_owned();
+        let caller = keys::check(&app, &key, [127, 0, 0, 1].into())
+            .await
+            .unwrap();
+        Self {
+            app,
+            caller,
+            key,
+            _data: data,
+        }
+    }
+}
+
+/// Serves a router on a free loopback port until the process ends.
+pub async fn listen(router: axum::Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = Shutdown {
+        draining: CancellationToken::new(),
+        closing: CancellationToken::new(),
+        grace: Duration::ZERO,
+    };
+    #[expect(clippy::disallowed_methods, reason = "ends with the process")]
+    tokio::spawn(serve(listener, router, shutdown));
+    address
+}
+
+/// The load that a client process makes, from its arguments.
+#[derive(Debug)]
+pub struct Load {
+    pub address: SocketAddr,
+    pub connections: usize,
+    pub seconds: f64,
+    /// The whole request, head and body.
+    pub request: String,
+}
+
+const CLIENT: &str = "MEDIAGATE_BENCH_CLIENT";
+
+/// Answers per second under this load, measured in a process of its own.
+pub async fn throughput(load: &Load) -> f64 {
+    let program = std::env::current_exe().unwrap();
+    let words = [
+        load.address.to_string(),
+        load.connections.to_string(),
+        load.seconds.to_string(),
+        load.request.clone(),
+    ];
+    let output = tokio::task::spawn_blocking(move || {
+        std::process::Command::new(program)
+            .env(CLIENT, words.join("\u{1f}"))
+            .output()
+            .unwrap()
+    });
+    let output = output.await.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.trim()
+        .parse()
+        .unwrap_or_else(|_| panic_with(&text, &output.stderr))
+}
+
+#[expect(clippy::panic, reason = "a benchmark may fail loudly")]
+fn panic_with(text: &str, stderr: &[u8]) -> f64 {
+    panic!(
+        "the client said {text:?} {}",
+        String::from_utf8_lossy(stderr)
+    )
+}
+
+/// In the client's process: makes the load, prints the rate, and is done.
+/// Returns at once in the benchmark's own process.
+pub fn client_or_continue() {
+    let Ok(words) = std::env::var(CLIENT) else {
+        return;
+    };
+    let words: Vec<&str> = words.split('\u{1f}').collect();
+    let load = Load {
+        address: words[0].parse().unwrap(),
+        connections: words[1].parse().unwrap(),
+        seconds: words[2].parse().unwrap(),
+        request: words[3].to_owned(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    println!("{}", runtime.block_on(drive(load)));
+    std::process::exit(0);
+}
+
+async fn drive(load: Load) -> f64 {
+    let started = Instant::now();
+    let until = started + Duration::from_secs_f64(load.seconds);
+    let connections =
+        (0..load.connections).map(|_| keep_asking(load.address, load.request.clone(), until));
+    let answers: usize = futures_util::future::join_all(connections)
+        .await
+        .into_iter()
+        .sum();
+    #[expect(clippy::cast_precision_loss, reason = "a count of answers")]
+    let answers = answers as f64;
+    answers / started.elapsed().as_secs_f64()
+}
+
+async fn keep_asking(address: SocketAddr, request: String, until: Instant) -> usize {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut buffer = Vec::with_capacity(16 * 1024);
+    let mut answers = 0;
+    while Instant::now() < until {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        buffer.clear();
+        while !is_whole(&buffer) {
+            assert!(
+                stream.read_buf(&mut buffer).await.unwrap() > 0,
+                "the server hung up"
+            );
+        }
+        assert!(
+            buffer.starts_with(b"HTTP/1.1 200"),
+            "{}",
+            String::from_utf8_lossy(&buffer)
+        );
+        answers += 1;
+    }
+    answers
+}
+
+/// Whether an answer with a `content-length` has arrived.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return false;
+    };
+    let head = std::str::from_utf8(&answer[..end])
+        .unwrap()
+        .to_ascii_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"))
+        .expect("a length");
+    answer.len() >= end + 4 + length.trim().parse::<usize>().unwrap()
+}
+
+/// CPU time of this process so far (Linux: clock ticks of 10 ms).
+pub fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 10)
+}
+
+/// A runtime as the program has it.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}

@@ -1,0 +1,125 @@
+//! What every part of a running gateway shares.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio_util::sync::CancellationToken;
+
+use crate::bell::Bell;
+use crate::blob::Blobs;
+use crate::clock::Clock;
+use crate::config::{Config, Database};
+use crate::domain::catalog::Catalog;
+use crate::domain::limits::RateLimits;
+use crate::error::Error;
+use crate::fetch::Fetcher;
+use crate::signer::Signer;
+use crate::store::Store;
+
+/// The shared parts. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+/// The parts of an [`App`].
+pub struct Parts {
+    /// The settings.
+    pub config: Config,
+    /// The present.
+    pub clock: Clock,
+    /// The database.
+    pub store: Store,
+    /// The files.
+    pub blobs: Blobs,
+    /// Media addresses.
+    pub signer: Signer,
+    /// Callers' addresses.
+    pub fetcher: Fetcher,
+    /// The models on offer; replaced when the settings change.
+    pub catalog: ArcSwap<Catalog>,
+    /// Requests a minute.
+    pub limits: RateLimits,
+    /// Who waits for what.
+    pub bell: Bell,
+    /// Bounds the work on uploads: each holds a decoded recording in memory.
+    pub ingest: tokio::sync::Semaphore,
+    /// Set when requests in flight must end.
+    pub closing: CancellationToken,
+}
+
+/// Uploads that are decoded at once.
+const INGESTS: usize = 2;
+
+/// A gateway could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The data folder cannot be used.
+    #[error("the data folder {path}: {error}")]
+    Data {
+        /// Which.
+        path: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// The signing key cannot be had.
+    #[error("the signing key: {0}")]
+    SigningKey(std::io::Error),
+    /// The database cannot be opened.
+    #[error("the database: {0}")]
+    Store(#[from] crate::store::StoreError),
+    /// The media folder cannot be opened.
+    #[error(transparent)]
+    Blobs(#[from] crate::blob::BlobError),
+    /// The settings name a model that is not there.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+}
+
+impl App {
+    /// Opens everything that the settings name, and migrates the database.
+    pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
+        let in_data = |error| OpenError::Data {
+            path: config.data.display().to_string(),
+            error,
+        };
+        std::fs::create_dir_all(&config.data).map_err(in_data)?;
+        let store = match &config.database {
+            Database::Sqlite => Store::sqlite(&config.sqlite_path())?,
+            Database::Postgres(url) => Store::postgres(url.expose())?,
+        };
+        let signer = match &config.signing_secret {
+            Some(secret) => Signer::new(secret.expose().as_bytes()),
+            None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
+        };
+        Ok(Self(Arc::new(Parts {
+            blobs: Blobs::local(&config.media_path())?,
+            catalog: ArcSwap::from_pointee(Catalog::new(&config.models)?),
+            fetcher: Fetcher::new(config.fetch.clone()),
+            limits: RateLimits::default(),
+            bell: Bell::default(),
+            ingest: tokio::sync::Semaphore::new(INGESTS),
+            closing: CancellationToken::new(),
+            config,
+            clock,
+            store,
+            signer,
+        })))
+    }
+
+    /// Runs work that keeps a core busy, off the async threads.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(Error::internal)
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}

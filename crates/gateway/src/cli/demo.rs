@@ -1,0 +1,318 @@
+//! `mediagate demo`: the main job in one command, through the same HTTP
+//! endpoints that a caller uses.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::cli::{CliError, runtime, say, serve};
+use crate::clock::Clock;
+use crate::config::{Config, LogFormat, Overrides};
+use crate::demo;
+use crate::domain::accounts;
+use crate::domain::keys::{self, NewKey};
+
+const PROMPT: &str = "A lake under the mountains at first light, slow dolly in, 5 seconds";
+
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// End when everything is made, instead of leaving the console running
+    #[arg(long)]
+    once: bool,
+    /// Folder for what is made
+    #[arg(long, default_value = "./mediagate-demo", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+pub(super) fn run(args: &DemoArgs, settings: &Overrides) -> Result<(), CliError> {
+    let data = tempfile::tempdir().map_err(CliError::failed)?;
+    let settings = Overrides {
+        data: Some(data.path().to_owned()),
+        listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
+        log: Some(settings.log.clone().unwrap_or_else(|| "warn".into())),
+        ..settings.clone()
+    };
+    let mut config = Config::load(&settings)?;
+    if config.log_format == LogFormat::Auto {
+        config.log_format = LogFormat::Text;
+    }
+    // A demonstration never touches what is in use.
+    config.database = crate::config::Database::Sqlite;
+    config.public_url = None;
+    crate::telemetry::start(&config)?;
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;
+    let app = App::open(config, Clock::system())?;
+    runtime()?.block_on(show(args, app))
+}
+
+async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
+    let listener = TcpListener::bind(app.config.listen)
+        .await
+        .map_err(CliError::failed)?;
+    let base = format!(
+        "http://{}",
+        listener.local_addr().map_err(CliError::failed)?
+    );
+    let account = accounts::ensure(&app, "demo").await?;
+    let (_, key) = keys::create(
+        &app,
+        &account,
+        NewKey {
+            name: "demo".into(),
+            ..NewKey::default()
+        },
+    )
+    .await?;
+    let draining = CancellationToken::new();
+    #[expect(clippy::disallowed_methods, reason = "awaited below")]
+    let server = tokio::spawn({
+        let (app, draining) = (app.clone(), draining.clone());
+        async move { serve::run_until(&app, listener, draining).await }
+    });
+    let demo = Demo {
+        client: reqwest::Client::new(),
+        music: format!("{base}/{}", app.config.brand),
+        base: base.clone(),
+        key: key.expose().to_owned(),
+        out: args.out.clone(),
+        rows: Vec::new(),
+    };
+    let made = demo.run().await;
+    if let Ok(table) = &made {
+        say(table)?;
+        if !args.once {
+            say(&format!(
+                "\nLook around at {base}/console with the key {}\nThe gateway runs until Ctrl-C; its data is temporary, {} stays.",
+                key.expose(),
+                args.out.display()
+            ))?;
+            tokio::signal::ctrl_c().await.map_err(CliError::failed)?;
+        }
+    }
+    draining.cancel();
+    server.await.map_err(CliError::failed)?;
+    made.map(|_| ())
+}
+
+/// A caller of the gateway that keeps what it gets.
+struct Demo {
+    client: reqwest::Client,
+    base: String,
+    /// Where the music endpoints are.
+    music: String,
+    key: String,
+    out: PathBuf,
+    rows: Vec<[String; 4]>,
+}
+
+impl Demo {
+    async fn run(mut self) -> Result<String, CliError> {
+        self.video().await?;
+        let clip = self.stems().await?;
+        self.persona(&clip).await?;
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_header(["Made", "File", "Size", "Time"]);
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        for column in [2, 3] {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        Ok(table.to_string())
+    }
+
+    /// A picture and a prompt become a video.
+    async fn video(&mut self) -> Result<(), CliError> {
+        let started = Instant::now();
+        progress("1/3  Making a video from a picture and a prompt …");
+        let picture = tokio::task::spawn_blocking(demo::picture_png)
+            .await
+            .map_err(CliError::failed)?;
+        let picture = picture.map_err(CliError::failed)?;
+        self.save("sample picture", "picture.png", &picture, started.elapsed())?;
+        let started = Instant::now();
+        let address = format!("data:image/png;base64,{}", encode(&picture));
+        let body = json!({"model": "animatic-1", "max_tokens": 1000, "messages": [{"role": "user", "content": [
+            {"type": "text", "text": PROMPT},
+            {"type": "image_url", "image_url": {"url": address}},
+        ]}]});
+        let answer = self
+            .post(&format!("{}/v1/chat/completions", self.base), &body)
+            .await?;
+        let took = started.elapsed();
+        let video = self
+            .download(&answer["choices"][0]["message"]["content"])
+            .await?;
+        self.save("video", "video.mp4", &video, took)?;
+        self.save_record("its record", "chat-completion.json", &answer)
+    }
+
+    /// A song becomes stems. Returns the song's clip.
+    async fn stems(&mut self) -> Result<String, CliError> {
+        let started = Instant::now();
+        progress("2/3  Separating a song into stems …");
+        let song = tokio::task::spawn_blocking(demo::song_wav)
+            .await
+            .map_err(CliError::failed)?;
+        self.save("sample song", "song.wav", &song, started.elapsed())?;
+        let part = Part::bytes(song).file_name("Demo song.wav");
+        let request = self.client.post(format!("{}/uploads/audio", self.music));
+        let clip = self
+            .send(request.multipart(Form::new().part("file", part)))
+            .await?;
+        let id = clip["id"].as_str().unwrap_or_default().to_owned();
+        let started = Instant::now();
+        let body = json!({"task": "gen_stem", "continue_clip_id": id, "stem_task": "twelve", "stem_type_group_name": "Twelve"});
+        let submitted = self
+            .post(&format!("{}/submit/music", self.music), &body)
+            .await?;
+        let task = submitted["id"].as_str().unwrap_or_default().to_owned();
+        let record = self.await_task(&task).await?;
+        let took = started.elapsed();
+        for clip in record["clips"].as_array().into_iter().flatten() {
+            let group = clip["metadata"]["stem_type_group_name"]
+                .as_str()
+                .unwrap_or("stem");
+            let audio = self.download(&clip["audio_url"]).await?;
+            self.save(
+                &format!("stem: {group}"),
+                &format!("{}.flac", group.to_lowercase()),
+                &audio,
+                took,
+            )?;
+        }
+        self.save_record("their record", "music-task.json", &record)?;
+        Ok(id)
+    }
+
+    /// A clip becomes a persona.
+    async fn persona(&mut self, clip: &str) -> Result<(), CliError> {
+        let started = Instant::now();
+        progress("3/3  Creating a persona from the song …");
+        let body = json!({"root_clip_id": clip, "name": "Demo voice", "description": "Sings the demo song.", "is_public": false});
+        let persona = self
+            .post(&format!("{}/persona/create", self.music), &body)
+            .await?;
+        let took = started.elapsed();
+        let picture = self.download(&persona["image_s3_id"]).await?;
+        self.save("persona's picture", "persona.png", &picture, took)?;
+        self.save_record("persona", "persona.json", &persona)
+    }
+
+    async fn await_task(&self, id: &str) -> Result<Value, CliError> {
+        loop {
+            let task = self
+                .get(&format!("{}/v1/tasks/{id}?wait=30", self.base))
+                .await?;
+            match task["status"].as_str() {
+                Some("succeeded") => return self.get(&format!("{}/tasks/{id}", self.music)).await,
+                Some("queued" | "running") => {}
+                _ => {
+                    return Err(CliError::Failed(format!(
+                        "the task failed: {}",
+                        task["error"]["message"]
+                    )));
+                }
+            }
+        }
+    }
+
+    async fn post(&self, address: &str, body: &Value) -> Result<Value, CliError> {
+        self.send(self.client.post(address).json(body)).await
+    }
+
+    async fn get(&self, address: &str) -> Result<Value, CliError> {
+        self.send(self.client.get(address)).await
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Value, CliError> {
+        let answer = request
+            .bearer_auth(&self.key)
+            .send()
+            .await
+            .map_err(CliError::failed)?;
+        let is_success = answer.status().is_success();
+        let body: Value = answer.json().await.map_err(CliError::failed)?;
+        if is_success {
+            Ok(body)
+        } else {
+            Err(CliError::Failed(body["error"]["message"].to_string()))
+        }
+    }
+
+    async fn download(&self, address: &Value) -> Result<Vec<u8>, CliError> {
+        let address = address.as_str().unwrap_or_default();
+        let answer = self
+            .client
+            .get(address)
+            .send()
+            .await
+            .and_then(reqwest::Response::error_for_status);
+        let bytes = answer
+            .map_err(CliError::failed)?
+            .bytes()
+            .await
+            .map_err(CliError::failed)?;
+        Ok(bytes.to_vec())
+    }
+
+    fn save_record(&mut self, what: &str, name: &str, record: &Value) -> Result<(), CliError> {
+        let text = serde_json::to_string_pretty(record).map_err(CliError::failed)?;
+        self.save(what, name, text.as_bytes(), Duration::ZERO)
+    }
+
+    fn save(
+        &mut self,
+        what: &str,
+        name: &str,
+        bytes: &[u8],
+        took: Duration,
+    ) -> Result<(), CliError> {
+        let path = self.out.join(name);
+        std::fs::write(&path, bytes)
+            .map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))?;
+        let time = if took.is_zero() {
+            String::new()
+        } else {
+            format!("{:.2} s", took.as_secs_f64())
+        };
+        self.rows.push([
+            what.to_owned(),
+            path.display().to_string(),
+            size(bytes.len()),
+            time,
+        ]);
+        Ok(())
+    }
+}
+
+fn encode(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to one decimal")]
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} B"),
+        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// Long work says what it is at; on standard error, beside the result.
+fn progress(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

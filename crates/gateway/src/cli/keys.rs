@@ -1,0 +1,174 @@
+//! `mediagate keys`: make, list and revoke keys, also while a server runs on
+//! the same data.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets};
+use ipnet::IpNet;
+
+use crate::app::App;
+use crate::cli::{CliError, runtime, say};
+use crate::clock::{Clock, Timestamp};
+use crate::config::{Config, Overrides};
+use crate::domain::keys::{self, NewKey, Revocation};
+use crate::domain::{accounts, catalog::Catalog};
+use crate::model::account::{ApiKey, Scope};
+use crate::model::money::Micros;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KeysCommand {
+    /// Make a key and print it, alone, on standard output
+    Create(CreateArgs),
+    /// List the keys
+    List,
+    /// Revoke a key by its id, its first 12 characters or itself
+    Revoke {
+        /// Which key
+        key: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// Name for people
+    #[arg(long)]
+    name: String,
+    /// What it may do; repeat for several [default: all but admin]
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<Scope>,
+    /// How long it works, as in 30d
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    expires: Option<Duration>,
+    /// Requests a minute [default: 600]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rpm: Option<u32>,
+    /// Open tasks at once [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_running: Option<u32>,
+    /// What its tasks together may cost, in US dollars
+    #[arg(long, value_name = "USD")]
+    budget: Option<Micros>,
+    /// The account that it belongs to, made when new [default: default]
+    #[arg(long, value_name = "HANDLE")]
+    account: Option<String>,
+    /// A model that it may name; repeat for several [default: all]
+    #[arg(long = "model", value_name = "MODEL")]
+    models: Vec<String>,
+    /// A network that it may be used from; repeat for several [default: all]
+    #[arg(long = "network", value_name = "CIDR")]
+    networks: Vec<IpNet>,
+}
+
+pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), CliError> {
+    let config = Config::load(settings)?;
+    if let KeysCommand::Create(args) = command {
+        check_models(args, &config)?;
+    }
+    let app = App::open(config, Clock::system())?;
+    runtime()?.block_on(async {
+        match command {
+            KeysCommand::Create(args) => create(&app, args).await,
+            KeysCommand::List => list(&app).await,
+            KeysCommand::Revoke { key } => revoke(&app, key).await,
+        }
+    })
+}
+
+fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
+    let catalog = Catalog::new(&config.models)?;
+    match args
+        .models
+        .iter()
+        .find(|name| catalog.models().iter().all(|model| model.id != **name))
+    {
+        Some(unknown) => Err(CliError::Usage(format!(
+            "--model: there is no model named {unknown:?}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
+    if args.name.trim().is_empty() || args.name.chars().count() > 100 {
+        return Err(CliError::Usage(
+            "--name: must have 1 to 100 characters".into(),
+        ));
+    }
+    let handle = args.account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
+    let account = accounts::ensure(app, handle).await?;
+    let some = |list: bool| list.then_some(());
+    let new = NewKey {
+        name: args.name.clone(),
+        scopes: args.scopes.clone(),
+        models: some(!args.models.is_empty()).map(|()| args.models.clone()),
+        networks: some(!args.networks.is_empty()).map(|()| args.networks.clone()),
+        rpm: args.rpm,
+        max_running: args.max_running,
+        budget: args.budget,
+        expires_in: args.expires,
+    };
+    let (_, secret) = keys::create(app, &account, new).await?;
+    say(secret.expose())
+}
+
+async fn list(app: &App) -> Result<(), CliError> {
+    let keys = keys::list(app).await?;
+    if keys.is_empty() {
+        return say("There are no keys yet. Make one with: mediagate keys create --name NAME");
+    }
+    let now = app.clock.now();
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "KEY", "NAME", "ACCOUNT", "STATE", "SCOPES", "RPM", "BUDGET", "CREATED", "ID",
+    ]);
+    for (key, handle) in &keys {
+        table.add_row([
+            format!("{}…", key.prefix),
+            key.name.clone(),
+            handle.clone(),
+            state(key, now),
+            scopes(key),
+            key.rpm.to_string(),
+            key.budget
+                .map_or_else(|| "none".to_owned(), |budget| budget.to_string()),
+            key.created_at.rfc3339(),
+            key.id.to_string(),
+        ]);
+    }
+    say(&table.to_string())
+}
+
+fn state(key: &ApiKey, now: Timestamp) -> String {
+    match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked".into(),
+        (None, Some(at)) if at <= now => "expired".into(),
+        (None, Some(at)) => format!("until {}", &at.rfc3339()[..10]),
+        (None, None) => "valid".into(),
+    }
+}
+
+fn scopes(key: &ApiKey) -> String {
+    if key.scopes == Scope::usual() {
+        return "all but admin".into();
+    }
+    key.scopes
+        .iter()
+        .map(|scope| scope.name())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+async fn revoke(app: &App, which: &str) -> Result<(), CliError> {
+    match keys::revoke(app, which).await? {
+        Revocation::Done(id) => say(&format!("Revoked {id}.")),
+        Revocation::Before => say("The key had been revoked before."),
+        Revocation::NoSuchKey => Err(CliError::failed(
+            "no key has this id or beginning; see: mediagate keys list",
+        )),
+        Revocation::Ambiguous => Err(CliError::failed(
+            "several keys begin so; name one by its id",
+        )),
+    }
+}

@@ -1,0 +1,160 @@
+//! The commands: what each does is in its own file; this one reads the words
+//! and turns errors into exit codes (0 done, 1 failed, 2 wrong usage or
+//! configuration).
+
+mod demo;
+mod keys;
+mod serve;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, ConfigError, Overrides};
+
+/// One gateway in front of video and music models. Nobody pays twice.
+#[derive(Debug, Parser)]
+#[command(name = "mediagate", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    settings: Overrides,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mediagate demo                          make a video, stems and a persona, and look at them
+  mediagate serve                         start on http://127.0.0.1:8080; prints a key the first time
+  mediagate keys create --name laptop     make another key
+  mediagate config check --config m.toml  see what is wrong with a configuration";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the API, the console and the workers
+    Serve,
+    /// Make a video, stems and a persona from samples, over HTTP, and show them
+    Demo(demo::DemoArgs),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print the OpenAPI 3.1 document
+    Openapi,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Say what is wrong, or print the effective configuration with secrets masked
+    Check,
+}
+
+/// Why a command did not do its work.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    /// The configuration is wrong.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// The command's words are wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// It did not work.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CliError {
+    fn failed(error: impl std::fmt::Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) | Self::Usage(_) => ExitCode::from(2),
+            Self::Failed(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl From<crate::app::OpenError> for CliError {
+    fn from(error: crate::app::OpenError) -> Self {
+        match error {
+            crate::app::OpenError::Config(error) => Self::Config(error),
+            other => Self::failed(other),
+        }
+    }
+}
+
+impl From<crate::error::Error> for CliError {
+    fn from(error: crate::error::Error) -> Self {
+        match error.inside() {
+            // At the command line the operator is the one who may know.
+            Some(inside) => Self::failed(inside),
+            None => Self::failed(error.message()),
+        }
+    }
+}
+
+/// Runs the command that the program was called with.
+pub fn main() -> ExitCode {
+    // The TLS library wants its cryptography chosen before its first use.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to do when standard error is closed.
+            let _ = writeln!(std::io::stderr(), "mediagate: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), CliError> {
+    match &cli.command {
+        Command::Serve => serve::run(&cli.settings),
+        Command::Demo(args) => demo::run(args, &cli.settings),
+        Command::Keys(command) => keys::run(command, &cli.settings),
+        Command::Config(ConfigCommand::Check) => {
+            let config = Config::load(&cli.settings)?;
+            crate::domain::catalog::Catalog::new(&config.models)?;
+            say(&config.show())
+        }
+        Command::Openapi => {
+            let document = crate::http::openapi(&Config::load(&cli.settings)?);
+            say(&document.to_pretty_json().map_err(CliError::failed)?)
+        }
+    }
+}
+
+/// Prints to standard output. A closed pipe (`| head`) is no failure.
+fn say(text: &str) -> Result<(), CliError> {
+    match writeln!(std::io::stdout().lock(), "{}", text.trim_end()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CliError::failed(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,163 @@
+//! `mediagate serve`: the API, the console and the workers in one process.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::cli::{CliError, runtime};
+use crate::clock::Clock;
+use crate::config::{Config, Overrides, file_mark};
+use crate::domain::accounts;
+use crate::domain::catalog::Catalog;
+use crate::domain::keys::{self, NewKey};
+use crate::http;
+use crate::http::server::Shutdown;
+use crate::secret::Secret;
+use crate::telemetry;
+use crate::worker::Workers;
+
+/// How often the configuration file is looked at for changes.
+const FILE_POLL: Duration = Duration::from_secs(1);
+
+pub(super) fn run(settings: &Overrides) -> Result<(), CliError> {
+    let config = Config::load(settings)?;
+    telemetry::start(&config)?;
+    let app = App::open(config, Clock::system())?;
+    runtime()?.block_on(serve(app, settings.clone()))
+}
+
+async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
+    let listener = TcpListener::bind(app.config.listen)
+        .await
+        .map_err(|error| {
+            CliError::Failed(format!("cannot listen on {}: {error}", app.config.listen))
+        })?;
+    let address = listener.local_addr().map_err(CliError::failed)?;
+    let first_key = ensure_key(&app).await?;
+    greet(&app, address, first_key.as_ref());
+    tracing::info!(%address, "listening");
+    let draining = CancellationToken::new();
+    watch_signals(draining.clone())?;
+    watch_settings(app.clone(), settings, draining.clone())?;
+    run_until(&app, listener, draining).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Serves and works until `draining` is set and everything has come to its end.
+pub(super) async fn run_until(app: &App, listener: TcpListener, draining: CancellationToken) {
+    let workers = Workers::start(app);
+    let shutdown = Shutdown {
+        draining,
+        closing: app.closing.clone(),
+        grace: app.config.shutdown_grace,
+    };
+    // The workers go on while requests in flight wait for them.
+    http::server::serve(listener, http::router(app), shutdown).await;
+    app.closing.cancel();
+    workers.stop().await;
+}
+
+/// Makes the first account and key when there is none.
+async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
+    if !keys::list(app).await?.is_empty() {
+        return Ok(None);
+    }
+    let account = accounts::ensure(app, accounts::DEFAULT_HANDLE).await?;
+    let scopes = crate::model::account::Scope::ALL.to_vec();
+    let new = NewKey {
+        name: "first".into(),
+        scopes,
+        ..NewKey::default()
+    };
+    let (_, secret) = keys::create(app, &account, new).await?;
+    Ok(Some(secret))
+}
+
+/// Says where the service is and, once, the first key.
+fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
+    let base = app
+        .config
+        .public_url
+        .clone()
+        .unwrap_or_else(|| format!("http://{address}"));
+    let mut text =
+        format!("Mediagate is ready at {base}  (prices {base}/pricing, console {base}/console)\n");
+    if let Some(key) = first_key {
+        let key = key.expose();
+        text += &format!(
+            "\nYour API key, shown only now:\n\n  {key}\n\nTry it:\n\n  \
+             curl {base}/v1/chat/completions -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \
+             -d '{{\"model\":\"animatic-1\",\"messages\":[{{\"role\":\"user\",\"content\":\"a lake at dawn, slow dolly in\"}}]}}'\n\n"
+        );
+    }
+    // The key is not written to the log; a closed standard output loses it, and
+    // `mediagate keys create` makes another.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// The first SIGTERM or SIGINT drains, the second ends at once.
+fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(CliError::failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(CliError::failed)?;
+    #[expect(clippy::disallowed_methods, reason = "it ends the process")]
+    tokio::spawn(async move {
+        for round in 0..2 {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if round == 0 {
+                tracing::info!(
+                    "stopping: no more requests are accepted; a second signal ends at once"
+                );
+                draining.cancel();
+            }
+        }
+        std::process::exit(1);
+    });
+    Ok(())
+}
+
+/// Reads models and prices anew at SIGHUP and when the file changes. A bad file
+/// is refused and what was there stays.
+fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Result<(), CliError> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
+    #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
+    tokio::spawn(async move {
+        let path = settings.config.clone();
+        let mark = || path.as_deref().and_then(file_mark);
+        let mut seen = mark();
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => {}
+                () = tokio::time::sleep(FILE_POLL), if path.is_some() => {
+                    if mark() == seen {
+                        continue;
+                    }
+                }
+                () = until.cancelled() => return,
+            }
+            seen = mark();
+            reload(&app, &settings);
+        }
+    });
+    Ok(())
+}
+
+fn reload(app: &App, settings: &Overrides) {
+    match Config::reload(settings).and_then(|models| Catalog::new(&models)) {
+        Ok(catalog) => {
+            app.catalog.store(std::sync::Arc::new(catalog));
+            tracing::info!("models and prices were read anew");
+        }
+        Err(error) => {
+            tracing::error!(%error, "the changed settings are refused; the old ones stay")
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The configuration file: its keys, and errors that say file, line and key.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer};
+use url::Url;
+
+use crate::config::{ConfigError, LogFormat};
+use crate::model::catalog::PriceUnit;
+use crate::model::money::Micros;
+use crate::secret::SecretSource;
+
+/// The file as it stands; every key may be left out. The keys are the twins of
+/// the flags in [`crate::config::Overrides`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "the twins of the flags, which are documented")]
+pub struct ConfigFile {
+    pub listen: Option<SocketAddr>,
+    pub data: Option<PathBuf>,
+    pub public_url: Option<Url>,
+    pub database: Option<SecretSource>,
+    #[serde(deserialize_with = "duration")]
+    pub wait_limit: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
+    pub media_ttl: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
+    pub shutdown_grace: Option<Duration>,
+    pub brand: Option<String>,
+    pub persona_brand_field: Option<String>,
+    pub workers: Option<usize>,
+    pub signing_secret: Option<SecretSource>,
+    pub default_model: Option<String>,
+    pub default_music_model: Option<String>,
+    pub cors_origins: Option<Vec<String>>,
+    pub trusted_proxies: Option<Vec<IpNet>>,
+    pub log_format: Option<LogFormat>,
+    pub log: Option<String>,
+    pub fetch: FetchTable,
+    pub personas: PersonasTable,
+    pub models: BTreeMap<String, ModelSettings>,
+}
+
+/// `[fetch]`: callers' addresses.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "the twins of the flags, which are documented")]
+pub struct FetchTable {
+    pub allow_networks: Option<Vec<IpNet>>,
+    pub allow_ports: Option<Vec<u16>>,
+}
+
+/// `[personas]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "the twins of the flags, which are documented")]
+pub struct PersonasTable {
+    pub auto_approve: Option<bool>,
+}
+
+/// `[models.<id>]`: what the operator says of one model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSettings {
+    /// What its work costs; free when left out.
+    pub price: Option<PriceSettings>,
+    /// Other names, each with `*` for any characters; the model's own when left out.
+    pub aliases: Option<Vec<String>>,
+    /// Whether callers can name it; true when left out.
+    pub enabled: Option<bool>,
+}
+
+/// A price as the file writes it: `{ unit = "second", usd = "0.10" }`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceSettings {
+    /// What is counted.
+    pub unit: PriceUnit,
+    /// Dollars for one.
+    #[serde(deserialize_with = "dollars")]
+    pub usd: Micros,
+}
+
+/// Reads a file.
+pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+        path: name.clone(),
+        reason: error.to_string(),
+    })?;
+    parse(&name, &text)
+}
+
+/// Reads a file's text; `path` is for the errors.
+pub fn parse(path: &str, text: &str) -> Result<ConfigFile, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        ConfigError::InFile {
+            path: path.to_owned(),
+            line: line_of(text, at),
+            message: explain(text, at, error.message()),
+        }
+    })
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()
+        .iter()
+        .take(at)
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
+}
+
+/// The message of the TOML reader, with the key and a suggestion.
+fn explain(text: &str, at: usize, message: &str) -> String {
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if let (true, Some((unknown, known))) =
+        (message.starts_with("unknown field"), names.split_first())
+    {
+        let near = known
+            .iter()
+            .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
+            .min()
+            .filter(|(distance, _)| *distance <= unknown.len().div_ceil(2));
+        let hint = near.map_or_else(
+            || format!("the keys here are {}", known.join(", ")),
+            |(_, name)| format!("did you mean `{name}`?"),
+        );
+        return format!("unknown key `{unknown}`; {hint}");
+    }
+    match key_at(text, at) {
+        Some(key) => format!("`{key}`: {message}"),
+        None => message.replace('\n', " "),
+    }
+}
+
+/// The key of the line that holds the byte `at`, with its table.
+fn key_at(text: &str, at: usize) -> Option<String> {
+    let before = text.get(..at)?;
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text.get(line_start..)?.lines().next()?;
+    let key = line.split_once('=')?.0.trim();
+    let table = before
+        .lines()
+        .rev()
+        .find_map(|line| line.trim().strip_prefix('[')?.strip_suffix(']'));
+    Some(table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}")))
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text).map(Some).map_err(|_| {
+        serde::de::Error::custom(format!(
+            "{text:?} is no time such as \"30s\", \"15m\" or \"30d\""
+        ))
+    })
+}
+
+fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
+    String::deserialize(deserializer)?
+        .parse()
+        .map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line_and_a_suggestion() {
+        let error = parse("a.toml", "brand = \"x\"\nlsten = \"127.0.0.1:1\"").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a.toml:2: unknown key `lsten`; did you mean `listen`?"
+        );
+        let error = parse("a.toml", "[fetch]\nallow_port = [80]").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a.toml:2: unknown key `allow_port`; did you mean `allow_ports`?"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_names_its_line_and_key() {
+        let error = parse(
+            "a.toml",
+            "\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"a lot\" }",
+        )
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("a.toml:3: `models.animatic-1.price`: "),
+            "{error}"
+        );
+        let error = parse("a.toml", "wait_limit = \"soon\"").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("a.toml:1: `wait_limit`: \"soon\" is no time"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn broken_toml_names_its_line() {
+        let error = parse("a.toml", "brand = \"x\"\nlisten = ").unwrap_err();
+        assert!(error.to_string().starts_with("a.toml:2: "), "{error}");
+    }
+}

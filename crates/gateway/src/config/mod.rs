@@ -1,0 +1,564 @@
+//! Settings: flags beat environment beats file beats defaults.
+//!
+//! [`Overrides`] are the flags and their environment variables, [`file`] reads
+//! the TOML, and [`Config`] is what the rest of the program sees: complete and
+//! checked. Part of it, [`Config::models`], can be read anew while the server
+//! runs.
+
+pub mod file;
+mod show;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+use serde::Deserialize;
+use url::Url;
+
+use crate::config::file::{ConfigFile, ModelSettings};
+use crate::secret::{Secret, SecretError, SecretSource};
+
+/// What is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{path}: {reason}")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The file is wrong at one place.
+    #[error("{path}:{line}: {message}")]
+    InFile {
+        /// Which file.
+        path: String,
+        /// Counts from 1.
+        line: usize,
+        /// What is wrong, naming the key.
+        message: String,
+    },
+    /// A value is wrong, wherever it came from.
+    #[error("{key}: {message}")]
+    Value {
+        /// The setting, as the file writes it.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A secret could not be had.
+    #[error("{key}: {error}")]
+    Secret {
+        /// The setting.
+        key: &'static str,
+        /// Why not.
+        error: SecretError,
+    },
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Flags and environment variables, each the twin of a key in the file.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Settings (also in the configuration file)")]
+pub struct Overrides {
+    /// The configuration file (TOML); none by default
+    #[arg(long, env = "MEDIAGATE_CONFIG", value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// Address to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "MEDIAGATE_LISTEN", value_name = "ADDRESS", global = true)]
+    pub listen: Option<SocketAddr>,
+    /// Folder for the database, media and the signing key [default: ./mediagate-data]
+    #[arg(long, env = "MEDIAGATE_DATA", value_name = "FOLDER", global = true)]
+    pub data: Option<PathBuf>,
+    /// Address under which callers reach this service [default: each request's own host]
+    #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
+    pub public_url: Option<Url>,
+    /// "sqlite" (in the data folder) or "postgres://user@host/db"; also env:NAME or file:PATH [default: sqlite]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DATABASE",
+        value_name = "DATABASE",
+        global = true
+    )]
+    pub database: Option<SecretSource>,
+    /// How long a request waits for its task [default: 15m]
+    #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub wait_limit: Option<Duration>,
+    /// How long media is kept [default: 30d]
+    #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub media_ttl: Option<Duration>,
+    /// How long requests in flight may take after SIGTERM [default: 30s]
+    #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub shutdown_grace: Option<Duration>,
+    /// First path segment of the music endpoints [default: musicgen]
+    #[arg(long, env = "MEDIAGATE_BRAND", value_name = "WORD", global = true)]
+    pub brand: Option<String>,
+    /// Name of the persona field that carries the brand [default: is_service_persona]
+    #[arg(
+        long,
+        env = "MEDIAGATE_PERSONA_BRAND_FIELD",
+        value_name = "NAME",
+        global = true
+    )]
+    pub persona_brand_field: Option<String>,
+    /// Tasks that run at once in this process [default: the number of cores]
+    #[arg(long, env = "MEDIAGATE_WORKERS", value_name = "N", global = true)]
+    pub workers: Option<usize>,
+    /// Secret that signs media addresses; replicas share one [default: made in the data folder]
+    #[arg(
+        long,
+        env = "MEDIAGATE_SIGNING_SECRET",
+        value_name = "SECRET",
+        hide_env_values = true,
+        global = true
+    )]
+    pub signing_secret: Option<SecretSource>,
+    /// Video model for requests that name none [default: animatic-1]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
+    pub default_model: Option<String>,
+    /// Music model for requests that name none [default: stems-dsp-1]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MUSIC_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
+    pub default_music_model: Option<String>,
+    /// Web origins that may call from a page; repeat, or separate by commas [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CORS_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub cors_origins: Option<Vec<String>>,
+    /// Networks whose X-Forwarded-For and -Proto are believed [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_TRUSTED_PROXIES",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub trusted_proxies: Option<Vec<IpNet>>,
+    /// Networks that callers' addresses may lie in although they are not public [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_FETCH_ALLOW_NETWORKS",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub fetch_allow_networks: Option<Vec<IpNet>>,
+    /// Ports that callers' addresses may name [default: 80,443]
+    #[arg(
+        long,
+        env = "MEDIAGATE_FETCH_ALLOW_PORTS",
+        value_name = "PORT",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub fetch_allow_ports: Option<Vec<u16>>,
+    /// Approve public personas without asking [default: false]
+    #[arg(
+        long,
+        env = "MEDIAGATE_PERSONAS_AUTO_APPROVE",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub personas_auto_approve: Option<bool>,
+    /// How the log is written [default: auto]
+    #[arg(
+        long,
+        env = "MEDIAGATE_LOG_FORMAT",
+        value_name = "FORMAT",
+        global = true
+    )]
+    pub log_format: Option<LogFormat>,
+    /// What is logged, as in "info" or "mediagate=debug" [default: info]
+    #[arg(long, env = "MEDIAGATE_LOG", value_name = "FILTER", global = true)]
+    pub log: Option<String>,
+}
+
+/// Which database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Database {
+    /// A file in the data folder.
+    Sqlite,
+    /// A server.
+    Postgres(Secret),
+}
+
+/// Every setting, complete and checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the file is, when there is one.
+    pub path: Option<PathBuf>,
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// Folder for everything that is kept.
+    pub data: PathBuf,
+    /// Address under which callers reach this service, without a slash at the end.
+    pub public_url: Option<String>,
+    /// Which database.
+    pub database: Database,
+    /// How long a request waits for its task.
+    pub wait_limit: Duration,
+    /// How long media is kept.
+    pub media_ttl: Duration,
+    /// How long requests in flight may take once the process is told to end.
+    pub shutdown_grace: Duration,
+    /// First path segment of the music endpoints.
+    pub brand: String,
+    /// Name of the persona field that carries the brand.
+    pub persona_brand_field: String,
+    /// Tasks that run at once in this process.
+    pub workers: usize,
+    /// Signs media addresses; made in the data folder when `None`.
+    pub signing_secret: Option<Secret>,
+    /// Web origins that may call from a page.
+    pub cors_origins: Vec<String>,
+    /// Networks whose forwarding headers are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// What may be fetched for callers.
+    pub fetch: FetchRules,
+    /// Whether public personas are approved without asking.
+    pub personas_auto_approve: bool,
+    /// How the log is written.
+    pub log_format: LogFormat,
+    /// What is logged.
+    pub log: String,
+    /// What the operator says of models.
+    pub models: ModelConfig,
+}
+
+/// The part of the settings that can be read anew while the server runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelConfig {
+    /// Video model for requests that name none.
+    pub default_model: String,
+    /// Music model for requests that name none.
+    pub default_music_model: String,
+    /// Settings by model name.
+    pub models: std::collections::BTreeMap<String, ModelSettings>,
+}
+
+/// Where callers' addresses may lead; the rules are in `fetch.rs`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchRules {
+    /// Networks that are allowed although they are not public, any port.
+    pub allow_networks: Vec<IpNet>,
+    /// Ports that public addresses may name.
+    pub allow_ports: Vec<u16>,
+}
+
+impl Default for FetchRules {
+    fn default() -> Self {
+        Self {
+            allow_networks: Vec::new(),
+            allow_ports: vec![80, 443],
+        }
+    }
+}
+
+impl Config {
+    /// Reads the file that the overrides name and puts the layers together.
+    pub fn load(overrides: &Overrides) -> Result<Self, ConfigError> {
+        let file = match &overrides.config {
+            Some(path) => file::read(path)?,
+            None => ConfigFile::default(),
+        };
+        Self::layer(overrides.clone(), file)
+    }
+
+    /// Reads only what can change while the server runs.
+    pub fn reload(overrides: &Overrides) -> Result<ModelConfig, ConfigError> {
+        Self::load(overrides).map(|config| config.models)
+    }
+
+    fn layer(flags: Overrides, file: ConfigFile) -> Result<Self, ConfigError> {
+        let fetch = FetchRules::default();
+        let database = flags.database.or(file.database);
+        let signing_secret = flags.signing_secret.or(file.signing_secret);
+        let config = Self {
+            path: flags.config,
+            listen: flags
+                .listen
+                .or(file.listen)
+                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+            data: flags
+                .data
+                .or(file.data)
+                .unwrap_or_else(|| PathBuf::from("./mediagate-data")),
+            public_url: flags
+                .public_url
+                .or(file.public_url)
+                .map(|url| check_public_url(&url))
+                .transpose()?,
+            database: database.map_or(Ok(Database::Sqlite), |source| read_database(&source))?,
+            wait_limit: flags
+                .wait_limit
+                .or(file.wait_limit)
+                .unwrap_or(Duration::from_mins(15)),
+            media_ttl: flags
+                .media_ttl
+                .or(file.media_ttl)
+                .unwrap_or(Duration::from_hours(30 * 24)),
+            shutdown_grace: flags
+                .shutdown_grace
+                .or(file.shutdown_grace)
+                .unwrap_or(Duration::from_secs(30)),
+            brand: flags
+                .brand
+                .or(file.brand)
+                .unwrap_or_else(|| "musicgen".into()),
+            persona_brand_field: flags
+                .persona_brand_field
+                .or(file.persona_brand_field)
+                .unwrap_or_else(|| "is_service_persona".into()),
+            workers: flags.workers.or(file.workers).unwrap_or_else(cores),
+            signing_secret: signing_secret
+                .map(|source| {
+                    source.read().map_err(|error| ConfigError::Secret {
+                        key: "signing_secret",
+                        error,
+                    })
+                })
+                .transpose()?,
+            cors_origins: flags.cors_origins.or(file.cors_origins).unwrap_or_default(),
+            trusted_proxies: flags
+                .trusted_proxies
+                .or(file.trusted_proxies)
+                .unwrap_or_default(),
+            fetch: FetchRules {
+                allow_networks: flags
+                    .fetch_allow_networks
+                    .or(file.fetch.allow_networks)
+                    .unwrap_or(fetch.allow_networks),
+                allow_ports: flags
+                    .fetch_allow_ports
+                    .or(file.fetch.allow_ports)
+                    .unwrap_or(fetch.allow_ports),
+            },
+            personas_auto_approve: flags
+                .personas_auto_approve
+                .or(file.personas.auto_approve)
+                .unwrap_or(false),
+            log_format: flags
+                .log_format
+                .or(file.log_format)
+                .unwrap_or(LogFormat::Auto),
+            log: flags.log.or(file.log).unwrap_or_else(|| "info".into()),
+            models: ModelConfig {
+                default_model: flags
+                    .default_model
+                    .or(file.default_model)
+                    .unwrap_or_else(|| "animatic-1".into()),
+                default_music_model: flags
+                    .default_music_model
+                    .or(file.default_music_model)
+                    .unwrap_or_else(|| "stems-dsp-1".into()),
+                models: file.models,
+            },
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        check_path_segment("brand", &self.brand)?;
+        if ["v1", "media", "pricing", "docs", "assets", "console"].contains(&self.brand.as_str()) {
+            return Err(wrong(
+                "brand",
+                "is the first segment of another endpoint's path",
+            ));
+        }
+        check_path_segment("persona_brand_field", &self.persona_brand_field)?;
+        if self.workers == 0 || self.workers > 1024 {
+            return Err(wrong("workers", "must be from 1 to 1024"));
+        }
+        if self.wait_limit.is_zero() {
+            return Err(wrong("wait_limit", "must be longer than nothing"));
+        }
+        if self.media_ttl < Duration::from_secs(1) {
+            return Err(wrong("media_ttl", "must be at least a second"));
+        }
+        if self
+            .signing_secret
+            .as_ref()
+            .is_some_and(|secret| secret.expose().len() < 32)
+        {
+            return Err(wrong("signing_secret", "must have at least 32 characters"));
+        }
+        if let Some(origin) = self.cors_origins.iter().find(|origin| !is_origin(origin)) {
+            return Err(wrong(
+                "cors_origins",
+                &format!("{origin:?} is no origin such as https://app.example.com"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The SQLite file.
+    pub fn sqlite_path(&self) -> PathBuf {
+        self.data.join("mediagate.db")
+    }
+
+    /// The folder of stored media.
+    pub fn media_path(&self) -> PathBuf {
+        self.data.join("media")
+    }
+
+    /// The file of the signing key that is made when none is configured.
+    pub fn signing_key_path(&self) -> PathBuf {
+        self.data.join("signing.key")
+    }
+
+    /// The settings as TOML, secrets masked.
+    pub fn show(&self) -> String {
+        show::toml(self)
+    }
+}
+
+fn wrong(key: &str, message: &str) -> ConfigError {
+    ConfigError::Value {
+        key: key.into(),
+        message: message.into(),
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn check_public_url(url: &Url) -> Result<String, ConfigError> {
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || url.query().is_some() {
+        return Err(wrong(
+            "public_url",
+            "must be an http or https address without a query",
+        ));
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn read_database(source: &SecretSource) -> Result<Database, ConfigError> {
+    let secret = source.read().map_err(|error| ConfigError::Secret {
+        key: "database",
+        error,
+    })?;
+    match secret.expose() {
+        "sqlite" => Ok(Database::Sqlite),
+        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Ok(Database::Postgres(secret))
+        }
+        _ => Err(wrong(
+            "database",
+            "must be \"sqlite\" or an address that starts with postgres://",
+        )),
+    }
+}
+
+fn check_path_segment(key: &str, text: &str) -> Result<(), ConfigError> {
+    let fits = !text.is_empty()
+        && text.len() <= 64
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    if fits {
+        Ok(())
+    } else {
+        Err(wrong(key, "must be 1 to 64 letters, digits, - or _"))
+    }
+}
+
+fn is_origin(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == *text
+    })
+}
+
+/// Whether the file at `path` changed since `seen`, and its present mark.
+pub fn file_mark(path: &Path) -> Option<(std::time::SystemTime, u64)> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layered(flags: Overrides, toml: &str) -> Result<Config, ConfigError> {
+        Config::layer(flags, file::parse("test.toml", toml)?)
+    }
+
+    #[test]
+    fn flags_beat_the_file_and_the_file_beats_defaults() {
+        let flags = Overrides {
+            brand: Some("flagged".into()),
+            ..Overrides::default()
+        };
+        let config = layered(flags, "brand = \"filed\"\nwait_limit = \"2m\"").unwrap();
+        assert_eq!(config.brand, "flagged");
+        assert_eq!(config.wait_limit, Duration::from_mins(2));
+        assert_eq!(config.media_ttl, Duration::from_hours(720));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        for (toml, key) in [
+            ("brand = \"v1\"", "brand"),
+            ("brand = \"a/b\"", "brand"),
+            ("workers = 0", "workers"),
+            ("database = \"mysql://x\"", "database"),
+            ("public_url = \"ftp://x\"", "public_url"),
+            ("signing_secret = \"short\"", "signing_secret"),
+            (
+                "cors_origins = [\"https://a.example/path\"]",
+                "cors_origins",
+            ),
+            ("database = \"env:MEDIAGATE_NO_SUCH\"", "database"),
+        ] {
+            let message = layered(Overrides::default(), toml).unwrap_err().to_string();
+            assert!(message.contains(key), "{toml}: {message}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked_when_shown() {
+        let toml = "database = \"postgres://user:hunter2@host/db\"\nsigning_secret = \"0123456789abcdef0123456789abcdef\"";
+        let shown = layered(Overrides::default(), toml).unwrap().show();
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("0123456789abcdef"),
+            "{shown}"
+        );
+        assert!(shown.contains("postgres://"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        let toml = "brand = \"x\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n[fetch]\nallow_networks = [\"127.0.0.0/8\"]";
+        let first = layered(Overrides::default(), toml).unwrap().show();
+        let again = layered(Overrides::default(), &first).unwrap().show();
+        assert_eq!(first, again);
+    }
+}

@@ -1,0 +1,125 @@
+//! The effective settings as TOML that reads back, secrets masked.
+
+use std::time::Duration;
+
+use toml::{Table, Value};
+
+use crate::config::file::ModelSettings;
+use crate::config::{Config, Database, LogFormat};
+
+pub(super) fn toml(config: &Config) -> String {
+    let mut top = Table::new();
+    let mut set = |key: &str, value: Value| drop(top.insert(key.to_owned(), value));
+    set("listen", text(&config.listen));
+    set("data", text(config.data.display()));
+    if let Some(url) = &config.public_url {
+        set("public_url", text(url));
+    }
+    set("database", text(database(&config.database)));
+    set("wait_limit", time(config.wait_limit));
+    set("media_ttl", time(config.media_ttl));
+    set("shutdown_grace", time(config.shutdown_grace));
+    set("brand", text(&config.brand));
+    set("persona_brand_field", text(&config.persona_brand_field));
+    set("workers", whole(config.workers));
+    if let Some(secret) = &config.signing_secret {
+        // Long enough to read back as a secret.
+        set("signing_secret", text(secret.to_string().repeat(4)));
+    }
+    set("default_model", text(&config.models.default_model));
+    set(
+        "default_music_model",
+        text(&config.models.default_music_model),
+    );
+    set("cors_origins", list(&config.cors_origins));
+    set("trusted_proxies", list(&config.trusted_proxies));
+    let format = match config.log_format {
+        LogFormat::Auto => "auto",
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    };
+    set("log_format", text(format));
+    set("log", text(&config.log));
+    let ports = config
+        .fetch
+        .allow_ports
+        .iter()
+        .map(|port| Value::Integer(i64::from(*port)))
+        .collect();
+    let fetch = [
+        ("allow_networks", list(&config.fetch.allow_networks)),
+        ("allow_ports", Value::Array(ports)),
+    ];
+    set("fetch", table(fetch));
+    set(
+        "personas",
+        table([("auto_approve", Value::Boolean(config.personas_auto_approve))]),
+    );
+    let models = config
+        .models
+        .models
+        .iter()
+        .map(|(id, settings)| (id.as_str(), model(settings)));
+    set("models", table(models));
+    toml::to_string(&top).unwrap_or_default()
+}
+
+fn model(settings: &ModelSettings) -> Value {
+    let price = settings.price.map(|price| {
+        (
+            "price",
+            table([("unit", text(price.unit)), ("usd", text(price.usd))]),
+        )
+    });
+    let aliases = settings
+        .aliases
+        .as_ref()
+        .map(|aliases| ("aliases", list(aliases)));
+    let enabled = settings
+        .enabled
+        .map(|enabled| ("enabled", Value::Boolean(enabled)));
+    table([price, aliases, enabled].into_iter().flatten())
+}
+
+fn database(database: &Database) -> String {
+    match database {
+        Database::Sqlite => "sqlite".into(),
+        Database::Postgres(url) => mask_password(url.expose()),
+    }
+}
+
+/// An address with its password replaced by stars.
+fn mask_password(address: &str) -> String {
+    let masked = url::Url::parse(address).ok().and_then(|mut url| {
+        if url.password().is_some() {
+            url.set_password(Some("********")).ok()?;
+        }
+        (!url.query().unwrap_or_default().contains("password")).then(|| url.into())
+    });
+    masked.unwrap_or_else(|| "postgres://********".into())
+}
+
+fn text(value: impl ToString) -> Value {
+    Value::String(value.to_string())
+}
+
+fn time(value: Duration) -> Value {
+    text(humantime::format_duration(value))
+}
+
+fn whole(value: usize) -> Value {
+    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn list<T: std::fmt::Display>(values: &[T]) -> Value {
+    Value::Array(values.iter().map(|value| text(value)).collect())
+}
+
+fn table<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    Value::Table(
+        entries
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
+}

@@ -1,0 +1,90 @@
+//! Accounts: who owns what is made.
+
+use crate::app::Parts;
+use crate::artwork;
+use crate::domain::assets::{self, Lifetime};
+use crate::error::{Error, ErrorCode};
+use crate::ids::AccountId;
+use crate::model::account::Account;
+use crate::model::media::MediaType;
+use crate::store;
+
+/// The handle of the account that keys belong to when none is named.
+pub const DEFAULT_HANDLE: &str = "default";
+
+/// The account with this handle, made when new.
+pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
+    check_handle(handle)?;
+    if let Some(account) = by_handle(app, handle).await? {
+        return Ok(account);
+    }
+    let id = AccountId::new();
+    let picture = artwork::avatar(&id.to_string(), 256).map_err(Error::internal)?;
+    let avatar = assets::keep(app, id, MediaType::Png, picture.into(), Lifetime::Forever).await?;
+    let account = Account {
+        id,
+        handle: handle.to_owned(),
+        display_name: display_name(handle),
+        avatar: avatar.id,
+        created_at: app.clock.now(),
+    };
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            store::accounts::insert(conn, &account)?;
+            // Another process may have been first; then the picture has no
+            // account and upkeep removes the file.
+            if store::accounts::by_handle(conn, &account.handle)?
+                .is_some_and(|found| found.id == account.id)
+            {
+                store::assets::insert(conn, &avatar)?;
+            }
+            Ok(())
+        })
+        .await?;
+    by_handle(app, handle)
+        .await?
+        .ok_or_else(|| Error::internal("an account vanished"))
+}
+
+async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
+    let handle = handle.to_owned();
+    app.store
+        .read(move |conn| store::accounts::by_handle(conn, &handle).map_err(Error::from))
+        .await
+}
+
+fn check_handle(handle: &str) -> Result<(), Error> {
+    let fits = (1..=40).contains(&handle.len())
+        && handle
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::plain(
+            ErrorCode::InvalidValue,
+            "An account's handle is 1 to 40 of a-z, 0-9, - and _.",
+        ))
+    }
+}
+
+/// `night-owls` becomes `Night Owls`.
+fn display_name(handle: &str) -> String {
+    let words = handle.split(['-', '_']).filter(|word| !word.is_empty());
+    let capitals = words.map(|word| word[..1].to_uppercase() + &word[1..]);
+    capitals.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_become_names() {
+        assert_eq!(display_name("night-owls_2"), "Night Owls 2");
+        assert!(check_handle("night-owls_2").is_ok());
+        for bad in ["", "Big", "a b", "ü", &"a".repeat(41)] {
+            assert!(check_handle(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Stored files: putting them in place and saying where they can be had.
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use crate::app::Parts;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::ids::{AccountId, AssetId};
+use crate::model::media::{Asset, MediaType};
+use crate::model::music::ClipMedia;
+use crate::providers::stems_engine::MadeClip;
+
+/// How long a file is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// For `media_ttl`.
+    Media,
+    /// As long as the gateway.
+    Forever,
+}
+
+/// Stores a file and returns its record, which the caller inserts in the
+/// transaction that first refers to it. A file whose record never comes is
+/// removed by upkeep.
+pub async fn keep(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    bytes: Bytes,
+    lifetime: Lifetime,
+) -> Result<Asset, Error> {
+    let now = app.clock.now();
+    let asset = Asset {
+        id: AssetId::new(),
+        account,
+        media,
+        size_bytes: bytes.len() as u64,
+        sha256: sha256_hex(&bytes),
+        created_at: now,
+        expires_at: (lifetime == Lifetime::Media).then(|| now.plus(app.config.media_ttl)),
+        removed_at: None,
+    };
+    app.blobs.put(asset.id, media, bytes).await?;
+    Ok(asset)
+}
+
+/// Stores a clip's files; the records are for the transaction that completes it.
+pub async fn keep_clip(
+    app: &Parts,
+    account: AccountId,
+    clip: MadeClip,
+) -> Result<(ClipMedia, [Asset; 3]), Error> {
+    let audio = keep(
+        app,
+        account,
+        MediaType::Flac,
+        clip.flac.into(),
+        Lifetime::Media,
+    )
+    .await?;
+    let image = keep(
+        app,
+        account,
+        MediaType::Png,
+        clip.cover.into(),
+        Lifetime::Media,
+    )
+    .await?;
+    let large = keep(
+        app,
+        account,
+        MediaType::Png,
+        clip.cover_large.into(),
+        Lifetime::Media,
+    )
+    .await?;
+    let media = ClipMedia {
+        audio: audio.id,
+        image: image.id,
+        image_large: large.id,
+        milliseconds: clip.milliseconds,
+        expires_at: audio.expires_at,
+    };
+    Ok((media, [audio, image, large]))
+}
+
+/// When the address of a file that stays stops working: at the end of a day at
+/// least `media_ttl` away, so that the address is the same all day and caches
+/// can use it.
+pub fn standing_expiry(app: &Parts) -> Timestamp {
+    const DAY: i64 = 86_400;
+    let end = app.clock.now().plus(app.config.media_ttl).seconds();
+    Timestamp::from_seconds((end / DAY + 1) * DAY)
+}
+
+/// SHA-256 in lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+}

@@ -1,0 +1,264 @@
+//! API keys: their form, how they are made, and how a shown one is checked.
+//!
+//! A key is `sk-mg-`, 43 base62 characters that carry 256 random bits, and 6 of
+//! checksum (CRC-32/ISO-HDLC of the 43, as a base62 number). The checksum lets
+//! a typo be refused without a look-up and secret scanners match the form. Only
+//! the SHA-256 is stored: a key has its full entropy, so a slow hash buys nothing.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::app::Parts;
+use crate::clock::Timestamp;
+use crate::error::{Error, ErrorCode};
+use crate::ids::KeyId;
+use crate::model::account::{Account, ApiKey, Caller, Scope};
+use crate::model::money::Micros;
+use crate::secret::Secret;
+use crate::store::accounts;
+
+const PREFIX: &str = "sk-mg-";
+const RANDOM: usize = 43;
+const CHECKSUM: usize = 6;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// What a new key shall be.
+#[derive(Debug, Clone, Default)]
+pub struct NewKey {
+    /// Name for people.
+    pub name: String,
+    /// What it may do; empty means all but `admin`.
+    pub scopes: Vec<Scope>,
+    /// Models it may name.
+    pub models: Option<Vec<String>>,
+    /// Addresses it may come from.
+    pub networks: Option<Vec<IpNet>>,
+    /// Requests a minute; 600 when not named.
+    pub rpm: Option<u32>,
+    /// Open tasks at once; 100 when not named.
+    pub max_running: Option<u32>,
+    /// What its tasks together may cost.
+    pub budget: Option<Micros>,
+    /// How long it works.
+    pub expires_in: Option<Duration>,
+}
+
+/// Makes a key of this account. The secret is returned once and kept nowhere.
+pub async fn create(
+    app: &Parts,
+    account: &Account,
+    new: NewKey,
+) -> Result<(ApiKey, Secret), Error> {
+    let secret = generate().map_err(Error::internal)?;
+    let now = app.clock.now();
+    let key = ApiKey {
+        id: KeyId::new(),
+        account: account.id,
+        name: new.name,
+        prefix: secret.expose().chars().take(12).collect(),
+        sha256: hash(secret.expose()),
+        scopes: if new.scopes.is_empty() {
+            Scope::usual()
+        } else {
+            new.scopes
+        },
+        models: new.models,
+        networks: new.networks,
+        rpm: new.rpm.unwrap_or(600),
+        max_running: new.max_running.unwrap_or(100),
+        budget: new.budget,
+        created_at: now,
+        expires_at: new.expires_in.map(|time| now.plus(time)),
+        revoked_at: None,
+    };
+    let row = key.clone();
+    app.store
+        .write(move |conn| accounts::insert_key(conn, &row).map_err(Error::from))
+        .await?;
+    Ok((key, secret))
+}
+
+/// Every key with its account's handle, oldest first.
+pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
+    app.store
+        .read(|conn| accounts::keys(conn).map_err(Error::from))
+        .await
+}
+
+/// What became of a request to revoke a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Revocation {
+    /// It stops working at its next request.
+    Done(KeyId),
+    /// It had been revoked before.
+    Before,
+    /// No key has this id or prefix.
+    NoSuchKey,
+    /// The prefix fits several keys.
+    Ambiguous,
+}
+
+/// Revokes the key with this id, or with this beginning (the 12 characters that
+/// lists show, or more).
+pub async fn revoke(app: &Parts, which: &str) -> Result<Revocation, Error> {
+    let keys = list(app).await?;
+    let by_secret = is_well_formed(which).then(|| hash(which));
+    let fits = |key: &ApiKey| {
+        key.id.to_string() == which
+            || by_secret
+                .as_ref()
+                .is_some_and(|sha256| *sha256 == key.sha256)
+            || (by_secret.is_none() && which.len() >= 12 && key.prefix == which[..12])
+    };
+    let found: Vec<KeyId> = keys
+        .iter()
+        .filter(|(key, _)| fits(key))
+        .map(|(key, _)| key.id)
+        .collect();
+    match found.as_slice() {
+        [] => Ok(Revocation::NoSuchKey),
+        [id] => {
+            let (id, now) = (*id, app.clock.now());
+            let revoked = app
+                .store
+                .write(move |conn| accounts::revoke_key(conn, id, now))
+                .await;
+            Ok(if revoked.map_err(Error::from)? {
+                Revocation::Done(id)
+            } else {
+                Revocation::Before
+            })
+        }
+        _ => Ok(Revocation::Ambiguous),
+    }
+}
+
+/// Who shows this secret, if it works now and from this address.
+pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller, Error> {
+    let invalid = || Error::plain(ErrorCode::InvalidApiKey, "The API key is not valid.");
+    if !is_well_formed(secret) {
+        return Err(invalid());
+    }
+    let sha256 = hash(secret);
+    // The look-up compares hashes of a 256-bit secret: its timing tells nothing
+    // that helps to guess one.
+    let found = app
+        .store
+        .read(move |conn| accounts::caller_by_sha256(conn, &sha256).map_err(Error::from))
+        .await?;
+    let caller = found.ok_or_else(invalid)?;
+    let now = app.clock.now();
+    if caller.key.revoked_at.is_some_and(|at| at <= now) {
+        return Err(Error::plain(
+            ErrorCode::RevokedApiKey,
+            "The API key was revoked.",
+        ));
+    }
+    if caller.key.expires_at.is_some_and(|at| at <= now) {
+        return Err(Error::plain(
+            ErrorCode::ExpiredApiKey,
+            "The API key has expired.",
+        ));
+    }
+    if !caller.key.may_come_from(address) {
+        return Err(Error::plain(
+            ErrorCode::AddressNotAllowed,
+            "The API key may not be used from this address.",
+        ));
+    }
+    Ok(caller)
+}
+
+/// The key has run out: whether it is valid at `now`, for lists.
+pub fn is_valid(key: &ApiKey, now: Timestamp) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now)
+}
+
+fn hash(secret: &str) -> String {
+    crate::domain::assets::sha256_hex(secret.as_bytes())
+}
+
+fn generate() -> Result<Secret, getrandom::Error> {
+    let mut bits = [0_u8; 32];
+    getrandom::fill(&mut bits)?;
+    let random = base62(&bits);
+    let checksum = checksum(&random);
+    Ok(Secret::new(format!("{PREFIX}{random}{checksum}")))
+}
+
+/// A 256-bit number in base62, padded to 43 digits.
+fn base62(bits: &[u8; 32]) -> String {
+    let mut number = *bits;
+    let mut digits = [b'0'; RANDOM];
+    for digit in digits.iter_mut().rev() {
+        let mut remainder = 0_u16;
+        for byte in &mut number {
+            let value = remainder * 256 + u16::from(*byte);
+            // The quotient of a value below 62 * 256 fits a byte.
+            *byte = u8::try_from(value / 62).unwrap_or(u8::MAX);
+            remainder = value % 62;
+        }
+        *digit = ALPHABET[usize::from(remainder)];
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+fn checksum(random: &str) -> String {
+    let mut number = crc32fast::hash(random.as_bytes());
+    let mut digits = ['0'; CHECKSUM];
+    for digit in digits.iter_mut().rev() {
+        *digit = char::from(ALPHABET[(number % 62) as usize]);
+        number /= 62;
+    }
+    digits.iter().collect()
+}
+
+fn is_well_formed(secret: &str) -> bool {
+    let Some(rest) = secret.strip_prefix(PREFIX) else {
+        return false;
+    };
+    rest.len() == RANDOM + CHECKSUM
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && checksum(&rest[..RANDOM]) == rest[RANDOM..]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_base62() {
+        assert_eq!(base62(&[0; 32]), "0".repeat(43));
+        let mut one_and_sixty_two = [0; 32];
+        one_and_sixty_two[31] = 63;
+        assert_eq!(&base62(&one_and_sixty_two)[40..], "011");
+        // 2^256 - 1 needs all 43 digits.
+        assert_ne!(&base62(&[0xff; 32])[..1], "0");
+        // CRC-32/ISO-HDLC of "123456789" is 0xcbf43926.
+        assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn keys_have_their_form_and_a_typo_breaks_it() {
+        let key = generate().unwrap();
+        let key = key.expose();
+        assert!(is_well_formed(key) && key.len() == 55);
+        for at in 6..key.len() {
+            let mut typo = key.to_owned().into_bytes();
+            typo[at] = if typo[at] == b'a' { b'b' } else { b'a' };
+            assert!(!is_well_formed(std::str::from_utf8(&typo).unwrap()), "{at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_check(text in ".*") {
+            is_well_formed(&text);
+            is_well_formed(&format!("sk-mg-{text}"));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests a minute, for each key, counted in this process.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+
+use crate::ids::KeyId;
+use crate::model::account::ApiKey;
+
+type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
+
+/// The state of all keys that were used lately.
+pub struct RateLimits {
+    /// By key and limit, so that a changed limit starts afresh.
+    limiters: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Limiter>>,
+    clock: DefaultClock,
+}
+
+/// Where a key stands, as the `x-ratelimit-*` headers say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateState {
+    /// Requests a minute.
+    pub limit: u32,
+    /// Requests that may follow at once.
+    pub remaining: u32,
+    /// Until all of them may.
+    pub reset: Duration,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        // A key that rested for two minutes has its whole limit again anyway.
+        let limiters = moka::sync::Cache::builder()
+            .max_capacity(100_000)
+            .time_to_idle(Duration::from_mins(2))
+            .build();
+        Self {
+            limiters,
+            clock: DefaultClock::default(),
+        }
+    }
+}
+
+impl RateLimits {
+    /// Counts a request of this key; `Err` holds the wait until the next one.
+    pub fn count(&self, key: &ApiKey) -> (RateState, Result<(), Duration>) {
+        let rpm = NonZeroU32::new(key.rpm).unwrap_or(NonZeroU32::MIN);
+        let limiter = self.limiters.get_with((key.id, rpm), || {
+            Arc::new(
+                RateLimiter::direct(Quota::per_minute(rpm))
+                    .with_middleware::<StateInformationMiddleware>(),
+            )
+        });
+        let (remaining, verdict) = match limiter.check() {
+            Ok(state) => (state.remaining_burst_capacity(), Ok(())),
+            Err(refused) => (0, Err(refused.wait_time_from(self.clock.now()))),
+        };
+        let missing = f64::from(rpm.get() - remaining.min(rpm.get()));
+        let reset = Duration::from_secs_f64(missing * 60.0 / f64::from(rpm.get()));
+        (
+            RateState {
+                limit: rpm.get(),
+                remaining,
+                reset,
+            },
+            verdict,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::ids::AccountId;
+
+    #[test]
+    fn a_key_gets_its_requests_and_then_a_wait() {
+        let key = ApiKey {
+            id: KeyId::new(),
+            account: AccountId::new(),
+            name: String::new(),
+            prefix: String::new(),
+            sha256: String::new(),
+            scopes: Vec::new(),
+            models: None,
+            networks: None,
+            rpm: 2,
+            max_running: 1,
+            budget: None,
+            created_at: Timestamp::from_seconds(0),
+            expires_at: None,
+            revoked_at: None,
+        };
+        let limits = RateLimits::default();
+        assert_eq!(limits.count(&key).0.remaining, 1);
+        assert_eq!(limits.count(&key).0.remaining, 0);
+        let (state, verdict) = limits.count(&key);
+        assert_eq!((state.limit, state.remaining), (2, 0));
+        assert!(verdict.unwrap_err() > Duration::from_secs(20));
+        assert!(
+            limits
+                .count(&ApiKey {
+                    id: KeyId::new(),
+                    ..key
+                })
+                .1
+                .is_ok()
+        );
+    }
+}

@@ -1,0 +1,14 @@
+//! What the gateway does, one verb or family of verbs a module. Knows the store,
+//! the files and the models; knows neither HTTP nor SQL text.
+
+pub mod accounts;
+pub mod assets;
+pub mod catalog;
+pub mod keys;
+pub mod limits;
+pub mod music;
+pub mod personas;
+pub mod pictures;
+pub mod submit;
+pub mod tasks;
+pub mod video;

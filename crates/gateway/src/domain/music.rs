@@ -1,0 +1,415 @@
+//! Music: source clips come in, separations are ordered, clips are looked after.
+
+use bytes::Bytes;
+
+use crate::app::App;
+use crate::domain::assets;
+use crate::domain::submit::{self, NewTask};
+use crate::error::{Error, ErrorCode};
+use crate::fetch::FetchError;
+use crate::ids::{AccountId, ClipId, RequestId, TaskId};
+use crate::model::account::Caller;
+use crate::model::catalog::{Capabilities, Model, StemCapabilities};
+use crate::model::money::Quantity;
+use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
+use crate::model::task::{Payload, StemTarget, StemTask, StemsJob, Task, TaskKind};
+use crate::providers::{EngineError, stems_engine};
+use crate::store;
+use crate::store::tasks::Page;
+
+/// Largest audio file, in bytes.
+pub const LIMIT_BYTES: u64 = 200_000_000;
+/// The title of an upload that names none.
+const UNTITLED: &str = "Untitled";
+
+/// Where a caller's recording is.
+#[derive(Debug)]
+pub enum AudioSource {
+    /// At an http or https address.
+    Address(String),
+    /// In the request itself.
+    Bytes(Bytes),
+}
+
+/// Decodes a recording, stores it and makes it a clip. `param` names the field
+/// for errors.
+pub async fn upload(
+    app: &App,
+    caller: &Caller,
+    source: AudioSource,
+    title: Option<String>,
+    param: &str,
+) -> Result<Clip, Error> {
+    let bytes = match source {
+        AudioSource::Bytes(bytes) => bytes,
+        AudioSource::Address(address) => app
+            .fetcher
+            .get(&address, LIMIT_BYTES)
+            .await
+            .map_err(|error| fetch_error(&error, param))?,
+    };
+    // Decoded audio is large; the queue for it is here.
+    let _turn = app.ingest.acquire().await.map_err(Error::internal)?;
+    let id = ClipId::new();
+    let made = app.compute(move || ingest(id, &bytes)).await?;
+    let made = made.map_err(|error| error.into_error(param))?;
+    let (media, files) = assets::keep_clip(app, caller.account.id, made).await?;
+    let clip = Clip {
+        id,
+        account: caller.account.id,
+        origin: ClipOrigin::Upload,
+        title: title
+            .filter(|title| !title.trim().is_empty())
+            .unwrap_or_else(|| UNTITLED.into()),
+        model: String::new(),
+        asked_model: String::new(),
+        state: ClipState::Complete,
+        media: Some(media),
+        media_removed: false,
+        is_trashed: false,
+        failure: None,
+        created_at: app.clock.now(),
+    };
+    let row = clip.clone();
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            for file in &files {
+                store::assets::insert(conn, file)?;
+            }
+            Ok(store::clips::insert(conn, &row, 0)?)
+        })
+        .await?;
+    tracing::info!(clip_id = %id, "clip uploaded");
+    Ok(clip)
+}
+
+/// Why a recording cannot become a clip.
+enum IngestError {
+    Decode(stems::DecodeError),
+    Engine(EngineError),
+}
+
+impl IngestError {
+    fn into_error(self, param: &str) -> Error {
+        match self {
+            Self::Decode(error) => {
+                let code = match error {
+                    stems::DecodeError::TooLong { .. } => ErrorCode::AudioTooLong,
+                    _ => ErrorCode::AudioInvalid,
+                };
+                Error::at(
+                    code,
+                    param,
+                    format!("The recording cannot be used: {error}."),
+                )
+            }
+            Self::Engine(error) => Error::internal(error),
+        }
+    }
+}
+
+fn ingest(id: ClipId, bytes: &[u8]) -> Result<stems_engine::MadeClip, IngestError> {
+    let decoded =
+        stems::decode(bytes, &stems::DecodeLimits::default()).map_err(IngestError::Decode)?;
+    stems_engine::ingest(&id.to_string(), &decoded.audio).map_err(IngestError::Engine)
+}
+
+fn fetch_error(error: &FetchError, param: &str) -> Error {
+    match error {
+        FetchError::Blocked(why) => Error::at(
+            ErrorCode::AudioFetchBlocked,
+            param,
+            format!("The recording's address may not be fetched: {why}."),
+        ),
+        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
+            ErrorCode::AudioFetchFailed,
+            param,
+            format!("The recording could not be fetched: {error}."),
+        ),
+    }
+}
+
+/// A separation as a caller asks for it.
+#[derive(Debug, Clone)]
+pub struct Separation {
+    /// The model's name (`mv`); the default model when `None`.
+    pub model: Option<String>,
+    /// The clip to separate (`continue_clip_id`).
+    pub source: ClipId,
+    /// The task that the clip must have come from (`task_id`).
+    pub source_task: Option<TaskId>,
+    /// How many parts (`stem_task`).
+    pub stem_task: StemTask,
+    /// The wanted track as written (`stem_type_group_name`).
+    pub group_name: Option<String>,
+    /// Title of the whole.
+    pub title: Option<String>,
+    /// Kept as sent.
+    pub generation_type: String,
+    /// Kept as sent.
+    pub make_instrumental: bool,
+}
+
+/// Accepts a separation: one task with its clips, queued.
+pub async fn separate(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    order: Separation,
+) -> Result<(Task, Vec<Clip>), Error> {
+    let catalog = app.catalog.load_full();
+    let asked = order
+        .model
+        .clone()
+        .unwrap_or_else(|| catalog.default_name(TaskKind::Music).to_owned());
+    let model = catalog.choose(&caller.key, TaskKind::Music, &asked, "mv")?;
+    let targets = targets(&model, &order)?;
+    let source = clip_param(app, caller.account.id, order.source, "continue_clip_id").await?;
+    let media = check_source(&source, &order)?;
+    let outputs: Vec<(ClipId, StemTarget)> = targets
+        .into_iter()
+        .map(|target| (ClipId::new(), target))
+        .collect();
+    let title = order.title.clone().unwrap_or_else(|| source.title.clone());
+    let job = StemsJob {
+        source: source.id,
+        source_audio: media.audio,
+        milliseconds: media.milliseconds,
+        stem_task: order.stem_task,
+        group_name: order
+            .group_name
+            .clone()
+            .unwrap_or_else(|| StemGroup::Vocals.name().into()),
+        outputs: outputs.clone(),
+        generation_type: order.generation_type,
+        make_instrumental: order.make_instrumental,
+        title: title.clone(),
+    };
+    let new = NewTask {
+        model,
+        asked_model: asked,
+        payload: Payload::StemsV1(job),
+        quantity: Quantity {
+            milliseconds: media.milliseconds,
+            pixels: 0,
+            stems: outputs.len() as u64,
+        },
+    };
+    let mut tasks = submit::accept(app, caller, request_id, vec![new], move |conn, tasks| {
+        for task in tasks {
+            for (clip, position) in stem_clips(task, &title, &outputs).iter().zip(0..) {
+                store::clips::insert(conn, clip, position)?;
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    let task = tasks
+        .pop()
+        .ok_or_else(|| Error::internal("a separation without a task"))?;
+    let clips = clips_of_task(app, caller.account.id, task.id).await?;
+    Ok((task, clips))
+}
+
+fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec<Clip> {
+    let Payload::StemsV1(job) = &task.payload else {
+        return Vec::new();
+    };
+    let clip = |(id, target): &(ClipId, StemTarget)| Clip {
+        id: *id,
+        account: task.account,
+        origin: ClipOrigin::Stem {
+            task: task.id,
+            source: job.source,
+            target: *target,
+        },
+        title: format!("{title} ({})", target.name().replace('_', " ")),
+        model: task.model.clone(),
+        asked_model: task.asked_model.clone(),
+        state: ClipState::Queued,
+        media: None,
+        media_removed: false,
+        is_trashed: false,
+        failure: None,
+        created_at: task.created_at,
+    };
+    outputs.iter().map(clip).collect()
+}
+
+/// What the clips of a separation are to hold.
+fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> {
+    let Capabilities::Stems(offered) = &model.capabilities else {
+        return Err(Error::internal("a music model without stems"));
+    };
+    let group = wanted_group(model, offered, order.group_name.as_deref())?;
+    Ok(match order.stem_task {
+        StemTask::Two => {
+            let group = group.unwrap_or(StemGroup::Vocals);
+            check_offered(model, offered, group)?;
+            vec![StemTarget::Only(group), StemTarget::Without(group)]
+        }
+        StemTask::Twelve => {
+            let groups = offered.groups.iter().map(|group| StemTarget::Only(*group));
+            groups.chain([StemTarget::Other]).collect()
+        }
+    })
+}
+
+/// The group that a name means; `None` when it names no single track.
+fn wanted_group(
+    model: &Model,
+    offered: &StemCapabilities,
+    name: Option<&str>,
+) -> Result<Option<StemGroup>, Error> {
+    let Some(name) = name else { return Ok(None) };
+    if ["two", "twelve"].contains(&plain(name).as_str()) {
+        return Ok(None);
+    }
+    let group = StemGroup::from_name(name).ok_or_else(|| refuse_group(model, offered, name))?;
+    check_offered(model, offered, group)?;
+    Ok(Some(group))
+}
+
+fn check_offered(model: &Model, offered: &StemCapabilities, group: StemGroup) -> Result<(), Error> {
+    if offered.groups.contains(&group) {
+        Ok(())
+    } else {
+        Err(refuse_group(model, offered, group.name()))
+    }
+}
+
+fn refuse_group(model: &Model, offered: &StemCapabilities, name: &str) -> Error {
+    let groups = offered
+        .groups
+        .iter()
+        .map(|group| group.name())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let message = format!("{} cannot tell {name:?} apart. It can: {groups}.", model.id);
+    Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message)
+}
+
+/// Whether the source can be separated now; its files.
+fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
+    let not_ready = |why: &str| {
+        Error::at(
+            ErrorCode::ClipNotReady,
+            "continue_clip_id",
+            format!("The clip {why}."),
+        )
+    };
+    let from = match source.origin {
+        ClipOrigin::Upload => None,
+        ClipOrigin::Stem { task, .. } => Some(task),
+    };
+    if order.source_task.is_some() && order.source_task != from {
+        let message = "The clip did not come from this task.";
+        return Err(Error::at(ErrorCode::InvalidValue, "task_id", message));
+    }
+    if source.is_trashed {
+        return Err(not_ready("is in the trash; restore it first"));
+    }
+    match (source.state, source.media) {
+        (ClipState::Complete, Some(_)) if source.media_removed => {
+            Err(not_ready("is past its time: its audio was removed"))
+        }
+        (ClipState::Complete, Some(media)) => Ok(media),
+        (ClipState::Failed, _) => Err(not_ready(
+            "was never made: its task failed or was cancelled",
+        )),
+        _ => Err(not_ready("is not complete yet")),
+    }
+}
+
+/// The clips of a task, in its order.
+pub async fn clips_of_task(
+    app: &App,
+    account: AccountId,
+    task: TaskId,
+) -> Result<Vec<Clip>, Error> {
+    app.store
+        .read(move |conn| store::clips::of_task(conn, task, account).map_err(Error::from))
+        .await
+}
+
+/// The account's clip with this id.
+pub async fn clip(app: &App, account: AccountId, id: ClipId) -> Result<Clip, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from))
+        .await?;
+    found.ok_or_else(clip_not_found)
+}
+
+/// The answer to an id that is not one, or not the account's.
+pub fn clip_not_found() -> Error {
+    Error::plain(ErrorCode::ClipNotFound, "There is no clip with this id.")
+}
+
+/// The clip that a field of a body names.
+pub async fn clip_param(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    param: &str,
+) -> Result<Clip, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from))
+        .await?;
+    found.ok_or_else(|| {
+        Error::at(
+            ErrorCode::ClipNotFound,
+            param,
+            "There is no clip with this id.",
+        )
+    })
+}
+
+/// Those of the ids that name clips of the account, in the order asked.
+pub async fn clips(app: &App, account: AccountId, ids: Vec<ClipId>) -> Result<Vec<Clip>, Error> {
+    app.store
+        .read(move |conn| -> Result<Vec<Clip>, Error> {
+            let mut found = Vec::new();
+            for id in ids {
+                found.extend(store::clips::by_id(conn, id, account)?);
+            }
+            Ok(found)
+        })
+        .await
+}
+
+/// A page of the account's clips, and whether more follow.
+pub async fn list(
+    app: &App,
+    account: AccountId,
+    is_trashed: bool,
+    page: Page<ClipId>,
+) -> Result<(Vec<Clip>, bool), Error> {
+    let one_more = Page {
+        limit: page.limit + 1,
+        ..page
+    };
+    let read = app.store.read(move |conn| {
+        store::clips::page(conn, account, is_trashed, one_more).map_err(Error::from)
+    });
+    let mut clips = read.await?;
+    let has_more = clips.len() > page.limit as usize;
+    clips.truncate(page.limit as usize);
+    Ok((clips, has_more))
+}
+
+/// Puts a clip into the trash or takes it out.
+pub async fn set_trashed(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    is_trashed: bool,
+) -> Result<Clip, Error> {
+    app.store
+        .write(move |conn| {
+            store::clips::set_trashed(conn, id, account, is_trashed).map_err(Error::from)
+        })
+        .await?;
+    clip(app, account, id).await
+}

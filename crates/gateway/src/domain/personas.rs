@@ -1,0 +1,166 @@
+//! Personas: made of a root clip and more clips of the same account.
+
+use crate::app::App;
+use crate::artwork;
+use crate::domain::assets::{self, Lifetime};
+use crate::domain::music;
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AccountId, ClipId, PersonaId};
+use crate::model::account::Caller;
+use crate::model::media::MediaType;
+use crate::model::music::{Clip, ClipState, Persona};
+use crate::store;
+use crate::store::tasks::Page;
+
+/// Most clips of one persona.
+pub const MAX_CLIPS: usize = 20;
+
+/// A persona as a caller asks for it; lengths and counts have been checked.
+#[derive(Debug, Clone)]
+pub struct NewPersona {
+    /// The clip that it is made from.
+    pub root_clip: ClipId,
+    /// Name for people, 1–80 characters.
+    pub name: String,
+    /// What it is like, up to 1,000 characters.
+    pub description: String,
+    /// Its clips; just the root clip when empty.
+    pub clips: Vec<ClipId>,
+    /// Whether its owner wants it public.
+    pub is_public: bool,
+}
+
+/// Makes a persona. Returns it with its clips, the root first.
+pub async fn create(
+    app: &App,
+    caller: &Caller,
+    new: NewPersona,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let account = caller.account.id;
+    let mut clips = vec![usable_clip(app, account, new.root_clip, "root_clip_id").await?];
+    for (number, id) in new.clips.iter().enumerate() {
+        let clip = usable_clip(app, account, *id, &format!("clips[{number}]")).await?;
+        if clips.iter().all(|known| known.id != clip.id) {
+            clips.push(clip);
+        }
+    }
+    if clips.len() > MAX_CLIPS {
+        let message = format!("A persona has at most {MAX_CLIPS} clips, the root clip included.");
+        return Err(Error::at(ErrorCode::InvalidValue, "clips", message));
+    }
+    let id = PersonaId::new();
+    let picture =
+        artwork::persona_portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
+    let image = assets::keep(
+        app,
+        account,
+        MediaType::Png,
+        picture.into(),
+        Lifetime::Forever,
+    )
+    .await?;
+    let persona = Persona {
+        id,
+        account,
+        name: new.name,
+        description: new.description,
+        image: image.id,
+        root_clip: new.root_clip,
+        clips: clips.iter().map(|clip| clip.id).collect(),
+        is_public: new.is_public,
+        is_public_approved: new.is_public && app.config.personas_auto_approve,
+        created_at: app.clock.now(),
+    };
+    let row = persona.clone();
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            store::assets::insert(conn, &image)?;
+            Ok(store::personas::insert(conn, &row)?)
+        })
+        .await?;
+    tracing::info!(persona_id = %id, "persona created");
+    Ok((persona, clips))
+}
+
+async fn usable_clip(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    param: &str,
+) -> Result<Clip, Error> {
+    let clip = music::clip_param(app, account, id, param).await?;
+    match clip.state {
+        _ if clip.is_trashed => Err(Error::at(
+            ErrorCode::ClipNotReady,
+            param,
+            "The clip is in the trash.",
+        )),
+        ClipState::Complete => Ok(clip),
+        ClipState::Queued | ClipState::Running | ClipState::Failed => Err(Error::at(
+            ErrorCode::ClipNotReady,
+            param,
+            "The clip is not complete.",
+        )),
+    }
+}
+
+/// The account's persona with this id, and its clips.
+pub async fn get(
+    app: &App,
+    account: AccountId,
+    id: PersonaId,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let found = app
+        .store
+        .read(move |conn| store::personas::by_id(conn, id, account).map_err(Error::from))
+        .await?;
+    let persona = found.ok_or_else(not_found)?;
+    let clips = music::clips(app, account, persona.clips.clone()).await?;
+    Ok((persona, clips))
+}
+
+/// The answer to an id that is not one, or not the account's.
+pub fn not_found() -> Error {
+    Error::plain(
+        ErrorCode::PersonaNotFound,
+        "There is no persona with this id.",
+    )
+}
+
+/// A page of the account's personas with their clips, and whether more follow.
+pub async fn list(
+    app: &App,
+    account: AccountId,
+    page: Page<PersonaId>,
+) -> Result<(Vec<(Persona, Vec<Clip>)>, bool), Error> {
+    let one_more = Page {
+        limit: page.limit + 1,
+        ..page
+    };
+    let read = app
+        .store
+        .read(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
+    let mut personas = read.await?;
+    let has_more = personas.len() > page.limit as usize;
+    personas.truncate(page.limit as usize);
+    let mut with_clips = Vec::with_capacity(personas.len());
+    for persona in personas {
+        let clips = music::clips(app, account, persona.clips.clone()).await?;
+        with_clips.push((persona, clips));
+    }
+    Ok((with_clips, has_more))
+}
+
+/// Deletes a persona; returns it as it was, with its clips.
+pub async fn delete(
+    app: &App,
+    account: AccountId,
+    id: PersonaId,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let found = get(app, account, id).await?;
+    let deleted = app
+        .store
+        .write(move |conn| store::personas::trash(conn, id, account).map_err(Error::from))
+        .await?;
+    if deleted { Ok(found) } else { Err(not_found()) }
+}

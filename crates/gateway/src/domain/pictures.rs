@@ -1,0 +1,166 @@
+//! Pictures that callers hand in: fetched, checked and kept, before a task
+//! that uses them is accepted.
+
+use base64::Engine as _;
+use bytes::Bytes;
+
+use crate::app::App;
+use crate::domain::assets::{self, Lifetime};
+use crate::error::{Error, ErrorCode};
+use crate::fetch::FetchError;
+use crate::model::account::Caller;
+use crate::model::media::{Asset, MediaType};
+
+/// Largest picture file, in bytes.
+pub const LIMIT_BYTES: u64 = 20_000_000;
+
+/// Where a caller's picture is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PictureSource {
+    /// At an http, https or `data:` address.
+    Address(String),
+    /// In the request itself.
+    Bytes(Bytes),
+}
+
+/// A picture that was checked and stored.
+#[derive(Debug, Clone)]
+pub struct Picture {
+    /// The record, to be inserted with the task that uses it.
+    pub asset: Asset,
+    /// Width and height in pixels, upright.
+    pub size: (u32, u32),
+}
+
+/// Gets, checks and stores a picture. The record is inserted by the caller,
+/// with the task that uses it. `param` names the field for errors.
+pub async fn ingest(
+    app: &App,
+    caller: &Caller,
+    source: PictureSource,
+    param: &str,
+) -> Result<Picture, Error> {
+    let bytes = match source {
+        PictureSource::Bytes(bytes) => bytes,
+        PictureSource::Address(address) if is_data_url(&address) => {
+            decode_data_url(&address, param)?
+        }
+        PictureSource::Address(address) => app
+            .fetcher
+            .get(&address, LIMIT_BYTES)
+            .await
+            .map_err(|error| fetch_error(&error, param))?,
+    };
+    if bytes.len() as u64 > LIMIT_BYTES {
+        return Err(too_large(param));
+    }
+    let checked = bytes.clone();
+    // A whole decode, so that a picture that is broken half-way is refused now
+    // and not by a task later.
+    let decoded = app
+        .compute(move || {
+            let limits = animatic::PictureLimits::default();
+            let info = animatic::picture::probe(&checked, &limits)?;
+            let picture = animatic::picture::decode(&checked, &limits)?;
+            Ok::<_, animatic::PictureError>((info.format, picture.size()))
+        })
+        .await?;
+    let (format, size) = decoded.map_err(|error| picture_error(&error, param))?;
+    let media: MediaType = format.extension().parse().map_err(Error::internal)?;
+    let asset = assets::keep(app, caller.account.id, media, bytes, Lifetime::Media).await?;
+    Ok(Picture { asset, size })
+}
+
+fn picture_error(error: &animatic::PictureError, param: &str) -> Error {
+    let code = match error {
+        animatic::PictureError::TooLarge { .. }
+        | animatic::PictureError::TooLong { .. }
+        | animatic::PictureError::TooMuchMemory { .. } => ErrorCode::ImageTooLarge,
+        _ => ErrorCode::ImageInvalid,
+    };
+    Error::at(code, param, format!("The picture cannot be used: {error}."))
+}
+
+fn fetch_error(error: &FetchError, param: &str) -> Error {
+    match error {
+        FetchError::Blocked(why) => Error::at(
+            ErrorCode::ImageFetchBlocked,
+            param,
+            format!("The picture's address may not be fetched: {why}."),
+        ),
+        FetchError::Failed(why) => Error::at(
+            ErrorCode::ImageFetchFailed,
+            param,
+            format!("The picture could not be fetched: {why}."),
+        ),
+        FetchError::TooLarge { .. } => too_large(param),
+    }
+}
+
+fn too_large(param: &str) -> Error {
+    let message = format!(
+        "The picture's file is larger than {} MB.",
+        LIMIT_BYTES / 1_000_000
+    );
+    Error::at(ErrorCode::ImageTooLarge, param, message)
+}
+
+/// Whether an address carries its content itself.
+pub fn is_data_url(address: &str) -> bool {
+    address
+        .get(..5)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
+}
+
+/// The bytes of a base64 `data:` address (RFC 2397). The named media type is
+/// not believed; the bytes decide.
+fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
+    let broken = |why: &str| {
+        Error::at(
+            ErrorCode::ImageInvalid,
+            param,
+            format!("The data: address cannot be read: {why}."),
+        )
+    };
+    let (head, data) = address
+        .split_once(',')
+        .ok_or_else(|| broken("it has no comma"))?;
+    if !head.to_ascii_lowercase().ends_with(";base64") {
+        return Err(broken("only base64 content is taken"));
+    }
+    let clean: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    base64::engine::general_purpose::GeneralPurpose::new(
+        &base64::alphabet::STANDARD,
+        base64::engine::GeneralPurposeConfig::new()
+            .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
+    )
+    .decode(clean)
+    .map(Bytes::from)
+    .map_err(|_| broken("its base64 is broken"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_addresses_are_read_or_refused() {
+        assert_eq!(
+            decode_data_url("data:image/png;base64,aGk=", "p").unwrap(),
+            "hi"
+        );
+        assert_eq!(decode_data_url("DATA:;base64,aGk", "p").unwrap(), "hi");
+        for bad in [
+            "data:image/png;base64",
+            "data:image/png,hi",
+            "data:;base64,a*b",
+        ] {
+            assert_eq!(
+                decode_data_url(bad, "p").unwrap_err().code(),
+                ErrorCode::ImageInvalid,
+                "{bad}"
+            );
+        }
+        assert!(is_data_url("data:,x") && !is_data_url("https://x") && !is_data_url("d"));
+    }
+}

@@ -1,0 +1,130 @@
+//! Accepting tasks: the one place where a task begins.
+//!
+//! A key's limits are checked and the tasks written in one transaction; when
+//! [`accept`] returns, they are on disk and their ids may be told.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::app::Parts;
+use crate::error::{Error, ErrorCode};
+use crate::ids::{RequestId, TaskId};
+use crate::model::account::{ApiKey, Caller};
+use crate::model::catalog::Model;
+use crate::model::money::{Micros, Quantity};
+use crate::model::task::{Payload, Task, TaskState};
+use crate::store::{self, Conn};
+
+/// A task to be accepted.
+#[derive(Debug, Clone)]
+pub struct NewTask {
+    /// The model that makes it.
+    pub model: Model,
+    /// The model's name as the caller wrote it.
+    pub asked_model: String,
+    /// What is to be done.
+    pub payload: Payload,
+    /// How much that is, for the price.
+    pub quantity: Quantity,
+}
+
+/// Writes the tasks, and whatever `also` adds in the same transaction, and
+/// wakes the workers. All of them are accepted, or none.
+pub async fn accept(
+    app: &Parts,
+    caller: &Caller,
+    request_id: &RequestId,
+    new: Vec<NewTask>,
+    also: impl FnOnce(&mut Conn<'_>, &[Task]) -> Result<(), Error> + Send + 'static,
+) -> Result<Vec<Task>, Error> {
+    let tasks: Vec<Task> = new
+        .into_iter()
+        .map(|new| draft(app, caller, request_id, new))
+        .collect();
+    let (key, written) = (caller.key.clone(), tasks);
+    let tasks = app
+        .store
+        .write(move |conn| -> Result<_, Error> {
+            check_limits(conn, &key, &written)?;
+            for task in &written {
+                store::tasks::insert(conn, task)?;
+            }
+            also(conn, &written)?;
+            Ok(written)
+        })
+        .await?;
+    for task in &tasks {
+        tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
+        app.bell.ring_for_work();
+    }
+    Ok(tasks)
+}
+
+/// Refuses what the key has no room or money for. Runs in the transaction that
+/// writes the tasks.
+pub fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(), Error> {
+    // Two requests at once must not both fit into the last place.
+    store::accounts::lock_key(conn, key.id)?;
+    let open = store::tasks::open_of_key(conn, key.id)?;
+    if open + i64::try_from(new.len()).unwrap_or(i64::MAX) > i64::from(key.max_running) {
+        let message = format!(
+            "The API key has {open} open tasks and may have {}.",
+            key.max_running
+        );
+        return Err(Error::later(ErrorCode::TooManyTasks, message, 5));
+    }
+    if let Some(budget) = key.budget {
+        let spent = store::accounts::spent(conn, key.id)?;
+        let cost = new
+            .iter()
+            .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+        if cost > Micros::ZERO && spent.plus(cost) > budget {
+            let message = format!(
+                "This would cost {cost} USD; {spent} of the API key's budget of {budget} USD are used."
+            );
+            return Err(Error::plain(ErrorCode::BudgetExceeded, message));
+        }
+    }
+    Ok(())
+}
+
+/// The task that an order becomes, not yet written.
+pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+    Task {
+        id: TaskId::new(),
+        account: caller.account.id,
+        key: caller.key.id,
+        fingerprint: fingerprint(&new.model),
+        cost: new
+            .model
+            .price
+            .map_or(Micros::ZERO, |price| price.of(new.quantity)),
+        model: new.model.id,
+        asked_model: new.asked_model,
+        provider: new.model.provider,
+        payload: new.payload,
+        state: TaskState::Queued,
+        progress: 0,
+        request_id: request_id.clone(),
+        attempts: 0,
+        created_at: app.clock.now(),
+        started_at: None,
+        finished_at: None,
+        failure: None,
+        output: None,
+        event_seq: 1,
+    }
+}
+
+/// `fp_` and ten hex digits that change only with the route, its version or its
+/// settings.
+fn fingerprint(model: &Model) -> String {
+    let settings = format!(
+        "{}\n{}\n{}\n{:?}\n{:?}",
+        model.id, model.provider, model.version, model.price, model.capabilities
+    );
+    let digest = Sha256::digest(settings.as_bytes());
+    digest
+        .iter()
+        .take(5)
+        .fold("fp_".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}

@@ -1,0 +1,138 @@
+//! Looking at tasks, waiting for them, calling them off.
+
+use std::time::Duration;
+
+use crate::app::Parts;
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AccountId, TaskId};
+use crate::model::money::Micros;
+use crate::model::task::{Task, TaskEvent, TaskFailure, TaskState};
+use crate::store;
+use crate::store::tasks::{Ending, Filter, Page};
+
+/// The account's task with this id.
+pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::tasks::by_id(conn, id, account).map_err(Error::from))
+        .await?;
+    found.ok_or_else(not_found)
+}
+
+/// The answer to an id that is not one, or not the account's.
+pub fn not_found() -> Error {
+    Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
+}
+
+/// A page of the account's tasks, and whether more follow.
+pub async fn list(
+    app: &Parts,
+    account: AccountId,
+    filter: Filter,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
+    let one_more = Page {
+        limit: page.limit + 1,
+        ..page
+    };
+    let mut tasks = app
+        .store
+        .read(move |conn| store::tasks::page(conn, account, &filter, one_more).map_err(Error::from))
+        .await?;
+    let has_more = tasks.len() > page.limit as usize;
+    tasks.truncate(page.limit as usize);
+    Ok((tasks, has_more))
+}
+
+/// The task once it has ended, or as it is after `limit`.
+pub async fn wait(
+    app: &Parts,
+    account: AccountId,
+    id: TaskId,
+    limit: Duration,
+) -> Result<Task, Error> {
+    let mut listener = app.bell.listen(id);
+    let deadline = tokio::time::Instant::now() + limit;
+    loop {
+        let task = get(app, account, id).await?;
+        if task.state.is_terminal() || tokio::time::Instant::now() >= deadline {
+            return Ok(task);
+        }
+        tokio::select! {
+            () = listener.changed() => {}
+            () = tokio::time::sleep_until(deadline) => {}
+            () = app.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+        }
+    }
+}
+
+/// The task's events behind number `seq`; waits until there is one.
+/// An empty answer means that the task has ended and no more will come.
+pub async fn next_events(
+    app: &Parts,
+    account: AccountId,
+    id: TaskId,
+    seq: u32,
+) -> Result<(Task, Vec<TaskEvent>), Error> {
+    let mut listener = app.bell.listen(id);
+    loop {
+        let (task, events) = app
+            .store
+            .read(move |conn| -> Result<_, Error> {
+                // Events first: the task is then at least as new as they are.
+                let events = store::tasks::events_after(conn, id, seq)?;
+                let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
+                Ok((task, events))
+            })
+            .await?;
+        let newest = events.last().map_or(seq, |event| event.seq);
+        if !events.is_empty() || (task.state.is_terminal() && task.event_seq <= newest) {
+            return Ok((task, events));
+        }
+        tokio::select! {
+            () = listener.changed() => {}
+            () = app.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+        }
+    }
+}
+
+/// Calls a task off. It is cancelled when this returns; a worker that has it
+/// stops soon after and can no longer write a result.
+pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
+    let now = app.clock.now();
+    let task = app
+        .store
+        .write(move |conn| -> Result<Task, Error> {
+            store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let failure = TaskFailure {
+                code: ErrorCode::TaskCancelled,
+                message: "The task was cancelled.".into(),
+            };
+            let ending = Ending {
+                state: TaskState::Cancelled,
+                cost: Micros::ZERO,
+                output: None,
+                failure: Some(failure),
+            };
+            if !store::tasks::finish(conn, id, None, &ending, now)? {
+                let message = "The task has ended already and cannot be cancelled.";
+                return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
+            }
+            store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
+        })
+        .await?;
+    tracing::info!(task_id = %id, "task cancelled");
+    app.bell.ring(id);
+    Ok(task)
+}
+
+/// The middle run time of a model over the last 24 hours.
+pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
+    let (model, since) = (
+        model.to_owned(),
+        app.clock.now().minus(Duration::from_hours(24)),
+    );
+    app.store
+        .read(move |conn| store::tasks::median_run_time(conn, &model, since).map_err(Error::from))
+        .await
+}

@@ -1,0 +1,130 @@
+//! The key check, as an extractor: a handler that wants the caller cannot skip
+//! it, and the scope is part of the type.
+
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::{HeaderMap, header, request::Parts};
+
+use crate::app::App;
+use crate::domain::keys;
+use crate::error::{Error, ErrorCode};
+use crate::http::frame::RateSlot;
+use crate::model::account::{Caller, Scope};
+
+/// A scope as a type.
+pub(super) trait Needs: Send {
+    /// What the key must have; `None` for any valid key.
+    const SCOPE: Option<Scope>;
+}
+
+macro_rules! scopes {
+    ($($name:ident = $scope:expr;)*) => {
+        $(pub(super) struct $name;
+        impl Needs for $name {
+            const SCOPE: Option<Scope> = $scope;
+        })*
+    };
+}
+
+scopes! {
+    AnyKey = None;
+    VideoCreate = Some(Scope::VideoCreate);
+    MusicCreate = Some(Scope::MusicCreate);
+    PersonaCreate = Some(Scope::PersonaCreate);
+    MediaUpload = Some(Scope::MediaUpload);
+    TasksRead = Some(Scope::TasksRead);
+    TasksCancel = Some(Scope::TasksCancel);
+}
+
+/// A caller whose key works and has the scope.
+pub(super) struct Allowed<N: Needs> {
+    pub(super) caller: Caller,
+    needs: PhantomData<N>,
+}
+
+impl<N: Needs> FromRequestParts<App> for Allowed<N> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let secret = bearer(&parts.headers)?;
+        let caller = keys::check(app, secret, client_address(parts, app)).await?;
+        let (rate, verdict) = app.limits.count(&caller.key);
+        if let Some(slot) = parts.extensions.get::<RateSlot>() {
+            // Set once: the first check of a request counts it.
+            let _ = slot.0.set(rate);
+        }
+        if let Err(wait) = verdict {
+            let seconds = u32::try_from(wait.as_secs())
+                .unwrap_or(60)
+                .saturating_add(1);
+            let message = format!("The API key may make {} requests a minute.", rate.limit);
+            return Err(Error::later(ErrorCode::RateLimitExceeded, message, seconds));
+        }
+        if let Some(scope) = N::SCOPE.filter(|scope| !caller.key.may(*scope)) {
+            let message = format!(
+                "The API key lacks the scope {scope:?}.",
+                scope = scope.name()
+            );
+            return Err(Error::plain(ErrorCode::InsufficientScope, message));
+        }
+        Ok(Self {
+            caller,
+            needs: PhantomData,
+        })
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        let message = "No API key. Send the header \"Authorization: Bearer <key>\".";
+        return Err(Error::plain(ErrorCode::MissingApiKey, message));
+    };
+    let malformed = || {
+        let message = "The Authorization header must read \"Bearer <key>\".";
+        Error::plain(ErrorCode::InvalidApiKey, message)
+    };
+    let (scheme, secret) = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .ok_or_else(malformed)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Ok(secret.trim())
+    } else {
+        Err(malformed())
+    }
+}
+
+/// The address that the request came from; proxies are believed only where the
+/// settings say so.
+pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| {
+        peer.ip().to_canonical()
+    });
+    let trusted = |ip: &IpAddr| {
+        app.config
+            .trusted_proxies
+            .iter()
+            .any(|network| network.contains(ip))
+    };
+    // Each proxy appends the address that it was called from.
+    let forwarded = parts
+        .headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).collect();
+    for hop in hops.iter().rev() {
+        if !trusted(&address) {
+            break;
+        }
+        match hop.trim().parse::<IpAddr>() {
+            Ok(ip) => address = ip.to_canonical(),
+            Err(_) => break,
+        }
+    }
+    address
+}

@@ -1,0 +1,79 @@
+//! The address under which this request reached the gateway, for the absolute
+//! addresses in its answer.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+
+use crate::app::App;
+use crate::clock::Timestamp;
+use crate::domain::assets;
+use crate::ids::AssetId;
+use crate::model::media::MediaType;
+
+/// Makes absolute addresses.
+#[derive(Clone)]
+pub struct Base {
+    app: App,
+    /// `https://media.example.com`, without a slash at the end.
+    pub origin: String,
+}
+
+impl Base {
+    /// The address of a file whose time ends at `expires_at`, or that stays.
+    pub fn media(&self, id: AssetId, media: MediaType, expires_at: Option<Timestamp>) -> String {
+        let expires_at = expires_at.unwrap_or_else(|| assets::standing_expiry(&self.app));
+        format!(
+            "{}{}",
+            self.origin,
+            self.app.signer.path(id, media, expires_at)
+        )
+    }
+}
+
+impl FromRequestParts<App> for Base {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let origin = app
+            .config
+            .public_url
+            .clone()
+            .unwrap_or_else(|| origin(parts, app));
+        Ok(Self {
+            app: app.clone(),
+            origin,
+        })
+    }
+}
+
+fn origin(parts: &Parts, app: &App) -> String {
+    let text = |name: &str| {
+        parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    let host = text("host").or_else(|| parts.uri.authority().map(Authority::as_str));
+    let host = host.filter(|host| {
+        host.parse::<Authority>()
+            .is_ok_and(|authority| !authority.as_str().contains('@'))
+    });
+    let host = host.map_or_else(|| app.config.listen.to_string(), ToOwned::to_owned);
+    let peer = parts
+        .extensions
+        .get::<axum::extract::ConnectInfo<std::net::SocketAddr>>();
+    let behind_proxy = peer.is_some_and(|peer| {
+        app.config
+            .trusted_proxies
+            .iter()
+            .any(|network| network.contains(&peer.0.ip().to_canonical()))
+    });
+    let scheme = match text("x-forwarded-proto") {
+        Some("https") if behind_proxy => "https",
+        _ => "http",
+    };
+    format!("{scheme}://{host}")
+}

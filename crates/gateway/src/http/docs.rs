@@ -1,0 +1,114 @@
+//! The OpenAPI document, generated from the types that serve the requests, and
+//! the page that shows it.
+
+use axum::Router;
+use axum::http::header;
+use axum::response::IntoResponse;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{
+    Content, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Response, SecurityRequirement,
+};
+use utoipa::{PartialSchema as _, ToSchema as _};
+use utoipa_swagger_ui::SwaggerUi;
+
+use crate::app::App;
+use crate::config::Config;
+use crate::http::wire::error::{ErrorBody, ErrorObject};
+use crate::http::wire::personas::BRAND_FIELD;
+
+/// The document as the settings make it.
+pub fn openapi(config: &Config) -> OpenApi {
+    let (_, document) = super::api(&config.brand).split_for_parts();
+    finish(document, &config.persona_brand_field)
+}
+
+/// What the document starts from.
+pub(super) fn base() -> OpenApi {
+    let mut info = Info::new("Mediagate", "1.0.0");
+    info.description = Some(
+        "One gateway in front of video and music models. Errors have one shape everywhere; \
+         429, 500 and 503 can be retried after `Retry-After` seconds, nothing else can."
+            .into(),
+    );
+    OpenApiBuilder::new()
+        .info(info)
+        .security(Some([SecurityRequirement::new(
+            "bearer",
+            Vec::<String>::new(),
+        )]))
+        .build()
+}
+
+/// Adds what all endpoints share: the key, and the one shape of errors.
+pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenApi {
+    let components = document.components.get_or_insert_default();
+    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    components
+        .security_schemes
+        .insert("bearer".into(), bearer.into());
+    components
+        .schemas
+        .insert(ErrorBody::name().into(), ErrorBody::schema());
+    components
+        .schemas
+        .insert(ErrorObject::name().into(), ErrorObject::schema());
+    if let Some(RefOr::T(utoipa::openapi::Schema::Object(persona))) =
+        components.schemas.get_mut("PersonaRecord")
+    {
+        rename_brand(persona, persona_brand_field);
+    }
+    for item in document.paths.paths.values_mut() {
+        for operation in [&mut item.get, &mut item.post, &mut item.delete]
+            .into_iter()
+            .flatten()
+        {
+            add_error(operation);
+        }
+    }
+    document
+}
+
+fn rename_brand(persona: &mut utoipa::openapi::Object, field: &str) {
+    if let Some(schema) = persona.properties.remove(BRAND_FIELD) {
+        persona.properties.insert(field.to_owned(), schema);
+    }
+    for name in persona
+        .required
+        .iter_mut()
+        .filter(|name| *name == BRAND_FIELD)
+    {
+        field.clone_into(name);
+    }
+}
+
+fn add_error(operation: &mut Operation) {
+    let mut response = Response::new("An error; `code` says which");
+    let schema = Ref::from_schema_name(ErrorBody::name());
+    response
+        .content
+        .insert("application/json".into(), Content::new(Some(schema)).into());
+    operation
+        .responses
+        .responses
+        .insert("default".into(), RefOr::T(response));
+}
+
+/// Answers with the document.
+pub(super) fn json(
+    document: &OpenApi,
+) -> impl Fn() -> std::future::Ready<axum::response::Response> + Clone + Send + 'static {
+    let text = document.to_json().unwrap_or_default();
+    move || {
+        std::future::ready(
+            ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response(),
+        )
+    }
+}
+
+/// The page that shows the document; its files are in the binary.
+pub(super) fn ui(document: OpenApi) -> Router<App> {
+    SwaggerUi::new("/docs")
+        .url("/docs/openapi.json", document)
+        .into()
+}

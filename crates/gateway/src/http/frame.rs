@@ -1,0 +1,176 @@
+//! What every request and answer carries, whatever the endpoint: the request
+//! id, the log line, rate-limit and security headers, bodies for errors, and a
+//! net under panics.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use tracing::Instrument as _;
+
+use crate::app::App;
+use crate::domain::limits::RateState;
+use crate::error::Error;
+use crate::http::error;
+use crate::ids::RequestId;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Where the key check leaves the key's rate state for the answer's headers.
+#[derive(Clone, Default)]
+pub(super) struct RateSlot(pub(super) Arc<OnceLock<RateState>>);
+
+/// Puts the frame around all endpoints.
+pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
+    // Each reader of a body has a limit of its own.
+    let router = router
+        .layer(DefaultBodyLimit::disable())
+        .layer(axum::middleware::from_fn(frame));
+    match cors(&app.config.cors_origins) {
+        Some(cors) => router.layer(cors),
+        None => router,
+    }
+}
+
+async fn frame(mut request: Request, next: Next) -> Response {
+    let request_id = request_id(request.headers());
+    let rate = RateSlot::default();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.extensions_mut().insert(request_id.clone());
+    request.extensions_mut().insert(rate.clone());
+    let span = tracing::info_span!("request", %request_id);
+    let started = tokio::time::Instant::now();
+    let answer = async {
+        let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+        let answer =
+            answer.unwrap_or_else(|panic| Error::internal(panic_text(&*panic)).into_response());
+        let answer = error::write(answer, &request_id);
+        log(&method, &path, answer.status().as_u16(), started.elapsed());
+        answer
+    };
+    let mut answer = answer.instrument(span).await;
+    let headers = answer.headers_mut();
+    if let Ok(value) = HeaderValue::try_from(request_id.as_str()) {
+        headers.insert(REQUEST_ID, value);
+    }
+    if let Some(rate) = rate.0.get() {
+        rate_headers(headers, rate);
+    }
+    headers
+        .entry(header::X_CONTENT_TYPE_OPTIONS)
+        .or_insert(HeaderValue::from_static("nosniff"));
+    headers
+        .entry(header::REFERRER_POLICY)
+        .or_insert(HeaderValue::from_static("no-referrer"));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    answer
+}
+
+fn request_id(headers: &HeaderMap) -> RequestId {
+    let sent = headers
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok());
+    sent.and_then(RequestId::from_caller)
+        .unwrap_or_else(RequestId::generate)
+}
+
+fn log(method: &Method, path: &str, status: u16, took: Duration) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "requests take less than 500 million years"
+    )]
+    let took_ms = took.as_millis() as u64;
+    // A media path opens the file to whoever reads the log; a probe says nothing.
+    if path.starts_with("/media/") {
+        tracing::debug!(%method, path = "/media/…", status, took_ms, "answered");
+    } else if matches!(path, "/healthz" | "/readyz") {
+        tracing::debug!(%method, path, status, took_ms, "answered");
+    } else {
+        tracing::info!(%method, path, status, took_ms, "answered");
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_default())
+}
+
+fn rate_headers(headers: &mut HeaderMap, rate: &RateState) {
+    headers.insert("x-ratelimit-limit-requests", rate.limit.into());
+    headers.insert("x-ratelimit-remaining-requests", rate.remaining.into());
+    let reset = HeaderValue::try_from(reset_text(rate.reset));
+    headers.insert(
+        "x-ratelimit-reset-requests",
+        reset.unwrap_or(HeaderValue::from_static("60s")),
+    );
+}
+
+/// A time as the OpenAI headers write it: `120ms`, `4.5s`, `1m0s`.
+fn reset_text(time: Duration) -> String {
+    let ms = time.as_millis();
+    match ms {
+        0..1000 => format!("{ms}ms"),
+        1000..60_000 => format!("{}s", (ms as f64 / 100.0).round() / 10.0),
+        _ => format!("{}m{}s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+fn cors(origins: &[String]) -> Option<CorsLayer> {
+    let origins: Vec<HeaderValue> = origins
+        .iter()
+        .filter_map(|origin| HeaderValue::try_from(origin).ok())
+        .collect();
+    (!origins.is_empty()).then(|| {
+        CorsLayer::new()
+            .allow_origin(AllowOrigin::list(origins))
+            .allow_methods([Method::GET, Method::POST, Method::DELETE])
+            .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, REQUEST_ID])
+            .expose_headers([
+                REQUEST_ID,
+                HeaderName::from_static("x-task-id"),
+                header::RETRY_AFTER,
+            ])
+            .max_age(Duration::from_hours(1))
+    })
+}
+
+impl<S: Sync> FromRequestParts<S> for RequestId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| Error::internal("a request outside the frame"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reset_times_read_as_in_the_openai_headers() {
+        for (ms, text) in [
+            (0, "0ms"),
+            (120, "120ms"),
+            (1000, "1s"),
+            (4_460, "4.5s"),
+            (60_000, "1m0s"),
+            (362_000, "6m2s"),
+        ] {
+            assert_eq!(reset_text(Duration::from_millis(ms)), text);
+        }
+    }
+}

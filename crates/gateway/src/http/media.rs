@@ -1,0 +1,236 @@
+//! `/media/…`: stored files under signed addresses, with ranges and validators
+//! (RFC 9110, sections 13 and 14).
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::ops::Range;
+
+use crate::app::App;
+use crate::error::{Error, ErrorCode};
+use crate::ids::AssetId;
+use crate::model::media::{Asset, MediaType};
+use crate::signer::Refused;
+use crate::store;
+
+/// Get a stored file. The address is the permission.
+#[utoipa::path(get, path = "/media/{ticket}/{name}", tag = "media", security(()), params(
+    ("ticket" = String, Path, description = "Expiry and signature"),
+    ("name" = String, Path, description = "The file's id and ending"),
+), responses((status = 200, description = "The file", content_type = "application/octet-stream", body = Vec<u8>),
+             (status = 206, description = "The part asked for"), (status = 304, description = "Unchanged")))]
+pub(super) async fn file(
+    Path((ticket, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let (id, media) = app
+        .signer
+        .open(&ticket, &name, app.clock.now())
+        .map_err(|refused| match refused {
+            Refused::Forged => not_found(),
+            Refused::Expired => expired(),
+        })?;
+    serve(&app, id, media, &headers).await
+}
+
+fn not_found() -> Error {
+    Error::plain(
+        ErrorCode::MediaNotFound,
+        "There is no file at this address.",
+    )
+}
+
+fn expired() -> Error {
+    Error::plain(
+        ErrorCode::LinkExpired,
+        "The address is past its time. Ask the API for the record again.",
+    )
+}
+
+/// A file's bytes, as the request's headers want them.
+pub(super) async fn serve(
+    app: &App,
+    id: AssetId,
+    media: MediaType,
+    request: &HeaderMap,
+) -> Result<Response, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .await?;
+    let asset = found
+        .filter(|asset| asset.media == media)
+        .ok_or_else(not_found)?;
+    if asset.removed_at.is_some() || asset.expires_at.is_some_and(|at| at <= app.clock.now()) {
+        return Err(expired());
+    }
+    let etag = format!("\"{}\"", asset.sha256);
+    if matches(request, header::IF_NONE_MATCH, &etag) {
+        return Ok((StatusCode::NOT_MODIFIED, common(&asset, &etag)).into_response());
+    }
+    let wanted = match range(request, &etag, asset.size_bytes) {
+        Wanted::Whole => None,
+        Wanted::Part(range) => Some(range),
+        Wanted::Impossible => return Err(unsatisfiable(asset.size_bytes)),
+    };
+    let range = wanted.clone().unwrap_or(0..asset.size_bytes);
+    let stream = app
+        .blobs
+        .stream(id, media, range.clone())
+        .await?
+        .ok_or_else(not_found)?;
+    let mut headers = common(&asset, &etag);
+    headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
+    let status = if wanted.is_some() {
+        let text = format!(
+            "bytes {}-{}/{}",
+            range.start,
+            range.end - 1,
+            asset.size_bytes
+        );
+        headers.insert(
+            header::CONTENT_RANGE,
+            HeaderValue::try_from(text).map_err(Error::internal)?,
+        );
+        StatusCode::PARTIAL_CONTENT
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, headers, Body::from_stream(stream)).into_response())
+}
+
+/// Headers of every answer about a file.
+fn common(asset: &Asset, etag: &str) -> HeaderMap {
+    let disposition = format!(
+        "inline; filename=\"{}.{}\"",
+        asset.id,
+        asset.media.extension()
+    );
+    let values = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(asset.media.mime()),
+        ),
+        (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("private, max-age=3600, immutable"),
+        ),
+    ];
+    let mut headers: HeaderMap = values.into_iter().collect();
+    for (name, text) in [
+        (header::ETAG, etag),
+        (header::CONTENT_DISPOSITION, &disposition),
+    ] {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
+    let values = request
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|tag| {
+        let tag = tag.trim();
+        tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag
+    })
+}
+
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Whole,
+    Part(Range<u64>),
+    Impossible,
+}
+
+/// The one range that the request asks for. Several ranges at once, and what
+/// is no range, get the whole file, as RFC 9110 allows.
+fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
+    let Some(text) = request
+        .get(header::RANGE)
+        .and_then(|value| value.to_str().ok())
+    else {
+        return Wanted::Whole;
+    };
+    // The part of another version is of no use.
+    if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
+        return Wanted::Whole;
+    }
+    let Ok(parsed) = http_range_header::parse_range_header(text) else {
+        return Wanted::Whole;
+    };
+    if parsed.ranges.len() != 1 {
+        return Wanted::Whole;
+    }
+    match parsed.validate(size) {
+        Ok(ranges) => match ranges.first() {
+            Some(range) => Wanted::Part(*range.start()..*range.end() + 1),
+            None => Wanted::Whole,
+        },
+        Err(_) => Wanted::Impossible,
+    }
+}
+
+fn unsatisfiable(size: u64) -> Error {
+    Error::plain(
+        ErrorCode::RangeNotSatisfiable,
+        format!("The file has {size} bytes; the range lies outside."),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wanted(text: &str) -> Wanted {
+        range(
+            &[(header::RANGE, HeaderValue::try_from(text).unwrap())]
+                .into_iter()
+                .collect(),
+            "\"x\"",
+            100,
+        )
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        assert_eq!(wanted("bytes=0-"), Wanted::Part(0..100));
+        assert_eq!(wanted("bytes=0-0"), Wanted::Part(0..1));
+        assert_eq!(wanted("bytes=10-19"), Wanted::Part(10..20));
+        assert_eq!(wanted("bytes=90-500"), Wanted::Part(90..100));
+        assert_eq!(wanted("bytes=-5"), Wanted::Part(95..100));
+        assert_eq!(wanted("bytes=100-"), Wanted::Impossible);
+        assert_eq!(wanted("bytes=0-1,5-6"), Wanted::Whole);
+        assert_eq!(wanted("nonsense"), Wanted::Whole);
+    }
+
+    #[test]
+    fn a_range_of_another_version_gets_the_whole() {
+        let value = |text: &str| HeaderValue::try_from(text).unwrap();
+        let headers = [
+            (header::RANGE, value("bytes=0-1")),
+            (header::IF_RANGE, value("\"y\"")),
+        ];
+        assert_eq!(
+            range(&headers.into_iter().collect(), "\"x\"", 100),
+            Wanted::Whole
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_asks_for_what_is_not_there(text in "(bytes=)?[0-9,-]{0,30}") {
+            if let Wanted::Part(part) = wanted(&text) {
+                prop_assert!(part.start < part.end && part.end <= 100);
+            }
+        }
+    }
+}

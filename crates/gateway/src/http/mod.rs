@@ -1,0 +1,88 @@
+//! The edge: the whole API, on one screen.
+//!
+//! The only part that knows HTTP. A handler extracts, calls one domain function
+//! and shapes the answer; `wire/` has the shapes, `frame` what every answer
+//! carries, `error` the one way in which errors become answers.
+
+mod auth;
+pub mod base;
+mod body;
+mod chat;
+mod docs;
+mod error;
+mod frame;
+mod health;
+mod media;
+mod models;
+mod music;
+mod page_params;
+pub mod pages;
+mod personas;
+pub mod server;
+mod tasks;
+mod uploads;
+mod videos;
+mod web;
+pub mod wire;
+
+use axum::Router;
+use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+
+pub use docs::openapi;
+
+/// Every endpoint of the gateway.
+pub fn router(app: &App) -> Router {
+    let (router, document) = api(&app.config.brand).split_for_parts();
+    let document = docs::finish(document, &app.config.persona_brand_field);
+    let router = router
+        .merge(web::router())
+        .route("/openapi.json", get(docs::json(&document)))
+        .merge(docs::ui(document))
+        .fallback(error::route_not_found)
+        .method_not_allowed_fallback(error::method_not_allowed);
+    frame::around(router, app).with_state(app.clone())
+}
+
+/// The documented endpoints.
+fn api(brand: &str) -> OpenApiRouter<App> {
+    let video = OpenApiRouter::new()
+        .routes(routes!(chat::complete))
+        .routes(routes!(videos::create, videos::list))
+        .routes(routes!(videos::get, videos::delete))
+        .routes(routes!(videos::content));
+    let music = OpenApiRouter::new()
+        .routes(routes!(music::submit))
+        .routes(routes!(uploads::audio))
+        .routes(routes!(music::task))
+        .routes(routes!(music::fetch))
+        .routes(routes!(music::fetch_many))
+        .routes(routes!(music::feed))
+        .routes(routes!(music::clips))
+        .routes(routes!(music::clip, music::trash))
+        .routes(routes!(music::restore))
+        .routes(routes!(personas::create))
+        .routes(routes!(personas::list))
+        .routes(routes!(personas::get, personas::delete));
+    let tasks = OpenApiRouter::new()
+        .routes(routes!(tasks::list))
+        .routes(routes!(tasks::get))
+        .routes(routes!(tasks::events))
+        .routes(routes!(tasks::cancel));
+    let open = OpenApiRouter::new()
+        .routes(routes!(models::list))
+        .routes(routes!(models::get))
+        .routes(routes!(models::pricing))
+        .routes(routes!(models::pricing_json))
+        .routes(routes!(media::file))
+        .routes(routes!(health::alive))
+        .routes(routes!(health::ready));
+    OpenApiRouter::with_openapi(docs::base())
+        .merge(video)
+        .nest(&format!("/{brand}"), music)
+        .merge(tasks)
+        .merge(open)
+}

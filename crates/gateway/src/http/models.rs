@@ -1,0 +1,90 @@
+//! `/v1/models` and `/pricing`: what can be named, and what it costs.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::domain::tasks;
+use crate::error::{Error, ErrorCode};
+use crate::http::auth::{Allowed, AnyKey};
+use crate::http::base::Base;
+use crate::http::web;
+use crate::http::wire::models::{ModelList, ModelObject};
+
+/// List the models.
+#[utoipa::path(get, path = "/v1/models", tag = "models",
+    responses((status = 200, description = "The models", body = ModelList)))]
+pub(super) async fn list(
+    _: Allowed<AnyKey>,
+    State(app): State<App>,
+) -> Result<Json<ModelList>, Error> {
+    all(&app).await.map(Json)
+}
+
+/// Get a model.
+#[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "Its name")),
+    responses((status = 200, description = "The model", body = ModelObject)))]
+pub(super) async fn get(
+    _: Allowed<AnyKey>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<ModelObject>, Error> {
+    let models = all(&app).await?;
+    let model = models.data.into_iter().find(|model| model.id == id);
+    let not_found = || {
+        Error::plain(
+            ErrorCode::ModelNotFound,
+            "There is no model with this name.",
+        )
+    };
+    model.map(Json).ok_or_else(not_found)
+}
+
+/// The live price list: a page for browsers, JSON for `Accept: application/json`.
+#[utoipa::path(get, path = "/pricing", tag = "models", security(()),
+    responses((status = 200, description = "The price list", content((String = "text/html"), (ModelList = "application/json")))))]
+pub(super) async fn pricing(
+    headers: HeaderMap,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let models = all(&app).await?;
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let wants_json = accept.contains("application/json") && !accept.contains("text/html");
+    let mut answer = if wants_json {
+        Json(models).into_response()
+    } else {
+        web::pricing(&models, &base, &app)
+    };
+    answer
+        .headers_mut()
+        .insert(header::VARY, header::HeaderValue::from_static("accept"));
+    Ok(answer)
+}
+
+/// The live price list as JSON.
+#[utoipa::path(get, path = "/pricing.json", tag = "models", security(()),
+    responses((status = 200, description = "The price list", body = ModelList)))]
+pub(super) async fn pricing_json(State(app): State<App>) -> Result<Json<ModelList>, Error> {
+    all(&app).await.map(Json)
+}
+
+async fn all(app: &App) -> Result<ModelList, Error> {
+    let catalog = app.catalog.load_full();
+    let mut data = Vec::new();
+    for model in catalog.models() {
+        data.push(ModelObject::new(
+            model,
+            tasks::median_time(app, &model.id).await?,
+        ));
+    }
+    Ok(ModelList {
+        object: "list",
+        data,
+    })
+}

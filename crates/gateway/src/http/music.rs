@@ -1,0 +1,222 @@
+//! The music endpoints: separations, their records in both dialects, clips.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::domain::{music, tasks};
+use crate::error::Error;
+use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead};
+use crate::http::base::Base;
+use crate::http::body::JsonBody;
+use crate::http::page_params::{Query, page};
+use crate::http::tasks::about;
+use crate::http::wire::music::{
+    ClipRecord, Envelope, FetchRequest, JobRecord, SubmitRequest, TaskRecord, read, read_fetch,
+};
+use crate::http::wire::tasks::List;
+use crate::ids::{ClipId, RequestId, TaskId};
+use crate::model::account::Account;
+use crate::model::music::{Clip, ClipOrigin};
+use crate::model::task::{Payload, Task};
+
+/// Separate a clip into stems.
+#[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
+    responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
+pub(super) async fn submit(
+    allowed: Allowed<MusicCreate>,
+    request_id: RequestId,
+    base: Base,
+    State(app): State<App>,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Error> {
+    let (task, clips) = music::separate(&app, &allowed.caller, &request_id, read(&body)?).await?;
+    record(&task, &clips, &allowed.caller.account, &base)
+}
+
+fn record(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Result<Response, Error> {
+    let record = TaskRecord::new(task, clips, account, base).ok_or_else(tasks::not_found)?;
+    Ok((about(task.id), Json(record)).into_response())
+}
+
+/// Get a music task as it is now.
+#[utoipa::path(get, path = "/tasks/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The task", body = TaskRecord)))]
+pub(super) async fn task(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let account = &allowed.caller.account;
+    let (task, clips) = load(&app, account, parse_task(&id)?).await?;
+    record(&task, &clips, account, &base)
+}
+
+/// Get a music task in the job record of this family of services.
+#[utoipa::path(get, path = "/fetch/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The job", body = Envelope<JobRecord>)))]
+pub(super) async fn fetch(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let account = &allowed.caller.account;
+    let (task, clips) = load(&app, account, parse_task(&id)?).await?;
+    let job = JobRecord::new(&task, &clips, account, &base).ok_or_else(tasks::not_found)?;
+    Ok((about(task.id), Json(Envelope::success(job))).into_response())
+}
+
+/// Get several music tasks at once; unknown ids are left out.
+#[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
+    responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
+pub(super) async fn fetch_many(
+    allowed: Allowed<TasksRead>,
+    base: Base,
+    State(app): State<App>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<Envelope<Vec<JobRecord>>>, Error> {
+    let account = &allowed.caller.account;
+    let mut jobs = Vec::new();
+    for id in read_fetch(&body)? {
+        match load(&app, account, id).await {
+            Ok((task, clips)) => jobs.extend(JobRecord::new(&task, &clips, account, &base)),
+            Err(error) if error.code() == tasks::not_found().code() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Json(Envelope::success(jobs)))
+}
+
+/// Get clips by their ids, separated by commas; unknown ids are left out.
+#[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, at most 100")),
+    responses((status = 200, description = "The clips", body = Vec<ClipRecord>)))]
+pub(super) async fn feed(
+    allowed: Allowed<TasksRead>,
+    Path(ids): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<Vec<ClipRecord>>, Error> {
+    let account = &allowed.caller.account;
+    let ids: Vec<ClipId> = ids
+        .split(',')
+        .take(100)
+        .filter_map(|id| id.trim().parse().ok())
+        .collect();
+    let clips = music::clips(&app, account.id, ids).await?;
+    Ok(Json(records(&app, &clips, account, &base).await?))
+}
+
+/// List clips, newest first.
+#[utoipa::path(get, path = "/clips", tag = "music", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("is_trashed" = Option<bool>, Query, description = "The trash instead"),
+), responses((status = 200, description = "A page of clips", body = List<ClipRecord>)))]
+pub(super) async fn clips(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<List<ClipRecord>>, Error> {
+    let account = &allowed.caller.account;
+    let (page, is_trashed) = query.read(|query| {
+        Some((
+            page(query, |text| text.parse().ok()),
+            query.boolean("is_trashed").unwrap_or(false),
+        ))
+    })?;
+    let (clips, has_more) = music::list(&app, account.id, is_trashed, page).await?;
+    let records = records(&app, &clips, account, &base).await?;
+    Ok(Json(List::new(records, has_more, |clip| clip.id.clone())))
+}
+
+/// Get a clip.
+#[utoipa::path(get, path = "/clips/{id}", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The clip", body = ClipRecord)))]
+pub(super) async fn clip(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<ClipRecord>, Error> {
+    let account = &allowed.caller.account;
+    let clip = music::clip(&app, account.id, parse_clip(&id)?).await?;
+    one(&app, clip, account, &base).await
+}
+
+/// Put a clip into the trash.
+#[utoipa::path(delete, path = "/clips/{id}", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The clip, in the trash", body = ClipRecord)))]
+pub(super) async fn trash(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<ClipRecord>, Error> {
+    let account = &allowed.caller.account;
+    let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, true).await?;
+    one(&app, clip, account, &base).await
+}
+
+/// Take a clip out of the trash.
+#[utoipa::path(post, path = "/clips/{id}/restore", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The clip", body = ClipRecord)))]
+pub(super) async fn restore(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<ClipRecord>, Error> {
+    let account = &allowed.caller.account;
+    let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, false).await?;
+    one(&app, clip, account, &base).await
+}
+
+async fn one(
+    app: &App,
+    clip: Clip,
+    account: &Account,
+    base: &Base,
+) -> Result<Json<ClipRecord>, Error> {
+    let mut records = records(app, &[clip], account, base).await?;
+    records.pop().map(Json).ok_or_else(music::clip_not_found)
+}
+
+/// Clips as records; a stem's `stem_task` stands in its task.
+async fn records(
+    app: &App,
+    clips: &[Clip],
+    account: &Account,
+    base: &Base,
+) -> Result<Vec<ClipRecord>, Error> {
+    let mut records = Vec::with_capacity(clips.len());
+    for clip in clips {
+        let stem_task = match clip.origin {
+            ClipOrigin::Upload => "",
+            ClipOrigin::Stem { task, .. } => match tasks::get(app, account.id, task).await?.payload
+            {
+                Payload::StemsV1(job) => job.stem_task.name(),
+                Payload::VideoV1(_) => "",
+            },
+        };
+        records.push(ClipRecord::new(clip, stem_task, account, base));
+    }
+    Ok(records)
+}
+
+async fn load(app: &App, account: &Account, id: TaskId) -> Result<(Task, Vec<Clip>), Error> {
+    let task = tasks::get(app, account.id, id).await?;
+    let clips = music::clips_of_task(app, account.id, id).await?;
+    Ok((task, clips))
+}
+
+fn parse_task(id: &str) -> Result<TaskId, Error> {
+    id.parse().map_err(|_| tasks::not_found())
+}
+
+fn parse_clip(id: &str) -> Result<ClipId, Error> {
+    id.parse().map_err(|_| music::clip_not_found())
+}

@@ -1,0 +1,85 @@
+//! Query parameters, read like the fields of a body.
+
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, ErrorCode};
+use crate::http::wire::fields::{self, Fields};
+use crate::store::tasks::Page;
+
+/// The parameters of a request's query.
+pub(super) struct Query(Value);
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
+        let query = parts.uri.query().unwrap_or_default();
+        let pairs = url::form_urlencoded::parse(query.as_bytes());
+        let map: Map<String, Value> = pairs
+            .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
+            .collect();
+        Ok(Self(Value::Object(map)))
+    }
+}
+
+impl Query {
+    /// Reads the parameters by `parse`.
+    pub(super) fn read<T>(&self, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
+        fields::read_form(&self.0, parse)
+    }
+}
+
+/// The page that `limit`, `after` and `order` ask for; `id` reads an id as this
+/// list writes it.
+pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) -> Page<Id> {
+    let limit = query
+        .integer("limit", 1..=100)
+        .and_then(|limit| u32::try_from(limit).ok())
+        .unwrap_or(20);
+    let after = query.filled_string("after", 100).and_then(|text| {
+        let id = id(&text);
+        if id.is_none() {
+            query.fault(
+                "after",
+                ErrorCode::InvalidValue,
+                "Must be the id of an item of this list.",
+            );
+        }
+        id
+    });
+    let ascending = match query.filled_string("order", 10).as_deref() {
+        None | Some("desc") => false,
+        Some("asc") => true,
+        Some(_) => {
+            query.fault(
+                "order",
+                ErrorCode::InvalidValue,
+                "Must be \"asc\" or \"desc\".",
+            );
+            false
+        }
+    };
+    Page {
+        after,
+        limit,
+        ascending,
+    }
+}
+
+/// A word of a fixed set.
+pub(super) fn word<T: FromStr>(query: &Fields<'_>, name: &str, known: &str) -> Option<T> {
+    let text = query.filled_string(name, 100)?;
+    let word = text.parse().ok();
+    if word.is_none() {
+        query.fault(
+            name,
+            ErrorCode::InvalidValue,
+            format!("Must be one of {known}."),
+        );
+    }
+    word
+}

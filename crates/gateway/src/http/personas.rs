@@ -1,0 +1,100 @@
+//! The persona endpoints.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::domain::personas;
+use crate::error::Error;
+use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead};
+use crate::http::base::Base;
+use crate::http::body::JsonBody;
+use crate::http::page_params::{Query, page};
+use crate::http::wire::personas::{PersonaRecord, PersonaRequest, read};
+use crate::http::wire::tasks::List;
+use crate::ids::PersonaId;
+use crate::model::account::Account;
+use crate::model::music::{Clip, Persona};
+
+/// Create a persona from clips.
+#[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,
+    responses((status = 200, description = "The persona", body = PersonaRecord)))]
+pub(super) async fn create(
+    allowed: Allowed<PersonaCreate>,
+    base: Base,
+    State(app): State<App>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<Value>, Error> {
+    let (persona, clips) = personas::create(&app, &allowed.caller, read(&body)?).await?;
+    record(&app, &persona, &clips, &allowed.caller.account, &base).map(Json)
+}
+
+/// List personas, newest first.
+#[utoipa::path(get, path = "/personas", tag = "persona", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of personas", body = List<PersonaRecord>)))]
+pub(super) async fn list(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<List<Value>>, Error> {
+    let account = &allowed.caller.account;
+    let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
+    let (found, has_more) = personas::list(&app, account.id, page).await?;
+    let records = found
+        .iter()
+        .map(|(persona, clips)| record(&app, persona, clips, account, &base));
+    let records = records.collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(List::new(records, has_more, |record| {
+        record["id"].as_str().unwrap_or_default().to_owned()
+    })))
+}
+
+/// Get a persona.
+#[utoipa::path(get, path = "/personas/{id}", tag = "persona", params(("id" = String, Path, description = "The persona's id")),
+    responses((status = 200, description = "The persona", body = PersonaRecord)))]
+pub(super) async fn get(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<Value>, Error> {
+    let account = &allowed.caller.account;
+    let (persona, clips) = personas::get(&app, account.id, parse(&id)?).await?;
+    record(&app, &persona, &clips, account, &base).map(Json)
+}
+
+/// Delete a persona.
+#[utoipa::path(delete, path = "/personas/{id}", tag = "persona", params(("id" = String, Path, description = "The persona's id")),
+    responses((status = 200, description = "The persona, deleted", body = PersonaRecord)))]
+pub(super) async fn delete(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<Value>, Error> {
+    let account = &allowed.caller.account;
+    let (persona, clips) = personas::delete(&app, account.id, parse(&id)?).await?;
+    let mut record = record(&app, &persona, &clips, account, &base)?;
+    record["is_trashed"] = true.into();
+    Ok(Json(record))
+}
+
+fn record(
+    app: &App,
+    persona: &Persona,
+    clips: &[Clip],
+    account: &Account,
+    base: &Base,
+) -> Result<Value, Error> {
+    let record = PersonaRecord::new(persona, clips, account, base);
+    let record = record.ok_or_else(|| Error::internal("a persona without its root clip"))?;
+    record.branded(&app.config.persona_brand_field)
+}
+
+fn parse(id: &str) -> Result<PersonaId, Error> {
+    id.parse().map_err(|_| personas::not_found())
+}

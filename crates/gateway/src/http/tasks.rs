@@ -1,0 +1,262 @@
+//! `/v1/tasks`: looking at tasks of every kind, following them, calling them off.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
+
+use crate::app::App;
+use crate::clock::Timestamp;
+use crate::domain::{music, tasks};
+use crate::error::Error;
+use crate::http::auth::{Allowed, TasksCancel, TasksRead};
+use crate::http::base::Base;
+use crate::http::page_params::{Query, page, word};
+use crate::http::wire::music::ClipView;
+use crate::http::wire::tasks::{List, TaskError, TaskOutput, TaskView};
+use crate::http::wire::videos::VideoFile;
+use crate::ids::{AccountId, RequestId, TaskId};
+use crate::model::media::MediaType;
+use crate::model::task::{Output, Payload, Task, TaskEvent};
+use crate::store::tasks::Filter;
+
+/// List tasks, newest first.
+#[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("kind" = Option<String>, Query, description = "`video` or `music`"),
+    ("status" = Option<String>, Query, description = "`queued`, `running`, `succeeded`, `failed` or `cancelled`"),
+    ("model" = Option<String>, Query, description = "A model's name"),
+), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
+pub(super) async fn list(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<List<TaskView>>, Error> {
+    let (filter, page) = query.read(|query| {
+        let filter = Filter {
+            kind: word(query, "kind", "video, music"),
+            state: word(
+                query,
+                "status",
+                "queued, running, succeeded, failed, cancelled",
+            ),
+            model: query.filled_string("model", 200),
+            without_deleted: false,
+        };
+        Some((filter, page(query, |text| text.parse().ok())))
+    })?;
+    let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
+    let mut views = Vec::with_capacity(found.len());
+    for task in found {
+        views.push(view(&app, &base, &task).await?);
+    }
+    Ok(Json(List::new(views, has_more, |task| task.id.clone())))
+}
+
+/// Get a task; `?wait=30` holds the answer until it ends or that many seconds pass.
+#[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(
+    ("id" = String, Path, description = "The task's id"),
+    ("wait" = Option<f64>, Query, description = "Seconds to wait for the end, 60 at most"),
+), responses((status = 200, description = "The task", body = TaskView)))]
+pub(super) async fn get(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    query: Query,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let wait = query.read(|query| Some(query.number("wait", 0.0..=60.0).unwrap_or(0.0)))?;
+    let id = parse(&id)?;
+    let account = allowed.caller.account.id;
+    let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait)).await?;
+    Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
+}
+
+/// Follow a task: a `task` event at each change, until it has ended.
+#[utoipa::path(get, path = "/v1/tasks/{id}/events", tag = "tasks", params(
+    ("id" = String, Path, description = "The task's id"),
+    ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event that arrived"),
+), responses((status = 200, description = "Server-sent events, each a task", body = TaskView, content_type = "text/event-stream")))]
+pub(super) async fn events(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    base: Base,
+    request_id: RequestId,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let id = parse(&id)?;
+    let account = allowed.caller.account.id;
+    tasks::get(&app, account, id).await?;
+    let last = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .unwrap_or(0);
+    let stream =
+        Sse::new(follow(app, base, request_id, account, id, last)).keep_alive(keep_alive());
+    Ok((about(id), stream).into_response())
+}
+
+fn follow(
+    app: App,
+    base: Base,
+    request_id: RequestId,
+    account: AccountId,
+    id: TaskId,
+    mut seq: u32,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    async_stream::stream! {
+        loop {
+            let (task, events) = match tasks::next_events(&app, account, id, seq).await {
+                Ok(found) => found,
+                Err(error) => {
+                    super::error::log(&error);
+                    let body = super::error::body(&error, &request_id);
+                    yield Ok(Event::default().event("error").json_data(body).unwrap_or_default());
+                    return;
+                }
+            };
+            for event in &events {
+                seq = event.seq;
+                if let Ok(view) = view(&app, &base, &as_of(&task, event)).await {
+                    let sent = Event::default().event("task").id(event.seq.to_string()).json_data(view);
+                    yield Ok(sent.unwrap_or_default());
+                }
+            }
+            if task.state.is_terminal() && task.event_seq <= seq {
+                return;
+            }
+        }
+    }
+}
+
+/// The task as it was after an event.
+fn as_of(task: &Task, event: &TaskEvent) -> Task {
+    let mut task = Task {
+        state: event.state,
+        progress: event.progress,
+        ..task.clone()
+    };
+    if !event.state.is_terminal() {
+        (task.finished_at, task.failure, task.output) = (None, None, None);
+    }
+    task
+}
+
+/// The comment that keeps an idle stream open.
+pub(super) fn keep_alive() -> KeepAlive {
+    KeepAlive::new()
+        .interval(Duration::from_secs(10))
+        .text("keep-alive")
+}
+
+/// Cancel a task that has not ended.
+#[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks",
+    params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The cancelled task", body = TaskView)))]
+pub(super) async fn cancel(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let id = parse(&id)?;
+    let task = tasks::cancel(&app, allowed.caller.account.id, id).await?;
+    Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
+}
+
+fn parse(id: &str) -> Result<TaskId, Error> {
+    id.parse().map_err(|_| tasks::not_found())
+}
+
+/// The header that answers about a task carry.
+pub(super) fn about(id: TaskId) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::try_from(id.to_string()) {
+        headers.insert("x-task-id", value);
+    }
+    headers
+}
+
+/// A task in the gateway's own words.
+pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView, Error> {
+    let output = match &task.output {
+        None => None,
+        Some(Output::VideoV1(video)) => Some(TaskOutput {
+            videos: video_file(app, base, task).into_iter().collect(),
+            clips: Vec::new(),
+            direction: Some(video.direction.clone()),
+        }),
+        Some(Output::ClipsV1 { .. }) => {
+            let clips = music::clips_of_task(app, task.account, task.id).await?;
+            let clips = clips.iter().map(|clip| ClipView::new(clip, base)).collect();
+            Some(TaskOutput {
+                videos: Vec::new(),
+                clips,
+                direction: None,
+            })
+        }
+    };
+    let user = match &task.payload {
+        Payload::VideoV1(job) => job.user.clone(),
+        Payload::StemsV1(_) => None,
+    };
+    Ok(TaskView {
+        id: task.id.to_string(),
+        object: "task",
+        kind: task.kind().name(),
+        model: task.model.clone(),
+        provider: task.provider.clone(),
+        status: task.state.name(),
+        progress: task.progress,
+        error: task.failure.as_ref().map(|failure| TaskError {
+            code: failure.code.name(),
+            message: failure.message.clone(),
+        }),
+        cost_usd: task.cost.to_string(),
+        created_at: task.created_at.rfc3339(),
+        started_at: task.started_at.map(Timestamp::rfc3339),
+        finished_at: task.finished_at.map(Timestamp::rfc3339),
+        output,
+        request_id: task.request_id.to_string(),
+        user,
+    })
+}
+
+/// The file of a finished video task.
+pub(super) fn video_file(app: &App, base: &Base, task: &Task) -> Option<VideoFile> {
+    let Some(Output::VideoV1(video)) = &task.output else {
+        return None;
+    };
+    let expires_at = Timestamp::from_micros(video.expires_at_micros);
+    let removed = expires_at <= app.clock.now();
+    let address = |id, media| {
+        if removed {
+            String::new()
+        } else {
+            base.media(id, media, Some(expires_at))
+        }
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+    let seconds = video.milliseconds as f64 / 1000.0;
+    Some(VideoFile {
+        id: task.id.video(),
+        url: address(video.video, MediaType::Mp4),
+        mime_type: MediaType::Mp4.mime(),
+        width: video.width,
+        height: video.height,
+        seconds,
+        bytes: video.size_bytes,
+        sha256: video.sha256.clone(),
+        expires_at: expires_at.rfc3339(),
+        removed,
+        poster_url: address(video.poster, MediaType::Jpeg),
+    })
+}

@@ -1,0 +1,263 @@
+//! `/v1/videos`: the OpenAI Videos API.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::domain::pictures::LIMIT_BYTES;
+use crate::domain::{tasks, video};
+use crate::error::{Error, ErrorCode};
+use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
+use crate::http::base::Base;
+use crate::http::body::{JsonBody, is_multipart, too_large};
+use crate::http::media;
+use crate::http::page_params::{Query, page};
+use crate::http::tasks::{about, video_file};
+use crate::http::wire::tasks::List;
+use crate::http::wire::videos::{VideoDeleted, VideoObject, VideoRequest, read, read_form};
+use crate::ids::{AssetId, RequestId, TaskId};
+use crate::model::account::Caller;
+use crate::model::media::MediaType;
+use crate::model::task::{Output, Task, TaskKind};
+use crate::store::tasks::Filter;
+
+/// How long a form may take to arrive.
+const FORM_TIME: Duration = Duration::from_secs(120);
+/// Longest text field of a form: a prompt, or a data: address.
+const FIELD_LIMIT: usize = 32_000_000;
+
+/// Make a video.
+#[utoipa::path(post, path = "/v1/videos", tag = "video",
+    request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
+    responses((status = 200, description = "The queued video", body = VideoObject)))]
+pub(super) async fn create(
+    allowed: Allowed<VideoCreate>,
+    request_id: RequestId,
+    base: Base,
+    State(app): State<App>,
+    request: Request,
+) -> Result<Response, Error> {
+    let order = if is_multipart(request.headers()) {
+        let (form, file) = form(request, &app).await?;
+        read_form(&form, file)?
+    } else {
+        read(&JsonBody::from_request(request, &app).await?.0)?
+    };
+    let tasks = video::order(&app, &allowed.caller, &request_id, order).await?;
+    let task = tasks
+        .first()
+        .ok_or_else(|| Error::internal("an order without a task"))?;
+    object(&app, &base, task).await
+}
+
+/// A form's text fields, nested by their brackets, and its file.
+async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
+    tokio::time::timeout(FORM_TIME, read_fields(request, app))
+        .await
+        .unwrap_or_else(|_| {
+            Err(Error::plain(
+                ErrorCode::InvalidValue,
+                "The form did not arrive in time.",
+            ))
+        })
+}
+
+async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
+    let malformed = |error: &dyn std::fmt::Display| {
+        Error::plain(
+            ErrorCode::InvalidValue,
+            format!("The form cannot be read: {error}."),
+        )
+    };
+    let mut form = Multipart::from_request(request, app)
+        .await
+        .map_err(|error| malformed(&error.body_text()))?;
+    let mut fields = Map::new();
+    let mut file = None;
+    let mut total = 0;
+    while let Some(mut part) = form
+        .next_field()
+        .await
+        .map_err(|error| malformed(&error.body_text()))?
+    {
+        let name = part.name().unwrap_or_default().to_owned();
+        let is_file = part.file_name().is_some();
+        let limit = if is_file {
+            usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX)
+        } else {
+            FIELD_LIMIT
+        };
+        let mut bytes = Vec::new();
+        while let Some(chunk) = part
+            .chunk()
+            .await
+            .map_err(|error| malformed(&error.body_text()))?
+        {
+            total += chunk.len();
+            if bytes.len() + chunk.len() > limit || total > FIELD_LIMIT {
+                return Err(too_large(&format!("The form's field {name:?}"), limit));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        match (name.as_str(), is_file) {
+            ("input_reference", true) => file = Some(Bytes::from(bytes)),
+            (_, true) => {}
+            (_, false) => {
+                let text = String::from_utf8(bytes).map_err(|_| {
+                    Error::at(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text.")
+                })?;
+                insert_nested(&mut fields, &name, text);
+            }
+        }
+    }
+    Ok((Value::Object(fields), file))
+}
+
+/// Puts `a[b]` into the object `a`; deeper brackets are not known here.
+fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
+    match name
+        .split_once('[')
+        .and_then(|(outer, rest)| Some((outer, rest.strip_suffix(']')?)))
+    {
+        Some((outer, inner)) => {
+            let slot = fields
+                .entry(outer)
+                .or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(nested) = slot {
+                nested.insert(inner.to_owned(), text.into());
+            }
+        }
+        None => drop(fields.insert(name.to_owned(), text.into())),
+    }
+}
+
+/// Get a video.
+#[utoipa::path(get, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
+    responses((status = 200, description = "The video", body = VideoObject)))]
+pub(super) async fn get(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let task = find(&app, &allowed.caller, &id).await?;
+    object(&app, &base, &task).await
+}
+
+/// A video's answer; an unfinished one says when to ask again.
+async fn object(app: &App, base: &Base, task: &Task) -> Result<Response, Error> {
+    let mut headers = about(task.id);
+    if !task.state.is_terminal() {
+        headers.insert("openai-poll-after-ms", poll_after(app, task).await?);
+    }
+    let object =
+        VideoObject::new(task, video_file(app, base, task)).ok_or_else(tasks::not_found)?;
+    Ok((headers, Json(object)).into_response())
+}
+
+/// A tenth of the model's median time, so that a poll neither hammers nor lags.
+async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
+    let median = tasks::median_time(app, &task.model)
+        .await?
+        .unwrap_or(Duration::from_secs(5));
+    let wait = (median / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
+    Ok(HeaderValue::from(
+        u64::try_from(wait.as_millis()).unwrap_or(1000),
+    ))
+}
+
+/// List videos, newest first.
+#[utoipa::path(get, path = "/v1/videos", tag = "video", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("order" = Option<String>, Query, description = "`desc` (default) or `asc`"),
+), responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
+pub(super) async fn list(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Json<List<VideoObject>>, Error> {
+    let page = query.read(|query| Some(page(query, |text| TaskId::from_video(text).ok())))?;
+    let filter = Filter {
+        kind: Some(TaskKind::Video),
+        without_deleted: true,
+        ..Filter::default()
+    };
+    let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
+    let videos = found
+        .iter()
+        .filter_map(|task| VideoObject::new(task, video_file(&app, &base, task)));
+    Ok(Json(List::new(videos.collect(), has_more, |video| {
+        video.id.clone()
+    })))
+}
+
+/// Get a video's bytes, or a picture of it.
+#[utoipa::path(get, path = "/v1/videos/{id}/content", tag = "video", params(
+    ("id" = String, Path, description = "The video's id"),
+    ("variant" = Option<String>, Query, description = "`video` (default), `thumbnail` or `spritesheet`"),
+), responses((status = 200, description = "The bytes", content_type = "video/mp4", body = Vec<u8>)))]
+pub(super) async fn content(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    query: Query,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let variant = query.read(|query| {
+        Some(
+            query
+                .filled_string("variant", 32)
+                .unwrap_or_else(|| "video".into()),
+        )
+    })?;
+    let task = find(&app, &allowed.caller, &id).await?;
+    let Some(Output::VideoV1(output)) = &task.output else {
+        let error = match &task.failure {
+            Some(failure) => failure.to_error(),
+            None => Error::plain(ErrorCode::VideoNotReady, "The video is not finished yet."),
+        };
+        return Err(error.of_task(task.id));
+    };
+    let (asset, media): (AssetId, MediaType) = match variant.as_str() {
+        "video" => (output.video, MediaType::Mp4),
+        "thumbnail" => (output.poster, MediaType::Jpeg),
+        "spritesheet" => (output.sheet, MediaType::Jpeg),
+        _ => {
+            let message = "Must be \"video\", \"thumbnail\" or \"spritesheet\".";
+            return Err(Error::at(ErrorCode::InvalidValue, "variant", message));
+        }
+    };
+    let file = media::serve(&app, asset, media, &headers).await?;
+    Ok((about(task.id), file).into_response())
+}
+
+/// Delete a video; one that is being made is cancelled.
+#[utoipa::path(delete, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
+    responses((status = 200, description = "The video is gone", body = VideoDeleted)))]
+pub(super) async fn delete(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let task = find(&app, &allowed.caller, &id).await?;
+    video::delete(&app, &task).await?;
+    let deleted = VideoDeleted {
+        id: task.id.video(),
+        object: "video.deleted",
+        deleted: true,
+    };
+    Ok((about(task.id), Json(deleted)).into_response())
+}
+
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<Task, Error> {
+    let id = TaskId::from_video(id).map_err(|_| tasks::not_found())?;
+    video::get(app, caller.account.id, id).await
+}

@@ -1,0 +1,121 @@
+//! Routes of the pages that a person sees; the pages themselves are in `pages/`.
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+
+use crate::app::App;
+use crate::error::{Error, ErrorCode};
+use crate::http::base::Base;
+use crate::http::pages::{self, ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
+use crate::http::wire::models::{ModelList, ModelObject};
+use crate::model::task::TaskKind;
+
+/// Everything comes from this address, and nothing runs that is not a file of it.
+const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
+                      frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
+
+/// The pages and their files.
+pub(super) fn router() -> Router<App> {
+    Router::new()
+        .route("/", get(home))
+        .route("/console", get(console))
+        .route("/assets/{name}", get(asset))
+        .route(
+            "/favicon.ico",
+            get(async || asset(Path("favicon.svg".into())).await),
+        )
+}
+
+async fn home(base: Base, State(app): State<App>) -> Response {
+    let catalog = app.catalog.load();
+    page(pages::home(&HomePage {
+        site: site(&base, &app),
+        video_model: catalog.default_name(TaskKind::Video).to_owned(),
+        music_model: catalog.default_name(TaskKind::Music).to_owned(),
+        available_models: catalog.models().len(),
+    }))
+}
+
+async fn console(base: Base, State(app): State<App>) -> Response {
+    let catalog = app.catalog.load();
+    page(pages::console(&ConsolePage {
+        site: site(&base, &app),
+        video_model: catalog.default_name(TaskKind::Video).to_owned(),
+        music_model: catalog.default_name(TaskKind::Music).to_owned(),
+    }))
+}
+
+/// The price list as a page.
+pub(super) fn pricing(models: &ModelList, base: &Base, app: &App) -> Response {
+    page(pages::pricing(&PricingPage {
+        site: site(base, app),
+        models: models.data.iter().map(row).collect(),
+        generated_at: app.clock.now().rfc3339(),
+    }))
+}
+
+fn row(model: &ModelObject) -> ModelRow {
+    let owned = |words: &[&'static str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let capabilities = &model.capabilities;
+    ModelRow {
+        id: model.id.clone(),
+        summary: model.summary.clone(),
+        kind: if model.kind == TaskKind::Video.name() {
+            ModelKind::Video
+        } else {
+            ModelKind::Music
+        },
+        takes: owned(&capabilities.input),
+        makes: owned(&capabilities.output),
+        durations: capabilities
+            .min_seconds
+            .zip(capabilities.max_seconds)
+            .map(|(min, max)| format!("{min}–{max} s")),
+        sizes: capabilities.sizes.clone().unwrap_or_default(),
+        stems: capabilities.stems.as_deref().map(owned).unwrap_or_default(),
+        price: model.price.as_ref().map_or_else(
+            || "free".to_owned(),
+            |price| format!("{} USD per {}", price.usd, price.unit.replace('_', " ")),
+        ),
+        available: model.available,
+        median: model
+            .median_seconds
+            .map(|seconds| format!("{seconds:.1} s")),
+        notes: model.notes.clone(),
+        aliases: model.aliases.clone(),
+        providers: Vec::new(),
+    }
+}
+
+fn site(base: &Base, app: &App) -> Site {
+    Site {
+        base_url: base.origin.clone(),
+        brand: app.config.brand.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+fn page(html: String) -> Response {
+    (
+        [(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        )],
+        Html(html),
+    )
+        .into_response()
+}
+
+async fn asset(Path(name): Path<String>) -> Result<Response, Error> {
+    let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such file.");
+    let asset = pages::asset(&name).ok_or_else(not_found)?;
+    let headers = [
+        (header::CONTENT_TYPE, asset.content_type),
+        // The pages ask for a version by name, so that this never gets stale.
+        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+    ];
+    Ok((headers, asset.body).into_response())
+}

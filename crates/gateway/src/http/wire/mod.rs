@@ -1,0 +1,14 @@
+//! The shapes that go over the wire, field by field as the API documents them.
+//!
+//! Requests are parsed once, through [`fields`], into values that need no more
+//! checking; answers are built from model types. No logic beyond that.
+
+pub mod chat;
+pub mod error;
+pub mod fields;
+pub mod models;
+pub mod music;
+pub mod personas;
+pub mod tasks;
+pub mod videos;
+pub mod words;

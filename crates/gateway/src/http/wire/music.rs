@@ -1,0 +1,670 @@
+//! The music dialect: submissions, task records, clips, job records. Every field
+//! of a record is present, typed, and never null.
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::domain::music::Separation;
+use crate::error::{Error, ErrorCode};
+use crate::http::base::Base;
+use crate::http::wire::fields::{self, Fields};
+use crate::http::wire::words;
+use crate::ids::{ClipId, TaskId};
+use crate::model::account::Account;
+use crate::model::media::MediaType;
+use crate::model::music::{Clip, ClipOrigin};
+use crate::model::task::{Payload, StemTask, StemsJob, Task, TaskState};
+
+/// The one value of `stem_type_id` that this family of services knows.
+const STEM_TYPE: i64 = 91;
+const TITLE: usize = 200;
+
+/// A music task.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskRecord {
+    /// The task's id.
+    pub id: String,
+    /// What it makes.
+    pub clips: Vec<ClipRecord>,
+    /// What was asked for.
+    pub metadata: RecordMetadata,
+    /// Version of the model.
+    pub major_model_version: String,
+    /// `queued`, `streaming`, `complete` or `error`.
+    pub status: &'static str,
+    /// RFC 3339.
+    pub created_at: String,
+    /// Number of clips.
+    pub batch_size: usize,
+}
+
+/// A clip, in a task record and by itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ClipRecord {
+    /// The clip's id.
+    pub id: String,
+    /// Always `song_schema`.
+    pub entity_type: &'static str,
+    /// Empty: no video is made of a clip.
+    pub video_url: String,
+    /// 24-bit FLAC; empty until complete and once removed.
+    pub audio_url: String,
+    /// Cover; empty until complete and once removed.
+    pub image_url: String,
+    /// Large cover; empty until complete and once removed.
+    pub image_large_url: String,
+    /// Version of the model.
+    pub major_model_version: String,
+    /// The model; empty for an upload.
+    pub model_name: String,
+    /// What it is and where it came from.
+    pub metadata: RecordMetadata,
+    /// Always false.
+    pub is_liked: bool,
+    /// The account.
+    pub user_id: String,
+    /// The account's name.
+    pub display_name: String,
+    /// The account's handle.
+    pub handle: String,
+    /// Always false.
+    pub is_handle_updated: bool,
+    /// The account's picture.
+    pub avatar_image_url: String,
+    /// Whether it is in the trash.
+    pub is_trashed: bool,
+    /// Always 0.
+    pub flag_count: u32,
+    /// RFC 3339.
+    pub created_at: String,
+    /// `queued`, `streaming`, `complete` or `error`.
+    pub status: &'static str,
+    /// Name for people.
+    pub title: String,
+    /// Always 0.
+    pub play_count: u32,
+    /// Always 0.
+    pub upvote_count: u32,
+    /// Always false.
+    pub is_public: bool,
+    /// Always false.
+    pub allow_comments: bool,
+    /// Empty; says so when the media was removed.
+    pub more: String,
+}
+
+/// The short form of a clip in a task's output.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ClipView {
+    /// The clip's id.
+    pub id: String,
+    /// Name for people.
+    pub title: String,
+    /// What it holds, such as `Vocals`.
+    pub group: String,
+    /// 24-bit FLAC; empty once removed.
+    pub audio_url: String,
+    /// Cover; empty once removed.
+    pub image_url: String,
+    /// Measured length in seconds.
+    pub seconds: f64,
+    /// Whether the files have been removed.
+    pub removed: bool,
+}
+
+/// What a task or a clip is and where it came from.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RecordMetadata {
+    /// Empty: a separation has no prompt.
+    pub prompt: String,
+    /// The clips that it came from.
+    pub history: Vec<HistoryEntry>,
+    /// The clip that a stem is taken from; empty for an upload.
+    pub stem_from_id: String,
+    /// `two` or `twelve`; empty for an upload.
+    pub stem_task: String,
+    /// Always 91.
+    pub stem_type_id: i64,
+    /// What a clip holds; in a task, what was asked for.
+    pub stem_type_group_name: String,
+    /// The clip that was worked on; empty for an upload.
+    pub edited_clip_id: String,
+    /// `gen`, or `upload`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Always false.
+    pub stream: bool,
+    /// Always false.
+    pub infill: bool,
+    /// `gen_stem`; empty for an upload.
+    pub task: String,
+    /// Always true.
+    pub can_remix: bool,
+    /// Whether it was made from another clip.
+    pub is_remix: bool,
+    /// Always 0.
+    pub priority: i64,
+    /// Measured length in seconds; 0 until known.
+    pub duration: f64,
+    /// `generation_type` as it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation_type: Option<String>,
+    /// `make_instrumental` as it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub make_instrumental: Option<bool>,
+    /// Stable name of what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    /// What went wrong, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+}
+
+/// A clip that another one came from.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct HistoryEntry {
+    /// The clip's id.
+    pub id: String,
+    /// Always `gen`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Always `web`.
+    pub source: &'static str,
+    /// Always false.
+    pub infill: bool,
+    /// Always 91.
+    pub stem_type_id: i64,
+    /// What was taken from it.
+    pub stem_type_group_name: String,
+    /// `two` or `twelve`.
+    pub stem_task: String,
+    /// The clip that was separated.
+    pub stem_from_id: String,
+}
+
+/// The family's own envelope around a job record.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Envelope<T: ToSchema> {
+    /// Always `success`.
+    pub code: &'static str,
+    /// Empty.
+    pub message: String,
+    /// The record, or the records.
+    pub data: T,
+}
+
+impl<T: ToSchema> Envelope<T> {
+    /// Wraps a record.
+    pub fn success(data: T) -> Self {
+        Self {
+            code: "success",
+            message: String::new(),
+            data,
+        }
+    }
+}
+
+/// The family's own record of a job.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobRecord {
+    /// The task's id.
+    pub task_id: String,
+    /// Empty.
+    pub notify_hook: String,
+    /// Always `MUSIC`.
+    pub action: &'static str,
+    /// `QUEUED`, `IN_PROGRESS`, `SUCCESS` or `FAILURE`.
+    pub status: &'static str,
+    /// Why it failed or that it was cancelled; empty otherwise.
+    pub fail_reason: String,
+    /// Unix seconds.
+    pub submit_time: i64,
+    /// Unix seconds; 0 until then.
+    pub start_time: i64,
+    /// Unix seconds; 0 until then.
+    pub finish_time: i64,
+    /// `0%` to `100%`.
+    pub progress: String,
+    /// The clips.
+    pub data: Vec<ClipRecord>,
+}
+
+impl TaskRecord {
+    /// A task and its clips; `None` for a task of another kind.
+    pub fn new(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Option<Self> {
+        let Payload::StemsV1(job) = &task.payload else {
+            return None;
+        };
+        Some(Self {
+            id: task.id.to_string(),
+            clips: clips
+                .iter()
+                .map(|clip| ClipRecord::new(clip, job.stem_task.name(), account, base))
+                .collect(),
+            metadata: RecordMetadata::of_task(task, job),
+            major_model_version: VERSION.into(),
+            status: words::music(task.state),
+            created_at: task.created_at.rfc3339(),
+            batch_size: job.outputs.len(),
+        })
+    }
+}
+
+/// Version of the record's model, as the family writes it.
+const VERSION: &str = "v1";
+
+impl ClipRecord {
+    /// A clip; `stem_task` is its task's.
+    pub fn new(clip: &Clip, stem_task: &str, account: &Account, base: &Base) -> Self {
+        let files = clip.media.filter(|_| !clip.media_removed);
+        let address = |asset, media| {
+            files.map_or_else(String::new, |files| {
+                base.media(asset, media, files.expires_at)
+            })
+        };
+        let audio_url =
+            files.map_or_else(String::new, |files| address(files.audio, MediaType::Flac));
+        let image_url =
+            files.map_or_else(String::new, |files| address(files.image, MediaType::Png));
+        let image_large_url = files.map_or_else(String::new, |files| {
+            address(files.image_large, MediaType::Png)
+        });
+        let is_upload = clip.origin == ClipOrigin::Upload;
+        Self {
+            id: clip.id.to_string(),
+            entity_type: "song_schema",
+            video_url: String::new(),
+            audio_url,
+            image_url,
+            image_large_url,
+            major_model_version: if is_upload {
+                String::new()
+            } else {
+                VERSION.into()
+            },
+            model_name: clip.model.clone(),
+            metadata: RecordMetadata::of_clip(clip, stem_task),
+            is_liked: false,
+            user_id: account.id.to_string(),
+            display_name: account.display_name.clone(),
+            handle: account.handle.clone(),
+            is_handle_updated: false,
+            avatar_image_url: base.media(account.avatar, MediaType::Png, None),
+            is_trashed: clip.is_trashed,
+            flag_count: 0,
+            created_at: clip.created_at.rfc3339(),
+            status: words::clip(clip.state),
+            title: clip.title.clone(),
+            play_count: 0,
+            upvote_count: 0,
+            is_public: false,
+            allow_comments: false,
+            more: if clip.media_removed {
+                "media removed: its time was over".into()
+            } else {
+                String::new()
+            },
+        }
+    }
+}
+
+impl ClipView {
+    /// The short form of a clip.
+    pub fn new(clip: &Clip, base: &Base) -> Self {
+        let files = clip.media.filter(|_| !clip.media_removed);
+        Self {
+            id: clip.id.to_string(),
+            title: clip.title.clone(),
+            group: group(clip),
+            audio_url: files.map_or_else(String::new, |f| {
+                base.media(f.audio, MediaType::Flac, f.expires_at)
+            }),
+            image_url: files.map_or_else(String::new, |f| {
+                base.media(f.image, MediaType::Png, f.expires_at)
+            }),
+            seconds: seconds(clip),
+            removed: clip.media_removed,
+        }
+    }
+}
+
+fn group(clip: &Clip) -> String {
+    match &clip.origin {
+        ClipOrigin::Upload => String::new(),
+        ClipOrigin::Stem { target, .. } => target.name(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a recording's length is small")]
+fn seconds(clip: &Clip) -> f64 {
+    clip.media
+        .map_or(0.0, |media| media.milliseconds as f64 / 1000.0)
+}
+
+impl RecordMetadata {
+    fn of_task(task: &Task, job: &StemsJob) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a recording's length is small")]
+        let duration = job.milliseconds as f64 / 1000.0;
+        let failure = task.failure.as_ref();
+        Self {
+            prompt: String::new(),
+            history: vec![HistoryEntry::new(
+                &job.source.to_string(),
+                &job.group_name,
+                job.stem_task.name(),
+            )],
+            stem_from_id: job.source.to_string(),
+            stem_task: job.stem_task.name().into(),
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: job.group_name.clone(),
+            edited_clip_id: job.source.to_string(),
+            kind: "gen",
+            stream: false,
+            infill: false,
+            task: GEN_STEM.into(),
+            can_remix: true,
+            is_remix: true,
+            priority: 0,
+            duration,
+            generation_type: Some(job.generation_type.clone()),
+            make_instrumental: Some(job.make_instrumental),
+            error_type: failure.map(|failure| failure.code.name().to_owned()),
+            error_message: failure.map(|failure| failure.message.clone()),
+        }
+    }
+
+    fn of_clip(clip: &Clip, stem_task: &str) -> Self {
+        let (source, is_upload) = match &clip.origin {
+            ClipOrigin::Upload => (String::new(), true),
+            ClipOrigin::Stem { source, .. } => (source.to_string(), false),
+        };
+        let stem_task = if is_upload { "" } else { stem_task };
+        let history = if is_upload {
+            Vec::new()
+        } else {
+            vec![HistoryEntry::new(&source, &group(clip), stem_task)]
+        };
+        let failure = clip.failure.as_ref();
+        Self {
+            prompt: String::new(),
+            history,
+            stem_from_id: source.clone(),
+            stem_task: stem_task.into(),
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: group(clip),
+            edited_clip_id: source,
+            kind: if is_upload { "upload" } else { "gen" },
+            stream: false,
+            infill: false,
+            task: if is_upload {
+                String::new()
+            } else {
+                GEN_STEM.into()
+            },
+            can_remix: true,
+            is_remix: !is_upload,
+            priority: 0,
+            duration: seconds(clip),
+            generation_type: None,
+            make_instrumental: None,
+            error_type: failure.map(|(code, _)| code.clone()),
+            error_message: failure.map(|(_, message)| message.clone()),
+        }
+    }
+}
+
+impl HistoryEntry {
+    fn new(source: &str, group: &str, stem_task: &str) -> Self {
+        Self {
+            id: source.into(),
+            kind: "gen",
+            source: "web",
+            infill: false,
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: group.into(),
+            stem_task: stem_task.into(),
+            stem_from_id: source.into(),
+        }
+    }
+}
+
+impl JobRecord {
+    /// A task and its clips; `None` for a task of another kind.
+    pub fn new(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Option<Self> {
+        let record = TaskRecord::new(task, clips, account, base)?;
+        Some(Self {
+            task_id: record.id,
+            notify_hook: String::new(),
+            action: "MUSIC",
+            status: words::job(task.state),
+            fail_reason: task
+                .failure
+                .as_ref()
+                .map_or_else(String::new, |failure| failure.message.clone()),
+            submit_time: task.created_at.seconds(),
+            start_time: task.started_at.map_or(0, |at| at.seconds()),
+            finish_time: task.finished_at.map_or(0, |at| at.seconds()),
+            progress: format!(
+                "{}%",
+                if task.state == TaskState::Succeeded {
+                    100
+                } else {
+                    task.progress
+                }
+            ),
+            data: record.clips,
+        })
+    }
+}
+
+/// The body of a submission, for the documentation.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "documents what the reader below takes")]
+pub struct SubmitRequest {
+    /// What to do: `gen_stem` separates a clip.
+    task: String,
+    /// The clip to separate. Required for `gen_stem`.
+    continue_clip_id: Option<String>,
+    /// The task that the clip came from; checked when given.
+    task_id: Option<String>,
+    /// `two` (default) makes the wanted track and the rest, `twelve` every group the model can tell apart.
+    stem_task: Option<String>,
+    /// The wanted track, `Vocals` by default; `Two` and `Twelve` name no single track.
+    stem_type_group_name: Option<String>,
+    /// 91 when given.
+    stem_type_id: Option<i64>,
+    /// The music model; `chirp-*` names are taken too.
+    mv: Option<String>,
+    /// Name for people; the clip's by default.
+    title: Option<String>,
+    /// Kept; `TEXT` is what clients send.
+    generation_type: Option<String>,
+    /// Kept.
+    make_instrumental: Option<bool>,
+}
+
+const GEN_STEM: &str = "gen_stem";
+
+/// Reads a submission.
+pub fn read(body: &Value) -> Result<Separation, Error> {
+    fields::read(body, separation)
+}
+
+fn separation(body: &Fields<'_>) -> Option<Separation> {
+    body.require("task");
+    let task = body.string("task", 64);
+    if task.as_ref().is_some_and(|task| task != GEN_STEM) {
+        body.fault(
+            "task",
+            ErrorCode::UnsupportedValue,
+            "The tasks that can be done here: gen_stem.",
+        );
+    }
+    let source = if is_absent(body.value("continue_clip_id")) {
+        body.fault(
+            "continue_clip_id",
+            ErrorCode::MissingField,
+            "This field is required for gen_stem.",
+        );
+        None
+    } else {
+        body.id("continue_clip_id")
+    };
+    let stem_task = match body.filled_string("stem_task", 64).as_deref() {
+        None | Some("two") => StemTask::Two,
+        Some("twelve") => StemTask::Twelve,
+        Some(_) => {
+            body.fault(
+                "stem_task",
+                ErrorCode::InvalidValue,
+                "Must be \"two\" or \"twelve\".",
+            );
+            StemTask::Two
+        }
+    };
+    if body
+        .integer("stem_type_id", i64::MIN..=i64::MAX)
+        .is_some_and(|id| id != STEM_TYPE)
+    {
+        let message =
+            format!("Must be {STEM_TYPE} or left out; the track is named by stem_type_group_name.");
+        body.fault("stem_type_id", ErrorCode::InvalidValue, message);
+    }
+    let separation = |source| Separation {
+        model: body.filled_string("mv", 200),
+        source,
+        source_task: body.id("task_id"),
+        stem_task,
+        group_name: body.filled_string("stem_type_group_name", 64),
+        title: body.filled_string("title", TITLE),
+        generation_type: body.string("generation_type", 64).unwrap_or_default(),
+        make_instrumental: body.boolean("make_instrumental").unwrap_or(false),
+    };
+    // Read in any case, so that all faults are found.
+    let separation = separation(source.unwrap_or_else(ClipId::new));
+    source.map(|_| separation)
+}
+
+/// An empty string in an optional id means absent, as this family's clients send it.
+fn is_absent(value: Option<&Value>) -> bool {
+    value.is_none_or(|value| value.as_str() == Some(""))
+}
+
+/// The body of an upload by address.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "documents what the reader below takes")]
+pub struct UploadRequest {
+    /// An http or https address of WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
+    url: String,
+    /// Name for people.
+    title: Option<String>,
+}
+
+/// Reads the body of an upload by address: the address and the title.
+pub fn read_upload(body: &Value) -> Result<(String, Option<String>), Error> {
+    fields::read(body, |body| {
+        body.require("url");
+        let url = body.string("url", 8_000);
+        if url.as_deref() == Some("") {
+            body.fault("url", ErrorCode::InvalidValue, "Must not be empty.");
+        }
+        let title = body.filled_string("title", TITLE);
+        url.map(|url| (url, title))
+    })
+}
+
+/// Reads the title of an upload by form.
+pub fn read_title(title: &str) -> Result<Option<String>, Error> {
+    fields::check_text(title, TITLE)
+        .map_err(|why| Error::at(ErrorCode::InvalidValue, "title", why))?;
+    Ok(Some(title.to_owned()).filter(|title| !title.is_empty()))
+}
+
+/// The body of a batch look-up.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "documents what the reader below takes")]
+pub struct FetchRequest {
+    /// Ids of tasks, at most 100.
+    ids: Vec<String>,
+}
+
+/// Reads the body of a batch look-up. Ids that are none are left out, as
+/// unknown ones are.
+pub fn read_fetch(body: &Value) -> Result<Vec<TaskId>, Error> {
+    fields::read(body, |body| {
+        body.require("ids");
+        let ids = body.array("ids", 100)?;
+        let mut known = Vec::new();
+        for (index, id) in ids.iter().enumerate() {
+            match id {
+                Value::String(id) => known.extend(id.parse::<TaskId>().ok()),
+                _ => body.fault_at(
+                    format!("ids[{index}]"),
+                    ErrorCode::InvalidType,
+                    "Must be a string.",
+                ),
+            }
+        }
+        Some(known)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "0193a000-0000-7000-8000-000000000020";
+
+    #[test]
+    fn the_requests_of_this_familys_clients_are_read() {
+        let body = json!({"task": "gen_stem", "generation_type": "TEXT", "title": "", "mv": "chirp-auk", "prompt": "",
+            "make_instrumental": true, "task_id": "", "continue_clip_id": ID, "continue_at": null,
+            "stem_type_id": 91.0, "stem_type_group_name": "Twelve", "stem_task": "twelve"});
+        let order = read(&body).unwrap();
+        assert_eq!(order.stem_task, StemTask::Twelve);
+        assert_eq!((order.title, order.source_task), (None, None));
+        assert_eq!(order.group_name.as_deref(), Some("Twelve"));
+    }
+
+    #[test]
+    fn every_fault_names_its_field() {
+        let cases = [
+            ("task", json!(null), "task"),
+            ("task", json!("cover"), "task"),
+            ("task", json!(1), "task"),
+            ("continue_clip_id", json!(null), "continue_clip_id"),
+            ("continue_clip_id", json!(""), "continue_clip_id"),
+            ("continue_clip_id", json!("x"), "continue_clip_id"),
+            ("continue_clip_id", json!(7), "continue_clip_id"),
+            ("task_id", json!("x"), "task_id"),
+            ("stem_task", json!("three"), "stem_task"),
+            ("stem_task", json!(2), "stem_task"),
+            ("stem_type_id", json!(90), "stem_type_id"),
+            ("stem_type_id", json!("91"), "stem_type_id"),
+            ("stem_type_group_name", json!(1), "stem_type_group_name"),
+            ("mv", json!([]), "mv"),
+            ("title", json!("x".repeat(201)), "title"),
+            ("generation_type", json!(1), "generation_type"),
+            ("make_instrumental", json!("yes"), "make_instrumental"),
+        ];
+        for (field, value, param) in cases {
+            let mut body = json!({"task": "gen_stem", "continue_clip_id": ID});
+            body[field] = value;
+            let error = read(&body).unwrap_err();
+            let Error::Invalid(faults) = &error else {
+                panic!("{error}")
+            };
+            assert_eq!(
+                faults
+                    .iter()
+                    .map(|fault| fault.param.as_str())
+                    .collect::<Vec<_>>(),
+                [param],
+                "{body}"
+            );
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Personas: the request to create one and the record.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::domain::personas::{MAX_CLIPS, NewPersona};
+use crate::error::{Error, ErrorCode};
+use crate::http::base::Base;
+use crate::http::wire::fields::{self, Fields};
+use crate::http::wire::words;
+use crate::ids::ClipId;
+use crate::model::account::Account;
+use crate::model::media::MediaType;
+use crate::model::music::{Clip, ClipOrigin, Persona};
+
+/// The field that carries the brand, unless the settings rename it.
+pub const BRAND_FIELD: &str = "is_service_persona";
+
+/// A persona.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PersonaRecord {
+    /// The persona's id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// What it is like.
+    pub description: String,
+    /// Address of its picture.
+    pub image_s3_id: String,
+    /// The clip that it is made from.
+    pub root_clip_id: String,
+    /// The root clip.
+    pub clip: PersonaClip,
+    /// The account's name.
+    pub user_display_name: String,
+    /// The account's handle.
+    pub user_handle: String,
+    /// The account's picture.
+    pub user_image_url: String,
+    /// All its clips, the root first.
+    pub persona_clips: Vec<PersonaClipItem>,
+    /// Always false; the field's name is configurable.
+    pub is_service_persona: bool,
+    /// Whether it was deleted.
+    pub is_trashed: bool,
+    /// Always true: others cannot see it.
+    pub is_owned: bool,
+    /// Whether its owner wants it public.
+    pub is_public: bool,
+    /// Whether the operator agreed.
+    pub is_public_approved: bool,
+    /// Always false.
+    pub is_loved: bool,
+    /// Always 0.
+    pub upvote_count: u32,
+    /// Number of its clips.
+    pub clip_count: usize,
+}
+
+/// A clip of a persona with its place.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PersonaClipItem {
+    /// The clip.
+    pub clip: PersonaClip,
+    /// Counts from 0.
+    pub id: usize,
+}
+
+/// A clip as personas show it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PersonaClip {
+    /// The clip's id.
+    pub id: String,
+    /// Always `song_schema`.
+    pub entity_type: &'static str,
+    /// Empty: no video is made of a clip.
+    pub video_url: String,
+    /// 24-bit FLAC; empty once removed.
+    pub audio_url: String,
+    /// Cover; empty once removed.
+    pub image_url: String,
+    /// Large cover; empty once removed.
+    pub image_large_url: String,
+    /// Version of the model.
+    pub major_model_version: String,
+    /// The model; empty for an upload.
+    pub model_name: String,
+    /// What it is.
+    pub metadata: PersonaClipMetadata,
+    /// Always false.
+    pub is_liked: bool,
+    /// The account.
+    pub user_id: String,
+    /// The account's name.
+    pub display_name: String,
+    /// The account's handle.
+    pub handle: String,
+    /// Always false.
+    pub is_handle_updated: bool,
+    /// The account's picture.
+    pub avatar_image_url: String,
+    /// Whether it is in the trash.
+    pub is_trashed: bool,
+    /// Always 0.
+    pub flag_count: u32,
+    /// Empty: clips carry no tags.
+    pub display_tags: String,
+    /// RFC 3339.
+    pub created_at: String,
+    /// `queued`, `streaming`, `complete` or `error`.
+    pub status: &'static str,
+    /// Name for people.
+    pub title: String,
+    /// Always 0.
+    pub play_count: u32,
+    /// Always 0.
+    pub upvote_count: u32,
+    /// Always false.
+    pub is_public: bool,
+    /// Always false.
+    pub allow_comments: bool,
+}
+
+/// What a persona's clip is.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PersonaClipMetadata {
+    /// Empty: clips carry no tags.
+    pub tags: String,
+    /// Empty: clips carry no prompt.
+    pub prompt: String,
+    /// `gen`, or `upload`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Measured length in whole seconds.
+    pub duration: u64,
+    /// Always false.
+    pub refund_credits: bool,
+    /// Always false.
+    pub stream: bool,
+    /// Always true.
+    pub can_remix: bool,
+    /// Whether it was made from another clip.
+    pub is_remix: bool,
+    /// Always 0.
+    pub priority: i64,
+}
+
+impl PersonaClip {
+    fn new(clip: &Clip, account: &Account, base: &Base) -> Self {
+        let is_upload = clip.origin == ClipOrigin::Upload;
+        let files = clip.media.filter(|_| !clip.media_removed);
+        Self {
+            id: clip.id.to_string(),
+            entity_type: "song_schema",
+            video_url: String::new(),
+            audio_url: files.map_or_else(String::new, |f| {
+                base.media(f.audio, MediaType::Flac, f.expires_at)
+            }),
+            image_url: files.map_or_else(String::new, |f| {
+                base.media(f.image, MediaType::Png, f.expires_at)
+            }),
+            image_large_url: files.map_or_else(String::new, |f| {
+                base.media(f.image_large, MediaType::Png, f.expires_at)
+            }),
+            major_model_version: if is_upload {
+                String::new()
+            } else {
+                "v1".into()
+            },
+            model_name: clip.model.clone(),
+            metadata: PersonaClipMetadata {
+                tags: String::new(),
+                prompt: String::new(),
+                kind: if is_upload { "upload" } else { "gen" },
+                duration: clip
+                    .media
+                    .map_or(0, |media| (media.milliseconds + 500) / 1000),
+                refund_credits: false,
+                stream: false,
+                can_remix: true,
+                is_remix: !is_upload,
+                priority: 0,
+            },
+            is_liked: false,
+            user_id: account.id.to_string(),
+            display_name: account.display_name.clone(),
+            handle: account.handle.clone(),
+            is_handle_updated: false,
+            avatar_image_url: base.media(account.avatar, MediaType::Png, None),
+            is_trashed: clip.is_trashed,
+            flag_count: 0,
+            display_tags: String::new(),
+            created_at: clip.created_at.rfc3339(),
+            status: words::clip(clip.state),
+            title: clip.title.clone(),
+            play_count: 0,
+            upvote_count: 0,
+            is_public: false,
+            allow_comments: false,
+        }
+    }
+}
+
+impl PersonaRecord {
+    /// A persona and its clips, the root first; `None` without clips.
+    pub fn new(persona: &Persona, clips: &[Clip], account: &Account, base: &Base) -> Option<Self> {
+        let root = clips.iter().find(|clip| clip.id == persona.root_clip)?;
+        let items = clips.iter().enumerate();
+        Some(Self {
+            id: persona.id.to_string(),
+            name: persona.name.clone(),
+            description: persona.description.clone(),
+            image_s3_id: base.media(persona.image, MediaType::Png, None),
+            root_clip_id: persona.root_clip.to_string(),
+            clip: PersonaClip::new(root, account, base),
+            user_display_name: account.display_name.clone(),
+            user_handle: account.handle.clone(),
+            user_image_url: base.media(account.avatar, MediaType::Png, None),
+            persona_clips: items
+                .map(|(id, clip)| PersonaClipItem {
+                    clip: PersonaClip::new(clip, account, base),
+                    id,
+                })
+                .collect(),
+            is_service_persona: false,
+            is_trashed: false,
+            is_owned: true,
+            is_public: persona.is_public,
+            is_public_approved: persona.is_public_approved,
+            is_loved: false,
+            upvote_count: 0,
+            clip_count: clips.len(),
+        })
+    }
+
+    /// The record as JSON, with the brand's field under its configured name.
+    pub fn branded(&self, brand_field: &str) -> Result<Value, Error> {
+        let value = serde_json::to_value(self).map_err(Error::internal)?;
+        let Value::Object(fields) = value else {
+            return Ok(value);
+        };
+        let renamed: Map<String, Value> = fields
+            .into_iter()
+            .map(|(name, value)| {
+                if name == BRAND_FIELD {
+                    (brand_field.to_owned(), value)
+                } else {
+                    (name, value)
+                }
+            })
+            .collect();
+        Ok(Value::Object(renamed))
+    }
+}
+
+/// The body of a creation, for the documentation.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "documents what the reader below takes")]
+pub struct PersonaRequest {
+    /// The clip that it is made from.
+    root_clip_id: String,
+    /// Name for people, 1–80 characters.
+    name: String,
+    /// What it is like, up to 1,000 characters.
+    description: Option<String>,
+    /// 1–20 clips; just the root clip by default.
+    clips: Option<Vec<String>>,
+    /// Whether it shall be public; false by default.
+    is_public: Option<bool>,
+}
+
+/// Reads a creation.
+pub fn read(body: &Value) -> Result<NewPersona, Error> {
+    fields::read(body, persona)
+}
+
+fn persona(body: &Fields<'_>) -> Option<NewPersona> {
+    body.require("root_clip_id");
+    if body.value("root_clip_id").and_then(Value::as_str) == Some("") {
+        body.fault(
+            "root_clip_id",
+            ErrorCode::MissingField,
+            "This field is required.",
+        );
+    }
+    let root_clip = body.id("root_clip_id");
+    body.require("name");
+    let name = body.string("name", 80);
+    if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+        body.fault(
+            "name",
+            ErrorCode::InvalidValue,
+            "Must have 1 to 80 characters.",
+        );
+    }
+    let persona = NewPersona {
+        root_clip: root_clip.unwrap_or_else(ClipId::new),
+        name: name.clone().unwrap_or_default(),
+        description: body.string("description", 1000).unwrap_or_default(),
+        clips: clips(body).unwrap_or_default(),
+        is_public: body.boolean("is_public").unwrap_or(false),
+    };
+    (root_clip.is_some() && name.is_some()).then_some(persona)
+}
+
+fn clips(body: &Fields<'_>) -> Option<Vec<ClipId>> {
+    let items = body.array("clips", MAX_CLIPS)?;
+    if items.is_empty() {
+        body.fault(
+            "clips",
+            ErrorCode::InvalidValue,
+            format!("Must have 1 to {MAX_CLIPS} clips, or be left out."),
+        );
+    }
+    let mut ids = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let wrong = |code, message| body.fault_at(format!("clips[{index}]"), code, message);
+        match item.as_str().map(str::parse) {
+            Some(Ok(id)) => ids.push(id),
+            Some(Err(_)) => wrong(ErrorCode::InvalidValue, "Must be an id in UUID form."),
+            None => wrong(ErrorCode::InvalidType, "Must be a string."),
+        }
+    }
+    Some(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "0193a000-0000-7000-8000-000000000020";
+
+    #[test]
+    fn every_fault_names_its_field() {
+        let cases = [
+            ("root_clip_id", json!(null), "root_clip_id"),
+            ("root_clip_id", json!(""), "root_clip_id"),
+            ("root_clip_id", json!("x"), "root_clip_id"),
+            ("name", json!(null), "name"),
+            ("name", json!(" "), "name"),
+            ("name", json!("x".repeat(81)), "name"),
+            ("name", json!(5), "name"),
+            ("description", json!("x".repeat(1001)), "description"),
+            ("clips", json!([]), "clips"),
+            ("clips", json!(vec![ID; 21]), "clips"),
+            ("clips", json!(ID), "clips"),
+            ("clips", json!(["x"]), "clips[0]"),
+            ("clips", json!([ID, 1]), "clips[1]"),
+            ("is_public", json!(1), "is_public"),
+        ];
+        for (field, value, param) in cases {
+            let mut body = json!({"root_clip_id": ID, "name": "Voice"});
+            body[field] = value;
+            assert_eq!(read(&body).unwrap_err().param(), Some(param), "{body}");
+        }
+    }
+}

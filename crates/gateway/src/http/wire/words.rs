@@ -1,0 +1,45 @@
+//! The words of each dialect for a task's state: one table.
+
+use crate::model::music::ClipState;
+use crate::model::task::TaskState;
+
+/// A state in the OpenAI Videos dialect. Cancelled shows as failed, the reason
+/// being in `error.code`.
+pub const fn video(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued => "queued",
+        TaskState::Running => "in_progress",
+        TaskState::Succeeded => "completed",
+        TaskState::Failed | TaskState::Cancelled => "failed",
+    }
+}
+
+/// A clip's state in the music dialect.
+pub const fn clip(state: ClipState) -> &'static str {
+    match state {
+        ClipState::Queued => "queued",
+        ClipState::Running => "streaming",
+        ClipState::Complete => "complete",
+        ClipState::Failed => "error",
+    }
+}
+
+/// A task's state in the music dialect, as its clips have it.
+pub const fn music(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued => "queued",
+        TaskState::Running => "streaming",
+        TaskState::Succeeded => "complete",
+        TaskState::Failed | TaskState::Cancelled => "error",
+    }
+}
+
+/// A task's state in the music dialect's job record.
+pub const fn job(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued => "QUEUED",
+        TaskState::Running => "IN_PROGRESS",
+        TaskState::Succeeded => "SUCCESS",
+        TaskState::Failed | TaskState::Cancelled => "FAILURE",
+    }
+}

@@ -1,0 +1,157 @@
+//! Identifiers: what each kind of thing is called, and how the names are read
+//! back from a caller.
+//!
+//! Everything stored has a UUID version 7, so that ids sort by creation. The
+//! types keep a clip's id from being passed where a task's is wanted. This
+//! module knows nothing of what the things are.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+/// The text is not an identifier of the wanted kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an identifier")]
+pub struct NotAnId;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// A new id; later ids sort after earlier ones.
+            #[expect(clippy::new_without_default, reason = "every id is another one")]
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+
+            /// The id without dashes, for names such as `video_…`.
+            pub fn simple(self) -> String {
+                self.0.simple().to_string()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAnId;
+
+            fn from_str(text: &str) -> Result<Self, NotAnId> {
+                Uuid::try_parse(text).map(Self).map_err(|_| NotAnId)
+            }
+        }
+    };
+}
+
+id!(
+    /// Names an account.
+    AccountId
+);
+id!(
+    /// Names an API key (not the secret itself).
+    KeyId
+);
+id!(
+    /// Names a task.
+    TaskId
+);
+id!(
+    /// Names a music clip.
+    ClipId
+);
+id!(
+    /// Names a persona.
+    PersonaId
+);
+id!(
+    /// Names a stored file.
+    AssetId
+);
+
+impl TaskId {
+    /// The id of the chat completion that waits for this task.
+    pub fn chat_completion(self) -> String {
+        format!("chatcmpl-{self}")
+    }
+
+    /// The id of this task's video in the OpenAI Videos dialect.
+    pub fn video(self) -> String {
+        format!("video_{}", self.simple())
+    }
+
+    /// Reads back what [`TaskId::video`] wrote.
+    pub fn from_video(text: &str) -> Result<Self, NotAnId> {
+        let digits = text.strip_prefix("video_").ok_or(NotAnId)?;
+        if digits.len() != 32 {
+            return Err(NotAnId);
+        }
+        digits.parse()
+    }
+}
+
+/// The name of one HTTP request: on its answer, in every log line about it and
+/// on the task it made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// A fresh id.
+    pub fn generate() -> Self {
+        Self(format!("req_{}", Uuid::now_v7().simple()))
+    }
+
+    /// A caller's own id, kept when it is 1–128 characters of `[A-Za-z0-9._-]`.
+    pub fn from_caller(text: &str) -> Option<Self> {
+        let fits = (1..=128).contains(&text.len())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn video_ids_round_trip_and_refuse_other_forms() {
+        let task = TaskId::new();
+        assert_eq!(TaskId::from_video(&task.video()), Ok(task));
+        assert_eq!(TaskId::from_video(&format!("video_{task}")), Err(NotAnId));
+        assert_eq!(TaskId::from_video(&task.simple()), Err(NotAnId));
+    }
+
+    #[test]
+    fn a_callers_request_id_is_kept_only_when_well_formed() {
+        assert!(RequestId::from_caller("abc-1._Z").is_some());
+        for bad in ["", "a b", "a\nb", "é", &"x".repeat(129)] {
+            assert!(RequestId::from_caller(bad).is_none(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Secrets: text that cannot be printed, logged or serialised by accident.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// A secret value. `Debug` and `Display` show only that there is one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The secret itself, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("********")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("********")
+    }
+}
+
+/// Where a secret in the configuration comes from: the value itself,
+/// `env:NAME`, or `file:PATH`.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum SecretSource {
+    /// The value stands in the configuration.
+    Value(Secret),
+    /// In an environment variable.
+    Env(String),
+    /// In a file; white space around it is cut.
+    File(PathBuf),
+}
+
+/// A secret could not be had from its source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// The environment variable is not set.
+    #[error("the environment variable {0} is not set")]
+    NoSuchVariable(String),
+    /// The file cannot be read.
+    #[error("the file {path} cannot be read: {reason}")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl From<String> for SecretSource {
+    fn from(text: String) -> Self {
+        if let Some(name) = text.strip_prefix("env:") {
+            Self::Env(name.to_owned())
+        } else if let Some(path) = text.strip_prefix("file:") {
+            Self::File(PathBuf::from(path))
+        } else {
+            Self::Value(Secret::new(text))
+        }
+    }
+}
+
+impl std::str::FromStr for SecretSource {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self::from(text.to_owned()))
+    }
+}
+
+impl SecretSource {
+    /// The secret.
+    pub fn read(&self) -> Result<Secret, SecretError> {
+        match self {
+            Self::Value(secret) => Ok(secret.clone()),
+            Self::Env(name) => std::env::var(name)
+                .map(Secret::new)
+                .map_err(|_| SecretError::NoSuchVariable(name.clone())),
+            Self::File(path) => std::fs::read_to_string(path)
+                .map(|text| Secret::new(text.trim()))
+                .map_err(|error| SecretError::Unreadable {
+                    path: path.display().to_string(),
+                    reason: error.to_string(),
+                }),
+        }
+    }
+}
+
+impl fmt::Debug for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for SecretSource {
+    /// How the source may be shown: a value is masked, a pointer is not secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(secret) => secret.fmt(f),
+            Self::Env(name) => write!(f, "env:{name}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_print() {
+        let secret = Secret::new("hunter2");
+        let source = SecretSource::from("hunter2".to_owned());
+        assert!(!format!("{secret} {secret:?} {source} {source:?}").contains("hunter2"));
+        assert_eq!(source.read().unwrap().expose(), "hunter2");
+    }
+
+    #[test]
+    fn a_missing_source_is_named() {
+        let error = SecretSource::from("env:MEDIAGATE_NO_SUCH".to_owned())
+            .read()
+            .unwrap_err();
+        assert!(error.to_string().contains("MEDIAGATE_NO_SUCH"));
+        assert!(
+            SecretSource::from("file:/no/such".to_owned())
+                .read()
+                .is_err()
+        );
+    }
+}

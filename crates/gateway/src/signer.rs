@@ -1,0 +1,197 @@
+//! Signed media addresses: `/media/{expiry}-{signature}/{id}.{ext}`.
+//!
+//! The signature is HMAC-SHA-256 over the expiry and the file's name, so that
+//! whoever has the address can play the file until then, and nobody can make
+//! an address up. Knows nothing of the files.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use crate::clock::Timestamp;
+use crate::ids::AssetId;
+use crate::model::media::MediaType;
+
+/// Why an address does not open anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Malformed, or signed by somebody else.
+    Forged,
+    /// Its time is over.
+    Expired,
+}
+
+/// Makes and checks media addresses.
+#[derive(Clone)]
+pub struct Signer(Hmac<Sha256>);
+
+impl Signer {
+    /// Signs with this secret.
+    pub fn new(secret: &[u8]) -> Self {
+        // HMAC's own rule for long keys (RFC 2104), applied to all: hash, then
+        // fill the block with zeros.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&<Sha256 as sha2::Digest>::digest(secret));
+        Self(Hmac::new(&block.into()))
+    }
+
+    /// Signs with the key in a file, made at the first start.
+    pub fn from_file(path: &Path) -> std::io::Result<Self> {
+        match std::fs::read(path) {
+            Ok(secret) if secret.len() >= 32 => Ok(Self::new(&secret)),
+            Ok(_) => Err(std::io::Error::other("the signing key file is too short")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut secret = [0; 32];
+                getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
+                write_private(path, &secret)?;
+                // Another process may have been first: what is in the file counts.
+                Ok(Self::new(&std::fs::read(path)?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The path of a file's address.
+    pub fn path(&self, id: AssetId, media: MediaType, expires_at: Timestamp) -> String {
+        let name = format!("{id}.{}", media.extension());
+        let expiry = expires_at.seconds();
+        let signature = BASE64.encode(self.mac(expiry, &name).finalize().into_bytes());
+        format!("/media/{expiry}-{signature}/{name}")
+    }
+
+    /// The file that an address opens at `now`; `ticket` and `name` are the two
+    /// last segments of its path.
+    pub fn open(
+        &self,
+        ticket: &str,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<(AssetId, MediaType), Refused> {
+        let (expiry, signature) = ticket.split_once('-').ok_or(Refused::Forged)?;
+        let expiry: i64 = expiry.parse().map_err(|_| Refused::Forged)?;
+        let signature = BASE64.decode(signature).map_err(|_| Refused::Forged)?;
+        // `verify_slice` compares in constant time.
+        self.mac(expiry, name)
+            .verify_slice(&signature)
+            .map_err(|_| Refused::Forged)?;
+        if expiry <= now.seconds() {
+            return Err(Refused::Expired);
+        }
+        let (id, extension) = name.split_once('.').ok_or(Refused::Forged)?;
+        Ok((
+            id.parse().map_err(|_| Refused::Forged)?,
+            extension.parse().map_err(|_| Refused::Forged)?,
+        ))
+    }
+
+    fn mac(&self, expiry: i64, name: &str) -> Hmac<Sha256> {
+        let mut mac = self.0.clone();
+        mac.update(format!("{expiry}/{name}").as_bytes());
+        mac
+    }
+}
+
+/// Writes a new file that only its owner can read; an existing one stays.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut file = tempfile::Builder::new().tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error.error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    fn split(path: &str) -> (&str, &str) {
+        path.strip_prefix("/media/")
+            .unwrap()
+            .split_once('/')
+            .unwrap()
+    }
+
+    #[test]
+    fn an_address_opens_its_file_until_its_time_is_over() {
+        let (signer, clock, id) = (Signer::new(b"secret"), Clock::manual(), AssetId::new());
+        let path = signer.path(id, MediaType::Mp4, clock.now().plus(Duration::from_mins(1)));
+        assert!(path.ends_with(".mp4"));
+        let (ticket, name) = split(&path);
+        assert_eq!(
+            signer.open(ticket, name, clock.now()),
+            Ok((id, MediaType::Mp4))
+        );
+        clock.advance(Duration::from_mins(2));
+        assert_eq!(
+            signer.open(ticket, name, clock.now()),
+            Err(Refused::Expired)
+        );
+    }
+
+    #[test]
+    fn a_changed_address_opens_nothing() {
+        let (signer, now, id) = (
+            Signer::new(b"secret"),
+            Clock::system().now(),
+            AssetId::new(),
+        );
+        let path = signer.path(id, MediaType::Mp4, now.plus(Duration::from_mins(1)));
+        let (ticket, name) = split(&path);
+        let later = ticket.replacen(|c: char| c.is_ascii_digit(), "9", 1);
+        let other = format!("{}.mp4", AssetId::new());
+        for (ticket, name) in [
+            (later.as_str(), name),
+            (ticket, other.as_str()),
+            ("", name),
+            ("1-", name),
+            (ticket, "x"),
+        ] {
+            assert_eq!(
+                signer.open(ticket, name, now),
+                Err(Refused::Forged),
+                "{ticket} {name}"
+            );
+        }
+        assert_eq!(
+            Signer::new(b"other").open(ticket, name, now),
+            Err(Refused::Forged)
+        );
+    }
+
+    #[test]
+    fn the_key_file_is_made_once_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("signing.key");
+        let first = Signer::from_file(&path).unwrap();
+        let second = Signer::from_file(&path).unwrap();
+        let address = first.path(
+            AssetId::new(),
+            MediaType::Png,
+            Timestamp::from_seconds(4_000_000_000),
+        );
+        let (ticket, name) = split(&address);
+        assert!(
+            second
+                .open(ticket, name, Timestamp::from_seconds(0))
+                .is_ok()
+        );
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(
+                std::fs::metadata(&path).unwrap().permissions().mode() & 0o077,
+                0
+            );
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Accounts and their keys.
+
+use ipnet::IpNet;
+
+use crate::clock::Timestamp;
+use crate::ids::{AccountId, KeyId};
+use crate::model::account::{Account, ApiKey, Caller, Scope};
+use crate::model::money::Micros;
+use crate::store::conn::to_json;
+use crate::store::{Conn, Row, StoreError};
+
+/// Adds an account; does nothing when the handle is taken.
+pub fn insert(conn: &mut Conn<'_>, account: &Account) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO accounts (id, handle, display_name, avatar, created_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (handle) DO NOTHING",
+        &[
+            (&account.id.to_string()).into(),
+            (&account.handle).into(),
+            (&account.display_name).into(),
+            (&account.avatar.to_string()).into(),
+            account.created_at.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The account with this handle.
+pub fn by_handle(conn: &mut Conn<'_>, handle: &str) -> Result<Option<Account>, StoreError> {
+    conn.one(
+        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE handle = $1",
+        &[handle.into()],
+        |row| account(row, 0),
+    )
+}
+
+fn account(row: &Row<'_>, at: usize) -> Result<Account, StoreError> {
+    Ok(Account {
+        id: row.parse(at, "accounts.id")?,
+        handle: row.text(at + 1)?,
+        display_name: row.text(at + 2)?,
+        avatar: row.parse(at + 3, "accounts.avatar")?,
+        created_at: Timestamp::from_micros(row.int(at + 4)?),
+    })
+}
+
+/// Adds a key.
+pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
+    let scopes = to_json(
+        &key.scopes
+            .iter()
+            .map(|scope| scope.name())
+            .collect::<Vec<_>>(),
+    )?;
+    let models = key.models.as_ref().map(to_json).transpose()?;
+    let networks = key.networks.as_ref().map(to_json).transpose()?;
+    conn.execute(
+        "INSERT INTO api_keys (id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running,
+                               budget_micros, created_at, expires_at, revoked_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        &[
+            (&key.id.to_string()).into(),
+            (&key.account.to_string()).into(),
+            (&key.name).into(),
+            (&key.prefix).into(),
+            (&key.sha256).into(),
+            (&scopes).into(),
+            models.as_ref().into(),
+            networks.as_ref().into(),
+            i64::from(key.rpm).into(),
+            i64::from(key.max_running).into(),
+            key.budget.map(Micros::get).into(),
+            key.created_at.micros().into(),
+            key.expires_at.map(Timestamp::micros).into(),
+            key.revoked_at.map(Timestamp::micros).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Who holds the key with this hash.
+pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
+    conn.one(
+        "SELECT k.id, k.account_id, k.name, k.prefix, k.sha256, k.scopes, k.models, k.networks, k.rpm, k.max_running,
+                k.budget_micros, k.created_at, k.expires_at, k.revoked_at,
+                a.id, a.handle, a.display_name, a.avatar, a.created_at
+         FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.sha256 = $1",
+        &[sha256.into()],
+        |row| Ok(Caller { key: key(row)?, account: account(row, 14)? }),
+    )
+}
+
+/// Every key with its account's handle, oldest first.
+pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
+    conn.all(
+        "SELECT k.id, k.account_id, k.name, k.prefix, k.sha256, k.scopes, k.models, k.networks, k.rpm, k.max_running,
+                k.budget_micros, k.created_at, k.expires_at, k.revoked_at, a.handle
+         FROM api_keys k JOIN accounts a ON a.id = k.account_id ORDER BY k.id",
+        &[],
+        |row| Ok((key(row)?, row.text(14)?)),
+    )
+}
+
+/// Ends a key from `now` on. Returns whether it was valid until then.
+pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL",
+        &[(&id.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Takes the lock under which a key's open tasks and spending are counted.
+pub fn lock_key(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
+    // A SQLite writer is alone already; Postgres locks the row till the commit.
+    let sql = conn.dialect(
+        "SELECT id FROM api_keys WHERE id = $1",
+        "SELECT id FROM api_keys WHERE id = $1 FOR UPDATE",
+    );
+    conn.one(sql, &[(&id.to_string()).into()], |row| row.text(0))?;
+    Ok(())
+}
+
+/// What the key's tasks cost so far, reservations included.
+pub fn spent(conn: &mut Conn<'_>, id: KeyId) -> Result<Micros, StoreError> {
+    let sum = conn.one(
+        "SELECT CAST(COALESCE(SUM(cost_micros), 0) AS BIGINT) FROM tasks WHERE key_id = $1",
+        &[(&id.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(Micros::new(sum.unwrap_or(0)))
+}
+
+fn key(row: &Row<'_>) -> Result<ApiKey, StoreError> {
+    let unreadable = |value: String| StoreError::Unreadable {
+        column: "api_keys",
+        value,
+    };
+    let small = |value: i64| u32::try_from(value).map_err(|_| unreadable(value.to_string()));
+    let scopes: Vec<String> = row.json(5, "api_keys.scopes")?;
+    let scopes = scopes
+        .into_iter()
+        .map(|name| name.parse::<Scope>().map_err(|_| unreadable(name)))
+        .collect::<Result<_, _>>()?;
+    let models = row
+        .text_or_null(6)?
+        .map(|_| row.json(6, "api_keys.models"))
+        .transpose()?;
+    let networks: Option<Vec<IpNet>> = row
+        .text_or_null(7)?
+        .map(|_| row.json(7, "api_keys.networks"))
+        .transpose()?;
+    Ok(ApiKey {
+        id: row.parse(0, "api_keys.id")?,
+        account: row.parse::<AccountId>(1, "api_keys.account_id")?,
+        name: row.text(2)?,
+        prefix: row.text(3)?,
+        sha256: row.text(4)?,
+        scopes,
+        models,
+        networks,
+        rpm: small(row.int(8)?)?,
+        max_running: small(row.int(9)?)?,
+        budget: row.int_or_null(10)?.map(Micros::new),
+        created_at: Timestamp::from_micros(row.int(11)?),
+        expires_at: row.int_or_null(12)?.map(Timestamp::from_micros),
+        revoked_at: row.int_or_null(13)?.map(Timestamp::from_micros),
+    })
+}

@@ -1,0 +1,93 @@
+//! Records of stored files.
+
+use crate::clock::Timestamp;
+use crate::ids::{AccountId, AssetId};
+use crate::model::media::Asset;
+use crate::store::{Conn, Row, StoreError};
+
+macro_rules! columns {
+    () => {
+        "id, account_id, media, size_bytes, sha256, created_at, expires_at, removed_at"
+    };
+}
+
+/// Adds a file's record; the file itself is in place already.
+pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        &[
+            (&asset.id.to_string()).into(),
+            (&asset.account.to_string()).into(),
+            asset.media.extension().into(),
+            i64::try_from(asset.size_bytes).unwrap_or(i64::MAX).into(),
+            (&asset.sha256).into(),
+            asset.created_at.micros().into(),
+            asset.expires_at.map(Timestamp::micros).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The file with this id, whoever owns it: a signed address is permission enough.
+pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM assets WHERE id = $1"),
+        &[(&id.to_string()).into()],
+        asset,
+    )
+}
+
+/// Files whose time was over at `now`, at most 100, longest over first.
+pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= $1
+             ORDER BY expires_at LIMIT 100"
+        ),
+        &[now.micros().into()],
+        asset,
+    )
+}
+
+/// Notes that the file is gone.
+pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE assets SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL",
+        &[(&id.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// Ends a file's time now, so that upkeep removes it.
+pub fn expire(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE assets SET expires_at = $3 WHERE id = $1 AND account_id = $2 AND (expires_at IS NULL OR expires_at > $3)",
+        &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(())
+}
+
+fn asset(row: &Row<'_>) -> Result<Asset, StoreError> {
+    let size = row.int(3)?;
+    Ok(Asset {
+        id: row.parse(0, "assets.id")?,
+        account: row.parse(1, "assets.account_id")?,
+        media: row.parse(2, "assets.media")?,
+        size_bytes: u64::try_from(size).map_err(|_| StoreError::Unreadable {
+            column: "assets.size_bytes",
+            value: size.to_string(),
+        })?,
+        sha256: row.text(4)?,
+        created_at: Timestamp::from_micros(row.int(5)?),
+        expires_at: row.int_or_null(6)?.map(Timestamp::from_micros),
+        removed_at: row.int_or_null(7)?.map(Timestamp::from_micros),
+    })
+}

@@ -1,0 +1,197 @@
+//! Music clips. A stem's state is its task's, read with it, so that the two
+//! can never disagree.
+
+use crate::clock::Timestamp;
+use crate::ids::{AccountId, ClipId, TaskId};
+use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState};
+use crate::model::task::{StemTarget, TaskState};
+use crate::store::conn::to_json;
+use crate::store::tasks::Page;
+use crate::store::{Conn, Row, StoreError};
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.account_id, c.task_id, c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
+                    c.image, c.image_large, c.milliseconds, c.is_trashed, c.created_at,
+                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at
+             FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
+            $rest
+        )
+    };
+}
+
+/// Adds a clip; `position` orders the clips of one task.
+pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), StoreError> {
+    let (task, source, target) = match &clip.origin {
+        ClipOrigin::Upload => (None, None, None),
+        ClipOrigin::Stem {
+            task,
+            source,
+            target,
+        } => (
+            Some(task.to_string()),
+            Some(source.to_string()),
+            Some(to_json(target)?),
+        ),
+    };
+    conn.execute(
+        "INSERT INTO clips (id, account_id, task_id, position, source_id, target, title, model, asked_model, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        &[
+            (&clip.id.to_string()).into(),
+            (&clip.account.to_string()).into(),
+            task.as_ref().into(),
+            position.into(),
+            source.as_ref().into(),
+            target.as_ref().into(),
+            (&clip.title).into(),
+            (&clip.model).into(),
+            (&clip.asked_model).into(),
+            clip.created_at.micros().into(),
+        ],
+    )?;
+    if let Some(media) = &clip.media {
+        complete(conn, clip.id, media)?;
+    }
+    Ok(())
+}
+
+/// Gives a clip its files.
+pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE clips SET audio = $2, image = $3, image_large = $4, milliseconds = $5 WHERE id = $1",
+        &[
+            (&id.to_string()).into(),
+            (&media.audio.to_string()).into(),
+            (&media.image.to_string()).into(),
+            (&media.image_large.to_string()).into(),
+            i64::try_from(media.milliseconds).unwrap_or(i64::MAX).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The account's clip with this id.
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: ClipId,
+    account: AccountId,
+) -> Result<Option<Clip>, StoreError> {
+    conn.one(
+        select!("WHERE c.id = $1 AND c.account_id = $2"),
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        clip,
+    )
+}
+
+/// The clips of a task, in its order.
+pub fn of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    account: AccountId,
+) -> Result<Vec<Clip>, StoreError> {
+    conn.all(
+        select!("WHERE c.task_id = $1 AND c.account_id = $2 ORDER BY c.position"),
+        &[(&task.to_string()).into(), (&account.to_string()).into()],
+        clip,
+    )
+}
+
+/// A page of the account's clips, trashed ones or the others.
+pub fn page(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    is_trashed: bool,
+    page: Page<ClipId>,
+) -> Result<Vec<Clip>, StoreError> {
+    conn.all(
+        select!("WHERE c.account_id = $1 AND c.id < COALESCE($2, 'g') AND c.is_trashed = $3 ORDER BY c.id DESC LIMIT $4"),
+        &[
+            (&account.to_string()).into(),
+            page.after.map(|id| id.to_string()).as_ref().into(),
+            is_trashed.into(),
+            i64::from(page.limit).into(),
+        ],
+        clip,
+    )
+}
+
+/// Puts a clip into the trash or takes it out.
+pub fn set_trashed(
+    conn: &mut Conn<'_>,
+    id: ClipId,
+    account: AccountId,
+    is_trashed: bool,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE clips SET is_trashed = $3 WHERE id = $1 AND account_id = $2",
+        &[
+            (&id.to_string()).into(),
+            (&account.to_string()).into(),
+            is_trashed.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
+    let task: Option<TaskId> = row.parse_or_null(2, "clips.task_id")?;
+    let source: Option<ClipId> = row.parse_or_null(3, "clips.source_id")?;
+    let target: Option<StemTarget> = row
+        .text_or_null(4)?
+        .map(|_| row.json(4, "clips.target"))
+        .transpose()?;
+    let origin = match (task, source, target) {
+        (Some(task), Some(source), Some(target)) => ClipOrigin::Stem {
+            task,
+            source,
+            target,
+        },
+        _ => ClipOrigin::Upload,
+    };
+    let audio = row.parse_or_null(8, "clips.audio")?;
+    let image = row.parse_or_null(9, "clips.image")?;
+    let image_large = row.parse_or_null(10, "clips.image_large")?;
+    let milliseconds = u64::try_from(row.int(11)?).unwrap_or(0);
+    let media = match (audio, image, image_large) {
+        (Some(audio), Some(image), Some(image_large)) => {
+            let expires_at = row.int_or_null(18)?.map(Timestamp::from_micros);
+            Some(ClipMedia {
+                audio,
+                image,
+                image_large,
+                milliseconds,
+                expires_at,
+            })
+        }
+        _ => None,
+    };
+    let task_state: Option<TaskState> = row.parse_or_null(14, "tasks.state")?;
+    let state = match task_state {
+        _ if media.is_some() => ClipState::Complete,
+        Some(TaskState::Queued) => ClipState::Queued,
+        Some(TaskState::Running) => ClipState::Running,
+        Some(TaskState::Succeeded | TaskState::Failed | TaskState::Cancelled) | None => {
+            ClipState::Failed
+        }
+    };
+    let failure = match (state, row.text_or_null(15)?) {
+        (ClipState::Failed, Some(code)) => Some((code, row.text_or_null(16)?.unwrap_or_default())),
+        _ => None,
+    };
+    Ok(Clip {
+        id: row.parse(0, "clips.id")?,
+        account: row.parse(1, "clips.account_id")?,
+        origin,
+        title: row.text(5)?,
+        model: row.text(6)?,
+        asked_model: row.text(7)?,
+        state,
+        media,
+        media_removed: row.int_or_null(17)?.is_some(),
+        is_trashed: row.flag(12)?,
+        failure,
+        created_at: Timestamp::from_micros(row.int(13)?),
+    })
+}

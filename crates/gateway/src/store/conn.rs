@@ -1,0 +1,279 @@
+//! One connection, whichever database is behind it.
+//!
+//! Statements are `&'static str` with `$1` parameters, prepared once for each
+//! connection. Values are integers and text only; see `migrations/`.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+
+use ::postgres::types::{
+    IsNull, ToSql as PgToSql, Type, accepts, private::BytesMut, to_sql_checked,
+};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use crate::store::StoreError;
+
+/// A parameter of a statement.
+#[derive(Debug, Clone, Copy)]
+pub enum Value<'a> {
+    /// NULL.
+    Null,
+    /// BIGINT.
+    Int(i64),
+    /// TEXT.
+    Text(&'a str),
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(value: &'a String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl rusqlite::ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(value) => ValueRef::Integer(*value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+        }))
+    }
+}
+
+impl PgToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) => value.to_sql_checked(ty, out),
+            Self::Text(value) => value.to_sql_checked(ty, out),
+        }
+    }
+
+    accepts!(INT8, TEXT);
+    to_sql_checked!();
+}
+
+/// A connection to run statements on.
+pub enum Conn<'a> {
+    /// SQLite.
+    Sqlite(&'a rusqlite::Connection),
+    /// Postgres, with its prepared statements.
+    Postgres(&'a mut ::postgres::Client, &'a mut Statements),
+}
+
+/// Prepared statements of one Postgres connection, by their text.
+pub(super) type Statements = HashMap<&'static str, ::postgres::Statement>;
+
+impl Conn<'_> {
+    /// Runs a statement and returns how many rows it changed.
+    pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(conn) => {
+                let changed = conn
+                    .prepare_cached(&numbered(sql))?
+                    .execute(rusqlite::params_from_iter(values))?;
+                Ok(changed as u64)
+            }
+            Self::Postgres(client, statements) => {
+                let statement = prepared(client, statements, sql)?;
+                Ok(client.execute(&statement, &params(values))?)
+            }
+        }
+    }
+
+    /// All rows of a query, each read by `read`.
+    pub fn all<T>(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        match self {
+            Self::Sqlite(conn) => {
+                let mut statement = conn.prepare_cached(&numbered(sql))?;
+                let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    found.push(read(&Row::Sqlite(row))?);
+                }
+                Ok(found)
+            }
+            Self::Postgres(client, statements) => {
+                let statement = prepared(client, statements, sql)?;
+                let rows = client.query(&statement, &params(values))?;
+                rows.iter().map(|row| read(&Row::Postgres(row))).collect()
+            }
+        }
+    }
+
+    /// The first row of a query.
+    pub fn one<T>(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.all(sql, values, read)?.into_iter().next())
+    }
+
+    /// Runs a script of several statements without parameters.
+    pub(super) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(conn) => Ok(conn.execute_batch(sql)?),
+            Self::Postgres(client, _) => Ok(client.batch_execute(sql)?),
+        }
+    }
+
+    /// The text that fits this database, for the few statements that differ.
+    pub fn dialect(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
+        match self {
+            Self::Sqlite(_) => sqlite,
+            Self::Postgres(..) => postgres,
+        }
+    }
+}
+
+/// SQLite takes `$1` for a name and numbers names by first use; `?1` is a number.
+fn numbered(sql: &str) -> String {
+    sql.replace('$', "?")
+}
+
+fn prepared(
+    client: &mut ::postgres::Client,
+    statements: &mut Statements,
+    sql: &'static str,
+) -> Result<::postgres::Statement, StoreError> {
+    if let Some(statement) = statements.get(sql) {
+        return Ok(statement.clone());
+    }
+    let statement = client.prepare(sql)?;
+    statements.insert(sql, statement.clone());
+    Ok(statement)
+}
+
+fn params<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
+    values
+        .iter()
+        .map(|value| value as &(dyn PgToSql + Sync))
+        .collect()
+}
+
+/// A row of an answer, read by position.
+pub enum Row<'a> {
+    /// From SQLite.
+    Sqlite(&'a rusqlite::Row<'a>),
+    /// From Postgres.
+    Postgres(&'a ::postgres::Row),
+}
+
+impl Row<'_> {
+    /// A BIGINT.
+    pub fn int(&self, at: usize) -> Result<i64, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    /// A BIGINT or NULL.
+    pub fn int_or_null(&self, at: usize) -> Result<Option<i64>, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    /// A TEXT.
+    pub fn text(&self, at: usize) -> Result<String, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    /// A TEXT or NULL.
+    pub fn text_or_null(&self, at: usize) -> Result<Option<String>, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    /// A flag kept as 0 or 1.
+    pub fn flag(&self, at: usize) -> Result<bool, StoreError> {
+        Ok(self.int(at)? != 0)
+    }
+
+    /// A TEXT that reads as `T`; `column` is for the error.
+    pub fn parse<T: std::str::FromStr>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
+        let value = self.text(at)?;
+        value
+            .parse()
+            .map_err(|_| StoreError::Unreadable { column, value })
+    }
+
+    /// A TEXT that reads as `T`, or NULL.
+    pub fn parse_or_null<T: std::str::FromStr>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        self.text_or_null(at)?
+            .map(|value| {
+                value
+                    .parse()
+                    .map_err(|_| StoreError::Unreadable { column, value })
+            })
+            .transpose()
+    }
+
+    /// A TEXT that holds JSON.
+    pub fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
+        let value = self.text(at)?;
+        serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
+    }
+}
+
+/// JSON for a TEXT column; the model types always serialise.
+pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Unreadable {
+        column: "json",
+        value: error.to_string(),
+    })
+}

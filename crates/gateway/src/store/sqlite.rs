@@ -1,0 +1,205 @@
+//! SQLite: one writer thread that groups commits, and readers beside it.
+//!
+//! `synchronous=FULL` makes each commit wait for the disk. So the writer takes
+//! every write that is waiting, runs each inside a savepoint of one transaction
+//! and commits once: callers share the wait, and no caller is answered before
+//! its own write is on disk. Measured in `benches/submit.rs`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::store::{Conn, StoreError, migrations};
+
+/// Most writes that one commit carries, so that the first is not kept waiting
+/// by an endless queue.
+const GROUP: usize = 256;
+
+/// What a write does once it is known whether it is on disk.
+type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// A write: runs inside the transaction; says whether to keep what it did.
+type Write = Box<dyn FnOnce(&mut Conn<'_>) -> (bool, Answer) + Send>;
+
+pub(super) struct Sqlite {
+    path: PathBuf,
+    writes: crossbeam_channel::Sender<Write>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl Sqlite {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        let writer = connect(path)?;
+        writer.pragma_update(None, "journal_mode", "WAL")?;
+        writer.pragma_update(None, "synchronous", "FULL")?;
+        writer.execute_batch("BEGIN IMMEDIATE")?;
+        migrations::run(&mut Conn::Sqlite(&writer))?;
+        writer.execute_batch("COMMIT")?;
+        let (writes, queue) = crossbeam_channel::bounded(4 * GROUP);
+        std::thread::Builder::new()
+            .name("sqlite-writer".into())
+            .spawn(move || write_in_groups(&writer, &queue))
+            .map_err(|_| StoreError::Closed)?;
+        Ok(Self {
+            path: path.to_owned(),
+            writes,
+            readers: Mutex::default(),
+        })
+    }
+
+    pub(super) async fn write<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let write: Write = Box::new(move |conn| {
+            let result = work(conn);
+            let keep = result.is_ok();
+            // A caller that hung up has nobody to tell.
+            let tell = move |committed: Result<(), StoreError>| {
+                drop(answer.send(committed.map_err(E::from).and(result)));
+            };
+            (keep, Box::new(tell))
+        });
+        // A full queue means the disk is far behind; waiting here is the
+        // back-pressure, off the async threads.
+        if let Err(refused) = self.writes.try_send(write) {
+            let writes = self.writes.clone();
+            tokio::task::spawn_blocking(move || writes.send(refused.into_inner()))
+                .await
+                .map_err(|_| StoreError::Closed)?
+                .map_err(|_| StoreError::Closed)?;
+        }
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    pub(super) fn read<T, E: From<StoreError>>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let idle = self
+            .readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => connect(&self.path)?,
+        };
+        let result = work(&mut Conn::Sqlite(&reader));
+        self.readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(reader);
+        result
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let conn = Connection::open(path)?;
+    // Another process (the `keys` command) may hold the write lock for a moment.
+    conn.busy_timeout(Duration::from_secs(10))?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.set_prepared_statement_cache_capacity(256);
+    Ok(conn)
+}
+
+fn write_in_groups(writer: &Connection, queue: &crossbeam_channel::Receiver<Write>) {
+    while let Ok(first) = queue.recv() {
+        let mut answers = Vec::new();
+        let committed = write_group(writer, first, queue, &mut answers);
+        if committed.is_err() && !writer.is_autocommit() {
+            drop(writer.execute_batch("ROLLBACK"));
+        }
+        match committed {
+            Ok(()) => answers.into_iter().for_each(|answer| answer(Ok(()))),
+            Err(error) => fail_all(answers, &error),
+        }
+    }
+}
+
+fn write_group(
+    writer: &Connection,
+    first: Write,
+    queue: &crossbeam_channel::Receiver<Write>,
+    answers: &mut Vec<Answer>,
+) -> Result<(), StoreError> {
+    let run = |sql| -> Result<(), StoreError> {
+        writer.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    };
+    // When even this fails the writes are dropped, and their callers told so.
+    run("BEGIN IMMEDIATE")?;
+    let mut next = Some(first);
+    while let Some(write) = next {
+        run("SAVEPOINT one")?;
+        let (keep, answer) = write(&mut Conn::Sqlite(writer));
+        answers.push(answer);
+        if !keep {
+            run("ROLLBACK TO one")?;
+        }
+        run("RELEASE one")?;
+        next = if answers.len() < GROUP {
+            queue.try_recv().ok()
+        } else {
+            None
+        };
+    }
+    run("COMMIT")
+}
+
+/// Tells every caller of a group that nothing of it was kept.
+fn fail_all(answers: Vec<Answer>, error: &StoreError) {
+    tracing::error!(%error, "a group of writes was not committed");
+    for answer in answers {
+        answer(Err(match error {
+            StoreError::Sqlite(rusqlite::Error::SqliteFailure(code, message)) => {
+                StoreError::Sqlite(rusqlite::Error::SqliteFailure(*code, message.clone()))
+            }
+            _ => StoreError::Closed,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_that_fails_undoes_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let sqlite = Sqlite::open(&folder.path().join("db")).unwrap();
+        let set = |key: &'static str, fail: bool| {
+            sqlite.write(move |conn| {
+                conn.execute(
+                    "INSERT INTO meta (name, value) VALUES ($1, $1)",
+                    &[key.into()],
+                )?;
+                if fail {
+                    Err(StoreError::Closed)
+                } else {
+                    Ok(())
+                }
+            })
+        };
+        let (kept, undone, also) = tokio::join!(set("a", false), set("b", true), set("c", false));
+        assert!(kept.is_ok() && undone.is_err() && also.is_ok());
+        let names: Vec<String> = sqlite
+            .read(|conn| {
+                conn.all(
+                    "SELECT name FROM meta WHERE name IN ('a','b','c') ORDER BY name",
+                    &[],
+                    |row| row.text(0),
+                )
+            })
+            .unwrap();
+        assert_eq!(names, ["a", "c"]);
+    }
+}

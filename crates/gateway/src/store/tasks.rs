@@ -1,0 +1,401 @@
+//! Tasks and their events.
+//!
+//! A task changes only by compare-and-set here: the state it must be in, and
+//! for a worker the lease it must hold, are part of each statement. Each change
+//! that a caller can see also appends an event.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::ErrorCode;
+use crate::ids::{AccountId, KeyId, RequestId, TaskId};
+use crate::model::money::Micros;
+use crate::model::task::{Output, Task, TaskEvent, TaskFailure, TaskKind, TaskState};
+use crate::store::conn::to_json;
+use crate::store::{Conn, Row, StoreError};
+
+macro_rules! columns {
+    () => {
+        "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
+         request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq"
+    };
+}
+
+/// Adds a queued task, due now, with its first event.
+pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
+    let payload = to_json(&task.payload)?;
+    conn.execute(
+        "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
+                            cost_micros, request_id, created_at, due_at, event_seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10, $11, $12, $12, 1)",
+        &[
+            (&task.id.to_string()).into(),
+            (&task.account.to_string()).into(),
+            (&task.key.to_string()).into(),
+            task.kind().name().into(),
+            (&task.model).into(),
+            (&task.asked_model).into(),
+            (&task.provider).into(),
+            (&task.fingerprint).into(),
+            (&payload).into(),
+            task.cost.get().into(),
+            task.request_id.as_str().into(),
+            task.created_at.micros().into(),
+        ],
+    )?;
+    conn.execute(
+        "INSERT INTO task_events (task_id, seq, state, progress) VALUES ($1, 1, 'queued', 0)",
+        &[(&task.id.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+/// The account's task with this id.
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+) -> Result<Option<Task>, StoreError> {
+    conn.one(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM tasks WHERE id = $1 AND account_id = $2"
+        ),
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        task,
+    )
+}
+
+/// What a list of tasks is narrowed to.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this kind.
+    pub kind: Option<TaskKind>,
+    /// Only in this state.
+    pub state: Option<TaskState>,
+    /// Only by this model.
+    pub model: Option<String>,
+    /// Leave out what was deleted from the Videos API's list.
+    pub without_deleted: bool,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<Id> {
+    /// Start behind this one.
+    pub after: Option<Id>,
+    /// Most rows.
+    pub limit: u32,
+    /// Oldest first instead of newest first.
+    pub ascending: bool,
+}
+
+/// A page of the account's tasks.
+pub fn page(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    filter: &Filter,
+    page: Page<TaskId>,
+) -> Result<Vec<Task>, StoreError> {
+    let sql = if page.ascending {
+        concat!(
+            "SELECT ", columns!(), " FROM tasks WHERE account_id = $1 AND id > COALESCE($2, '')
+             AND (CAST($3 AS TEXT) IS NULL OR kind = $3) AND (CAST($4 AS TEXT) IS NULL OR state = $4)
+             AND (CAST($5 AS TEXT) IS NULL OR model = $5) AND (CAST($6 AS BIGINT) = 0 OR deleted_at IS NULL)
+             ORDER BY id LIMIT $7"
+        )
+    } else {
+        concat!(
+            "SELECT ", columns!(), " FROM tasks WHERE account_id = $1 AND id < COALESCE($2, 'g')
+             AND (CAST($3 AS TEXT) IS NULL OR kind = $3) AND (CAST($4 AS TEXT) IS NULL OR state = $4)
+             AND (CAST($5 AS TEXT) IS NULL OR model = $5) AND (CAST($6 AS BIGINT) = 0 OR deleted_at IS NULL)
+             ORDER BY id DESC LIMIT $7"
+        )
+    };
+    conn.all(
+        sql,
+        &[
+            (&account.to_string()).into(),
+            page.after.map(|id| id.to_string()).as_ref().into(),
+            filter.kind.map(TaskKind::name).into(),
+            filter.state.map(TaskState::name).into(),
+            filter.model.as_ref().into(),
+            filter.without_deleted.into(),
+            i64::from(page.limit).into(),
+        ],
+        task,
+    )
+}
+
+/// How many tasks of this key have not ended.
+pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<i64, StoreError> {
+    let count = conn.one(
+        "SELECT COUNT(*) FROM tasks WHERE key_id = $1 AND state IN ('queued', 'running')",
+        &[(&key.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(count.unwrap_or(0))
+}
+
+/// Takes the task that has been due longest and that nobody holds; the taker
+/// holds it until `lease_until`.
+pub fn claim(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    now: Timestamp,
+    lease_until: Timestamp,
+) -> Result<Option<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, $2),
+                    lease_owner = $1, lease_until = $3,
+                    event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND due_at <= $2 AND lease_until <= $2
+                         ORDER BY due_at, id LIMIT 1)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, $2),
+                    lease_owner = $1, lease_until = $3,
+                    event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND due_at <= $2 AND lease_until <= $2
+                         ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let claimed = conn.one(
+        sql,
+        &[
+            owner.into(),
+            now.micros().into(),
+            lease_until.micros().into(),
+        ],
+        task,
+    )?;
+    if let Some(task) = &claimed {
+        append_event(conn, task.id)?;
+    }
+    Ok(claimed)
+}
+
+/// Whether a task waits to be claimed now; cheaper than a failing claim.
+pub fn any_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM tasks
+         WHERE state IN ('queued', 'running') AND due_at <= $1 AND lease_until <= $1 LIMIT 1",
+        &[now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Prolongs all leases of a worker and says which tasks it still holds.
+pub fn heartbeat(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    lease_until: Timestamp,
+) -> Result<Vec<TaskId>, StoreError> {
+    conn.all(
+        "UPDATE tasks SET lease_until = $2 WHERE lease_owner = $1 AND state = 'running' RETURNING id",
+        &[owner.into(), lease_until.micros().into()],
+        |row| row.parse(0, "tasks.id"),
+    )
+}
+
+/// Gives a task back, to be taken by anyone at once.
+pub fn release(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE tasks SET lease_owner = NULL, lease_until = 0 WHERE id = $1 AND lease_owner = $2 AND state = 'running'",
+        &[(&id.to_string()).into(), owner.into()],
+    )?;
+    Ok(())
+}
+
+/// Raises the progress of a task that `owner` holds. Returns whether it rose.
+pub fn raise_progress(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    progress: u8,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET progress = $3, event_seq = event_seq + 1
+         WHERE id = $1 AND lease_owner = $2 AND state = 'running' AND progress < $3",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            i64::from(progress).into(),
+        ],
+    )?;
+    if changed == 1 {
+        append_event(conn, id)?;
+    }
+    Ok(changed == 1)
+}
+
+/// How a task ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// One of the terminal states.
+    pub state: TaskState,
+    /// What it cost in the end.
+    pub cost: Micros,
+    /// What it made.
+    pub output: Option<Output>,
+    /// Why it made nothing.
+    pub failure: Option<TaskFailure>,
+}
+
+/// Ends a task that `owner` holds, or that is merely open when no owner is
+/// named. Returns whether this call ended it.
+pub fn finish(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: Option<&str>,
+    ending: &Ending,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let output = ending.output.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        "UPDATE tasks SET state = $3, cost_micros = $4, output = $5, error_code = $6, error_message = $7,
+                finished_at = $8, progress = CASE $3 WHEN 'succeeded' THEN 100 ELSE progress END,
+                event_seq = event_seq + 1, lease_owner = NULL, lease_until = 0
+         WHERE id = $1 AND state IN ('queued', 'running') AND (CAST($2 AS TEXT) IS NULL OR lease_owner = $2)",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            ending.state.name().into(),
+            ending.cost.get().into(),
+            output.as_ref().into(),
+            ending.failure.as_ref().map(|failure| failure.code.name()).into(),
+            ending.failure.as_ref().map(|failure| failure.message.as_str()).into(),
+            now.micros().into(),
+        ],
+    )?;
+    if changed == 1 {
+        append_event(conn, id)?;
+    }
+    Ok(changed == 1)
+}
+
+/// Takes a task out of the Videos API's list. Returns whether it was in it.
+pub fn mark_deleted(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET deleted_at = $3 WHERE id = $1 AND account_id = $2 AND deleted_at IS NULL",
+        &[
+            (&id.to_string()).into(),
+            (&account.to_string()).into(),
+            now.micros().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Whether the task was taken out of the Videos API's list.
+pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = $1 AND deleted_at IS NOT NULL",
+        &[(&id.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// The task's events behind number `seq`, oldest first.
+pub fn events_after(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    seq: u32,
+) -> Result<Vec<TaskEvent>, StoreError> {
+    conn.all(
+        "SELECT seq, state, progress FROM task_events WHERE task_id = $1 AND seq > $2 ORDER BY seq",
+        &[(&id.to_string()).into(), i64::from(seq).into()],
+        |row| {
+            Ok(TaskEvent {
+                seq: narrow(row.int(0)?)?,
+                state: row.parse(1, "task_events.state")?,
+                progress: narrow(row.int(2)?)?,
+            })
+        },
+    )
+}
+
+/// The middle one of the run times of a model's tasks that succeeded since
+/// `since`; at most the latest thousand count.
+pub fn median_run_time(
+    conn: &mut Conn<'_>,
+    model: &str,
+    since: Timestamp,
+) -> Result<Option<Duration>, StoreError> {
+    let mut times = conn.all(
+        "SELECT finished_at - created_at FROM tasks
+         WHERE model = $1 AND state = 'succeeded' AND finished_at >= $2 ORDER BY finished_at DESC LIMIT 1000",
+        &[model.into(), since.micros().into()],
+        |row| row.int(0),
+    )?;
+    times.sort_unstable();
+    Ok(times
+        .get(times.len() / 2)
+        .map(|micros| Duration::from_micros(u64::try_from(*micros).unwrap_or(0))))
+}
+
+fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO task_events (task_id, seq, state, progress) SELECT id, event_seq, state, progress FROM tasks
+         WHERE id = $1 ON CONFLICT (task_id, seq) DO NOTHING",
+        &[(&id.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+fn narrow<T: TryFrom<i64>>(value: i64) -> Result<T, StoreError> {
+    T::try_from(value).map_err(|_| StoreError::Unreadable {
+        column: "tasks",
+        value: value.to_string(),
+    })
+}
+
+fn task(row: &Row<'_>) -> Result<Task, StoreError> {
+    let failure = row.text_or_null(16)?.map(|name| -> Result<_, StoreError> {
+        // A code that a newer version wrote still shows as a failure.
+        let code = ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed);
+        Ok(TaskFailure {
+            code,
+            message: row.text_or_null(17)?.unwrap_or_default(),
+        })
+    });
+    let request_id: String = row.text(11)?;
+    Ok(Task {
+        id: row.parse(0, "tasks.id")?,
+        account: row.parse(1, "tasks.account_id")?,
+        key: row.parse(2, "tasks.key_id")?,
+        model: row.text(3)?,
+        asked_model: row.text(4)?,
+        provider: row.text(5)?,
+        fingerprint: row.text(6)?,
+        payload: row.json(7, "tasks.payload")?,
+        state: row.parse(8, "tasks.state")?,
+        progress: narrow(row.int(9)?)?,
+        cost: Micros::new(row.int(10)?),
+        request_id: RequestId::from_caller(&request_id).ok_or(StoreError::Unreadable {
+            column: "tasks.request_id",
+            value: request_id,
+        })?,
+        attempts: narrow(row.int(12)?)?,
+        created_at: Timestamp::from_micros(row.int(13)?),
+        started_at: row.int_or_null(14)?.map(Timestamp::from_micros),
+        finished_at: row.int_or_null(15)?.map(Timestamp::from_micros),
+        failure: failure.transpose()?,
+        output: row
+            .text_or_null(18)?
+            .map(|_| row.json(18, "tasks.output"))
+            .transpose()?,
+        event_seq: narrow(row.int(19)?)?,
+    })
+}

@@ -1,0 +1,76 @@
+//! What has to happen now and then: media whose time is over is removed, and
+//! files that nothing refers to.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::error::Error;
+use crate::store;
+
+/// How often expired media is looked for.
+const MEDIA: Duration = Duration::from_secs(10);
+/// How often files without a record are looked for.
+const ORPHANS: Duration = Duration::from_hours(6);
+/// Age from which a file without a record is not merely on its way to one.
+const ORPHAN_AGE: Duration = Duration::from_hours(24);
+
+/// Runs the upkeep until told to stop.
+pub(super) async fn run(app: App, stop: CancellationToken) {
+    let mut media = tokio::time::interval(MEDIA);
+    let mut orphans = tokio::time::interval(ORPHANS);
+    loop {
+        let done = tokio::select! {
+            _ = media.tick() => remove_expired_media(&app).await,
+            _ = orphans.tick() => sweep_orphans(&app).await,
+            () = stop.cancelled() => return,
+        };
+        if let Err(error) = done {
+            tracing::error!(inside = ?error.inside(), "upkeep failed; it is tried again later");
+        }
+    }
+}
+
+/// Removes the files whose time is over; their records say so from then on.
+pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
+    loop {
+        let now = app.clock.now();
+        let expired = app
+            .store
+            .read(move |conn| store::assets::expired(conn, now).map_err(Error::from))
+            .await?;
+        if expired.is_empty() {
+            return Ok(());
+        }
+        for asset in expired {
+            // The file first: a crash in between is mended by the next round.
+            app.blobs.delete(asset.id, asset.media).await?;
+            app.store
+                .write(move |conn| {
+                    store::assets::mark_removed(conn, asset.id, now).map_err(Error::from)
+                })
+                .await?;
+            tracing::info!(asset_id = %asset.id, "media removed: its time was over");
+        }
+    }
+}
+
+/// Removes files that a crash left without a record.
+pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
+    for (id, media) in app
+        .blobs
+        .written_before(app.clock.now().minus(ORPHAN_AGE))
+        .await?
+    {
+        let known = app
+            .store
+            .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+            .await?;
+        if known.is_none() {
+            app.blobs.delete(id, media).await?;
+            tracing::info!(asset_id = %id, "file removed: nothing refers to it");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! How bins and whole frames come and go: attacks, decays, peaks, brightness.
+//!
+//! The measures are those of onset detection (Bello et al., "A tutorial on onset detection in
+//! music signals", 2005), squashed by `tanh` so that no single one can run away.
+
+use super::{MAIN, Row, at};
+use crate::parallel::{Stop, Stopped};
+use crate::plane::{Plane, mean};
+
+pub(super) struct Change {
+    /// Logarithm of the magnitude.
+    log: Plane,
+    /// The same, smoothed over five bins.
+    smooth: Plane,
+    /// The same as `log`, smoothed over a second.
+    slow: Plane,
+    frames: Vec<Frame>,
+}
+
+/// What is said of a frame as a whole.
+#[derive(Clone, Copy, Default)]
+struct Frame {
+    loudness: f32,
+    level: f32,
+    onset: f32,
+    tilt: f32,
+}
+
+/// How many frames back and forth a change is looked for: 70 ms.
+const REACH: isize = 3;
+
+impl Change {
+    pub(super) fn measure(amplitude: &Plane, stop: Stop<'_>) -> Result<Self, Stopped> {
+        let log = amplitude.clone().map(|a| (a + 1e-4).ln());
+        let smooth = log.mean_along(5, stop)?;
+        let slow = log.mean_over_time(43, stop)?;
+        let frames = frames(amplitude, &smooth);
+        Ok(Self {
+            log,
+            smooth,
+            slow,
+            frames,
+        })
+    }
+
+    pub(super) fn fill(&self, t: usize, row: &mut Row) {
+        let near = t.cast_signed();
+        let (now, before, after) = (
+            self.smooth.row(t),
+            self.smooth.row_near(near - REACH),
+            self.smooth.row_near(near + REACH),
+        );
+        let mut wide = vec![0.0; MAIN.bins()];
+        mean(self.log.row(t), 31, &mut wide);
+        let frame = self.frames[t];
+        for k in 0..MAIN.bins() {
+            let log = self.log.row(t)[k];
+            row.cue_mut(at::RISE)[k] = ((now[k] - before[k]) * 0.5).tanh();
+            row.cue_mut(at::FALL)[k] = ((now[k] - after[k]) * 0.5).tanh();
+            row.cue_mut(at::PEAK_F)[k] = ((log - wide[k]) * 0.5).tanh();
+            row.cue_mut(at::PEAK_T)[k] = ((log - self.slow.row(t)[k]) * 0.5).tanh();
+            row.cue_mut(at::LEVEL)[k] = ((log - frame.loudness) / 3.0).tanh();
+        }
+        row.cue_mut(at::FRAME_LEVEL).fill(frame.level);
+        row.cue_mut(at::FRAME_ONSET).fill(frame.onset);
+        row.cue_mut(at::FRAME_TILT).fill(frame.tilt);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of bins and frames")]
+fn frames(amplitude: &Plane, smooth: &Plane) -> Vec<Frame> {
+    let count = amplitude.rows();
+    let energy = |row: &[f32]| row.iter().map(|a| a * a).sum::<f32>();
+    let loudness: Vec<f32> = (0..count)
+        .map(|t| 0.5 * (energy(amplitude.row(t)) / MAIN.bins() as f32 + 1e-8).ln())
+        .collect();
+    let onset: Vec<f32> = (0..count).map(|t| onset(amplitude, smooth, t)).collect();
+    let tilt: Vec<f32> = (0..count)
+        .map(|t| {
+            let row = amplitude.row(t);
+            (energy(&row[900..]) + 1e-8).ln() - (energy(&row[20..300]) + 1e-8).ln()
+        })
+        .collect();
+    let (usual_level, usual_tilt) = (middle(&loudness), middle(&tilt));
+    let usual_onset = onset.iter().sum::<f32>() / count.max(1) as f32 + 1e-9;
+    (0..count)
+        .map(|t| Frame {
+            loudness: loudness[t],
+            level: ((loudness[t] - usual_level) * 0.5).tanh(),
+            onset: (2.0 * (onset[t] / usual_onset - 1.0)).tanh(),
+            tilt: ((tilt[t] - usual_tilt) * 0.25).tanh(),
+        })
+        .collect()
+}
+
+/// The mean rise of the frame's bins, weighted by their loudness.
+fn onset(amplitude: &Plane, smooth: &Plane, t: usize) -> f32 {
+    let before = smooth.row_near(t.cast_signed() - REACH);
+    let (mut sum, mut weight) = (0.0, 1e-9);
+    for ((a, now), before) in amplitude.row(t).iter().zip(smooth.row(t)).zip(before) {
+        sum += a.sqrt() * (now - before).max(0.0);
+        weight += a.sqrt();
+    }
+    sum / weight
+}
+
+fn middle(values: &[f32]) -> f32 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f32::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,95 @@
+//! Whether a bin belongs to a line in time (a tone) or in frequency (a hit).
+//!
+//! D. `FitzGerald`, "Harmonic/percussive separation using median filtering", 2010, at three window
+//! lengths: singing wavers, so that it is a tone to a short window and none to a long one, which
+//! is how it differs from steady instruments (`FitzGerald` & Gainza 2010; Driedger et al. 2014).
+
+use super::MAIN;
+use crate::parallel::{Stop, Stopped, both};
+use crate::plane::{Plane, mean};
+use crate::stft::{Grid, Stft};
+
+const SHORT: Grid = Grid {
+    size: 1_024,
+    hop: 256,
+};
+const LONG: Grid = Grid {
+    size: 16_384,
+    hop: 2_048,
+};
+
+pub(super) struct Shares {
+    pub(super) mid: Plane,
+    pub(super) short: Plane,
+    pub(super) long: Plane,
+}
+
+impl Shares {
+    pub(super) fn measure(
+        sound: &[Vec<f32>; 2],
+        amplitude: &Plane,
+        stop: Stop<'_>,
+    ) -> Result<Self, Stopped> {
+        let frames = amplitude.rows();
+        let (mid, (short, long)) = both(
+            || share(amplitude, 17, 31, stop),
+            || {
+                let short = share(&Stft::new(SHORT).magnitude(sound, stop)?, 35, 13, stop)?;
+                let short = from_short(&short, frames, stop)?;
+                let long = share(&Stft::new(LONG).magnitude(sound, stop)?, 11, 61, stop)?;
+                Ok((short, from_long(&long, frames, stop)?))
+            },
+        )?;
+        Ok(Self { mid, short, long })
+    }
+}
+
+/// The harmonic share of the power, 0..1. Lengths are in frames and in bins.
+fn share(amplitude: &Plane, time: usize, pitch: usize, stop: Stop<'_>) -> Result<Plane, Stopped> {
+    let harmonic = amplitude.median_over_time(time, stop)?;
+    let percussive = amplitude.median_along(pitch, stop)?;
+    Plane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
+        for ((out, h), q) in row.iter_mut().zip(harmonic.row(t)).zip(percussive.row(t)) {
+            *out = h * h / (h * h + q * q + EPS);
+        }
+    })
+}
+
+const EPS: f32 = 1e-10;
+
+/// Onto the main grid: the nearest bin, and the mean of the five frames around.
+fn from_short(short: &Plane, frames: usize, stop: Stop<'_>) -> Result<Plane, Stopped> {
+    const STEP: usize = MAIN.hop / SHORT.hop;
+    const RATIO: usize = MAIN.size / SHORT.size;
+    Plane::build(frames, MAIN.bins(), stop, |t, row| {
+        let middle = (t * STEP).cast_signed();
+        for k in middle - 2..=middle + 2 {
+            let source = short.row_near(k);
+            for (k, out) in row.iter_mut().enumerate() {
+                *out += source[(k + RATIO / 2) / RATIO] * 0.2;
+            }
+        }
+    })
+}
+
+/// Onto the main grid: the mean of the five bins around, and the line between two frames.
+#[expect(clippy::cast_precision_loss, reason = "a small ratio")]
+fn from_long(long: &Plane, frames: usize, stop: Stop<'_>) -> Result<Plane, Stopped> {
+    const RATIO: usize = LONG.size / MAIN.size;
+    const STEP: usize = LONG.hop / MAIN.hop;
+    let smooth = Plane::build(long.rows(), MAIN.bins(), stop, |t, row| {
+        let mut wide = vec![0.0; long.width()];
+        mean(long.row(t), 5, &mut wide);
+        row.iter_mut()
+            .enumerate()
+            .for_each(|(k, out)| *out = wide[k * RATIO]);
+    })?;
+    Plane::build(frames, MAIN.bins(), stop, |t, row| {
+        let before = (t / STEP).cast_signed();
+        let part = (t % STEP) as f32 / STEP as f32;
+        let (before, after) = (smooth.row_near(before), smooth.row_near(before + 1));
+        for ((out, a), b) in row.iter_mut().zip(before).zip(after) {
+            *out = a + part * (b - a);
+        }
+    })
+}

@@ -1,0 +1,325 @@
+//! The sung melody and the bass line: which pitch leads at each moment, and which bins are its
+//! harmonics.
+//!
+//! Salience by summing harmonics and a smooth best path, after Salamon & Gomez, "Melody extraction
+//! from polyphonic music signals using pitch contour characteristics", 2012, and Durrieu et al.
+//! 2010. A tracker finds *a* leading pitch; it does not know whether a voice makes it.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "bins, frames and steps of pitch are small numbers"
+)]
+
+use super::{MAIN, hertz};
+use crate::parallel::{Stop, Stopped};
+use crate::plane::{Plane, mean};
+
+/// What a line may do and how it looks in the spectrum.
+#[derive(Clone, Copy)]
+struct Kind {
+    low_hz: f32,
+    high_hz: f32,
+    cents: f32,
+    harmonics: u16,
+    /// Weight of each harmonic relative to the one below.
+    decay: f32,
+    /// Cost of moving by a semitone.
+    per_semitone: f32,
+    /// What a frame without a pitch is worth.
+    silence: f32,
+    /// Cost of starting and of ending.
+    switch: f32,
+    /// Width of a lobe: in bins, and relative to its frequency.
+    width: (f32, f32),
+    top_hz: f32,
+}
+
+const MELODY: Kind = Kind {
+    low_hz: 85.0,
+    high_hz: 900.0,
+    cents: 20.0,
+    harmonics: 16,
+    decay: 0.84,
+    per_semitone: 0.3,
+    silence: 0.55,
+    switch: 0.8,
+    width: (1.6, 0.012),
+    top_hz: 10_000.0,
+};
+
+const BASS: Kind = Kind {
+    low_hz: 30.0,
+    high_hz: 200.0,
+    cents: 25.0,
+    harmonics: 5,
+    decay: 0.8,
+    per_semitone: 0.2,
+    silence: 0.45,
+    switch: 0.6,
+    width: (1.3, 0.01),
+    top_hz: 2_500.0,
+};
+
+/// A line may move this far between two frames; anything further is a jump.
+const REACH_SEMITONES: f32 = 3.0;
+/// What a jump costs on top of the full reach.
+const JUMP: f32 = 0.8;
+
+/// A pitch, or none, for each frame.
+pub(super) struct Line {
+    kind: Kind,
+    /// Pitch in Hz and strength 0..1.
+    pitches: Vec<Option<(f32, f32)>>,
+}
+
+impl Line {
+    /// How strongly the line sounds in frame `t`, 0..1.
+    pub(super) fn strength(&self, t: usize) -> f32 {
+        self.pitches[t].map_or(0.0, |(_, strength)| strength)
+    }
+
+    /// How close each bin is to a harmonic of frame `t`'s pitch, 0..1.
+    pub(super) fn lobes(&self, t: usize, out: &mut [f32]) {
+        out.fill(0.0);
+        let Some((pitch, _)) = self.pitches[t] else {
+            return;
+        };
+        let bin_hz = hertz(1);
+        for h in 1..1_000u16 {
+            let centre = f32::from(h) * pitch;
+            if centre > self.kind.top_hz {
+                break;
+            }
+            let width = self.kind.width.0.hypot(self.kind.width.1 * centre / bin_hz);
+            let middle = centre / bin_hz;
+            let first = (middle - 3.5 * width).max(0.0) as usize;
+            let end = ((middle + 3.5 * width) as usize + 1).min(out.len());
+            for (k, out) in out.iter_mut().enumerate().take(end).skip(first) {
+                let lobe = (-0.5 * ((k as f32 - middle) / width).powi(2)).exp();
+                *out = out.max(lobe);
+            }
+        }
+    }
+}
+
+/// The leading and the second melody in a first guess at the voice.
+pub(super) fn melodies(
+    amplitude: &Plane,
+    centre: &Plane,
+    short: &Plane,
+    repeat: &Plane,
+    stop: Stop<'_>,
+) -> Result<(Line, Line), Stopped> {
+    let voice = Plane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
+        let (a, c, s, r) = (amplitude.row(t), centre.row(t), short.row(t), repeat.row(t));
+        for (k, out) in row.iter_mut().enumerate() {
+            let central = (0.25 + 0.75 * c[k]).clamp(0.0, 1.0);
+            let varying = 1.15 - r[k];
+            *out = a[k] * central * central * s[k].sqrt() * varying * above_bass(k);
+        }
+    })?;
+    let first = track(&voice, MELODY, stop)?;
+    let remainder = Plane::build(voice.rows(), MAIN.bins(), stop, |t, row| {
+        first.lobes(t, row);
+        row.iter_mut()
+            .zip(voice.row(t))
+            .for_each(|(lobe, v)| *lobe = v * (1.0 - 0.9 * *lobe));
+    })?;
+    let second = track(&remainder, MELODY, stop)?;
+    Ok((first, second))
+}
+
+/// The bass line in the low, steady, central part.
+pub(super) fn bass(
+    amplitude: &Plane,
+    centre: &Plane,
+    long: &Plane,
+    stop: Stop<'_>,
+) -> Result<Line, Stopped> {
+    let low = Plane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
+        let (a, c, l) = (amplitude.row(t), centre.row(t), long.row(t));
+        for (k, out) in row.iter_mut().enumerate() {
+            let below = (1.4 - hertz(k) / 500.0).clamp(0.0, 1.0);
+            *out = a[k] * below * l[k].sqrt() * (0.4 + 0.6 * c[k]).clamp(0.0, 1.0);
+        }
+    })?;
+    track(&low, BASS, stop)
+}
+
+/// 0 below the voice's range, 1 from 210 Hz.
+pub(super) fn above_bass(bin: usize) -> f32 {
+    ((hertz(bin) - 90.0) / 120.0).clamp(0.0, 1.0)
+}
+
+fn track(source: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Line, Stopped> {
+    let salience = salience(source, kind, stop)?;
+    let path = best_path(&salience, kind, stop)?;
+    let pitches = path
+        .into_iter()
+        .enumerate()
+        .map(|(t, state)| state.map(|s| refined(salience.row(t), s, kind)))
+        .collect();
+    Ok(Line { kind, pitches })
+}
+
+/// How well each pitch explains each frame: its harmonics, less what lies between them.
+fn salience(source: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Plane, Stopped> {
+    let floor = 1e-5 * source.max() + 1e-10;
+    let weights: Vec<f32> = (0..kind.harmonics)
+        .map(|h| kind.decay.powi(i32::from(h)))
+        .collect();
+    let raw = Plane::build(source.rows(), states(kind), stop, |t, row| {
+        let mut around = vec![0.0; source.width()];
+        mean(source.row(t), 61, &mut around);
+        let white: Vec<f32> = source
+            .row(t)
+            .iter()
+            .zip(&around)
+            .map(|(v, m)| (v / (m + floor)).sqrt())
+            .collect();
+        for (state, out) in row.iter_mut().enumerate() {
+            let pitch = pitch_of(state, kind) / hertz(1);
+            let sum: f32 = (1u16..)
+                .zip(&weights)
+                .map(|(h, weight)| {
+                    let h = f32::from(h);
+                    weight
+                        * (between(&white, h * pitch) - 0.45 * between(&white, (h - 0.5) * pitch))
+                })
+                .sum();
+            *out = sum.max(0.0);
+        }
+    })?;
+    let mut tops: Vec<f32> = (0..raw.rows())
+        .map(|t| raw.row(t).iter().copied().fold(0.0, f32::max))
+        .collect();
+    tops.sort_unstable_by(f32::total_cmp);
+    let usual = tops
+        .get(tops.len() * 3 / 4)
+        .copied()
+        .unwrap_or(0.0)
+        .max(1e-9);
+    Plane::build(raw.rows(), raw.width(), stop, |t, row| {
+        let source = raw.row(t);
+        let mean = source.iter().sum::<f32>() / row.len().max(1) as f32;
+        for (out, s) in row.iter_mut().zip(source) {
+            *out = ((s - 0.6 * mean) / usual).max(0.0);
+        }
+    })
+}
+
+/// Viterbi's best path through the pitches and silence: `None` where no pitch leads.
+fn best_path(salience: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Vec<Option<usize>>, Stopped> {
+    let (frames, count) = (salience.rows(), salience.width());
+    let per_state = kind.per_semitone * kind.cents / 100.0;
+    let reach = (REACH_SEMITONES * 100.0 / kind.cents) as usize;
+    let jump_cost = kind.per_semitone * REACH_SEMITONES + JUMP;
+    let silent = count;
+    let mut score = vec![0.0f32; count + 1];
+    let mut from = vec![0u16; frames * (count + 1)];
+    for t in 0..frames {
+        stop.check()?;
+        let best = arg_max(&score[..count]);
+        let from = &mut from[t * (count + 1)..(t + 1) * (count + 1)];
+        let mut next = vec![0.0; count + 1];
+        for s in 0..count {
+            let mut came = (score[silent] - kind.switch, silent);
+            came = better(came, (score[best] - jump_cost, best));
+            let near = s.saturating_sub(reach)..count.min(s + reach + 1);
+            for (p, score) in near.clone().zip(&score[near]) {
+                came = better(came, (score - per_state * p.abs_diff(s) as f32, p));
+            }
+            next[s] = came.0 + salience.row(t)[s];
+            from[s] = came.1 as u16;
+        }
+        let came = better((score[silent], silent), (score[best] - kind.switch, best));
+        next[silent] = came.0 + kind.silence;
+        from[silent] = came.1 as u16;
+        score = next;
+    }
+    let mut state = arg_max(&score);
+    let mut path = vec![None; frames];
+    for t in (0..frames).rev() {
+        path[t] = (state != silent).then_some(state);
+        state = usize::from(from[t * (count + 1) + state]);
+    }
+    Ok(path)
+}
+
+fn better(a: (f32, usize), b: (f32, usize)) -> (f32, usize) {
+    if b.0 > a.0 { b } else { a }
+}
+
+fn arg_max(values: &[f32]) -> usize {
+    values
+        .iter()
+        .enumerate()
+        .fold((f32::NEG_INFINITY, 0), |best, (i, &x)| better(best, (x, i)))
+        .1
+}
+
+/// Pitch and strength at a state, moved to the top of the parabola through its neighbours.
+fn refined(salience: &[f32], state: usize, kind: Kind) -> (f32, f32) {
+    let at = |i: usize| salience.get(i).copied().unwrap_or(0.0);
+    let (left, top, right) = (at(state.wrapping_sub(1)), at(state), at(state + 1));
+    let bend = left - 2.0 * top + right;
+    let shift = if bend < -1e-9 {
+        (0.5 * (left - right) / bend).clamp(-0.5, 0.5)
+    } else {
+        0.0
+    };
+    let pitch = pitch_of(state, kind) * (shift * kind.cents / 1_200.0).exp2();
+    (pitch, top.clamp(0.0, 1.0))
+}
+
+fn states(kind: Kind) -> usize {
+    (1_200.0 * (kind.high_hz / kind.low_hz).log2() / kind.cents) as usize + 1
+}
+
+fn pitch_of(state: usize, kind: Kind) -> f32 {
+    kind.low_hz * (state as f32 * kind.cents / 1_200.0).exp2()
+}
+
+/// The value between two bins; 0 beyond the spectrum.
+fn between(values: &[f32], at: f32) -> f32 {
+    let bin = at as usize;
+    match values.get(bin..bin + 2) {
+        Some([a, b]) => a + (at - bin as f32) * (b - a),
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_a_gliding_voice() {
+        let pitch = |t: usize| 220.0 * (t as f32 / 100.0).exp2().sqrt();
+        let plane = Plane::build(100, MAIN.bins(), Stop(&|| false), |t, row| {
+            row.fill(0.001);
+            for h in 1..20u16 {
+                let at = f32::from(h) * pitch(t) / hertz(1);
+                for (k, x) in row.iter_mut().enumerate().skip(at as usize - 1).take(4) {
+                    *x += (-0.5 * (k as f32 - at).powi(2)).exp() / f32::from(h);
+                }
+            }
+        });
+        let line = track(&plane.unwrap(), MELODY, Stop(&|| false)).unwrap();
+        let close = (5..95)
+            .filter(|&t| line.pitches[t].is_some_and(|(p, _)| (p / pitch(t)).log2().abs() < 0.03));
+        assert!(close.count() > 85);
+        let mut lobes = vec![0.0; MAIN.bins()];
+        line.lobes(50, &mut lobes);
+        assert!(lobes[(pitch(50) / hertz(1)).round() as usize] > 0.8);
+    }
+
+    #[test]
+    fn silence_has_no_pitch() {
+        let plane = Plane::build(40, MAIN.bins(), Stop(&|| false), |_, row| row.fill(0.0)).unwrap();
+        let line = track(&plane, MELODY, Stop(&|| false)).unwrap();
+        assert!(line.pitches.iter().all(Option::is_none) && line.strength(7) == 0.0);
+    }
+}

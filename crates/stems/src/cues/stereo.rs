@@ -1,0 +1,58 @@
+//! Where a bin sits between left and right.
+//!
+//! C. Avendano, "Frequency-domain source identification and manipulation in stereo mixes", 2003:
+//! voices are mixed to the centre nearly always, so what both channels share alike is a candidate.
+
+use super::MAIN;
+use crate::parallel::{Stop, Stopped};
+use crate::plane::{Plane, mean};
+use crate::stft::Spectra;
+
+pub(super) struct Image {
+    /// Twice the smoothed cross power over the smoothed power, -1..1.
+    pub(super) centre: Plane,
+    /// Root of the difference signal's share of the power, 0..1.
+    pub(super) side: Plane,
+}
+
+impl Image {
+    pub(super) fn measure(
+        spectra: &[Spectra; 2],
+        amplitude: &Plane,
+        stop: Stop<'_>,
+    ) -> Result<Self, Stopped> {
+        let [left, right] = spectra;
+        let frames = amplitude.rows();
+        let last = frames.cast_signed() - 1;
+        // Neighbouring frames first, then neighbouring bins: the mean of a small square.
+        let smoothed = |t: usize, row: &mut [f32], value: &dyn Fn(usize, usize) -> f32| {
+            let around = (t.cast_signed() - 1..=t.cast_signed() + 1)
+                .map(|t| t.clamp(0, last).cast_unsigned());
+            let mut sums = vec![0.0; MAIN.bins()];
+            for t in around {
+                sums.iter_mut()
+                    .enumerate()
+                    .for_each(|(k, sum)| *sum += value(t, k));
+            }
+            mean(&sums, 3, row);
+        };
+        let cross = |t: usize, k: usize| {
+            let (l, r) = (left.row(t)[k], right.row(t)[k]);
+            2.0 * (l.re * r.re + l.im * r.im)
+        };
+        let power = |t: usize, k: usize| amplitude.row(t)[k].powi(2);
+        let centre = Plane::build(frames, MAIN.bins(), stop, |t, row| {
+            let mut powers = vec![0.0; MAIN.bins()];
+            smoothed(t, row, &cross);
+            smoothed(t, &mut powers, &power);
+            for (cross, power) in row.iter_mut().zip(powers) {
+                *cross = (*cross / (power + EPS)).clamp(-1.0, 1.0);
+            }
+        })?;
+        // |S|^2 = (P - cross) / 2 and |M|^2 + |S|^2 = P, so that the share follows from `centre`.
+        let side = centre.clone().map(|c| ((1.0 - c) * 0.5).max(0.0).sqrt());
+        Ok(Self { centre, side })
+    }
+}
+
+const EPS: f32 = 1e-10;

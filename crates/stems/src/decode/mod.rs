@@ -1,0 +1,117 @@
+//! Bytes of a sound file to samples, within limits, without trusting a byte of it.
+//!
+//! The kind of a file is decided by its bytes (`kind`), the container and codec are read by
+//! `symphonia`, and every limit is checked on what was really decoded, never on what a header
+//! claims. Names, addresses and media types are deliberately no input.
+
+mod kind;
+mod mp4;
+mod stream;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use kind::AudioFormat;
+
+use crate::Audio;
+
+/// What a decoded file may cost. Checked while decoding, so that a lying header allocates nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeLimits {
+    /// Longest clip in seconds; default 900.
+    pub max_seconds: u32,
+    /// Most channels; default 8.
+    pub max_channels: usize,
+    /// Highest sample rate in Hz; default 192,000.
+    pub max_rate: u32,
+    /// Most memory for the decoded samples in bytes (4 per sample and channel); default 1 GiB.
+    pub max_bytes: usize,
+}
+
+impl Default for DecodeLimits {
+    fn default() -> Self {
+        Self {
+            max_seconds: 900,
+            max_channels: 8,
+            max_rate: 192_000,
+            max_bytes: 1 << 30,
+        }
+    }
+}
+
+/// A decoded file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The samples; never empty, and every one a finite number.
+    pub audio: Audio,
+    /// What the bytes turned out to be.
+    pub format: AudioFormat,
+}
+
+/// Why bytes could not be decoded. Each message is fit for the client who sent them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// There was not a single byte.
+    #[error("the file is empty")]
+    Empty,
+    /// The bytes are none of the known sound formats.
+    #[error("the file is not WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis audio")]
+    UnknownFormat,
+    /// A sound format, or a kind of one, that is not decoded here.
+    #[error("{what} is not supported; send WAV, FLAC, MP3, AAC-LC, M4A or Ogg Vorbis")]
+    Unsupported {
+        /// What the file holds, such as "Opus audio".
+        what: String,
+    },
+    /// The right kind of file, but its contents do not hold together.
+    #[error("the {format} file is damaged: {reason}")]
+    Damaged {
+        /// What the file is, as far as its first bytes say.
+        format: AudioFormat,
+        /// What did not hold, in a few words.
+        reason: String,
+    },
+    /// The file is in order but holds no sound.
+    #[error("the file contains no audio")]
+    NoAudio,
+    /// It lasts longer than [`DecodeLimits::max_seconds`].
+    #[error("the audio is longer than {limit_seconds} seconds")]
+    TooLong {
+        /// The limit that was passed.
+        limit_seconds: u32,
+    },
+    /// It has more channels than [`DecodeLimits::max_channels`].
+    #[error("the audio has {channels} channels, at most {limit} are supported")]
+    TooManyChannels {
+        /// What the file has.
+        channels: usize,
+        /// The limit that was passed.
+        limit: usize,
+    },
+    /// Its samples need more memory than [`DecodeLimits::max_bytes`].
+    #[error("the decoded audio is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit that was passed.
+        limit_bytes: usize,
+    },
+}
+
+/// Decodes a whole file held in memory.
+pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeError> {
+    let found = kind::detect(bytes)?;
+    // The decoders are safe code, but they compute with numbers that a hostile file chose, and
+    // overflow and index checks turn the cases that they missed into panics. One bad upload must
+    // not take a worker down, so a panic in there is an answer about the file. Nothing that they
+    // touched outlives the call, which is what makes the assertion of unwind safety true.
+    let attempt = catch_unwind(AssertUnwindSafe(|| stream::read(&found, limits)));
+    let audio = attempt.unwrap_or_else(|_| {
+        Err(DecodeError::Damaged {
+            format: found.format,
+            reason: "its contents contradict each other".to_owned(),
+        })
+    })?;
+    Ok(Decoded {
+        audio,
+        format: found.format,
+    })
+}

@@ -1,0 +1,165 @@
+//! Where the sound in an MPEG-4 file starts and ends.
+//!
+//! AAC encoders put silence in front and behind. The file says how much, in an edit list or in
+//! the comment that iTunes writes, but the demultiplexer does not apply either. This reads just
+//! those few fields; it is no second demultiplexer, and anything odd means "no trimming known".
+
+/// The part of the decoded samples that belongs to the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Samples to drop at the start.
+    pub(super) start: u64,
+    /// Samples to keep after that, when the file says.
+    pub(super) length: Option<u64>,
+}
+
+/// Reads the span in samples at `rate` for the first sound track.
+pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
+    let moov = find(file, *b"moov")?;
+    let movie_scale = scale_and_duration(find(moov, *b"mvhd")?)?.0;
+    let track = boxes(moov)
+        .filter(|(kind, _)| kind == b"trak")
+        .map(|(_, body)| body)
+        .find(|trak| {
+            path(trak, &[*b"mdia", *b"hdlr"]).and_then(|h| h.get(8..12)) == Some(b"soun")
+        })?;
+    let (scale, duration) = scale_and_duration(path(track, &[*b"mdia", *b"mdhd"])?)?;
+    if let Some(span) = itunes_span(moov) {
+        return Some(span);
+    }
+    // Sound tracks count in samples nearly always; other scales would only give guesses.
+    if scale != rate {
+        return None;
+    }
+    let (length, start) = first_edit(path(track, &[*b"edts", *b"elst"])?)?;
+    // The edit's length counts in the movie's coarse units (often milliseconds) while the media's
+    // own duration is exact: they mean the same end when they differ by no more than one unit.
+    let unit = u64::from(scale.div_ceil(movie_scale));
+    let edit = u128::from(length) * u128::from(scale) / u128::from(movie_scale);
+    let edit = u64::try_from(edit).ok()?;
+    let whole = duration.saturating_sub(start);
+    let length = match edit {
+        // Files in fragments do not know their length when they begin.
+        0 => None,
+        _ if whole.abs_diff(edit) <= unit => Some(whole),
+        _ => Some(edit),
+    };
+    Some(Span { start, length })
+}
+
+/// The first edit that plays media: its length in movie units and its start in media units.
+fn first_edit(elst: &[u8]) -> Option<(u64, u64)> {
+    let wide = *elst.first()? == 1;
+    let count = u32_at(elst, 4)?.min(8);
+    (0..count as usize).find_map(|i| {
+        let (length, start) = if wide {
+            (
+                u64_at(elst, 8 + i * 20)?,
+                u64_at(elst, 16 + i * 20)?.cast_signed(),
+            )
+        } else {
+            let start = u32_at(elst, 12 + i * 12)?.cast_signed();
+            (u64::from(u32_at(elst, 8 + i * 12)?), i64::from(start))
+        };
+        // A negative start is an empty edit: a pause before the media.
+        u64::try_from(start).ok().map(|start| (length, start))
+    })
+}
+
+/// iTunes' comment: hexadecimal words, of which the second is the delay and the fourth the length.
+fn itunes_span(moov: &[u8]) -> Option<Span> {
+    let name = b"iTunSMPB";
+    let at = moov.windows(name.len()).position(|w| w == name)?;
+    let value = &moov[at + name.len()..];
+    let data = value.windows(4).take(64).position(|w| w == b"data")?;
+    let text = value.get(data + 12..)?;
+    let text = std::str::from_utf8(&text[..text.len().min(72)]).ok()?;
+    let mut words = text
+        .split_ascii_whitespace()
+        .map(|w| u64::from_str_radix(w, 16).ok());
+    let start = words.nth(1)??;
+    let length = words.nth(1)??;
+    (length > 0).then_some(Span {
+        start,
+        length: Some(length),
+    })
+}
+
+fn scale_and_duration(header: &[u8]) -> Option<(u32, u64)> {
+    let (scale, duration) = if *header.first()? == 1 {
+        (u32_at(header, 20)?, u64_at(header, 24)?)
+    } else {
+        (u32_at(header, 12)?, u64::from(u32_at(header, 16)?))
+    };
+    (scale > 0).then_some((scale, duration))
+}
+
+fn path<'a>(body: &'a [u8], names: &[[u8; 4]]) -> Option<&'a [u8]> {
+    names.iter().try_fold(body, |body, name| find(body, *name))
+}
+
+fn find(body: &[u8], name: [u8; 4]) -> Option<&[u8]> {
+    boxes(body)
+        .find(|(kind, _)| *kind == name)
+        .map(|(_, body)| body)
+}
+
+/// The boxes side by side in `body`: kind and contents. Stops at the first that does not fit.
+fn boxes(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+    std::iter::from_fn(move || {
+        let kind: [u8; 4] = body.get(4..8)?.try_into().ok()?;
+        let (header, size) = match u32_at(body, 0)? {
+            0 => (8, body.len()),
+            1 => (16, usize::try_from(u64_at(body, 8)?).ok()?),
+            size => (8, size as usize),
+        };
+        let contents = body.get(header..size)?;
+        body = &body[size..];
+        Some((kind, contents))
+    })
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .copied()
+        .map(u32::from_be_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .copied()
+        .map(u64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_comment_of_itunes() {
+        let mut moov = b"....iTunSMPB\0\0\0\x20data\0\0\0\x01\0\0\0\0".to_vec();
+        moov.extend(b" 00000000 00000840 000001CA 0000000000001000 00000000");
+        assert_eq!(
+            itunes_span(&moov),
+            Some(Span {
+                start: 2_112,
+                length: Some(4_096)
+            })
+        );
+    }
+
+    #[test]
+    fn odd_boxes_are_no_span() {
+        assert_eq!(span(b"", 44_100), None);
+        assert_eq!(span(b"\0\0\0\0moov", 44_100), None);
+        assert_eq!(span(b"\xff\xff\xff\xffmoov\0\0\0\x08mvhd", 44_100), None);
+        assert_eq!(
+            span(b"\0\0\0\x01moov\xff\xff\xff\xff\xff\xff\xff\xff", 44_100),
+            None
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! Packets of one sound track to planar samples, with every limit checked as samples arrive.
+
+use std::io::Cursor;
+
+use symphonia::core::audio::GenericAudioBufferRef;
+use symphonia::core::codecs::CodecParameters;
+use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
+use symphonia::core::errors::Error;
+use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
+use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
+use symphonia::default::{formats, get_codecs};
+
+use super::kind::Found;
+use super::{AudioFormat, DecodeError, DecodeLimits, mp4};
+use crate::Audio;
+
+/// Decodes the first sound track of a file whose kind is known.
+pub(super) fn read(found: &Found<'_>, limits: &DecodeLimits) -> Result<Audio, DecodeError> {
+    let format = found.format;
+    let source = MediaSourceStream::new(
+        Box::new(Cursor::new(found.body)),
+        MediaSourceStreamOptions::default(),
+    );
+    let mut reader = open(format, source).map_err(|e| failed(format, &e))?;
+    let track = reader
+        .default_track(TrackType::Audio)
+        .ok_or(DecodeError::NoAudio)?;
+    let (id, mut decoder) = (track.id, decoder(format, track)?);
+    let mut sound = Sound::new(limits);
+    let mut packets = Packets::default();
+    loop {
+        match reader.next_packet() {
+            Ok(Some(packet)) if packet.track_id != id => packets.skipped()?,
+            Ok(Some(packet)) => match decoder.decode(&packet) {
+                Ok(buffer) if buffer.frames() > 0 => {
+                    packets.good += 1;
+                    packets.bad_run = 0;
+                    sound.append(&buffer)?;
+                }
+                // Encoders' delay is trimmed off whole packets, which is no fault of theirs.
+                Ok(_) if packet.trim_start.get() > 0 || packet.trim_end.get() > 0 => {}
+                Ok(_) => packets.empty += 1,
+                Err(e) => packets.failed(e),
+            },
+            Ok(None) => break,
+            // Only a second recording behind the first asks for this; half an answer is none.
+            Err(Error::ResetRequired) => {
+                let what = "an Ogg file of several recordings in a row".to_owned();
+                return Err(DecodeError::Unsupported { what });
+            }
+            Err(e) => {
+                packets.ended(e);
+                break;
+            }
+        }
+        if packets.hopeless() {
+            break;
+        }
+    }
+    packets.judge(format, sound.frames())?;
+    let span = (format == AudioFormat::M4a)
+        .then(|| mp4::span(found.body, sound.rate))
+        .flatten();
+    sound.finish(span)
+}
+
+type Reader<'a> = Box<dyn FormatReader + 'a>;
+
+/// The reader is chosen by kind and not probed for, so that rubbish is never searched for a
+/// format that happens to match somewhere inside.
+fn open(format: AudioFormat, source: MediaSourceStream<'_>) -> Result<Reader<'_>, Error> {
+    let options = FormatOptions::default();
+    Ok(match format {
+        AudioFormat::Wav => Box::new(formats::WavReader::try_new(source, options)?),
+        AudioFormat::Flac => Box::new(formats::FlacReader::try_new(source, options)?),
+        AudioFormat::Mp3 => Box::new(formats::MpaReader::try_new(source, options)?),
+        AudioFormat::Aac => Box::new(formats::AdtsReader::try_new(source, options)?),
+        AudioFormat::M4a => Box::new(formats::IsoMp4Reader::try_new(source, options)?),
+        AudioFormat::OggVorbis => Box::new(formats::OggReader::try_new(source, options)?),
+    })
+}
+
+fn decoder(format: AudioFormat, track: &Track) -> Result<Box<dyn AudioDecoder>, DecodeError> {
+    let Some(CodecParameters::Audio(parameters)) = &track.codec_params else {
+        return Err(DecodeError::NoAudio);
+    };
+    get_codecs()
+        .make_audio_decoder(parameters, &AudioDecoderOptions::default())
+        .map_err(|e| failed(format, &e))
+}
+
+fn failed(format: AudioFormat, error: &Error) -> DecodeError {
+    match error {
+        Error::Unsupported(_) => DecodeError::Unsupported {
+            what: format!("this kind of {format} file"),
+        },
+        Error::IoError(_) => damaged(format, "it ends too early"),
+        Error::DecodeError(reason) | Error::LimitError(reason) => damaged(format, reason),
+        _ => damaged(format, "its contents do not hold together"),
+    }
+}
+
+fn damaged(format: AudioFormat, reason: &str) -> DecodeError {
+    DecodeError::Damaged {
+        format,
+        reason: reason.to_owned(),
+    }
+}
+
+/// How the packets fared. A stream cut out of a longer one has a bad packet or two at either end
+/// and is still the recording; one that fails all over is not.
+#[derive(Default)]
+struct Packets {
+    good: usize,
+    bad: usize,
+    bad_run: usize,
+    empty: usize,
+    others: usize,
+    fault: Option<Error>,
+}
+
+impl Packets {
+    fn failed(&mut self, error: Error) {
+        self.bad += 1;
+        self.bad_run += 1;
+        self.fault.get_or_insert(error);
+    }
+
+    fn ended(&mut self, error: Error) {
+        self.fault.get_or_insert(error);
+    }
+
+    /// Packets of another track cost time and bring nothing, so their number is bounded too.
+    fn skipped(&mut self) -> Result<(), DecodeError> {
+        self.others += 1;
+        if self.others > MAX_OTHER_PACKETS {
+            return Err(DecodeError::NoAudio);
+        }
+        Ok(())
+    }
+
+    /// Tables in a small file can announce billions of packets that hold nothing.
+    fn hopeless(&self) -> bool {
+        self.bad_run > MAX_BAD_RUN || self.empty > MAX_EMPTY
+    }
+
+    fn judge(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
+        let too_many = self.bad > 4 + self.good / 4;
+        match self.fault {
+            Some(error) if frames == 0 || too_many => Err(match failed(format, &error) {
+                // Setting up succeeded, so this is one bad packet and not a kind of file.
+                DecodeError::Unsupported { .. } if self.good > 0 => {
+                    damaged(format, "its contents change on the way")
+                }
+                other => other,
+            }),
+            None if frames == 0 => Err(DecodeError::NoAudio),
+            _ => Ok(()),
+        }
+    }
+}
+
+const MAX_BAD_RUN: usize = 256;
+const MAX_EMPTY: usize = 4_096;
+const MAX_OTHER_PACKETS: usize = 1_000_000;
+
+/// The lowest rate that is music rather than a typing error in a header.
+const MIN_RATE: u32 = 1_000;
+
+/// The samples so far.
+struct Sound<'a> {
+    limits: &'a DecodeLimits,
+    rate: u32,
+    channels: Vec<Vec<f32>>,
+    packet: Vec<Vec<f32>>,
+}
+
+impl<'a> Sound<'a> {
+    fn new(limits: &'a DecodeLimits) -> Self {
+        Self {
+            limits,
+            rate: 0,
+            channels: Vec::new(),
+            packet: Vec::new(),
+        }
+    }
+
+    fn frames(&self) -> usize {
+        self.channels.first().map_or(0, Vec::len)
+    }
+
+    fn append(&mut self, buffer: &GenericAudioBufferRef<'_>) -> Result<(), DecodeError> {
+        let (rate, count) = (buffer.spec().rate(), buffer.num_planes());
+        if self.channels.is_empty() {
+            self.start(rate, count)?;
+        }
+        if rate != self.rate || count != self.channels.len() {
+            let what = "a sample rate or channel count that changes on the way".to_owned();
+            return Err(DecodeError::Unsupported { what });
+        }
+        let frames = self.frames() + buffer.frames();
+        let longest = u64::from(self.limits.max_seconds) * u64::from(self.rate);
+        if frames as u64 > longest {
+            return Err(DecodeError::TooLong {
+                limit_seconds: self.limits.max_seconds,
+            });
+        }
+        if frames.saturating_mul(4 * count) > self.limits.max_bytes {
+            return Err(DecodeError::TooLarge {
+                limit_bytes: self.limits.max_bytes,
+            });
+        }
+        buffer.copy_to_vecs_planar(&mut self.packet);
+        for (channel, packet) in self.channels.iter_mut().zip(&self.packet) {
+            // Float files may hold values that are no numbers; they would poison every sum.
+            channel.extend(packet.iter().map(|&x| if x.is_finite() { x } else { 0.0 }));
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, rate: u32, count: usize) -> Result<(), DecodeError> {
+        if count == 0 {
+            return Err(DecodeError::NoAudio);
+        }
+        if count > self.limits.max_channels {
+            let limit = self.limits.max_channels;
+            return Err(DecodeError::TooManyChannels {
+                channels: count,
+                limit,
+            });
+        }
+        if !(MIN_RATE..=self.limits.max_rate).contains(&rate) {
+            return Err(DecodeError::Unsupported {
+                what: format!("a sample rate of {rate} Hz"),
+            });
+        }
+        self.rate = rate;
+        self.channels = vec![Vec::new(); count];
+        Ok(())
+    }
+
+    fn finish(mut self, span: Option<mp4::Span>) -> Result<Audio, DecodeError> {
+        let frames = self.frames();
+        if let Some(span) = span {
+            let start = usize::try_from(span.start)
+                .unwrap_or(usize::MAX)
+                .min(frames);
+            let length = span
+                .length
+                .and_then(|n| usize::try_from(n).ok())
+                .unwrap_or(usize::MAX);
+            let end = start.saturating_add(length).min(frames);
+            // A span outside the sound is a mistake of the file's, not an empty recording.
+            if start < end {
+                for channel in &mut self.channels {
+                    channel.truncate(end);
+                    channel.drain(..start);
+                }
+            }
+        }
+        Audio::new(self.rate, self.channels).map_err(|_| DecodeError::NoAudio)
+    }
+}

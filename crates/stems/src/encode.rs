@@ -1,0 +1,270 @@
+//! Samples to files: 24-bit FLAC for listeners, 32-bit float WAV for the program.
+//!
+//! FLAC is lossless and browsers play it, so stems sum to the mix after download too: each value
+//! is rounded once to 2^-23, and `n` stems sum to within `n/2` such steps. What lies beyond full
+//! scale is clipped, as an integer format must. Lossy formats are deliberately not made here.
+
+use std::io::Cursor;
+
+use flacenc::bitsink::ByteSink;
+use flacenc::component::{BitRepr, Stream};
+use flacenc::config::Encoder;
+use flacenc::error::{SourceError, Verify};
+use flacenc::source::{Fill, Source};
+
+use crate::Audio;
+
+/// Why samples could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// FLAC holds one to eight channels.
+    #[error("{0} channels do not fit a FLAC file, at most 8 do")]
+    Channels(usize),
+    /// FLAC holds up to 655,350 Hz.
+    #[error("a sample rate of {0} Hz does not fit a FLAC file")]
+    Rate(u32),
+    /// A FLAC file without a sample is not valid.
+    #[error("there is no sample to write")]
+    NoAudio,
+    /// The encoder refused what should fit.
+    #[error("the FLAC encoder failed: {0}")]
+    Flac(String),
+    /// The WAV file cannot be written; its size field ends at 4 GiB.
+    #[error("the WAV file could not be written: {0}")]
+    Wav(#[from] hound::Error),
+}
+
+/// Writes a 24-bit FLAC file. One sample step is 2^-23; values beyond full scale are clipped and
+/// values that are no numbers become 0.
+pub fn flac24(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
+    let (rate, channels, frames) = (audio.rate(), audio.channels().len(), audio.frames());
+    if channels > 8 {
+        return Err(EncodeError::Channels(channels));
+    }
+    if rate > MAX_RATE {
+        return Err(EncodeError::Rate(rate));
+    }
+    if frames == 0 {
+        return Err(EncodeError::NoAudio);
+    }
+    let flac = |e: &dyn std::fmt::Display| EncodeError::Flac(e.to_string());
+    let config = Encoder::default()
+        .into_verified()
+        .map_err(|(_, e)| flac(&e))?;
+    let source = Samples {
+        audio,
+        at: 0,
+        block: Vec::new(),
+    };
+    let stream: Stream = flacenc::encode_with_fixed_block_size(&config, source, config.block_size)
+        .map_err(|e| flac(&e))?;
+    let mut sink = ByteSink::with_capacity(stream.count_bits());
+    stream.write(&mut sink).map_err(|e| flac(&e))?;
+    let mut bytes = sink.into_inner();
+    correct_header(&mut bytes, rate);
+    Ok(bytes)
+}
+
+/// Writes a 32-bit float WAV file: every sample exactly as it is.
+pub fn wav32f(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
+    let channels = u16::try_from(audio.channels().len())
+        .map_err(|_| EncodeError::Channels(audio.channels().len()))?;
+    let spec = hound::WavSpec {
+        channels,
+        sample_rate: audio.rate(),
+        bits_per_sample: 32,
+        sample_format: hound::SampleFormat::Float,
+    };
+    let size = audio.frames().saturating_mul(4 * audio.channels().len());
+    if size > u32::MAX as usize - WAV_HEADER_ROOM {
+        return Err(hound::Error::TooWide.into());
+    }
+    let mut file = Cursor::new(Vec::with_capacity(size + WAV_HEADER_ROOM));
+    let mut writer = hound::WavWriter::new(&mut file, spec)?;
+    for at in 0..audio.frames() {
+        for channel in audio.channels() {
+            writer.write_sample(channel[at])?;
+        }
+    }
+    writer.finalize()?;
+    Ok(file.into_inner())
+}
+
+const WAV_HEADER_ROOM: usize = 128;
+
+/// The highest rate that the format can say.
+const MAX_RATE: u32 = 655_350;
+
+/// The encoder refuses rates above 96 kHz, and it writes a rate into each frame under a checksum.
+/// Under this one, which has no short form, frames say "see the file's header", and the header,
+/// which has no checksum, then gets the true rate.
+const STAND_IN_RATE: usize = 95_999;
+
+/// Sets two fields of the first metadata block: the 20 bits of the rate, see [`STAND_IN_RATE`], and
+/// the smallest block size, which must not count the short last block but does in the encoder.
+fn correct_header(flac: &mut [u8], rate: u32) {
+    const BLOCK_SIZES: usize = 4 + 4;
+    const RATE: usize = BLOCK_SIZES + 2 + 2 + 3 + 3;
+    if let Some([smallest @ .., a, b]) = flac.get_mut(BLOCK_SIZES..BLOCK_SIZES + 4) {
+        smallest.copy_from_slice(&[*a, *b]);
+    }
+    if let Some([high, middle, low]) = flac.get_mut(RATE..RATE + 3) {
+        let [_, a, b, c] = (rate << 4).to_be_bytes();
+        (*high, *middle) = (a, b);
+        *low = c & 0xf0 | *low & 0x0f;
+    }
+}
+
+/// Hands the encoder one block at a time, so that no integer copy of the whole clip exists.
+struct Samples<'a> {
+    audio: &'a Audio,
+    at: usize,
+    block: Vec<i32>,
+}
+
+impl Source for Samples<'_> {
+    fn channels(&self) -> usize {
+        self.audio.channels().len()
+    }
+
+    fn bits_per_sample(&self) -> usize {
+        24
+    }
+
+    fn sample_rate(&self) -> usize {
+        if self.audio.rate() > 96_000 {
+            STAND_IN_RATE
+        } else {
+            self.audio.rate() as usize
+        }
+    }
+
+    fn read_samples<F: Fill>(&mut self, size: usize, to: &mut F) -> Result<usize, SourceError> {
+        let count = size.min(self.audio.frames() - self.at);
+        self.block.clear();
+        for at in self.at..self.at + count {
+            self.block
+                .extend(self.audio.channels().iter().map(|c| to_24_bits(c[at])));
+        }
+        to.fill_interleaved(&self.block)?;
+        self.at += count;
+        Ok(count)
+    }
+
+    fn len_hint(&self) -> Option<usize> {
+        Some(self.audio.frames())
+    }
+}
+
+/// The nearest of the 2^24 steps. A cast turns what is no number into 0.
+#[expect(clippy::cast_possible_truncation, reason = "clamped to 24 bits before")]
+fn to_24_bits(x: f32) -> i32 {
+    (x * 8_388_608.0).round().clamp(-8_388_608.0, 8_388_607.0) as i32
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "made-up signals are short and exact"
+)]
+mod tests {
+    use super::*;
+    use crate::{AudioFormat, DecodeLimits, decode};
+
+    fn noise(rate: u32, channels: usize, frames: usize, level: f32) -> Audio {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            level * (f64::from(state) / f64::from(1u32 << 31) - 1.0) as f32
+        };
+        Audio::new(
+            rate,
+            (0..channels)
+                .map(|_| (0..frames).map(|_| next()).collect())
+                .collect(),
+        )
+        .unwrap()
+    }
+
+    fn steps(audio: &Audio) -> Vec<Vec<i32>> {
+        audio
+            .channels()
+            .iter()
+            .map(|c| c.iter().map(|&x| to_24_bits(x)).collect())
+            .collect()
+    }
+
+    #[test]
+    fn comes_back_bit_for_bit() {
+        let cases = [
+            (44_100, 2, 10_000),
+            (8_000, 1, 4_096),
+            (48_000, 6, 5_000),
+            (192_000, 2, 9_001),
+            (176_400, 1, 4_097),
+            (44_100, 1, 1),
+            (44_100, 2, 15),
+            (44_100, 2, 16),
+            (44_100, 8, 33),
+            (12_345, 3, 70),
+            (96_000, 2, 100),
+            (1_000, 1, 40),
+            (95_999, 1, 300),
+            (100_001, 1, 9),
+        ];
+        for (rate, channels, frames) in cases {
+            for level in [1.0, 0.3, 1e-4, 0.0] {
+                let audio = noise(rate, channels, frames, level);
+                let file = flac24(&audio).unwrap();
+                let back = decode(&file, &DecodeLimits::default()).unwrap();
+                assert_eq!(back.format, AudioFormat::Flac);
+                assert_eq!(back.audio.rate(), rate);
+                assert_eq!(
+                    steps(&back.audio),
+                    steps(&audio),
+                    "{rate} {channels} {frames} {level}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_loud_square_wave_survives() {
+        // The predictor's error is largest for a signal that jumps between the extremes.
+        let wave = (0..9_000)
+            .map(|i| if i / 7 % 2 == 0 { 1.0 } else { -1.0 })
+            .collect();
+        let audio = Audio::new(44_100, vec![wave]).unwrap();
+        let back = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
+        assert_eq!(steps(&back.audio), steps(&audio));
+    }
+
+    #[test]
+    fn clips_and_forgives() {
+        let audio = Audio::new(8_000, vec![vec![2.0, -2.0, f32::NAN, f32::INFINITY]]).unwrap();
+        let back = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
+        assert_eq!(steps(&back.audio), [[8_388_607, -8_388_608, 0, 8_388_607]]);
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        let none = Audio::new(8_000, vec![vec![]]).unwrap();
+        assert!(matches!(flac24(&none), Err(EncodeError::NoAudio)));
+        assert!(matches!(
+            flac24(&noise(8_000, 9, 4, 0.1)),
+            Err(EncodeError::Channels(9))
+        ));
+        assert!(matches!(
+            flac24(&noise(700_000, 1, 4, 0.1)),
+            Err(EncodeError::Rate(700_000))
+        ));
+    }
+
+    #[test]
+    fn float_wav_is_exact() {
+        let audio = noise(22_050, 3, 777, 1.7);
+        let back = decode(&wav32f(&audio).unwrap(), &DecodeLimits::default()).unwrap();
+        assert_eq!((back.audio, back.format), (audio, AudioFormat::Wav));
+    }
+}

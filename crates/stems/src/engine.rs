@@ -1,0 +1,230 @@
+//! One block of sound, at the analysis rate, to estimates of vocals, drums and bass.
+//!
+//! It wires the stages together: transform, cues, shares, Wiener filter, inverse transform. It
+//! knows nothing of other rates, of long clips, or of the exact sums that come afterwards.
+
+use realfft::num_complex::Complex32;
+
+use crate::cues::{Cues, Row};
+use crate::parallel::{Stop, Stopped, both, fill_rows, map};
+use crate::shares::{self, Judge, STEMS};
+use crate::stft::{MAIN, Spectra, Stft};
+use crate::wiener::Wiener;
+
+/// The stems that are estimated; the others follow by subtraction.
+pub(crate) const ESTIMATED: usize = 3;
+
+/// Channels of each estimated stem; a stem that nobody wants has none.
+pub(crate) type Estimates = [Vec<Vec<f32>>; ESTIMATED];
+
+/// Separates `channels` of equal length, scaled to about full scale. One and two channels go
+/// through the Wiener filter; more are split by the shares that their stereo fold-down got.
+pub(crate) fn separate(
+    channels: &[Vec<f32>],
+    wanted: [bool; ESTIMATED],
+    stop: Stop<'_>,
+    report: &mut dyn FnMut(f32),
+) -> Result<Estimates, Stopped> {
+    let stft = Stft::new(MAIN);
+    let sound = fold_down(channels);
+    let (left, right) = both(
+        || stft.spectra(&sound[0], stop),
+        || stft.spectra(&sound[1], stop),
+    )?;
+    let spectra = [left, right];
+    report(0.05);
+    let cues = Cues::measure(&sound, &spectra, stop, &mut |part| {
+        report(0.05 + 0.6 * part);
+    })?;
+    let shares = judge(&cues, stop)?;
+    drop(cues);
+    report(0.8);
+    let spatial = match channels.len() {
+        1 | 2 => Some(wiener(&spectra, &shares, stop)?),
+        _ => None,
+    };
+    report(0.85);
+    let splitter = Splitter {
+        stft: &stft,
+        channels,
+        spectra: &spectra,
+        shares: &shares,
+        spatial,
+    };
+    let estimates = splitter.run(wanted, stop)?;
+    report(1.0);
+    Ok(estimates)
+}
+
+/// Four shares for each bin: frame by frame, and within a frame stem by stem.
+struct Shares(Vec<f32>);
+
+const FRAME: usize = STEMS * MAIN_BINS;
+const MAIN_BINS: usize = MAIN.size / 2 + 1;
+
+impl Shares {
+    fn stem(&self, t: usize, stem: usize) -> &[f32] {
+        &self.0[t * FRAME + stem * MAIN_BINS..][..MAIN_BINS]
+    }
+}
+
+fn judge(cues: &Cues, stop: Stop<'_>) -> Result<Shares, Stopped> {
+    let judge = Judge::new();
+    let mut data = vec![0.0; cues.frames() * FRAME];
+    fill_rows(&mut data, FRAME, stop, |t, out| {
+        let (mut row, mut frame) = (Row::new(), shares::frame());
+        cues.fill(t, &mut row);
+        judge.judge(&row, &mut frame);
+        for (out, stem) in out.chunks_exact_mut(MAIN_BINS).zip(&frame) {
+            out.copy_from_slice(stem);
+        }
+    })?;
+    Ok(Shares(data))
+}
+
+fn wiener(spectra: &[Spectra; 2], shares: &Shares, stop: Stop<'_>) -> Result<Wiener, Stopped> {
+    let frames = shares.0.len() / FRAME;
+    let [left, right] = spectra;
+    let rows = |t: usize| [left.row(t), right.row(t)];
+    Wiener::learn(
+        frames,
+        MAIN_BINS,
+        rows,
+        |t, stem| shares.stem(t, stem),
+        stop,
+    )
+}
+
+/// Turns shares into sound, a run of frames at a time.
+struct Splitter<'a> {
+    stft: &'a Stft,
+    channels: &'a [Vec<f32>],
+    spectra: &'a [Spectra; 2],
+    shares: &'a Shares,
+    spatial: Option<Wiener>,
+}
+
+/// Frames in one run. A fixed number, so that sums of overlapping frames are added in the same
+/// order whatever the number of threads.
+const RUN: usize = 64;
+
+impl Splitter<'_> {
+    fn run(&self, wanted: [bool; ESTIMATED], stop: Stop<'_>) -> Result<Estimates, Stopped> {
+        let samples = self.channels.first().map_or(0, Vec::len);
+        let frames = MAIN.frames(samples);
+        let stems: Vec<usize> = (0..ESTIMATED).filter(|s| wanted[*s]).collect();
+        let runs = map(frames.div_ceil(RUN), stop, |run| {
+            self.frames(run * RUN..frames.min((run + 1) * RUN), &stems)
+        })?;
+        let mut estimates = Estimates::default();
+        for (i, &stem) in stems.iter().enumerate() {
+            for channel in 0..self.channels.len() {
+                stop.check()?;
+                let mut sum = vec![0.0; self.stft.room(frames)];
+                for (run, parts) in runs.iter().enumerate() {
+                    let part = &parts[i * self.channels.len() + channel];
+                    let start = run * RUN * MAIN.hop;
+                    sum[start..].iter_mut().zip(part).for_each(|(x, y)| *x += y);
+                }
+                estimates[stem].push(self.stft.finish(&sum, samples));
+            }
+        }
+        Ok(estimates)
+    }
+
+    /// The sound of some frames: for each stem and channel what overlap-add made of them.
+    fn frames(&self, range: std::ops::Range<usize>, stems: &[usize]) -> Vec<Vec<f32>> {
+        let count = self.channels.len();
+        let mut sounds = vec![vec![0.0; self.stft.room(range.len())]; stems.len() * count];
+        let mut split = vec![vec![Complex32::default(); MAIN_BINS]; STEMS * count];
+        for (at, t) in range.enumerate() {
+            match &self.spatial {
+                Some(wiener) => self.split_spatially(wiener, t, &mut split),
+                None => self.split_by_shares(t, &mut split),
+            }
+            for (i, stem) in stems.iter().enumerate() {
+                for c in 0..count {
+                    let spectrum = &mut split[stem * count + c];
+                    self.stft
+                        .overlap_add(spectrum, at, &mut sounds[i * count + c]);
+                }
+            }
+        }
+        sounds
+    }
+
+    fn split_spatially(&self, wiener: &Wiener, t: usize, split: &mut [Vec<Complex32>]) {
+        let count = self.channels.len();
+        let [left, right] = self.spectra;
+        let (left, right) = (left.row(t), right.row(t));
+        let shares: [&[f32]; STEMS] = std::array::from_fn(|stem| self.shares.stem(t, stem));
+        for k in 0..MAIN_BINS {
+            let stems = wiener.filter(k, [left[k], right[k]], shares.map(|s| s[k]));
+            for (stem, bins) in stems.iter().enumerate() {
+                for (c, value) in bins.iter().enumerate().take(count) {
+                    split[stem * count + c][k] = *value;
+                }
+            }
+        }
+    }
+
+    fn split_by_shares(&self, t: usize, split: &mut [Vec<Complex32>]) {
+        let count = self.channels.len();
+        let mut spectrum = vec![Complex32::default(); MAIN_BINS];
+        for (c, channel) in self.channels.iter().enumerate() {
+            self.stft.frame(channel, t, &mut spectrum);
+            for stem in 0..STEMS {
+                let out = &mut split[stem * count + c];
+                for ((out, x), share) in
+                    out.iter_mut().zip(&spectrum).zip(self.shares.stem(t, stem))
+                {
+                    *out = x * share;
+                }
+            }
+        }
+    }
+}
+
+/// Two channels to analyse. Files order their channels front left, front right, centre, low
+/// frequencies, then those behind and beside, left before right (without the low ones below six).
+fn fold_down(channels: &[Vec<f32>]) -> [Vec<f32>; 2] {
+    let both = [0.71, 0.71];
+    let places: &[[f32; 2]] = match channels.len() {
+        0..=2 => &[[1.0, 0.0], [0.0, 1.0]],
+        3 => &[[1.0, 0.0], [0.0, 1.0], both],
+        4 => &[[1.0, 0.0], [0.0, 1.0], [0.71, 0.0], [0.0, 0.71]],
+        5 => &[[1.0, 0.0], [0.0, 1.0], both, [0.71, 0.0], [0.0, 0.71]],
+        7 => &[
+            [1.0, 0.0],
+            [0.0, 1.0],
+            both,
+            [0.5, 0.5],
+            both,
+            [0.71, 0.0],
+            [0.0, 0.71],
+        ],
+        _ => &[
+            [1.0, 0.0],
+            [0.0, 1.0],
+            both,
+            [0.5, 0.5],
+            [0.71, 0.0],
+            [0.0, 0.71],
+            [0.71, 0.0],
+            [0.0, 0.71],
+        ],
+    };
+    std::array::from_fn(|side| match channels {
+        [] => Vec::new(),
+        [mono] => mono.clone(),
+        _ => {
+            let mut sum = vec![0.0; channels[0].len()];
+            for (channel, place) in channels.iter().zip(places) {
+                sum.iter_mut()
+                    .zip(channel)
+                    .for_each(|(s, x)| *s += place[side] * x);
+            }
+            sum
+        }
+    })
+}

@@ -1,0 +1,142 @@
+//! A few threads for work on rows, and the cooperative stop that all of it obeys.
+//!
+//! Work is cut by place and each piece computes the same numbers wherever it runs, so that results
+//! do not depend on the number of threads.
+
+use crate::SeparateError;
+
+/// The work was told to stop. Converts into the public error at the crate's edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+impl From<Stopped> for SeparateError {
+    fn from(_: Stopped) -> Self {
+        Self::Cancelled
+    }
+}
+
+/// The caller's question whether to go on, asked once for each row of work.
+#[derive(Clone, Copy)]
+pub(crate) struct Stop<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync));
+
+impl Stop<'_> {
+    pub(crate) fn check(self) -> Result<(), Stopped> {
+        if (self.0)() { Err(Stopped) } else { Ok(()) }
+    }
+}
+
+/// More threads than this bring little: the work between them is memory-bound.
+const MAX_THREADS: usize = 4;
+
+/// Rows below which starting a thread costs more than it saves.
+const MIN_ROWS: usize = 32;
+
+/// Fills rows of `width` values, each by `fill(row index, row)`, on a few threads.
+pub(crate) fn fill_rows<T: Send>(
+    data: &mut [T],
+    width: usize,
+    stop: Stop<'_>,
+    fill: impl Fn(usize, &mut [T]) + Sync,
+) -> Result<(), Stopped> {
+    let width = width.max(1);
+    let rows = data.len() / width;
+    let threads = threads().min(rows / MIN_ROWS).max(1);
+    let share = rows.div_ceil(threads).max(1);
+    let piece = |first: usize, piece: &mut [T]| {
+        for (i, row) in piece.chunks_exact_mut(width).enumerate() {
+            stop.check()?;
+            fill(first + i, row);
+        }
+        Ok(())
+    };
+    if threads == 1 {
+        return piece(0, data);
+    }
+    std::thread::scope(|scope| {
+        let piece = &piece;
+        let pieces = data.chunks_mut(share * width).enumerate();
+        let running: Vec<_> = pieces
+            .map(|(i, rows)| scope.spawn(move || piece(i * share, rows)))
+            .collect();
+        running.into_iter().try_for_each(joined)
+    })
+}
+
+/// Runs two pieces of work side by side when there is a second core.
+pub(crate) fn both<A: Send, B: Send>(
+    first: impl FnOnce() -> Result<A, Stopped> + Send,
+    second: impl FnOnce() -> Result<B, Stopped> + Send,
+) -> Result<(A, B), Stopped> {
+    if threads() == 1 {
+        return Ok((first()?, second()?));
+    }
+    std::thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let second = second();
+        Ok((joined(first)?, second?))
+    })
+}
+
+/// Computes `make(0..count)` on a few threads, in order in the answer.
+pub(crate) fn map<T: Send>(
+    count: usize,
+    stop: Stop<'_>,
+    make: impl Fn(usize) -> T + Sync,
+) -> Result<Vec<T>, Stopped> {
+    let threads = threads().min(count).max(1);
+    let share = count.div_ceil(threads).max(1);
+    let piece = |first: usize| {
+        (first..count.min(first + share))
+            .map(|i| stop.check().map(|()| make(i)))
+            .collect()
+    };
+    if threads == 1 {
+        return piece(0);
+    }
+    std::thread::scope(|scope| {
+        let piece = &piece;
+        let firsts = (0..count).step_by(share);
+        let running: Vec<_> = firsts
+            .map(|first| scope.spawn(move || piece(first)))
+            .collect();
+        let mut all = Vec::with_capacity(count);
+        for thread in running {
+            all.extend(joined::<Vec<T>>(thread)?);
+        }
+        Ok(all)
+    })
+}
+
+/// The thread's answer; should it have panicked, so does its owner, as without threads.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Stopped>>) -> Result<T, Stopped> {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism()
+        .map_or(1, std::num::NonZero::get)
+        .min(MAX_THREADS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_once_and_a_stop_stops() {
+        let mut data = vec![0usize; 1_000 * 3];
+        fill_rows(&mut data, 3, Stop(&|| false), |i, row| row.fill(i + 1)).unwrap();
+        assert!(data.chunks(3).enumerate().all(|(i, row)| row == [i + 1; 3]));
+        assert_eq!(
+            fill_rows(&mut data, 3, Stop(&|| true), |_, _| ()),
+            Err(Stopped)
+        );
+        assert_eq!(
+            map(100, Stop(&|| false), |i| i),
+            Ok((0..100).collect::<Vec<_>>())
+        );
+        assert_eq!(both(|| Ok(1), || Ok(2)), Ok((1, 2)));
+    }
+}

@@ -1,0 +1,216 @@
+//! The engine's front door: which stems there are, what can go wrong, and the exact sums.
+//!
+//! It checks and scales the input, lets `blocks` estimate vocals, drums and bass, and subtracts.
+
+use crate::{Audio, blocks};
+
+/// The stems that the engine can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stem {
+    /// Singing and speech.
+    Vocals,
+    /// Drums and other percussion.
+    Drums,
+    /// The bass line.
+    Bass,
+    /// The mix without vocals, drums and bass.
+    Other,
+    /// The mix without vocals.
+    Instrumental,
+}
+
+impl Stem {
+    /// Every stem, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [
+        Self::Vocals,
+        Self::Drums,
+        Self::Bass,
+        Self::Other,
+        Self::Instrumental,
+    ];
+
+    /// The name in lower case, as in file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vocals => "vocals",
+            Self::Drums => "drums",
+            Self::Bass => "bass",
+            Self::Other => "other",
+            Self::Instrumental => "instrumental",
+        }
+    }
+
+    /// Finds a stem by name, without regard to case, and to `_`, `-` and space.
+    pub fn parse(name: &str) -> Option<Self> {
+        let plain: String = name
+            .chars()
+            .filter(|c| !matches!(c, '_' | '-' | ' '))
+            .collect::<String>();
+        Self::ALL
+            .into_iter()
+            .find(|stem| stem.name().eq_ignore_ascii_case(&plain))
+    }
+}
+
+impl std::fmt::Display for Stem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The caller's two handles on a running separation. The default shows nothing and never stops.
+pub struct Control<'a> {
+    /// Told the finished part, from 0 to 1; it only grows, and 1 comes last.
+    pub progress: &'a mut dyn FnMut(f32),
+    /// Asked every few milliseconds of work, from several threads; `true` ends the run.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Default for Control<'_> {
+    fn default() -> Self {
+        // A closure without captures has no size, so that this box allocates nothing.
+        Self {
+            progress: Box::leak(Box::new(|_| ())),
+            cancelled: &|| false,
+        }
+    }
+}
+
+/// Why there are no stems.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeparateError {
+    /// [`Control::cancelled`] said so.
+    #[error("the separation was cancelled")]
+    Cancelled,
+    /// The rate is outside what music is sampled at.
+    #[error("a sample rate of {0} Hz is not supported, only 1,000 to 384,000 Hz")]
+    Rate(u32),
+    /// More channels than any layout that can be folded down to stereo.
+    #[error("{0} channels are not supported, at most 8 are")]
+    Channels(usize),
+}
+
+/// Separates `mix` and returns the `wanted` stems in the order asked for.
+///
+/// Each has the rate, the channels and the length of the mix. Samples that are no finite numbers
+/// count as 0. More than two channels are analysed as a stereo fold-down (front left and right,
+/// the centre to both, surrounds to their side) and each channel is split by the same shares, so
+/// that the sums hold channel by channel.
+pub fn separate(
+    mix: &Audio,
+    wanted: &[Stem],
+    control: Control<'_>,
+) -> Result<Vec<(Stem, Audio)>, SeparateError> {
+    if !(1_000..=384_000).contains(&mix.rate()) {
+        return Err(SeparateError::Rate(mix.rate()));
+    }
+    if mix.channels().len() > 8 {
+        return Err(SeparateError::Channels(mix.channels().len()));
+    }
+    if wanted.is_empty() || mix.frames() == 0 {
+        (control.progress)(1.0);
+        return Ok(wanted.iter().map(|&stem| (stem, mix.clone())).collect());
+    }
+    let mut estimates = blocks::estimate(mix, wanted, control)?;
+    let mut made: Vec<Option<Audio>> = wanted
+        .iter()
+        .map(|&stem| subtracted(mix, stem, &estimates))
+        .collect();
+    for (i, (&stem, made)) in wanted.iter().zip(&mut made).enumerate() {
+        if let Some(part) = estimated(stem) {
+            // Long clips are large: only a stem that is asked for twice is copied.
+            let again = wanted[i + 1..].contains(&stem);
+            let part = &mut estimates[part];
+            let channels = if again {
+                part.clone()
+            } else {
+                std::mem::take(part)
+            };
+            *made = Some(Audio::from_equal(mix.rate(), channels));
+        }
+    }
+    Ok(wanted
+        .iter()
+        .copied()
+        .zip(made.into_iter().flatten())
+        .collect())
+}
+
+/// The mix without one stem, for instance "no drums". Both must have the same shape; where the
+/// stem is shorter, the mix is left as it is.
+#[must_use]
+pub fn rest(mix: &Audio, stem: &Audio) -> Audio {
+    without(mix, &[stem.channels()])
+}
+
+/// Where a stem that is estimated stands among the estimates.
+fn estimated(stem: Stem) -> Option<usize> {
+    [Stem::Vocals, Stem::Drums, Stem::Bass]
+        .into_iter()
+        .position(|s| s == stem)
+}
+
+/// A stem that is defined as what others leave.
+fn subtracted(mix: &Audio, stem: Stem, estimates: &blocks::Estimates) -> Option<Audio> {
+    let [vocals, drums, bass] = estimates;
+    match stem {
+        Stem::Vocals | Stem::Drums | Stem::Bass => None,
+        Stem::Other => Some(without(mix, &[vocals, drums, bass])),
+        Stem::Instrumental => Some(without(mix, &[vocals])),
+    }
+}
+
+fn without(mix: &Audio, parts: &[&[Vec<f32>]]) -> Audio {
+    let channels = mix.channels().iter().enumerate().map(|(c, mix)| {
+        let mut left: Vec<f32> = mix.iter().map(|&x| finite(x)).collect();
+        for channel in parts.iter().filter_map(|part| part.get(c)) {
+            left.iter_mut().zip(channel).for_each(|(x, y)| *x -= y);
+        }
+        left
+    });
+    Audio::from_equal(mix.rate(), channels.collect())
+}
+
+/// What is no number is silence.
+pub(crate) fn finite(x: f32) -> f32 {
+    if x.is_finite() { x } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_generously() {
+        assert_eq!(Stem::parse("Vocals"), Some(Stem::Vocals));
+        assert_eq!(Stem::parse("INSTRU-MENTAL "), Some(Stem::Instrumental));
+        assert_eq!(Stem::parse("guitar"), None);
+        assert!(
+            Stem::ALL
+                .into_iter()
+                .all(|s| Stem::parse(s.name()) == Some(s))
+        );
+    }
+
+    #[test]
+    fn the_rest_is_what_is_left() {
+        let mix = Audio::new(8_000, vec![vec![1.0, f32::NAN, 0.5]]).unwrap();
+        let stem = Audio::new(8_000, vec![vec![0.25, 0.0, 0.5]]).unwrap();
+        assert_eq!(rest(&mix, &stem).channels(), [[0.75, 0.0, 0.0]]);
+    }
+
+    #[test]
+    fn refuses_odd_shapes() {
+        let slow = Audio::new(10, vec![vec![0.0]]).unwrap();
+        assert_eq!(
+            separate(&slow, &[], Control::default()),
+            Err(SeparateError::Rate(10))
+        );
+        let wide = Audio::new(8_000, vec![vec![0.0]; 9]).unwrap();
+        assert_eq!(
+            separate(&wide, &[], Control::default()),
+            Err(SeparateError::Channels(9))
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! Every format that is decoded, its exact length, and what broken files lead to.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "tests fail loudly, and their signals are short and exact"
+)]
+
+use std::collections::BTreeSet;
+
+use stems::{Audio, AudioFormat, DecodeError, DecodeLimits, decode};
+
+const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
+
+/// Name, kind, rate, length, and how far samples may be from the two sine waves.
+const FIXTURES: [(&str, AudioFormat, u32, usize, f32); 13] = [
+    ("tone.mp3", AudioFormat::Mp3, 44_100, 22_050, 0.03),
+    ("tone.m4a", AudioFormat::M4a, 44_100, 22_050, 0.06),
+    // An ADTS stream does not say that its first 1024 samples are the encoder's run-up.
+    ("tone.aac", AudioFormat::Aac, 44_100, 23_552, f32::MAX),
+    ("tone.ogg", AudioFormat::OggVorbis, 44_100, 22_050, 0.02),
+    ("tone.flac", AudioFormat::Flac, 44_100, 8_820, 1e-4),
+    ("wav-u8.wav", AudioFormat::Wav, 8_000, 1_000, 0.01),
+    ("wav-s16le.wav", AudioFormat::Wav, 8_000, 1_000, 1e-4),
+    ("wav-s24le.wav", AudioFormat::Wav, 8_000, 1_000, 1e-6),
+    ("wav-s32le.wav", AudioFormat::Wav, 8_000, 1_000, 1e-6),
+    ("wav-f32le.wav", AudioFormat::Wav, 8_000, 1_000, 1e-6),
+    ("wav-f64le.wav", AudioFormat::Wav, 8_000, 1_000, 1e-6),
+    ("wav-alaw.wav", AudioFormat::Wav, 8_000, 1_000, 0.02),
+    ("wav-mulaw.wav", AudioFormat::Wav, 8_000, 1_000, 0.02),
+];
+
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// The largest difference from what the fixtures were made of, away from the very edges, where
+/// lossy codecs ring.
+fn distance(audio: &Audio) -> f32 {
+    let expected = [(0.4, 440.0), (0.3, 660.0)];
+    let mut worst = 0.0f32;
+    for (channel, (level, hz)) in audio.channels().iter().zip(expected) {
+        let edge = 1_100.min(channel.len() / 4);
+        let inside = edge..channel.len() - edge;
+        for (i, x) in channel
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| inside.contains(i))
+        {
+            let turn = std::f64::consts::TAU * hz * i as f64 / f64::from(audio.rate());
+            worst = worst.max((x - level * turn.sin() as f32).abs());
+        }
+    }
+    worst
+}
+
+#[test]
+fn every_format_comes_out_right() {
+    for (name, format, rate, frames, tolerance) in FIXTURES {
+        let decoded = decode(&fixture(name), &LIMITS()).unwrap();
+        let audio = &decoded.audio;
+        assert_eq!(decoded.format, format, "{name}");
+        assert_eq!((audio.rate(), audio.channels().len()), (rate, 2), "{name}");
+        assert_eq!(audio.frames(), frames, "{name}");
+        let distance = distance(audio);
+        assert!(distance <= tolerance, "{name}: {distance}");
+    }
+}
+
+#[test]
+fn the_name_of_a_kind_is_settled() {
+    let names: BTreeSet<_> = FIXTURES
+        .iter()
+        .map(|f| (f.1.extension(), f.1.mime()))
+        .collect();
+    let expected = [
+        ("aac", "audio/aac"),
+        ("flac", "audio/flac"),
+        ("m4a", "audio/mp4"),
+        ("mp3", "audio/mpeg"),
+        ("ogg", "audio/ogg"),
+        ("wav", "audio/wav"),
+    ];
+    assert_eq!(names, BTreeSet::from(expected));
+}
+
+#[test]
+fn what_is_not_decoded_is_named() {
+    assert_eq!(decode(b"", &LIMITS()), Err(DecodeError::Empty));
+    assert_eq!(
+        decode(b"hello, world", &LIMITS()),
+        Err(DecodeError::UnknownFormat)
+    );
+    let opus = decode(&fixture("tone.opus"), &LIMITS()).unwrap_err();
+    assert!(
+        opus.to_string().starts_with("Opus audio is not supported"),
+        "{opus}"
+    );
+}
+
+#[test]
+fn limits_hold_while_decoding() {
+    let file = fixture("tone.mp3");
+    let short = DecodeLimits {
+        max_seconds: 0,
+        ..LIMITS()
+    };
+    assert_eq!(
+        decode(&file, &short),
+        Err(DecodeError::TooLong { limit_seconds: 0 })
+    );
+    let narrow = DecodeLimits {
+        max_channels: 1,
+        ..LIMITS()
+    };
+    let refused = DecodeError::TooManyChannels {
+        channels: 2,
+        limit: 1,
+    };
+    assert_eq!(decode(&file, &narrow), Err(refused));
+    let slow = DecodeLimits {
+        max_rate: 32_000,
+        ..LIMITS()
+    };
+    assert!(matches!(
+        decode(&file, &slow),
+        Err(DecodeError::Unsupported { .. })
+    ));
+    let small = DecodeLimits {
+        max_bytes: 50_000,
+        ..LIMITS()
+    };
+    assert_eq!(
+        decode(&file, &small),
+        Err(DecodeError::TooLarge {
+            limit_bytes: 50_000
+        })
+    );
+}
+
+#[test]
+fn headers_that_lie_get_what_is_there() {
+    // Programs that write to a pipe cannot know the length and claim the most there is.
+    let mut file = fixture("wav-s16le.wav");
+    let data = file.windows(4).position(|w| w == b"data").unwrap();
+    file[4..8].fill(0xff);
+    file[data + 4..data + 8].fill(0xff);
+    assert_eq!(decode(&file, &LIMITS()).unwrap().audio.frames(), 1_000);
+    // No sample rate is no sound, and neither is one of a few hertz.
+    for rate in [0u32, 7, 3_000_000] {
+        let mut file = fixture("wav-s16le.wav");
+        file[24..28].copy_from_slice(&rate.to_le_bytes());
+        assert!(decode(&file, &LIMITS()).is_err(), "{rate}");
+    }
+}
+
+#[test]
+fn values_that_are_no_numbers_become_silence() {
+    let mut file = fixture("wav-f32le.wav");
+    let data = file.windows(4).position(|w| w == b"data").unwrap() + 8;
+    file[data..data + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    file[data + 8..data + 12].copy_from_slice(&f32::NEG_INFINITY.to_le_bytes());
+    let audio = decode(&file, &LIMITS()).unwrap().audio;
+    assert_eq!(audio.channels()[0][..2], [0.0, 0.0]);
+    assert!(audio.channels()[0][3] != 0.0);
+}
+
+#[test]
+fn a_header_without_sound_is_an_error() {
+    for (name, ..) in FIXTURES {
+        let file = fixture(name);
+        for length in [1, 4, 12, 20, 30, 40] {
+            let cut = &file[..length];
+            assert!(decode(cut, &LIMITS()).is_err(), "{name} cut to {length}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_file_gives_its_beginning() {
+    for name in [
+        "tone.mp3",
+        "tone.ogg",
+        "tone.flac",
+        "tone.aac",
+        "wav-s16le.wav",
+    ] {
+        let file = fixture(name);
+        let whole = decode(&file, &LIMITS()).unwrap().audio;
+        let cut = decode(&file[..file.len() * 9 / 10], &LIMITS())
+            .unwrap()
+            .audio;
+        assert!(
+            cut.frames() > whole.frames() / 2 && cut.frames() <= whole.frames(),
+            "{name}"
+        );
+    }
+}
+
+/// Truncations at many places and files with some bytes changed: any answer is right but a panic.
+#[test]
+fn broken_files_never_panic() {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for (name, ..) in FIXTURES {
+        let file = fixture(name);
+        for at in (0..file.len()).step_by(file.len() / 60 + 1) {
+            check(name, &file[..at]);
+        }
+        for round in 0..200 {
+            let mut broken = file.clone();
+            for _ in 0..=round % 8 {
+                // Half of the changes hit the headers, where they do the most harm.
+                let range = if random(2) == 0 {
+                    file.len().min(600)
+                } else {
+                    file.len()
+                };
+                broken[random(range)] = random(256) as u8;
+            }
+            check(name, &broken);
+        }
+    }
+}
+
+fn check(name: &str, bytes: &[u8]) {
+    if let Ok(decoded) = decode(bytes, &LIMITS()) {
+        let audio = decoded.audio;
+        assert!(audio.frames() > 0 && audio.rate() > 0, "{name}");
+        assert!(
+            audio.channels().iter().flatten().all(|x| x.is_finite()),
+            "{name}"
+        );
+    }
+}
