@@ -51,7 +51,7 @@ async function refresh() {
 }
 
 function update(answer) {
-  const models = new Map((answer.models || answer.data || []).map((model) => [model.id, model]));
+  const models = new Map((answer.data || []).map((model) => [model.id, model]));
   let up = 0;
   for (const card of cards) {
     const model = models.get(card.dataset.model);
@@ -59,8 +59,8 @@ function update(answer) {
     if (available) up += 1;
     card.querySelector(".state").dataset.up = String(available);
     card.querySelector(".word").textContent = available ? "available" : "unavailable";
-    const median = model && (model.median || (model.median_seconds && `${model.median_seconds} s`));
-    if (median) card.querySelector("[data-median]").textContent = `${median} over the last 24 h`;
+    const median = model && model.median_seconds;
+    if (median) card.querySelector("[data-median]").textContent = `${median.toFixed(1)} s over the last 24 h`;
   }
   document.getElementById("up-count").textContent = String(up);
   const time = document.getElementById("as-of");
