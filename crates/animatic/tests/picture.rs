@@ -1,0 +1,295 @@
+//! Untrusted pictures: every kind is read rightly, every broken one refused without a panic.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails has failed its test"
+)]
+
+use std::io::Cursor;
+
+use animatic::picture::{PictureFormat, decode, probe};
+use animatic::{PictureError, PictureLimits};
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
+
+const LIMITS: PictureLimits = PictureLimits {
+    max_megapixels: 50,
+    max_side: 30_000,
+    max_memory_bytes: 512 << 20,
+};
+
+/// A small picture with a different colour in each corner.
+fn corners(width: u32, height: u32) -> RgbImage {
+    RgbImage::from_fn(width, height, |x, y| {
+        match (x * 2 < width, y * 2 < height) {
+            (true, true) => Rgb([220, 30, 30]),
+            (false, true) => Rgb([30, 200, 30]),
+            (true, false) => Rgb([30, 30, 210]),
+            (false, false) => Rgb([230, 220, 40]),
+        }
+    })
+}
+
+fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut out = Cursor::new(Vec::new());
+    image.write_to(&mut out, format).unwrap();
+    out.into_inner()
+}
+
+fn fixtures() -> Vec<(PictureFormat, Vec<u8>)> {
+    let image = DynamicImage::ImageRgb8(corners(48, 32));
+    [
+        (PictureFormat::Jpeg, ImageFormat::Jpeg),
+        (PictureFormat::Png, ImageFormat::Png),
+        (PictureFormat::WebP, ImageFormat::WebP),
+        (PictureFormat::Gif, ImageFormat::Gif),
+        (PictureFormat::Bmp, ImageFormat::Bmp),
+        (PictureFormat::Tiff, ImageFormat::Tiff),
+    ]
+    .map(|(ours, theirs)| (ours, encoded(&image, theirs)))
+    .into()
+}
+
+fn pixel(picture: &animatic::Picture, x: u32, y: u32) -> [i32; 3] {
+    let at = (y * picture.width() + x) as usize * 3;
+    [0, 1, 2].map(|c| i32::from(picture.rgb()[at + c]))
+}
+
+fn near(a: [i32; 3], b: [i32; 3], tolerance: i32) -> bool {
+    a.iter().zip(b).all(|(a, b)| (a - b).abs() <= tolerance)
+}
+
+#[test]
+fn every_kind_is_told_by_its_bytes_and_decoded() {
+    for (format, bytes) in fixtures() {
+        let info = probe(&bytes, &LIMITS).unwrap();
+        assert_eq!((info.format, info.width, info.height), (format, 48, 32));
+        let picture = decode(&bytes, &LIMITS).unwrap();
+        assert_eq!(picture.size(), (48, 32), "{format:?}");
+        for ((x, y), colour) in [
+            ((4, 4), [220, 30, 30]),
+            ((44, 4), [30, 200, 30]),
+            ((4, 28), [30, 30, 210]),
+            ((44, 28), [230, 220, 40]),
+        ] {
+            let seen = pixel(&picture, x, y);
+            assert!(near(seen, colour, 12), "{format:?} {seen:?} {colour:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_picture_is_said_so() {
+    assert_eq!(decode(&[], &LIMITS).unwrap_err(), PictureError::Empty);
+    assert_eq!(
+        decode(b"hello world", &LIMITS).unwrap_err(),
+        PictureError::UnknownFormat
+    );
+    assert_eq!(
+        decode(b"<svg></svg>", &LIMITS).unwrap_err(),
+        PictureError::UnknownFormat
+    );
+    let icon = [0, 0, 1, 0, 1, 0, 16, 16, 0, 0, 1, 0, 32, 0];
+    assert!(matches!(
+        decode(&icon, &LIMITS),
+        Err(PictureError::Unsupported { .. })
+    ));
+}
+
+#[test]
+fn deep_grey_and_transparent_pictures_become_plain_rgb() {
+    let deep = DynamicImage::ImageRgb8(corners(16, 16)).to_rgb16();
+    let png = encoded(&DynamicImage::ImageRgb16(deep), ImageFormat::Png);
+    assert!(near(
+        pixel(&decode(&png, &LIMITS).unwrap(), 2, 2),
+        [220, 30, 30],
+        1
+    ));
+
+    let grey = DynamicImage::ImageRgb8(corners(16, 16)).to_luma8();
+    for format in [ImageFormat::Png, ImageFormat::Jpeg] {
+        let bytes = encoded(&DynamicImage::ImageLuma8(grey.clone()), format);
+        let [r, g, b] = pixel(&decode(&bytes, &LIMITS).unwrap(), 2, 2);
+        assert!((r - g).abs() < 3 && (g - b).abs() < 3);
+    }
+
+    // A white sign on nothing gets a dark ground, a black one a light ground.
+    for (sign, dark_ground) in [(255, true), (0, false)] {
+        let image = RgbaImage::from_fn(16, 16, |x, _| {
+            if x < 8 {
+                Rgba([sign, sign, sign, 255])
+            } else {
+                Rgba([0, 0, 0, 0])
+            }
+        });
+        let png = encoded(&DynamicImage::ImageRgba8(image), ImageFormat::Png);
+        let picture = decode(&png, &LIMITS).unwrap();
+        assert_eq!(pixel(&picture, 2, 2), [i32::from(sign); 3]);
+        let ground = pixel(&picture, 12, 2);
+        assert_eq!(ground[0] < 128, dark_ground);
+        assert!(ground[0] == ground[1] && ground[1] == ground[2]);
+    }
+}
+
+#[test]
+fn four_colour_jpegs_look_as_they_should() {
+    // A red, a green and a blue field as CMYK, made by Pillow.
+    let picture = decode(include_bytes!("data/cmyk.jpg"), &LIMITS).unwrap();
+    assert_eq!(picture.size(), (48, 16));
+    for (x, colour) in [(8, [200, 20, 20]), (24, [20, 180, 20]), (40, [20, 20, 200])] {
+        let seen = pixel(&picture, x, 8);
+        assert!(near(seen, colour, 24), "{seen:?} {colour:?}");
+    }
+}
+
+/// An EXIF block that holds an orientation and nothing else.
+fn exif(orientation: u8) -> Vec<u8> {
+    let mut exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
+    exif.extend_from_slice(&[orientation, 0, 0, 0, 0, 0, 0]);
+    exif
+}
+
+#[test]
+fn exif_orientation_is_applied() {
+    let jpeg = encoded(&DynamicImage::ImageRgb8(corners(48, 32)), ImageFormat::Jpeg);
+    let (red, green, blue, yellow) = ([220, 30, 30], [30, 200, 30], [30, 30, 210], [230, 220, 40]);
+    // Top left and top right of the upright picture, by orientation.
+    let expected = [
+        (1, red, green),
+        (2, green, red),
+        (3, yellow, blue),
+        (4, blue, yellow),
+        (5, red, blue),
+        (6, blue, red),
+        (7, yellow, green),
+        (8, green, yellow),
+    ];
+    for (orientation, left, right) in expected {
+        let block = exif(orientation);
+        let length = u16::try_from(block.len() + 2).unwrap();
+        let mut turned = jpeg[..2].to_vec();
+        turned.extend_from_slice(&[0xff, 0xe1]);
+        turned.extend_from_slice(&length.to_be_bytes());
+        turned.extend_from_slice(&block);
+        turned.extend_from_slice(&jpeg[2..]);
+
+        let size = if orientation < 5 { (48, 32) } else { (32, 48) };
+        let info = probe(&turned, &LIMITS).unwrap();
+        assert_eq!((info.width, info.height), size, "{orientation}");
+        let picture = decode(&turned, &LIMITS).unwrap();
+        assert_eq!(picture.size(), size, "{orientation}");
+        assert!(near(pixel(&picture, 4, 4), left, 12), "{orientation}");
+        assert!(
+            near(pixel(&picture, size.0 - 5, 4), right, 12),
+            "{orientation}"
+        );
+    }
+}
+
+/// A PNG that says it is `width` by `height` and holds next to nothing.
+fn boastful_png(width: u32, height: u32) -> Vec<u8> {
+    let mut png = encoded(&DynamicImage::ImageRgb8(corners(4, 4)), ImageFormat::Png);
+    png[16..20].copy_from_slice(&width.to_be_bytes());
+    png[20..24].copy_from_slice(&height.to_be_bytes());
+    let sum = crc(&png[12..29]);
+    png[29..33].copy_from_slice(&sum.to_be_bytes());
+    png
+}
+
+fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0_u32, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |s, _| {
+            if s & 1 == 1 {
+                (s >> 1) ^ 0xEDB8_8320
+            } else {
+                s >> 1
+            }
+        })
+    })
+}
+
+#[test]
+fn a_huge_claim_is_refused_by_its_header() {
+    let huge = boastful_png(60_000, 60_000);
+    let refused = PictureError::TooLarge {
+        megapixels: 3_600,
+        limit: 50,
+    };
+    assert_eq!(probe(&huge, &LIMITS).unwrap_err(), refused);
+    assert_eq!(decode(&huge, &LIMITS).unwrap_err(), refused);
+    let strip = boastful_png(40_000, 10);
+    assert_eq!(
+        decode(&strip, &LIMITS).unwrap_err(),
+        PictureError::TooLong {
+            side: 40_000,
+            limit: 30_000
+        }
+    );
+    let tight = PictureLimits {
+        max_memory_bytes: 1 << 20,
+        ..LIMITS
+    };
+    assert!(matches!(
+        decode(&boastful_png(3_000, 3_000), &tight),
+        Err(PictureError::TooMuchMemory { limit_mb: 1 })
+    ));
+}
+
+#[test]
+fn every_kind_refuses_a_picture_beyond_the_limit() {
+    let tiny = PictureLimits {
+        max_side: 40,
+        ..LIMITS
+    };
+    for (format, bytes) in fixtures() {
+        let refused = Err(PictureError::TooLong {
+            side: 48,
+            limit: 40,
+        });
+        assert_eq!(decode(&bytes, &tiny).map(drop), refused, "{format:?}");
+    }
+}
+
+/// A small generator, so that a failure can be repeated by its number.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(limit).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn broken_pictures_are_refused_or_read_but_never_panic() {
+    let small = PictureLimits {
+        max_megapixels: 2,
+        max_memory_bytes: 32 << 20,
+        ..LIMITS
+    };
+    let mut all = fixtures();
+    all.push((
+        PictureFormat::Jpeg,
+        include_bytes!("data/cmyk.jpg").to_vec(),
+    ));
+    for (number, (format, bytes)) in (1_u64..).zip(all) {
+        for cut in (0..bytes.len()).step_by(bytes.len() / 60 + 1) {
+            let _ = probe(&bytes[..cut], &small);
+            if let Err(error) = decode(&bytes[..cut], &small) {
+                let message = error.to_string();
+                let leaks = message.contains(".rs") || message.contains(" /");
+                assert!(!leaks && message.len() < 240, "{format:?} {message}");
+            }
+        }
+        let mut chance = Chance(0x9e37_79b9 * number);
+        for round in 0..150 {
+            let mut broken = bytes.clone();
+            for _ in 0..=(round % 8) {
+                let at = chance.below(broken.len());
+                broken[at] ^= u8::try_from(1 + chance.below(255)).unwrap();
+            }
+            let _ = probe(&broken, &small);
+            let _ = decode(&broken, &small);
+        }
+    }
+}
