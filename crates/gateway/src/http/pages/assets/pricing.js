@@ -51,7 +51,9 @@ async function refresh() {
 }
 
 function update(answer) {
-  const models = new Map((answer.data || []).map((model) => [model.id, model]));
+  // Something else answered, a proxy perhaps: better an old page than a wrong one.
+  if (!Array.isArray(answer.data)) return;
+  const models = new Map(answer.data.map((model) => [model.id, model]));
   let up = 0;
   for (const card of cards) {
     const model = models.get(card.dataset.model);
