@@ -333,11 +333,10 @@ mod tests {
     use super::picture_png;
 
     #[test]
-    fn is_a_png_under_two_megabytes_and_always_the_same() {
+    fn is_a_png_under_two_megabytes() {
         let bytes = picture_png().unwrap();
         assert!(bytes.len() < 2_000_000, "{} bytes", bytes.len());
         let picture = image::load_from_memory_with_format(&bytes, image::ImageFormat::Png).unwrap();
         assert_eq!((picture.width(), picture.height()), (1280, 720));
-        assert_eq!(bytes, picture_png().unwrap());
     }
 }

@@ -295,11 +295,16 @@ const MELODY: [(f32, f32, f32, char); 21] = [
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::song_wav;
+
+    /// Rendered once: unoptimised, it takes seconds.
+    static SONG: LazyLock<Vec<u8>> = LazyLock::new(song_wav);
 
     #[test]
     fn is_a_wav_file_of_twelve_seconds() {
-        let file = song_wav();
+        let file = &*SONG;
         assert_eq!(file.get(..4), Some(&b"RIFF"[..]));
         assert_eq!(file.get(8..16), Some(&b"WAVEfmt "[..]));
         assert_eq!(file.get(36..40), Some(&b"data"[..]));
@@ -316,7 +321,7 @@ mod tests {
 
     #[test]
     fn is_heard_throughout_and_never_clips() {
-        let file = song_wav();
+        let file = &*SONG;
         let samples: Vec<i16> = file[44..]
             .chunks_exact(2)
             .map(|pair| i16::from_le_bytes([pair[0], pair[1]]))
@@ -334,12 +339,12 @@ mod tests {
 
     #[test]
     fn is_stereo_and_the_same_each_time() {
-        let file = song_wav();
+        let file = &*SONG;
         assert!(
             file[44..]
                 .chunks_exact(4)
                 .any(|frame| frame[..2] != frame[2..])
         );
-        assert_eq!(file, song_wav());
+        assert_eq!(*file, song_wav());
     }
 }

@@ -13,9 +13,18 @@ pub struct Asset {
     pub body: &'static str,
 }
 
-/// The file of this name.
-pub fn asset(name: &str) -> Option<&'static Asset> {
-    ASSETS.iter().find(|asset| asset.name == name)
+/// The file of this name, as it is served: its imports of other files carry their version.
+pub fn asset(name: &str) -> Option<Asset> {
+    /// A script that was cached for long must not go on with an older version of what it imports.
+    static SERVED: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
+        let versioned = format!(".js?v={}\";", asset_version());
+        ASSETS
+            .iter()
+            .map(|asset| (*asset, asset.body.replace(".js\";", &versioned)))
+            .collect()
+    });
+    let (asset, body) = SERVED.iter().find(|(asset, _)| asset.name == name)?;
+    Some(Asset { body, ..*asset })
 }
 
 /// Changes when any file does: the pages ask for `?v=` this, so that files may be cached for long.
@@ -31,7 +40,7 @@ pub fn asset_version() -> &'static str {
     &VERSION
 }
 
-/// Every file.
+/// Every file, as it was written.
 pub const ASSETS: [Asset; 8] = [
     Asset {
         name: "style.css",

@@ -114,9 +114,11 @@ fn card(endpoint: &Endpoint) -> Markup {
     );
     html! {
         article.card {
-            h3 { (endpoint.title) }
-            p.route { span.verb { "POST" } " " code { (endpoint.path) } }
-            p { (endpoint.what) }
+            div {
+                h3 { (endpoint.title) }
+                p.route { span.verb { "POST" } " " code { (endpoint.path) } }
+                p { (endpoint.what) }
+            }
             div.code {
                 pre tabindex="0" aria-label={ "Example call: " (endpoint.title) } { code { (call) } }
                 button.copy type="button" data-copy=(call) hidden { "Copy" }

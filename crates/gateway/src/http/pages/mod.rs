@@ -54,8 +54,6 @@ struct Frame<'a> {
 
 /// The page around a body: head, navigation, foot.
 fn layout(site: &Site, frame: &Frame) -> String {
-    let version = asset_version();
-    let versioned = |name: &str| format!("/assets/{name}?v={version}");
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -86,6 +84,11 @@ fn layout(site: &Site, frame: &Frame) -> String {
     .into_string()
 }
 
+/// The address of a static file, which changes with its content.
+fn versioned(name: &str) -> String {
+    format!("/assets/{name}?v={}", asset_version())
+}
+
 fn header(here: &str) -> Markup {
     let places = [
         ("/pricing", "Models"),
@@ -96,7 +99,7 @@ fn header(here: &str) -> Markup {
         header.top {
             div.bar {
                 a.brand href="/" aria-current=[(here == "/").then_some("page")] {
-                    img src="/assets/favicon.svg" width="28" height="28" alt="";
+                    img src=(versioned("favicon.svg")) width="28" height="28" alt="";
                     span { "Mediagate" }
                 }
                 nav aria-label="Main" {

@@ -132,8 +132,24 @@ fn link_only_assets_that_exist() {
             let address = link.split('"').next().unwrap();
             let name = address.split('?').next().unwrap();
             assert!(asset(name).is_some(), "{name}");
-            assert!(address == name || address.ends_with(asset_version()));
+            assert!(address.ends_with(asset_version()), "{address}");
         }
     }
     assert!(asset("../mod.rs").is_none());
+}
+
+#[test]
+fn scripts_import_only_versioned_assets_that_exist() {
+    let mut imports = 0;
+    for written in &ASSETS {
+        let served = asset(written.name).unwrap();
+        for import in served.body.split(" from \"./").skip(1) {
+            let address = import.split('"').next().unwrap();
+            let (name, version) = address.split_once("?v=").unwrap();
+            assert!(asset(name).is_some(), "{name}");
+            assert_eq!(version, asset_version());
+            imports += 1;
+        }
+    }
+    assert_eq!(imports, 6);
 }

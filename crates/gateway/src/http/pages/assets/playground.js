@@ -105,7 +105,9 @@ async function createPersona(form, say) {
     description: fields.description.value.trim() || undefined,
   });
   say("created");
-  const picture = persona.image_url || persona.persona_image_url || persona.image_s3_id || (persona.clip && persona.clip.image_url);
+  // The record's picture may be an address or a bare id; only the first can be shown.
+  const candidates = [persona.image_url, persona.image_s3_id, persona.clip && persona.clip.image_url];
+  const picture = candidates.find((one) => /^(https?:\/\/|\/)/.test(one || ""));
   const src = picture ? safeAddress(picture) : undefined;
   form.querySelector(".made").replaceChildren(make("div", { className: "persona" },
     src ? make("img", { src, alt: `Portrait of ${persona.name}` }) : undefined,

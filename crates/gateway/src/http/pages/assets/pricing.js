@@ -1,6 +1,7 @@
 // Adds to the list of models (and the front page's examples): filter, copy buttons, live availability.
 
 const INTERVAL_MS = 5000;
+let timer;
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
   // The clipboard exists on secure pages only; elsewhere the text can still be marked and copied by hand.
@@ -37,8 +38,6 @@ function show() {
   document.getElementById("filter-count").textContent = words.length ? `${left} of ${cards.length}` : "";
 }
 
-let timer;
-
 async function refresh() {
   clearTimeout(timer);
   if (document.hidden) return;
@@ -52,7 +51,9 @@ async function refresh() {
 }
 
 function update(answer) {
-  const models = new Map((answer.models || answer.data || []).map((model) => [model.id, model]));
+  // Something else answered, a proxy perhaps: better an old page than a wrong one.
+  if (!Array.isArray(answer.data)) return;
+  const models = new Map(answer.data.map((model) => [model.id, model]));
   let up = 0;
   for (const card of cards) {
     const model = models.get(card.dataset.model);
@@ -60,11 +61,12 @@ function update(answer) {
     if (available) up += 1;
     card.querySelector(".state").dataset.up = String(available);
     card.querySelector(".word").textContent = available ? "available" : "unavailable";
-    const median = model && (model.median || (model.median_seconds && `${model.median_seconds} s`));
-    if (median) card.querySelector("[data-median]").textContent = `${median} over the last 24 h`;
+    const median = model && model.median_seconds;
+    if (median) card.querySelector("[data-median]").textContent = `${median.toFixed(1)} s over the last 24 h`;
   }
   document.getElementById("up-count").textContent = String(up);
   const time = document.getElementById("as-of");
-  time.textContent = answer.generated_at || new Date().toISOString();
-  time.dateTime = time.textContent;
+  const moment = answer.generated_at ? new Date(answer.generated_at) : new Date();
+  time.dateTime = moment.toISOString();
+  time.textContent = moment.toLocaleTimeString();
 }
