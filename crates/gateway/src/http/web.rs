@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 
@@ -25,7 +25,7 @@ pub(super) fn router() -> Router<App> {
         .route("/assets/{name}", get(asset))
         .route(
             "/favicon.ico",
-            get(async || asset(Path("favicon.svg".into())).await),
+            get(async |uri| asset(Path("favicon.svg".into()), uri).await),
         )
 }
 
@@ -109,13 +109,18 @@ fn page(html: String) -> Response {
         .into_response()
 }
 
-async fn asset(Path(name): Path<String>) -> Result<Response, Error> {
+async fn asset(Path(name): Path<String>, uri: Uri) -> Result<Response, Error> {
     let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such file.");
     let asset = pages::asset(&name).ok_or_else(not_found)?;
+    // The pages ask for a version by name, and that never gets stale.
+    let caching = if uri.query().is_some() {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
     let headers = [
         (header::CONTENT_TYPE, asset.content_type),
-        // The pages ask for a version by name, so that this never gets stale.
-        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        (header::CACHE_CONTROL, caching),
     ];
     Ok((headers, asset.body).into_response())
 }
