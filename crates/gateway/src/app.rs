@@ -86,7 +86,7 @@ impl App {
             path: config.data.display().to_string(),
             error,
         };
-        std::fs::create_dir_all(&config.data).map_err(in_data)?;
+        make_private_folder(&config.data).map_err(in_data)?;
         let store = match &config.database {
             Database::Sqlite => Store::sqlite(&config.sqlite_path())?,
             Database::Postgres(url) => Store::postgres(url.expose())?,
@@ -120,6 +120,15 @@ impl App {
             .await
             .map_err(Error::internal)
     }
+}
+
+/// A new data folder is its owner's alone; an existing one stays as it is.
+fn make_private_folder(path: &std::path::Path) -> std::io::Result<()> {
+    let mut folder = std::fs::DirBuilder::new();
+    folder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
+    folder.create(path)
 }
 
 impl std::ops::Deref for App {
