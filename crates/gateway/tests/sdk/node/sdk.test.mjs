@@ -4,16 +4,20 @@
 // may make 60 requests a minute.
 
 import assert from "node:assert/strict";
+import * as buffer from "node:buffer";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
 
 const { MEDIAGATE_URL: URL, MEDIAGATE_KEY: KEY, MEDIAGATE_SLOW_KEY: SLOW_KEY } = process.env;
+// The SDK wants this global, which Node 18 keeps elsewhere.
+globalThis.File ??= buffer.File;
+
 const SMALL = { size: "480x480", seconds: 1 };
 // Red, 16 by 16 pixels.
 const PICTURE = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAF0lEQVR4nGP8z0AaYCJR/aiGUQ1DSAMAQC4BH2bjRnMAAAAASUVORK5CYII=",
+  "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mM4oWFDEmIY1TCqYfhqAAAKBCwQThTXOAAAAABJRU5ErkJggg==",
   "base64",
 );
 
