@@ -60,8 +60,14 @@ async function shoot(page, name, options = { fullPage: true }) {
 
 /** Nothing may stand out to the right: a phone would scroll sideways. */
 async function assertFits(page) {
-  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-  assert.ok(content <= window, `the page is ${content} wide in a window of ${window}`);
+  // Not `innerWidth`: that grows with what stands out.
+  const { width, height } = page.viewportSize();
+  for (const narrow of width < 500 ? [width, 320] : [width]) {
+    await page.setViewportSize({ width: narrow, height });
+    const content = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(content <= narrow, `the page is ${content} wide in a window of ${narrow}`);
+  }
+  await page.setViewportSize({ width, height });
 }
 
 const VIEWS = { desktop: DESKTOP, "desktop dark": { ...DESKTOP, colorScheme: "dark" }, phone: PHONE, "phone dark": { ...PHONE, colorScheme: "dark" } };
