@@ -1,0 +1,286 @@
+"""OpenAI's Python SDK, unchanged, against a running gateway.
+
+MEDIAGATE_URL and MEDIAGATE_KEY say where and who; MEDIAGATE_SLOW_KEY is a key that
+may make 60 requests a minute.
+"""
+
+import asyncio
+import base64
+import os
+import struct
+import unittest
+import uuid
+import zlib
+
+import httpx2
+import openai
+
+URL = os.environ["MEDIAGATE_URL"]
+KEY = os.environ["MEDIAGATE_KEY"]
+SMALL = {"size": "480x480", "seconds": 1}
+
+
+def client(key=KEY, **options):
+    return openai.OpenAI(base_url=f"{URL}/v1", api_key=key, timeout=120, **options)
+
+
+def counting(key=KEY, **options):
+    """A client, and the list of the statuses that it was answered with."""
+    statuses = []
+    hooks = {"response": [lambda response: statuses.append(response.status_code)]}
+    http = openai.DefaultHttpxClient(event_hooks=hooks)
+    return client(key, http_client=http, **options), statuses
+
+
+def picture():
+    """A PNG of 64 by 64 pixels, red to blue."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = b"".join(b"\0" + b"".join(bytes((4 * x, 80, 4 * y)) for x in range(64)) for y in range(64))
+    header = struct.pack(">IIBBBBB", 64, 64, 8, 2, 0, 0, 0)
+    parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def is_mp4(data):
+    return data[4:8] == b"ftyp"
+
+
+def fresh(text):
+    """A prompt that no earlier request had."""
+    return f"{text} {uuid.uuid4()}"
+
+
+class Models(unittest.TestCase):
+    def test_list_and_retrieve(self):
+        models = {model.id: model for model in client().models.list()}
+        self.assertLessEqual({"animatic-1", "stems-dsp-1"}, models.keys())
+        for name, kind in (("animatic-1", "video"), ("stems-dsp-1", "music")):
+            model = client().models.retrieve(name)
+            self.assertEqual((model.object, model.kind), ("model", kind))
+            self.assertEqual(model.to_dict(), models[name].to_dict())
+
+    def test_an_unknown_one_is_not_found(self):
+        with self.assertRaises(openai.NotFoundError) as raised:
+            client().models.retrieve("no-such-model")
+        self.assertEqual(raised.exception.code, "model_not_found")
+
+
+class Chat(unittest.TestCase):
+    def check_video(self, completion):
+        choice = completion.choices[0]
+        self.assertEqual(completion.object, "chat.completion")
+        self.assertRegex(completion.system_fingerprint, r"^fp_[0-9a-f]{10}$")
+        self.assertEqual((choice.message.role, choice.finish_reason), ("assistant", "stop"))
+        video = choice.message.video
+        self.assertEqual(choice.message.content, video["url"])
+        self.assertEqual((video["width"], video["height"], video["mime_type"]), (480, 480, "video/mp4"))
+        # The address needs no key.
+        answer = httpx2.get(choice.message.content)
+        self.assertEqual(answer.status_code, 200)
+        self.assertTrue(is_mp4(answer.content))
+        self.assertEqual(len(answer.content), video["bytes"])
+
+    def test_a_prompt_becomes_a_video(self):
+        completion = client().chat.completions.create(
+            model="animatic-1",
+            messages=[{"role": "user", "content": fresh("A lake at dawn")}],
+            extra_body={"video": SMALL},
+        )
+        self.check_video(completion)
+        usage = completion.usage
+        self.assertGreater(usage.prompt_tokens, 3)
+        self.assertEqual(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens)
+        self.assertAlmostEqual(usage.completion_tokens_details.video_seconds, 1, delta=0.1)
+        self.assertEqual(usage.cost, 0)
+        self.assertTrue(completion._request_id)
+
+    def test_a_prompt_and_a_picture_become_a_video(self):
+        address = "data:image/png;base64," + base64.b64encode(picture()).decode()
+        completion = client().chat.completions.create(
+            model="animatic-1",
+            messages=[
+                {"role": "system", "content": "You make videos."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": fresh("Slow zoom")},
+                        {"type": "image_url", "image_url": {"url": address}},
+                    ],
+                },
+            ],
+            max_tokens=1000,
+            extra_body={"video": SMALL},
+        )
+        self.check_video(completion)
+
+    def test_a_stream_ends_with_the_address_and_the_usage(self):
+        stream = client().chat.completions.create(
+            model="animatic-1",
+            messages=[{"role": "user", "content": fresh("Rain over a town")}],
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body={"video": SMALL},
+        )
+        chunks = list(stream)
+        self.assertEqual({chunk.object for chunk in chunks}, {"chat.completion.chunk"})
+        self.assertEqual(len({chunk.id for chunk in chunks}), 1)
+        self.assertEqual(chunks[0].choices[0].delta.role, "assistant")
+        deltas = [choice for chunk in chunks for choice in chunk.choices]
+        content = "".join(choice.delta.content or "" for choice in deltas)
+        self.assertTrue(is_mp4(httpx2.get(content).content))
+        self.assertEqual([choice.finish_reason for choice in deltas if choice.finish_reason], ["stop"])
+        progress = [chunk.task["progress"] for chunk in chunks if getattr(chunk, "task", None)]
+        self.assertEqual(progress, sorted(progress))
+        self.assertEqual(progress[-1], 100)
+        self.assertEqual(chunks[-1].choices, [])
+        self.assertGreater(chunks[-1].usage.total_tokens, 0)
+        self.assertTrue(all(chunk.usage is None for chunk in chunks[:-1]))
+
+    def test_the_helper_for_streams_works(self):
+        with client().chat.completions.stream(
+            model="animatic-1",
+            messages=[{"role": "user", "content": fresh("Snow on a hill")}],
+            extra_body={"video": SMALL},
+        ) as stream:
+            completion = stream.get_final_completion()
+        self.assertTrue(completion.choices[0].message.content.endswith(".mp4"))
+
+    def test_the_asynchronous_client_works(self):
+        async def run():
+            async with openai.AsyncOpenAI(base_url=f"{URL}/v1", api_key=KEY) as gateway:
+                return await gateway.chat.completions.create(
+                    model="animatic-1",
+                    messages=[{"role": "user", "content": fresh("Fog in a valley")}],
+                    extra_body={"video": SMALL},
+                )
+
+        self.check_video(asyncio.run(run()))
+
+
+class Videos(unittest.TestCase):
+    def make(self, **options):
+        options = {"model": "animatic-1", "prompt": fresh("A harbour"), "size": "480x480", "seconds": "1"} | options
+        return client().videos.create_and_poll(**options)
+
+    def test_create_poll_download_delete(self):
+        video = self.make()
+        self.assertEqual((video.status, video.progress, video.error), ("completed", 100, None))
+        self.assertEqual((video.size, video.seconds, video.model), ("480x480", "1", "animatic-1"))
+        self.assertTrue(video.id.startswith("video_"))
+        self.assertGreaterEqual(video.completed_at, video.created_at)
+        again = client().videos.retrieve(video.id)
+        self.assertEqual((again.id, again.status), (video.id, "completed"))
+        self.assertTrue(is_mp4(client().videos.download_content(video.id).read()))
+        for variant in ("thumbnail", "spritesheet"):
+            content = client().videos.download_content(video.id, variant=variant)
+            self.assertTrue(content.read().startswith(b"\xff\xd8"), variant)
+        deleted = client().videos.delete(video.id)
+        self.assertEqual((deleted.id, deleted.deleted, deleted.object), (video.id, True, "video.deleted"))
+        with self.assertRaises(openai.NotFoundError):
+            client().videos.retrieve(video.id)
+
+    def test_a_file_is_the_first_frame(self):
+        video = self.make(input_reference=("first.png", picture(), "image/png"), extra_body={"seed": 7})
+        self.assertEqual(video.status, "completed", video.error)
+
+    def test_an_address_is_the_first_frame(self):
+        address = "data:image/png;base64," + base64.b64encode(picture()).decode()
+        # The SDK's types allow an object here, but its code takes files only.
+        video = self.make(extra_body={"input_reference": {"image_url": address}})
+        self.assertEqual(video.status, "completed", video.error)
+
+    def test_the_list_pages_by_itself(self):
+        made = [self.start() for _ in range(3)]
+        listed = []
+        for video in client().videos.list(limit=1):
+            listed.append(video.id)
+            if len(listed) == 20 or made[0] in listed:
+                break
+        self.assertEqual(listed[: listed.index(made[0]) + 1][-1], made[0])
+        self.assertLessEqual(set(made), set(listed))
+        self.assertEqual(len(listed), len(set(listed)))
+        page = client().videos.list(limit=2)
+        self.assertEqual((len(page.data), page.has_next_page()), (2, True))
+        oldest = client().videos.list(limit=2, order="asc").data
+        self.assertLessEqual(oldest[0].created_at, oldest[1].created_at)
+        for video in made:
+            client().videos.delete(video)
+
+    def start(self):
+        return client().videos.create(prompt=fresh("Waves"), size="480x480", seconds="1").id
+
+
+class Errors(unittest.TestCase):
+    def refused(self, kind, body=None, key=KEY, **options):
+        """What a request is refused with; it is made once, whatever the SDK would repeat."""
+        gateway, statuses = counting(key)
+        messages = [{"role": "user", "content": "A lake"}]
+        with self.assertRaises(kind) as raised:
+            gateway.chat.completions.create(**{"model": "animatic-1", "messages": messages, "extra_body": body} | options)
+        self.assertEqual(statuses, [raised.exception.status_code])
+        self.assertEqual(raised.exception.body["request_id"], raised.exception.request_id)
+        return raised.exception
+
+    def test_a_bad_key(self):
+        self.assertEqual(self.refused(openai.AuthenticationError, key="sk-mg-wrong").code, "invalid_api_key")
+
+    def test_an_unknown_model(self):
+        error = self.refused(openai.NotFoundError, model="no-such-model")
+        self.assertEqual((error.code, error.param), ("model_not_found", "model"))
+
+    def test_a_bad_field_is_named(self):
+        error = self.refused(openai.BadRequestError, max_tokens=0)
+        self.assertEqual((error.param, error.type), ("max_tokens", "invalid_request_error"))
+        error = self.refused(openai.BadRequestError, messages=[])
+        self.assertEqual(error.param, "messages")
+        error = self.refused(openai.BadRequestError, body={"video": {"size": "big"}})
+        self.assertEqual((error.param, error.code), ("video.size", "invalid_value"))
+
+    def test_an_address_inside_is_blocked(self):
+        inside = [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": f"{URL}/favicon.ico"}}]
+        error = self.refused(openai.UnprocessableEntityError, messages=[{"role": "user", "content": inside}])
+        self.assertEqual((error.code, error.param), ("image_fetch_blocked", "messages[0].content[1].image_url.url"))
+
+    def test_a_conflict_is_not_repeated(self):
+        """The SDK repeats 409 by itself, unless it is told not to."""
+        gateway, statuses = counting()
+        video = gateway.videos.create(prompt=fresh("A long road"), size="1280x720", seconds="8")
+        with self.assertRaises(openai.ConflictError) as raised:
+            gateway.videos.download_content(video.id)
+        self.assertEqual(raised.exception.code, "video_not_ready")
+        self.assertEqual(statuses, [200, 409])
+        gateway.videos.delete(video.id)
+
+    def test_too_many_requests_are_repeated_until_they_pass(self):
+        gateway, statuses = counting(os.environ["MEDIAGATE_SLOW_KEY"], max_retries=5)
+        while 429 not in statuses:
+            gateway.models.list()
+            self.assertLess(len(statuses), 200)
+        self.assertEqual((statuses.count(429), statuses[-1]), (1, 200))
+
+    def test_without_retries_the_limit_is_an_error(self):
+        gateway = client(os.environ["MEDIAGATE_SLOW_KEY"], max_retries=0)
+        with self.assertRaises(openai.RateLimitError) as raised:
+            for _ in range(200):
+                gateway.models.list()
+        self.assertEqual(raised.exception.code, "rate_limit_exceeded")
+        self.assertGreaterEqual(int(raised.exception.response.headers["retry-after"]), 1)
+        self.assertEqual(raised.exception.response.headers["x-should-retry"], "true")
+
+
+class RequestIds(unittest.TestCase):
+    def test_they_are_on_answers_and_on_errors(self):
+        self.assertTrue(client().models.list()._request_id)
+        sent = {"x-request-id": f"sdk-{uuid.uuid4()}"}
+        self.assertEqual(client().models.list(extra_headers=sent)._request_id, sent["x-request-id"])
+        with self.assertRaises(openai.NotFoundError) as raised:
+            client().videos.retrieve("video_unknown", extra_headers=sent)
+        self.assertEqual(raised.exception.request_id, sent["x-request-id"])
+
+
+if __name__ == "__main__":
+    # The SDK marks its video methods as deprecated since OpenAI closed its own service.
+    unittest.main(verbosity=2, warnings="ignore")
