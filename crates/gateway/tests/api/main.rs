@@ -1,0 +1,16 @@
+//! Integration tests: through HTTP, against the real application in process,
+//! and for `cli` and `crash` against the real program.
+//!
+//! Modules mirror the paths of the API. The Postgres tests want
+//! `MEDIAGATE_TEST_POSTGRES`; `./scripts/test` sets it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod music;
+mod support;
+mod v1;

@@ -1,0 +1,3 @@
+//! `/{brand}/…`.
+
+mod submit;
