@@ -11,6 +11,19 @@
     reason = "a test fails by panicking"
 )]
 
+mod auth;
+mod cli;
+mod crash;
+mod errors;
+mod flow;
+mod guard;
+mod health;
+mod media;
 mod music;
+mod openapi;
+mod pages;
+mod personas;
+mod pricing;
+mod store;
 mod support;
 mod v1;

@@ -90,7 +90,8 @@ async fn redirect(Path(left): Path<u32>) -> Redirect {
 fn oversize(announced: bool) -> Response {
     const CHUNKS: usize = 21;
     let chunk = Bytes::from(vec![0_u8; 1_000_000]);
-    let body = stream::repeat_n(Ok::<_, std::io::Error>(chunk), CHUNKS);
+    let chunks = std::iter::repeat_n(chunk, CHUNKS).map(Ok::<_, std::io::Error>);
+    let body = stream::iter(chunks);
     let mut response = Body::from_stream(body).into_response();
     if announced {
         let headers = response.headers_mut();

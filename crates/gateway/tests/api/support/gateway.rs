@@ -46,7 +46,7 @@ pub(crate) struct TestGateway {
     server: Option<tokio::task::JoinHandle<()>>,
     // Dropped last.
     _database: Option<TestDatabase>,
-    pub(crate) data: tempfile::TempDir,
+    _data: tempfile::TempDir,
 }
 
 impl Deref for TestGateway {
@@ -133,7 +133,7 @@ impl Builder {
             draining,
             server: Some(server),
             _database: database,
-            data,
+            _data: data,
         };
         gateway.client.documented = documented;
         gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);

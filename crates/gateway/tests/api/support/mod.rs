@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod files;
 pub(crate) mod gateway;
 pub(crate) mod postgres;
+pub(crate) mod program;
 pub(crate) mod schema;
 pub(crate) mod sound;
 pub(crate) mod spec;
