@@ -1,0 +1,29 @@
+//! Integration tests: through HTTP, against the real application in process,
+//! and for `cli` and `crash` against the real program.
+//!
+//! Modules mirror the paths of the API. The Postgres tests want
+//! `MEDIAGATE_TEST_POSTGRES`; `./scripts/test` sets it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod auth;
+mod cli;
+mod crash;
+mod errors;
+mod flow;
+mod guard;
+mod health;
+mod media;
+mod music;
+mod openapi;
+mod pages;
+mod personas;
+mod pricing;
+mod store;
+mod support;
+mod v1;

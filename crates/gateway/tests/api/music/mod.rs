@@ -1,0 +1,6 @@
+//! `/{brand}/…`.
+
+mod clips;
+mod fetch;
+mod submit;
+mod uploads;

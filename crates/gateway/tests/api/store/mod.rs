@@ -1,0 +1,104 @@
+//! The store: one contract, two databases.
+
+mod contract;
+mod machine;
+mod migrations;
+
+use ipnet::IpNet;
+use mediagate::clock::Timestamp;
+use mediagate::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
+use mediagate::model::account::{Account, ApiKey, Scope};
+use mediagate::model::media::{Asset, MediaType};
+use mediagate::model::money::Micros;
+use mediagate::model::task::{Payload, Task, TaskState, VideoJob};
+use mediagate::store::{Conn, StoreError, accounts};
+
+/// Some second of the year 2027.
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_seconds(1_800_000_000 + second)
+}
+
+fn account(handle: &str) -> Account {
+    Account {
+        id: AccountId::new(),
+        handle: handle.to_owned(),
+        display_name: "Someone".into(),
+        avatar: AssetId::new(),
+        created_at: at(0),
+    }
+}
+
+fn key(account: AccountId) -> ApiKey {
+    let id = KeyId::new();
+    ApiKey {
+        id,
+        account,
+        name: "test".into(),
+        prefix: "sk-mg-AbCdEf".into(),
+        sha256: id.to_string(),
+        scopes: vec![Scope::VideoCreate, Scope::TasksRead],
+        models: Some(vec!["animatic-1".into()]),
+        networks: Some(vec!["10.0.0.0/8".parse::<IpNet>().unwrap(), "::1/128".parse().unwrap()]),
+        rpm: 7,
+        max_running: 3,
+        budget: Some(Micros::new(25_000_000)),
+        created_at: at(0),
+        expires_at: Some(at(1000)),
+        revoked_at: None,
+    }
+}
+
+/// An account with a key, written.
+fn owner(conn: &mut Conn<'_>) -> Result<(AccountId, KeyId), StoreError> {
+    let account = account(&format!("a{}", AccountId::new()));
+    let key = key(account.id);
+    accounts::insert(conn, &account)?;
+    accounts::insert_key(conn, &key)?;
+    Ok((account.id, key.id))
+}
+
+fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
+    Task {
+        id: TaskId::new(),
+        account: owner.0,
+        key: owner.1,
+        model: "animatic-1".into(),
+        asked_model: "animatic-1".into(),
+        provider: "embedded".into(),
+        fingerprint: "fp_0123456789".into(),
+        payload: Payload::VideoV1(VideoJob {
+            prompt: "a lake, \u{1f30a} and \"quotes\"".into(),
+            picture: None,
+            width: 480,
+            height: 480,
+            milliseconds: 1000,
+            fps: 30,
+            seed: 7,
+            user: Some("someone".into()),
+        }),
+        state: TaskState::Queued,
+        progress: 0,
+        cost: Micros::new(100_000),
+        request_id: RequestId::generate(),
+        attempts: 0,
+        created_at,
+        started_at: None,
+        finished_at: None,
+        failure: None,
+        output: None,
+        event_seq: 1,
+    }
+}
+
+fn asset(account: AccountId, expires_at: Option<Timestamp>) -> Asset {
+    Asset {
+        id: AssetId::new(),
+        account,
+        media: MediaType::Flac,
+        size_bytes: 5_000_000_000,
+        sha256: "ab".repeat(32),
+        created_at: at(0),
+        expires_at,
+        removed_at: None,
+    }
+}

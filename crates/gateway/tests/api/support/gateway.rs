@@ -1,0 +1,304 @@
+//! A gateway in this process: real settings, store, workers, router and server.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use mediagate::app::App;
+use mediagate::clock::Clock;
+use mediagate::config::{Config, Overrides};
+use mediagate::domain::keys::NewKey;
+use mediagate::domain::{accounts, keys};
+use mediagate::error::{Error, ErrorCode};
+use mediagate::http::server::{Shutdown, serve};
+use mediagate::ids::TaskId;
+use mediagate::model::money::Micros;
+use mediagate::model::task::{Task, TaskFailure, TaskState};
+use mediagate::store::tasks::Ending;
+use mediagate::store::{self, StoreError};
+use mediagate::worker::Workers;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::client::{Client, install_tls};
+use crate::support::postgres::TestDatabase;
+use crate::support::{eventually, sound};
+
+/// The name that scripted work holds its leases by.
+pub(crate) const SCRIPT: &str = "script";
+
+/// How a gateway is to be.
+pub(crate) struct Builder {
+    pub(crate) overrides: Overrides,
+    toml: String,
+    clock: Clock,
+    workers: bool,
+    postgres: bool,
+}
+
+/// A running gateway; also the caller that holds its first key.
+pub(crate) struct TestGateway {
+    pub(crate) app: App,
+    pub(crate) client: Client,
+    workers: Option<Workers>,
+    draining: CancellationToken,
+    server: Option<tokio::task::JoinHandle<()>>,
+    // Dropped last.
+    _database: Option<TestDatabase>,
+    _data: tempfile::TempDir,
+}
+
+impl Deref for TestGateway {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Builder {
+    pub(crate) fn set(mut self, change: impl FnOnce(&mut Overrides)) -> Self {
+        change(&mut self.overrides);
+        self
+    }
+
+    /// Lines of the configuration file.
+    pub(crate) fn toml(mut self, text: &str) -> Self {
+        self.toml = text.to_owned();
+        self
+    }
+
+    /// A clock that moves only when told.
+    pub(crate) fn manual_clock(mut self) -> Self {
+        self.clock = Clock::manual();
+        self
+    }
+
+    /// Nobody works: tasks stay queued until the test takes them.
+    pub(crate) fn without_workers(mut self) -> Self {
+        self.workers = false;
+        self
+    }
+
+    pub(crate) fn on_postgres(mut self) -> Self {
+        self.postgres = true;
+        self
+    }
+
+    /// Loopback addresses may be fetched.
+    pub(crate) fn allow_loopback(self) -> Self {
+        self.set(|settings| {
+            settings.fetch_allow_networks =
+                Some(vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
+        })
+    }
+
+    pub(crate) async fn start(self) -> TestGateway {
+        install_tls();
+        let data = tempfile::tempdir().unwrap();
+        let database = if self.postgres {
+            Some(TestDatabase::create().await)
+        } else {
+            None
+        };
+        let file = data.path().join("mediagate.toml");
+        std::fs::write(&file, &self.toml).unwrap();
+        let overrides = Overrides {
+            config: Some(file),
+            data: Some(data.path().join("data")),
+            database: database.as_ref().map(|database| database.url.parse().unwrap()),
+            workers: Some(2),
+            ..self.overrides
+        };
+        let config = Config::load(&overrides).unwrap();
+        let documented =
+            config.brand == "musicgen" && config.persona_brand_field == "is_service_persona";
+        let app = App::open(config, self.clock).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let draining = CancellationToken::new();
+        let shutdown = Shutdown {
+            draining: draining.clone(),
+            closing: app.closing.clone(),
+            grace: Duration::from_secs(10),
+        };
+        let router = mediagate::http::router(&app);
+        let server = tokio::spawn(serve(listener, router, shutdown));
+        let workers = self.workers.then(|| Workers::start(&app));
+        let mut gateway = TestGateway {
+            client: Client::new(&base, None),
+            app,
+            workers,
+            draining,
+            server: Some(server),
+            _database: database,
+            _data: data,
+        };
+        gateway.client.documented = documented;
+        gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);
+        gateway
+    }
+}
+
+impl TestGateway {
+    pub(crate) fn builder() -> Builder {
+        Builder {
+            overrides: Overrides::default(),
+            toml: String::new(),
+            clock: Clock::system(),
+            workers: true,
+            postgres: false,
+        }
+    }
+
+    pub(crate) async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    pub(crate) fn start_workers(&mut self) {
+        self.workers = Some(Workers::start(&self.app));
+    }
+
+    /// Ends it as the program does, and checks what it leaves behind.
+    pub(crate) async fn stop(mut self) {
+        self.draining.cancel();
+        self.server.take().unwrap().await.unwrap();
+        self.app.closing.cancel();
+        if let Some(workers) = self.workers.take() {
+            workers.stop().await;
+        }
+        let held = self
+            .app
+            .store
+            .read(|conn| {
+                conn.one(
+                    "SELECT COUNT(*) FROM tasks WHERE state = 'running' AND lease_owner IS NOT NULL AND lease_owner <> 'script'",
+                    &[],
+                    |row| row.int(0),
+                )
+            })
+            .await;
+        assert_eq!(held.unwrap_or_else(|e: StoreError| panic!("{e}")), Some(0), "a lease was not given back");
+    }
+
+    /// Makes a key of the account with this handle.
+    pub(crate) async fn new_key(&self, handle: &str, new: NewKey) -> String {
+        let account = accounts::ensure(&self.app, handle).await.unwrap();
+        let (_, secret) = keys::create(&self.app, &account, new).await.unwrap();
+        secret.expose().to_owned()
+    }
+
+    /// A caller with a new key like this.
+    pub(crate) async fn caller(&self, handle: &str, new: NewKey) -> Client {
+        self.with_key(&self.new_key(handle, new).await)
+    }
+
+    /// Waits for a task's end.
+    pub(crate) async fn finished(&self, task: &str) -> Value {
+        finished(&self.client, task).await
+    }
+
+    /// Takes the next task as a worker would, without doing anything.
+    pub(crate) async fn claim(&self) -> Task {
+        let now = self.app.clock.now();
+        let until = now.plus(Duration::from_hours(1));
+        let claimed = self
+            .app
+            .store
+            .write(move |conn| {
+                store::tasks::claim(conn, SCRIPT, now, until).map_err(Error::from)
+            })
+            .await;
+        let task = claimed.unwrap().expect("a task to claim");
+        self.app.bell.ring(task.id);
+        task
+    }
+
+    /// Raises the progress of a claimed task.
+    pub(crate) async fn progress(&self, task: TaskId, progress: u8) -> bool {
+        let raised = self.app.store.write(move |conn| {
+            store::tasks::raise_progress(conn, task, SCRIPT, progress).map_err(Error::from)
+        });
+        let raised = raised.await.unwrap();
+        self.app.bell.ring(task);
+        raised
+    }
+
+    /// Fails a claimed task.
+    pub(crate) async fn fail(&self, task: TaskId, code: ErrorCode) {
+        let now = self.app.clock.now();
+        let ending = Ending {
+            state: TaskState::Failed,
+            cost: Micros::ZERO,
+            output: None,
+            failure: Some(TaskFailure {
+                code,
+                message: "The script says so.".into(),
+            }),
+        };
+        let ended = self.app.store.write(move |conn| {
+            store::tasks::finish(conn, task, Some(SCRIPT), &ending, now).map_err(Error::from)
+        });
+        assert!(ended.await.unwrap());
+        self.app.bell.ring(task);
+    }
+
+    /// Uploads a short song; returns its clip.
+    pub(crate) async fn upload(&self, title: &str) -> Value {
+        upload(&self.client, title, sound::wav(2, 1)).await
+    }
+
+    /// Submits a separation of a clip.
+    pub(crate) async fn separate(&self, clip: &str, stem_task: &str) -> Value {
+        let body = json!({"task": "gen_stem", "continue_clip_id": clip, "stem_task": stem_task});
+        self.post("/musicgen/submit/music", &body).await.ok()
+    }
+}
+
+/// Uploads a recording; returns its clip.
+pub(crate) async fn upload(client: &Client, title: &str, bytes: Vec<u8>) -> Value {
+    let form = Form::new()
+        .part("file", Part::bytes(bytes).file_name("song.wav"))
+        .text("title", title.to_owned());
+    let request = client.request(reqwest::Method::POST, "/musicgen/uploads/audio");
+    client.send(request.multipart(form)).await.ok()
+}
+
+/// Waits for a task's end.
+pub(crate) async fn finished(client: &Client, task: &str) -> Value {
+    eventually("the task ends", async || {
+        let view = client.get(&format!("/v1/tasks/{task}?wait=30")).await.ok();
+        let status = view["status"].as_str().unwrap();
+        (!matches!(status, "queued" | "running")).then_some(view)
+    })
+    .await
+}
+
+impl Drop for TestGateway {
+    /// What holds for every history: one end for each task, and progress that
+    /// never falls.
+    fn drop(&mut self) {
+        self.draining.cancel();
+        self.app.closing.cancel();
+        if std::thread::panicking() {
+            return;
+        }
+        let look = self.app.store.read(|conn| {
+            conn.all(
+                "SELECT t.id FROM tasks t WHERE
+                   (t.state IN ('succeeded', 'failed', 'cancelled')) <>
+                   ((SELECT COUNT(*) FROM task_events e WHERE e.task_id = t.id AND e.state IN ('succeeded', 'failed', 'cancelled')) = 1)
+                 UNION SELECT a.task_id FROM task_events a JOIN task_events b ON a.task_id = b.task_id AND a.seq < b.seq
+                   WHERE a.progress > b.progress",
+                &[],
+                |row| row.text(0),
+            )
+        });
+        // SQLite answers at once; on Postgres the store's own tests look.
+        if let Some(found) = look.now_or_never() {
+            let unsound = found.unwrap_or_else(|error: StoreError| panic!("{error}"));
+            assert!(unsound.is_empty(), "unsound histories: {unsound:?}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Databases of their own for tests that want Postgres.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// A database that goes away with this value.
+pub(crate) struct TestDatabase {
+    pub(crate) url: String,
+    server: String,
+    name: String,
+    _turn: SemaphorePermit<'static>,
+}
+
+/// A gateway opens up to 16 connections and a server takes 100 by default.
+static TURNS: Semaphore = Semaphore::const_new(4);
+
+impl TestDatabase {
+    pub(crate) async fn create() -> Self {
+        let server = std::env::var("MEDIAGATE_TEST_POSTGRES").unwrap_or_else(|_| {
+            panic!(
+                "MEDIAGATE_TEST_POSTGRES names no Postgres server. Run the tests by ./scripts/test, \
+                 which starts one, or set it to an address such as postgres://postgres@127.0.0.1:5432"
+            )
+        });
+        let turn = TURNS.acquire().await.unwrap();
+        let name = format!("mediagate_{}", uuid::Uuid::now_v7().simple());
+        run(&server, format!("CREATE DATABASE {name}"));
+        let mut url = url::Url::parse(&server).expect("MEDIAGATE_TEST_POSTGRES is an address");
+        url.set_path(&name);
+        Self {
+            url: url.into(),
+            server,
+            name,
+            _turn: turn,
+        }
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        run(
+            &self.server,
+            format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name),
+        );
+    }
+}
+
+/// The driver runs a runtime of its own, which may not start on a thread of ours.
+fn run(server: &str, sql: String) {
+    let server = server.to_owned();
+    let run = move || {
+        let mut client = postgres::Client::connect(&server, postgres::NoTls)
+            .unwrap_or_else(|error| panic!("the Postgres of MEDIAGATE_TEST_POSTGRES: {error}"));
+        client.batch_execute(&sql).unwrap();
+    };
+    // A failure to drop must not hide the failure of a test.
+    if std::thread::spawn(run).join().is_err() && !std::thread::panicking() {
+        panic!("the Postgres of MEDIAGATE_TEST_POSTGRES did not do it");
+    }
+}

@@ -1,0 +1,148 @@
+//! The real program, as a child process.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::client::Client;
+use crate::support::eventually;
+
+/// The program with these words, and no setting from this process's environment.
+pub(crate) fn program(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mediagate"));
+    command.args(words).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MEDIAGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs a command that ends by itself.
+pub(crate) async fn output(mut command: Command) -> Output {
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// `mediagate serve` on a free port.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) base: String,
+    said: Arc<Mutex<String>>,
+    listeners: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    pub(crate) async fn start(data: &Path, extra: &[&str]) -> Self {
+        let data = data.to_str().unwrap();
+        let mut words = vec!["serve", "--listen", "127.0.0.1:0", "--data", data, "--log", "warn"];
+        words.extend(extra);
+        let mut child = program(&words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let logged = Arc::new(Mutex::new(String::new()));
+        let listeners = vec![
+            listen(child.stdout.take().unwrap(), said.clone()),
+            listen(child.stderr.take().unwrap(), logged.clone()),
+        ];
+        let mut server = Self {
+            child,
+            base: String::new(),
+            said,
+            listeners,
+        };
+        let base = eventually("the server says where it is", async || {
+            let said = server.said();
+            let (_, rest) = said.split_once("ready at ")?;
+            let (base, _) = rest.split_once(' ')?;
+            Some(base.to_owned())
+        });
+        server.base = tokio::time::timeout(Duration::from_secs(20), base)
+            .await
+            .unwrap_or_else(|_| panic!("no server: {}", logged.lock().unwrap()));
+        let anyone = Client::new(&server.base, None);
+        eventually("the server is ready", async || {
+            (anyone.get("/readyz").await.status == 200).then_some(())
+        })
+        .await;
+        server
+    }
+
+    /// What it has written to standard output so far.
+    pub(crate) fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// The key that the first start prints.
+    pub(crate) async fn first_key(&self) -> String {
+        eventually("the first key", async || {
+            let said = self.said();
+            let line = said.lines().find(|line| line.trim().starts_with("sk-mg-"))?;
+            (line.trim().len() == 55).then(|| line.trim().to_owned())
+        })
+        .await
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn crash(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end; what it said, and how it ended.
+    pub(crate) async fn ended(mut self) -> (ExitStatus, String) {
+        let child = std::cell::RefCell::new(&mut self.child);
+        let status = eventually("the server ends", async || {
+            child.borrow_mut().try_wait().unwrap()
+        })
+        .await;
+        for listener in self.listeners.drain(..) {
+            listener.join().unwrap();
+        }
+        (status, self.said())
+    }
+
+    /// Ends it politely.
+    pub(crate) async fn stop(self) -> String {
+        self.signal("-TERM");
+        let (status, said) = self.ended().await;
+        assert_eq!(status.code(), Some(0));
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn listen(
+    mut from: impl std::io::Read + Send + 'static,
+    into: Arc<Mutex<String>>,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            into.lock().unwrap().push_str(&text);
+        }
+    })
+}

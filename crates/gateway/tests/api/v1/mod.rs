@@ -1,0 +1,6 @@
+//! `/v1/…`.
+
+mod chat;
+mod models;
+mod tasks;
+mod videos;
