@@ -87,6 +87,7 @@ impl App {
             error,
         };
         make_private_folder(&config.data).map_err(in_data)?;
+        make_private_folder(&config.spool_path()).map_err(in_data)?;
         let store = match &config.database {
             Database::Sqlite => Store::sqlite(&config.sqlite_path())?,
             Database::Postgres(url) => Store::postgres(url.expose())?,

@@ -429,6 +429,11 @@ impl Config {
         self.data.join("media")
     }
 
+    /// The folder of uploads on their way in.
+    pub fn spool_path(&self) -> PathBuf {
+        self.data.join("spool")
+    }
+
     /// The file of the signing key that is made when none is configured.
     pub fn signing_key_path(&self) -> PathBuf {
         self.data.join("signing.key")

@@ -94,7 +94,7 @@ async fn read_form(request: Request, app: &App) -> Result<(TempPath, Option<Stri
 /// upload takes no memory.
 async fn spool(mut part: Field<'_>, app: &App) -> Result<TempPath, Error> {
     let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
-    let file = tempfile::NamedTempFile::new_in(&app.config.data).map_err(Error::internal)?;
+    let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
     let mut length = 0;

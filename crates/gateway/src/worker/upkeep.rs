@@ -1,6 +1,7 @@
 //! What has to happen now and then: media whose time is over is removed, and
 //! files that nothing refers to.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -56,8 +57,12 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     }
 }
 
-/// Removes files that a crash left without a record.
+/// Removes files that a crash left without a record, and uploads it cut off.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
+    let spool = app.config.spool_path();
+    app.compute(move || remove_old_files(&spool))
+        .await?
+        .map_err(Error::internal)?;
     for (id, media) in app
         .blobs
         .written_before(app.clock.now().minus(ORPHAN_AGE))
@@ -70,6 +75,17 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
         if known.is_none() {
             app.blobs.delete(id, media).await?;
             tracing::info!(asset_id = %id, "file removed: nothing refers to it");
+        }
+    }
+    Ok(())
+}
+
+fn remove_old_files(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+        if age > ORPHAN_AGE {
+            std::fs::remove_file(entry.path())?;
         }
     }
     Ok(())
