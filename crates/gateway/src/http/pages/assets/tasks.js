@@ -81,7 +81,7 @@ function cells(task) {
   open.addEventListener("click", () => openTask(task.id));
   const status = make("td", {}, make("span", { className: `status ${task.status}` }, task.status));
   if (!ended(task)) status.append(bar(task));
-  if (task.error) status.append(make("span", { className: "why" }, reason(task.error)));
+  if (task.error && task.status !== "cancelled") status.append(make("span", { className: "why" }, reason(task.error)));
   return [
     make("td", {}, open, make("span", { className: "kind" }, task.kind || "")),
     make("td", { className: "mono" }, task.model || ""),
