@@ -1,6 +1,6 @@
 //! Settings: flags beat environment beats file beats defaults.
 //!
-//! [`Overrides`] are the flags and their environment variables, [`file`] reads
+//! [`Overrides`] are the flags and their environment variables, [`mod@file`] reads
 //! the TOML, and [`Config`] is what the rest of the program sees: complete and
 //! checked. Part of it, [`Config::models`], can be read anew while the server
 //! runs.

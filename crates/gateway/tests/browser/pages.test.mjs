@@ -36,7 +36,11 @@ function see(name, options, visit) {
     const context = await browser.newContext({ baseURL: URL_BASE, locale: "en-GB", ...options });
     const page = await context.newPage();
     const complaints = [];
-    page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
+    page.on("console", (message) => {
+      // The console does without this one; a gateway that has no accounts yet answers 404.
+      if (message.location().url.endsWith("/v1/account")) return;
+      if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+    });
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("request", (request) => {
       const { protocol, origin } = new URL(request.url());
@@ -198,6 +202,19 @@ see("the console makes a video, stems and a persona", DESKTOP, async (page, comp
   await assertFits(page);
   await shoot(page, "console phone dark dialog", {});
   await page.getByRole("button", { name: "Close" }).click();
+  await page.setViewportSize(DESKTOP.viewport);
+
+  await page.getByRole("tab", { name: "Video" }).click();
+  await page.locator("#video-form").getByLabel("Seconds").fill("20");
+  await page.locator("#video-form").getByLabel("Size").fill("1920x1080");
+  await page.getByRole("button", { name: "Make the video" }).click();
+  await row.getByRole("button", { name: /^Cancel/ }).click();
+  await row.getByText("cancelled").first().waitFor();
+  await page.locator("#video-form .result.bad").waitFor();
+  await shoot(page, "console cancelled");
+  await page.setViewportSize(PHONE.viewport);
+  await assertFits(page);
+  await shoot(page, "console cancelled phone");
 
   await page.reload();
   await page.getByRole("heading", { name: "Recent tasks" }).waitFor();

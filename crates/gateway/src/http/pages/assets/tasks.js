@@ -81,7 +81,7 @@ function cells(task) {
   open.addEventListener("click", () => openTask(task.id));
   const status = make("td", {}, make("span", { className: `status ${task.status}` }, task.status));
   if (!ended(task)) status.append(bar(task));
-  if (task.error) status.append(make("span", { className: "why" }, reason(task.error)));
+  if (task.error && task.status !== "cancelled") status.append(make("span", { className: "why" }, reason(task.error)));
   return [
     make("td", {}, open, make("span", { className: "kind" }, task.kind || "")),
     make("td", { className: "mono" }, task.model || ""),
@@ -184,7 +184,8 @@ const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
 const cost = (task) => (task.cost_usd === undefined || task.cost_usd === null ? "" : `${task.cost_usd} USD`);
 const full = (time) => (time ? new Date(time).toLocaleString() : "");
 const reason = (error) => (typeof error === "string" ? error : [error.message, error.code && `[${error.code}]`].filter(Boolean).join(" "));
-const shape = (video) => [video.width && `${video.width}×${video.height}`, video.seconds && `${video.seconds} s`, video.bytes && `${(video.bytes / 1e6).toFixed(1)} MB`].filter(Boolean).join(" · ");
+const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+const shape = (video) => [video.width && `${video.width}×${video.height}`, video.seconds && `${video.seconds} s`, video.bytes && size(video.bytes)].filter(Boolean).join(" · ");
 
 function moment(time) {
   if (!time) return "";
