@@ -20,18 +20,39 @@ fn key(change: impl FnOnce(&mut NewKey)) -> NewKey {
 
 #[tokio::test]
 async fn without_a_key_that_works_every_endpoint_refuses_before_anything_else() {
-    let gateway = TestGateway::builder().without_workers().manual_clock().start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .manual_clock()
+        .start()
+        .await;
     let good = gateway.key.clone().unwrap();
     let paths = [
-        (Method::POST, "/v1/chat/completions"), (Method::POST, "/v1/videos"), (Method::GET, "/v1/videos"),
-        (Method::GET, "/v1/videos/video_x"), (Method::GET, "/v1/videos/video_x/content"), (Method::DELETE, "/v1/videos/video_x"),
-        (Method::GET, "/v1/tasks"), (Method::GET, "/v1/tasks/x"), (Method::GET, "/v1/tasks/x/events"),
-        (Method::POST, "/v1/tasks/x/cancel"), (Method::GET, "/v1/models"), (Method::GET, "/v1/models/x"),
-        (Method::POST, "/musicgen/submit/music"), (Method::POST, "/musicgen/uploads/audio"), (Method::GET, "/musicgen/tasks/x"),
-        (Method::GET, "/musicgen/fetch/x"), (Method::POST, "/musicgen/fetch"), (Method::GET, "/musicgen/feed/x"),
-        (Method::GET, "/musicgen/clips"), (Method::GET, "/musicgen/clips/x"), (Method::DELETE, "/musicgen/clips/x"),
-        (Method::POST, "/musicgen/clips/x/restore"), (Method::POST, "/musicgen/persona/create"),
-        (Method::GET, "/musicgen/personas"), (Method::GET, "/musicgen/personas/x"), (Method::DELETE, "/musicgen/personas/x"),
+        (Method::POST, "/v1/chat/completions"),
+        (Method::POST, "/v1/videos"),
+        (Method::GET, "/v1/videos"),
+        (Method::GET, "/v1/videos/video_x"),
+        (Method::GET, "/v1/videos/video_x/content"),
+        (Method::DELETE, "/v1/videos/video_x"),
+        (Method::GET, "/v1/tasks"),
+        (Method::GET, "/v1/tasks/x"),
+        (Method::GET, "/v1/tasks/x/events"),
+        (Method::POST, "/v1/tasks/x/cancel"),
+        (Method::GET, "/v1/models"),
+        (Method::GET, "/v1/models/x"),
+        (Method::POST, "/musicgen/submit/music"),
+        (Method::POST, "/musicgen/uploads/audio"),
+        (Method::GET, "/musicgen/tasks/x"),
+        (Method::GET, "/musicgen/fetch/x"),
+        (Method::POST, "/musicgen/fetch"),
+        (Method::GET, "/musicgen/feed/x"),
+        (Method::GET, "/musicgen/clips"),
+        (Method::GET, "/musicgen/clips/x"),
+        (Method::DELETE, "/musicgen/clips/x"),
+        (Method::POST, "/musicgen/clips/x/restore"),
+        (Method::POST, "/musicgen/persona/create"),
+        (Method::GET, "/musicgen/personas"),
+        (Method::GET, "/musicgen/personas/x"),
+        (Method::DELETE, "/musicgen/personas/x"),
     ];
     let anyone = gateway.without_key();
     for (method, path) in paths {
@@ -45,29 +66,59 @@ async fn without_a_key_that_works_every_endpoint_refuses_before_anything_else() 
     let last = typo.pop().unwrap();
     typo.push(if last == 'a' { 'b' } else { 'a' });
     for wrong in [
-        format!("Basic {good}"), good.clone(), "Bearer".into(), "Bearer ".into(), "Bearer x".into(),
-        format!("Bearer {typo}"), format!("Bearer {}", "a".repeat(5000)), "Bearer \u{fc}".into(),
+        format!("Basic {good}"),
+        good.clone(),
+        "Bearer".into(),
+        "Bearer ".into(),
+        "Bearer x".into(),
+        format!("Bearer {typo}"),
+        format!("Bearer {}", "a".repeat(5000)),
+        "Bearer \u{fc}".into(),
         // Well-formed, and nobody's.
         format!("Bearer {}", unknown_key()),
     ] {
-        let request = anyone.request(Method::GET, "/v1/models").header("authorization", wrong.as_bytes());
+        let request = anyone
+            .request(Method::GET, "/v1/models")
+            .header("authorization", wrong.as_bytes());
         anyone.send(request).await.refused(401, "invalid_api_key");
     }
-    let lower = anyone.request(Method::GET, "/v1/models").header("authorization", format!("bearer {good}"));
+    let lower = anyone
+        .request(Method::GET, "/v1/models")
+        .header("authorization", format!("bearer {good}"));
     assert_eq!(anyone.send(lower).await.status, 200);
 
-    let short = gateway.caller("default", key(|new| new.expires_in = Some(Duration::from_mins(1)))).await;
+    let short = gateway
+        .caller(
+            "default",
+            key(|new| new.expires_in = Some(Duration::from_mins(1))),
+        )
+        .await;
     assert_eq!(short.get("/v1/models").await.status, 200);
     gateway.app.clock.advance(Duration::from_mins(1));
-    short.get("/v1/models").await.refused(401, "expired_api_key");
+    short
+        .get("/v1/models")
+        .await
+        .refused(401, "expired_api_key");
 
     let revoked = gateway.caller("default", key(|_| {})).await;
     assert_eq!(revoked.get("/v1/models").await.status, 200);
     let secret = revoked.key.clone().unwrap();
-    assert!(matches!(keys::revoke(&gateway.app, &secret).await.unwrap(), Revocation::Done(_)));
-    revoked.get("/v1/models").await.refused(401, "revoked_api_key");
-    assert_eq!(keys::revoke(&gateway.app, &secret[..12]).await.unwrap(), Revocation::Before);
-    assert_eq!(keys::revoke(&gateway.app, "sk-mg-000000").await.unwrap(), Revocation::NoSuchKey);
+    assert!(matches!(
+        keys::revoke(&gateway.app, &secret).await.unwrap(),
+        Revocation::Done(_)
+    ));
+    revoked
+        .get("/v1/models")
+        .await
+        .refused(401, "revoked_api_key");
+    assert_eq!(
+        keys::revoke(&gateway.app, &secret[..12]).await.unwrap(),
+        Revocation::Before
+    );
+    assert_eq!(
+        keys::revoke(&gateway.app, "sk-mg-000000").await.unwrap(),
+        Revocation::NoSuchKey
+    );
     gateway.stop().await;
 }
 
@@ -92,37 +143,91 @@ async fn a_scope_that_is_missing_is_named() {
     let body = json!({"task": "gen_stem", "continue_clip_id": id, "root_clip_id": id, "name": "x", "ids": [],
         "prompt": "x", "model": "animatic-1", "messages": [{"role": "user", "content": "x"}]});
     let needs = [
-        (Scope::VideoCreate, Method::POST, "/v1/chat/completions".to_owned()),
+        (
+            Scope::VideoCreate,
+            Method::POST,
+            "/v1/chat/completions".to_owned(),
+        ),
         (Scope::VideoCreate, Method::POST, "/v1/videos".into()),
-        (Scope::MusicCreate, Method::POST, "/musicgen/submit/music".into()),
-        (Scope::PersonaCreate, Method::POST, "/musicgen/persona/create".into()),
-        (Scope::MediaUpload, Method::POST, "/musicgen/uploads/audio".into()),
+        (
+            Scope::MusicCreate,
+            Method::POST,
+            "/musicgen/submit/music".into(),
+        ),
+        (
+            Scope::PersonaCreate,
+            Method::POST,
+            "/musicgen/persona/create".into(),
+        ),
+        (
+            Scope::MediaUpload,
+            Method::POST,
+            "/musicgen/uploads/audio".into(),
+        ),
         (Scope::TasksRead, Method::GET, "/v1/tasks".into()),
         (Scope::TasksRead, Method::GET, "/v1/videos".into()),
         (Scope::TasksRead, Method::GET, "/musicgen/clips".into()),
         (Scope::TasksRead, Method::GET, "/musicgen/personas".into()),
         (Scope::TasksRead, Method::POST, "/musicgen/fetch".into()),
-        (Scope::TasksCancel, Method::POST, "/v1/tasks/x/cancel".into()),
+        (
+            Scope::TasksCancel,
+            Method::POST,
+            "/v1/tasks/x/cancel".into(),
+        ),
         (Scope::TasksCancel, Method::DELETE, "/v1/videos/x".into()),
-        (Scope::TasksCancel, Method::DELETE, format!("/musicgen/clips/{id}")),
-        (Scope::TasksCancel, Method::POST, format!("/musicgen/clips/{id}/restore")),
-        (Scope::TasksCancel, Method::DELETE, "/musicgen/personas/x".into()),
+        (
+            Scope::TasksCancel,
+            Method::DELETE,
+            format!("/musicgen/clips/{id}"),
+        ),
+        (
+            Scope::TasksCancel,
+            Method::POST,
+            format!("/musicgen/clips/{id}/restore"),
+        ),
+        (
+            Scope::TasksCancel,
+            Method::DELETE,
+            "/musicgen/personas/x".into(),
+        ),
     ];
     for (scope, method, path) in needs {
-        let others = Scope::usual().into_iter().filter(|other| *other != scope).collect();
-        let lacking = gateway.caller("default", key(|new| new.scopes = others)).await;
-        let answer = lacking.send(lacking.request(method.clone(), &path).json(&body)).await;
+        let others = Scope::usual()
+            .into_iter()
+            .filter(|other| *other != scope)
+            .collect();
+        let lacking = gateway
+            .caller("default", key(|new| new.scopes = others))
+            .await;
+        let answer = lacking
+            .send(lacking.request(method.clone(), &path).json(&body))
+            .await;
         answer.refused(403, "insufficient_scope");
         assert_eq!(answer.json["error"]["type"], "permission_error");
-        assert!(answer.message().contains(scope.name()), "{}", answer.message());
+        assert!(
+            answer.message().contains(scope.name()),
+            "{}",
+            answer.message()
+        );
         // A key that is known is counted whatever becomes of its request.
         assert!(answer.header("x-ratelimit-remaining-requests").is_some());
     }
-    let admin = gateway.caller("default", key(|new| new.scopes = vec![Scope::Admin])).await;
+    let admin = gateway
+        .caller("default", key(|new| new.scopes = vec![Scope::Admin]))
+        .await;
     assert_eq!(admin.get("/v1/tasks").await.status, 200);
     assert_eq!(admin.post("/v1/videos", &videos_order()).await.status, 200);
-    let bare = gateway.caller("default", key(|new| new.scopes = vec![Scope::WebhooksManage])).await;
-    assert_eq!(bare.get("/v1/models").await.status, 200, "any key may see the models");
+    let bare = gateway
+        .caller(
+            "default",
+            key(|new| new.scopes = vec![Scope::WebhooksManage]),
+        )
+        .await;
+    assert_eq!(
+        bare.get("/v1/models").await.status,
+        200,
+        "any key may see the models"
+    );
     gateway.stop().await;
 }
 
@@ -130,20 +235,40 @@ async fn a_scope_that_is_missing_is_named() {
 async fn a_key_bound_to_models_and_networks_is_held_to_them() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let clip = gateway.upload("Song").await;
-    let bound = gateway.caller("default", key(|new| new.models = Some(vec!["stems-dsp-1".into()]))).await;
-    bound.post("/v1/videos", &videos_order()).await.refused(403, "model_not_allowed").at("model");
+    let bound = gateway
+        .caller(
+            "default",
+            key(|new| new.models = Some(vec!["stems-dsp-1".into()])),
+        )
+        .await;
+    bound
+        .post("/v1/videos", &videos_order())
+        .await
+        .refused(403, "model_not_allowed")
+        .at("model");
     // The alias means the model that is allowed.
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"], "mv": "chirp-auk"});
-    assert_eq!(bound.post("/musicgen/submit/music", &order).await.status, 200);
+    assert_eq!(
+        bound.post("/musicgen/submit/music", &order).await.status,
+        200
+    );
 
     let inside = key(|new| new.networks = Some(vec!["127.0.0.0/8".parse().unwrap()]));
     let outside = key(|new| new.networks = Some(vec!["10.0.0.0/8".parse().unwrap()]));
     let inside = gateway.caller("default", inside).await;
     assert_eq!(inside.get("/v1/models").await.status, 200);
     let outside = gateway.caller("default", outside).await;
-    outside.get("/v1/models").await.refused(403, "address_not_allowed");
-    let pretending = outside.request(Method::GET, "/v1/models").header("x-forwarded-for", "10.1.2.3");
-    outside.send(pretending).await.refused(403, "address_not_allowed");
+    outside
+        .get("/v1/models")
+        .await
+        .refused(403, "address_not_allowed");
+    let pretending = outside
+        .request(Method::GET, "/v1/models")
+        .header("x-forwarded-for", "10.1.2.3");
+    outside
+        .send(pretending)
+        .await
+        .refused(403, "address_not_allowed");
     gateway.stop().await;
 
     let gateway = TestGateway::builder()
@@ -154,11 +279,17 @@ async fn a_key_bound_to_models_and_networks_is_held_to_them() {
     let outside = key(|new| new.networks = Some(vec!["10.0.0.0/8".parse().unwrap()]));
     let outside = gateway.caller("default", outside).await;
     let by_proxy = async |hops: &str| {
-        let request = outside.request(Method::GET, "/v1/models").header("x-forwarded-for", hops);
+        let request = outside
+            .request(Method::GET, "/v1/models")
+            .header("x-forwarded-for", hops);
         outside.send(request).await.status
     };
     assert_eq!(by_proxy("10.1.2.3").await, 200);
-    assert_eq!(by_proxy("10.1.2.3, 8.8.8.8").await, 403, "the last hop is who called the proxy");
+    assert_eq!(
+        by_proxy("10.1.2.3, 8.8.8.8").await,
+        403,
+        "the last hop is who called the proxy"
+    );
     assert_eq!(by_proxy("8.8.8.8, 10.1.2.3").await, 200);
     gateway.stop().await;
 }
@@ -168,7 +299,9 @@ async fn requests_a_minute_are_counted_and_told() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let usual = gateway.get("/v1/models").await;
     assert_eq!(usual.header("x-ratelimit-limit-requests"), Some("600"));
-    let slow = gateway.caller("default", key(|new| new.rpm = Some(3))).await;
+    let slow = gateway
+        .caller("default", key(|new| new.rpm = Some(3)))
+        .await;
     for left in ["2", "1", "0"] {
         let answer = slow.get("/v1/models").await;
         assert_eq!(answer.status, 200);
@@ -190,24 +323,50 @@ async fn requests_a_minute_are_counted_and_told() {
 #[tokio::test]
 async fn open_tasks_at_once_are_counted_also_when_they_come_together() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let narrow = gateway.caller("default", key(|new| new.max_running = Some(2))).await;
+    let narrow = gateway
+        .caller("default", key(|new| new.max_running = Some(2)))
+        .await;
     let orders = videos_order();
     let together = (0..6).map(|_| narrow.post("/v1/videos", &orders));
     let answers = futures_util::future::join_all(together).await;
-    let accepted: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+    let accepted: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer.status == 200)
+        .collect();
     assert_eq!(accepted.len(), 2);
     for answer in answers.iter().filter(|answer| answer.status != 200) {
         answer.refused(429, "too_many_tasks");
     }
     let task = accepted[0].header("x-task-id").unwrap();
-    narrow.post(&format!("/v1/tasks/{task}/cancel"), &json!({})).await.ok();
+    narrow
+        .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+        .await
+        .ok();
     assert_eq!(narrow.post("/v1/videos", &videos_order()).await.status, 200);
     // All or none: two more do not fit, so that none is begun.
-    gateway.post(&format!("/v1/tasks/{}/cancel", accepted[1].header("x-task-id").unwrap()), &json!({})).await.ok();
+    gateway
+        .post(
+            &format!(
+                "/v1/tasks/{}/cancel",
+                accepted[1].header("x-task-id").unwrap()
+            ),
+            &json!({}),
+        )
+        .await
+        .ok();
     let mut two = video_order();
     two["n"] = json!(2);
-    narrow.post("/v1/chat/completions", &two).await.refused(429, "too_many_tasks");
-    assert_eq!(gateway.get("/v1/tasks?status=queued").await.ok()["data"].as_array().unwrap().len(), 1);
+    narrow
+        .post("/v1/chat/completions", &two)
+        .await
+        .refused(429, "too_many_tasks");
+    assert_eq!(
+        gateway.get("/v1/tasks?status=queued").await.ok()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     gateway.stop().await;
 }
 
@@ -219,7 +378,12 @@ async fn a_budget_holds_the_reservations_and_gets_back_what_was_not_made() {
         .start()
         .await;
     let clip = gateway.upload("Song").await;
-    let poor = gateway.caller("default", key(|new| new.budget = Some("0.25".parse().unwrap()))).await;
+    let poor = gateway
+        .caller(
+            "default",
+            key(|new| new.budget = Some("0.25".parse().unwrap())),
+        )
+        .await;
     let first = poor.post("/v1/videos", &videos_order()).await;
     let first = first.header("x-task-id").unwrap().to_owned();
     let second = poor.post("/v1/videos", &videos_order()).await;
@@ -228,17 +392,32 @@ async fn a_budget_holds_the_reservations_and_gets_back_what_was_not_made() {
     answer.refused(402, "budget_exceeded");
     assert_eq!(answer.json["error"]["type"], "budget_error");
     let order = json!({"task": "gen_stem", "continue_clip_id": clip["id"]});
-    poor.post("/musicgen/submit/music", &order).await.refused(402, "budget_exceeded");
+    poor.post("/musicgen/submit/music", &order)
+        .await
+        .refused(402, "budget_exceeded");
     let view = gateway.get(&format!("/v1/tasks/{first}")).await.ok();
     assert_eq!(view["cost_usd"], "0.10");
-    poor.post(&format!("/v1/tasks/{first}/cancel"), &json!({})).await.ok();
-    assert_eq!(gateway.get(&format!("/v1/tasks/{first}")).await.ok()["cost_usd"], "0.00");
+    poor.post(&format!("/v1/tasks/{first}/cancel"), &json!({}))
+        .await
+        .ok();
+    assert_eq!(
+        gateway.get(&format!("/v1/tasks/{first}")).await.ok()["cost_usd"],
+        "0.00"
+    );
     let stems = poor.post("/musicgen/submit/music", &order).await;
-    let stems = gateway.get(&format!("/v1/tasks/{}", stems.header("x-task-id").unwrap())).await.ok();
+    let stems = gateway
+        .get(&format!("/v1/tasks/{}", stems.header("x-task-id").unwrap()))
+        .await
+        .ok();
     assert_eq!(stems["cost_usd"], "0.08");
     // 0.18 of 0.25 are used: a second does not fit, whoever's money is left elsewhere.
-    poor.post("/v1/videos", &videos_order()).await.refused(402, "budget_exceeded");
-    assert_eq!(gateway.post("/v1/videos", &videos_order()).await.status, 200);
+    poor.post("/v1/videos", &videos_order())
+        .await
+        .refused(402, "budget_exceeded");
+    assert_eq!(
+        gateway.post("/v1/videos", &videos_order()).await.status,
+        200
+    );
     gateway.stop().await;
 }
 
@@ -246,8 +425,15 @@ async fn a_budget_holds_the_reservations_and_gets_back_what_was_not_made() {
 async fn a_request_id_is_kept_when_well_formed_and_made_otherwise() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let ask = async |id: &str, path: &str| {
-        let request = gateway.request(Method::GET, path).header("x-request-id", id);
-        gateway.send(request).await.header("x-request-id").unwrap().to_owned()
+        let request = gateway
+            .request(Method::GET, path)
+            .header("x-request-id", id);
+        gateway
+            .send(request)
+            .await
+            .header("x-request-id")
+            .unwrap()
+            .to_owned()
     };
     let longest = "x".repeat(128);
     for path in ["/v1/models", "/v1/tasks/x", "/nowhere", "/healthz"] {
@@ -271,11 +457,20 @@ async fn pages_of_other_origins_get_in_only_when_named() {
         .start()
         .await;
     let ask = async |origin: &str| {
-        let request = gateway.http.get(format!("{}/v1/models", gateway.base)).header("origin", origin);
+        let request = gateway
+            .http
+            .get(format!("{}/v1/models", gateway.base))
+            .header("origin", origin);
         let answer = request.send().await.unwrap();
-        answer.headers().get("access-control-allow-origin").map(|value| value.to_str().unwrap().to_owned())
+        answer
+            .headers()
+            .get("access-control-allow-origin")
+            .map(|value| value.to_str().unwrap().to_owned())
     };
-    assert_eq!(ask("https://app.example").await.as_deref(), Some("https://app.example"));
+    assert_eq!(
+        ask("https://app.example").await.as_deref(),
+        Some("https://app.example")
+    );
     assert_eq!(ask("https://evil.example").await, None);
     gateway.stop().await;
 }
@@ -284,8 +479,12 @@ async fn pages_of_other_origins_get_in_only_when_named() {
 async fn accounts_own_what_their_keys_make() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let owls = gateway.caller("night-owls", key(|_| {})).await;
-    let clip = crate::support::gateway::upload(&owls, "Song", sound::wav_of(8_000, 1, &[9; 800])).await;
-    assert_eq!((&clip["handle"], &clip["display_name"]), (&json!("night-owls"), &json!("Night Owls")));
+    let clip =
+        crate::support::gateway::upload(&owls, "Song", sound::wav_of(8_000, 1, &[9; 800])).await;
+    assert_eq!(
+        (&clip["handle"], &clip["display_name"]),
+        (&json!("night-owls"), &json!("Night Owls"))
+    );
     let second = gateway.caller("night-owls", key(|_| {})).await;
     let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
     assert_eq!(second.get(&path).await.ok()["user_id"], clip["user_id"]);

@@ -13,8 +13,15 @@ async fn the_first_start_prints_a_key_once() {
     let client = Client::new(&server.base, Some(&key));
     assert_eq!(client.get("/v1/tasks").await.status, 200);
     let said = server.stop().await;
-    assert!(said.contains(&format!("curl http://")) && said.contains("/v1/chat/completions"), "{said}");
-    assert_eq!(said.matches(&key).count(), 2, "by itself, and in a line to paste: {said}");
+    assert!(
+        said.contains(&format!("curl http://")) && said.contains("/v1/chat/completions"),
+        "{said}"
+    );
+    assert_eq!(
+        said.matches(&key).count(),
+        2,
+        "by itself, and in a line to paste: {said}"
+    );
 
     let server = Server::start(folder.path(), &[]).await;
     let client = Client::new(&server.base, Some(&key));
@@ -23,7 +30,9 @@ async fn the_first_start_prints_a_key_once() {
     assert!(!said.contains("sk-mg-"), "{said}");
     for file in walk(folder.path()) {
         let bytes = std::fs::read(&file).unwrap();
-        let found = bytes.windows(key.len()).any(|window| window == key.as_bytes());
+        let found = bytes
+            .windows(key.len())
+            .any(|window| window == key.as_bytes());
         assert!(!found, "the key stands in {}", file.display());
     }
 }
@@ -52,15 +61,40 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
         all.extend(["--data", data]);
         output(program(&all)).await
     };
-    let made = keys(&["create", "--name", "laptop", "--scope", "tasks:read", "--rpm", "50", "--budget", "2.50", "--expires", "30d", "--account", "owls"]).await;
+    let made = keys(&[
+        "create",
+        "--name",
+        "laptop",
+        "--scope",
+        "tasks:read",
+        "--rpm",
+        "50",
+        "--budget",
+        "2.50",
+        "--expires",
+        "30d",
+        "--account",
+        "owls",
+    ])
+    .await;
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     let key = text(&made.stdout).trim_end();
-    assert_eq!(text(&made.stdout), format!("{key}\n"), "the key and nothing else");
+    assert_eq!(
+        text(&made.stdout),
+        format!("{key}\n"),
+        "the key and nothing else"
+    );
     assert!(key.starts_with("sk-mg-") && key.len() == 55);
     let client = Client::new(&server.base, Some(key));
     let answer = client.get("/v1/tasks").await;
-    assert_eq!((answer.status, answer.header("x-ratelimit-limit-requests")), (200, Some("50")));
-    client.post("/v1/videos", &videos_order()).await.refused(403, "insufficient_scope");
+    assert_eq!(
+        (answer.status, answer.header("x-ratelimit-limit-requests")),
+        (200, Some("50"))
+    );
+    client
+        .post("/v1/videos", &videos_order())
+        .await
+        .refused(403, "insufficient_scope");
 
     let list = keys(&["list"]).await;
     let shown = text(&list.stdout);
@@ -71,7 +105,10 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
 
     let revoked = keys(&["revoke", &key[..12]]).await;
     assert_eq!(revoked.status.code(), Some(0), "{}", text(&revoked.stderr));
-    client.get("/v1/tasks").await.refused(401, "revoked_api_key");
+    client
+        .get("/v1/tasks")
+        .await
+        .refused(401, "revoked_api_key");
     let unknown = keys(&["revoke", "sk-mg-000000"]).await;
     assert_eq!(unknown.status.code(), Some(1));
     for wrong in [
@@ -85,8 +122,16 @@ async fn keys_are_made_listed_and_revoked_while_a_server_runs() {
         &["create", "--name", "x", "--network", "here"],
     ] {
         let refused = keys(wrong).await;
-        assert_eq!(refused.status.code(), Some(2), "{wrong:?}: {}", text(&refused.stderr));
-        assert!(refused.stdout.is_empty() && !refused.stderr.is_empty(), "{wrong:?}");
+        assert_eq!(
+            refused.status.code(),
+            Some(2),
+            "{wrong:?}: {}",
+            text(&refused.stderr)
+        );
+        assert!(
+            refused.stdout.is_empty() && !refused.stderr.is_empty(),
+            "{wrong:?}"
+        );
     }
     server.stop().await;
 }
@@ -101,30 +146,58 @@ async fn config_check_names_file_line_and_key_or_shows_everything() {
         output(program(&["config", "check", "--config", path])).await
     };
     for (content, place, hint) in [
-        ("brand = \"x\"\nlsten = \"127.0.0.1:1\"\n", ":2:", "did you mean `listen`"),
+        (
+            "brand = \"x\"\nlsten = \"127.0.0.1:1\"\n",
+            ":2:",
+            "did you mean `listen`",
+        ),
         ("[fetch]\n\nallow_port = [80]\n", ":3:", "allow_ports"),
         ("wait_limit = \"soon\"\n", ":1:", "wait_limit"),
         ("listen = \n", ":1:", ""),
-        ("[models.animatic-1]\nprice = { unit = \"hour\", usd = \"1\" }\n", ":2:", "unit"),
+        (
+            "[models.animatic-1]\nprice = { unit = \"hour\", usd = \"1\" }\n",
+            ":2:",
+            "models.animatic-1.price",
+        ),
         ("[models.nobody-1]\nenabled = true\n", "", "models.nobody-1"),
         ("default_model = \"nobody-1\"\n", "", "default_model"),
         ("workers = 0\n", "", "workers"),
-        ("signing_secret = \"env:MEDIAGATE_NO_SUCH_VARIABLE\"\n", "", "signing_secret"),
+        (
+            "signing_secret = \"env:MEDIAGATE_NO_SUCH_VARIABLE\"\n",
+            "",
+            "signing_secret",
+        ),
     ] {
         let refused = check(content).await;
         let said = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(2), "{content}: {said}");
-        let wanted = if place.is_empty() { String::new() } else { format!("{path}{place}") };
-        assert!(said.contains(&wanted) && said.contains(hint), "{content}: {said}");
+        let wanted = if place.is_empty() {
+            String::new()
+        } else {
+            format!("{path}{place}")
+        };
+        assert!(
+            said.contains(&wanted) && said.contains(hint),
+            "{content}: {said}"
+        );
         assert!(refused.stdout.is_empty());
     }
-    let missing = output(program(&["config", "check", "--config", "/nonexistent.toml"])).await;
+    let missing = output(program(&[
+        "config",
+        "check",
+        "--config",
+        "/nonexistent.toml",
+    ]))
+    .await;
     assert_eq!(missing.status.code(), Some(2));
 
     let fine = check("brand = \"acme\"\ndatabase = \"postgres://u:hunter2@h/db\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n").await;
     assert_eq!(fine.status.code(), Some(0), "{}", text(&fine.stderr));
     let shown = text(&fine.stdout).to_owned();
-    assert!(shown.contains("brand = \"acme\"") && shown.contains("wait_limit = \"15m\""), "{shown}");
+    assert!(
+        shown.contains("brand = \"acme\"") && shown.contains("wait_limit = \"15m\""),
+        "{shown}"
+    );
     assert!(!shown.contains("hunter2"), "{shown}");
     let again = check(&shown).await;
     assert_eq!(text(&again.stdout), shown, "what is shown reads back");
@@ -146,10 +219,21 @@ async fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
         }
         text(&output(command).await.stdout).to_owned()
     };
-    assert!(show(Some("flagged"), Some("surrounded")).await.contains("brand = \"flagged\""));
-    assert!(show(None, Some("surrounded")).await.contains("brand = \"surrounded\""));
+    assert!(
+        show(Some("flagged"), Some("surrounded"))
+            .await
+            .contains("brand = \"flagged\"")
+    );
+    assert!(
+        show(None, Some("surrounded"))
+            .await
+            .contains("brand = \"surrounded\"")
+    );
     let filed = show(None, None).await;
-    assert!(filed.contains("brand = \"filed\"") && filed.contains("media_ttl = \"1day\""), "{filed}");
+    assert!(
+        filed.contains("brand = \"filed\"") && filed.contains("media_ttl = \"1day\""),
+        "{filed}"
+    );
     assert!(filed.contains("wait_limit = \"15m\""), "{filed}");
 }
 
@@ -163,11 +247,23 @@ async fn openapi_prints_the_document() {
 
 #[tokio::test]
 async fn wrong_words_end_with_two() {
-    for words in [&["--what"][..], &["serve", "--what"], &["dance"], &[], &["serve", "--listen", "here"], &["demo", "--once", "--out"]] {
+    for words in [
+        &["--what"][..],
+        &["serve", "--what"],
+        &["dance"],
+        &[],
+        &["serve", "--listen", "here"],
+        &["demo", "--once", "--out"],
+    ] {
         let refused = output(program(words)).await;
         assert_eq!(refused.status.code(), Some(2), "{words:?}");
     }
-    for words in [&["--help"][..], &["--version"], &["serve", "--help"], &["keys", "create", "--help"]] {
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["serve", "--help"],
+        &["keys", "create", "--help"],
+    ] {
         let helped = output(program(words)).await;
         assert_eq!(helped.status.code(), Some(0), "{words:?}");
         assert!(!helped.stdout.is_empty());
@@ -180,10 +276,24 @@ async fn an_address_that_is_taken_and_a_folder_that_cannot_be_are_failures() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let data = folder.path().join("data");
-    let refused = output(program(&["serve", "--listen", &address, "--data", data.to_str().unwrap()])).await;
+    let refused = output(program(&[
+        "serve",
+        "--listen",
+        &address,
+        "--data",
+        data.to_str().unwrap(),
+    ]))
+    .await;
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains(&address), "{}", text(&refused.stderr));
-    assert!(!text(&refused.stdout).contains("sk-mg-"), "no key is made for a server that never was");
+    assert!(
+        text(&refused.stderr).contains(&address),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert!(
+        !text(&refused.stdout).contains("sk-mg-"),
+        "no key is made for a server that never was"
+    );
     let file = folder.path().join("file");
     std::fs::write(&file, "x").unwrap();
     let refused = output(program(&["serve", "--data", file.to_str().unwrap()])).await;
@@ -198,7 +308,11 @@ async fn a_stopping_server_finishes_what_it_began_and_takes_nothing_new() {
     let client = Client::new(&server.base, Some(&key));
     let waiting = tokio::spawn({
         let client = client.clone();
-        async move { client.post("/v1/chat/completions", &crate::support::video_order()).await }
+        async move {
+            client
+                .post("/v1/chat/completions", &crate::support::video_order())
+                .await
+        }
     });
     let fresh = Client::new(&server.base, Some(&key));
     eventually("the request is in flight", async || {
@@ -209,7 +323,10 @@ async fn a_stopping_server_finishes_what_it_began_and_takes_nothing_new() {
     server.signal("-TERM");
     let host = server.base.strip_prefix("http://").unwrap().to_owned();
     eventually("no more connections are taken", async || {
-        tokio::net::TcpStream::connect(&host).await.is_err().then_some(())
+        tokio::net::TcpStream::connect(&host)
+            .await
+            .is_err()
+            .then_some(())
     })
     .await;
     let answer = waiting.await.unwrap();
@@ -248,7 +365,10 @@ async fn a_grace_that_is_over_leaves_the_task_to_the_next_start() {
         (view["status"] == "running").then_some(())
     })
     .await;
-    client.post(&format!("/v1/tasks/{task}/cancel"), &json!({})).await.ok();
+    client
+        .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+        .await
+        .ok();
     server.stop().await;
 }
 
@@ -257,8 +377,15 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let write = |usd: &str| {
-        let content = format!("[models.animatic-1]\nprice = {{ unit = \"second\", usd = \"{usd}\" }}\n");
+        let content =
+            format!("[models.animatic-1]\nprice = {{ unit = \"second\", usd = \"{usd}\" }}\n");
         std::fs::write(&file, content).unwrap();
+    };
+    // In one step, so that a signal never meets half a file.
+    let replace = |content: &str| {
+        let new = folder.path().join("new.toml");
+        std::fs::write(&new, content).unwrap();
+        std::fs::rename(new, &file).unwrap();
     };
     write("0.10");
     let data = folder.path().join("data");
@@ -267,23 +394,32 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
     let price = async || {
         let list = client.get("/pricing.json").await.ok();
         let models = list["data"].as_array().unwrap().clone();
-        let model = models.into_iter().find(|model| model["id"] == "animatic-1").unwrap();
+        let model = models
+            .into_iter()
+            .find(|model| model["id"] == "animatic-1")
+            .unwrap();
         model["price"]["usd"].as_str().unwrap().to_owned()
     };
     assert_eq!(price().await, "0.10");
     write("0.2");
-    eventually("the change of the file is seen", async || (price().await == "0.20").then_some(())).await;
+    eventually("the change of the file is seen", async || {
+        (price().await == "0.20").then_some(())
+    })
+    .await;
     // A bad file changes nothing; the good one after it counts at once.
-    std::fs::write(&file, "[models.animatic-1]\nprice = { unit = \"week\", usd = \"9\" }\n").unwrap();
+    replace("[models.animatic-1]\nprice = { unit = \"week\", usd = \"9\" }\n");
     server.signal("-HUP");
-    std::fs::write(&file, "nonsense").unwrap();
+    replace("nonsense");
     server.signal("-HUP");
     for _ in 0..20 {
         assert_eq!(price().await, "0.20");
     }
-    write("0.345");
+    replace("[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.345\" }\n");
     server.signal("-HUP");
-    eventually("the good file counts", async || (price().await == "0.345").then_some(())).await;
+    eventually("the good file counts", async || {
+        (price().await == "0.345").then_some(())
+    })
+    .await;
     server.stop().await;
 }
 
@@ -295,7 +431,9 @@ async fn the_demo_makes_all_three_and_ends() {
     command.current_dir(folder.path());
     let shown = output(command).await;
     assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
-    let file = |name: &str| std::fs::read(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let file = |name: &str| {
+        std::fs::read(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
     assert_eq!(&file("video.mp4")[4..8], b"ftyp");
     for stem in ["vocals", "drums", "bass", "other"] {
         assert_eq!(&file(&format!("{stem}.flac"))[..4], b"fLaC");
@@ -309,6 +447,9 @@ async fn the_demo_makes_all_three_and_ends() {
     for name in ["video.mp4", "vocals.flac", "persona.png", "MB"] {
         assert!(table.contains(name), "{table}");
     }
-    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left, ["made"], "nothing else is left behind");
 }

@@ -31,11 +31,17 @@ async fn submit(client: Client, clip: Value, mut count: u64) -> Vec<String> {
     while count > 0 {
         count -= 1;
         let request = if count % 3 == 1 {
-            client.request(reqwest::Method::POST, "/musicgen/submit/music").json(&stems)
+            client
+                .request(reqwest::Method::POST, "/musicgen/submit/music")
+                .json(&stems)
         } else {
-            client.request(reqwest::Method::POST, "/v1/videos").json(&videos_order())
+            client
+                .request(reqwest::Method::POST, "/v1/videos")
+                .json(&videos_order())
         };
-        let Ok(response) = request.send().await else { break };
+        let Ok(response) = request.send().await else {
+            break;
+        };
         assert_eq!(response.status(), 200);
         let task = response.headers()["x-task-id"].to_str().unwrap().to_owned();
         // The head of the answer arrived: the task is promised.
@@ -68,12 +74,26 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
         let client = Client::new(&server.base, Some(&key));
         // What was known is known, and what was made plays.
         for task in &promised {
-            assert_eq!(client.get(&format!("/v1/tasks/{task}")).await.status, 200, "round {round}");
+            assert_eq!(
+                client.get(&format!("/v1/tasks/{task}")).await.status,
+                200,
+                "round {round}"
+            );
         }
-        let made = client.get("/v1/tasks?status=succeeded&kind=video&limit=1").await.ok();
-        let url = made["data"][0]["output"]["videos"][0]["url"].as_str().unwrap().to_owned();
+        let made = client
+            .get("/v1/tasks?status=succeeded&kind=video&limit=1")
+            .await
+            .ok();
+        let url = made["data"][0]["output"]["videos"][0]["url"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let file = client.without_key().get(&url).await;
-        assert_eq!((file.status, &file.bytes[4..8]), (200, &b"ftyp"[..]), "round {round}");
+        assert_eq!(
+            (file.status, &file.bytes[4..8]),
+            (200, &b"ftyp"[..]),
+            "round {round}"
+        );
 
         let submitting = tokio::spawn(submit(client.clone(), clip.clone(), 1 + dice.roll(3)));
         tokio::time::sleep(Duration::from_millis(dice.roll(1800))).await;
@@ -87,11 +107,26 @@ async fn no_accepted_task_is_lost_and_none_ends_twice() {
         let view = finished(&client, task).await;
         assert_eq!(view["status"], "succeeded", "seed {seed}: {view}");
         let output = &view["output"];
-        let files = output["videos"].as_array().into_iter().flatten().map(|video| &video["url"]);
-        let stems = output["clips"].as_array().into_iter().flatten().map(|clip| &clip["audio_url"]);
+        let files = output["videos"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|video| &video["url"]);
+        let stems = output["clips"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|clip| &clip["audio_url"]);
         let mut count = 0;
         for address in files.chain(stems) {
-            assert_eq!(client.without_key().get(address.as_str().unwrap()).await.status, 200);
+            assert_eq!(
+                client
+                    .without_key()
+                    .get(address.as_str().unwrap())
+                    .await
+                    .status,
+                200
+            );
             count += 1;
         }
         assert!(count > 0, "{view}");
@@ -121,14 +156,29 @@ fn check_history(path: &std::path::Path, promised: &[String]) {
     assert!(promised.iter().all(|task| known.contains(task)));
     let none: Vec<String> = Vec::new();
     let ends = "state IN ('succeeded', 'failed', 'cancelled')";
-    assert_eq!(ask(&format!("SELECT id FROM tasks t WHERE (SELECT COUNT(*) FROM task_events e WHERE e.task_id = t.id AND e.{ends}) <> 1")), none, "one end each");
-    assert_eq!(ask("SELECT id FROM tasks WHERE state <> 'succeeded' OR lease_owner IS NOT NULL"), none);
     assert_eq!(
-        ask("SELECT a.task_id FROM task_events a JOIN task_events b ON a.task_id = b.task_id AND a.seq < b.seq WHERE a.progress > b.progress"),
+        ask(&format!(
+            "SELECT id FROM tasks t WHERE (SELECT COUNT(*) FROM task_events e WHERE e.task_id = t.id AND e.{ends}) <> 1"
+        )),
+        none,
+        "one end each"
+    );
+    assert_eq!(
+        ask("SELECT id FROM tasks WHERE state <> 'succeeded' OR lease_owner IS NOT NULL"),
+        none
+    );
+    assert_eq!(
+        ask(
+            "SELECT a.task_id FROM task_events a JOIN task_events b ON a.task_id = b.task_id AND a.seq < b.seq WHERE a.progress > b.progress"
+        ),
         none,
         "progress never falls"
     );
-    assert_eq!(ask("SELECT task_id FROM task_events GROUP BY task_id HAVING COUNT(*) <> MAX(seq)"), none, "no gaps");
+    assert_eq!(
+        ask("SELECT task_id FROM task_events GROUP BY task_id HAVING COUNT(*) <> MAX(seq)"),
+        none,
+        "no gaps"
+    );
     assert_eq!(ask("SELECT id FROM clips WHERE audio IS NULL"), none);
     assert_eq!(ask("PRAGMA integrity_check"), ["ok"]);
     assert_eq!(ask("SELECT \"table\" FROM pragma_foreign_key_check"), none);

@@ -19,20 +19,39 @@ async fn gateway() -> TestGateway {
 }
 
 async fn raw(gateway: &TestGateway, kind: &str, body: impl Into<reqwest::Body>) -> Answer {
-    let request = gateway.request(Method::POST, CHAT).header("content-type", kind).body(body);
+    let request = gateway
+        .request(Method::POST, CHAT)
+        .header("content-type", kind)
+        .body(body);
     gateway.send(request).await
 }
 
 #[tokio::test]
 async fn paths_and_methods_that_are_not_there() {
     let gateway = gateway().await;
-    for path in ["/nowhere", "/v1", "/v1/", "/v1/chat/completions/", "/musicgen", "/V1/models", "/v1/videos/x/y/z"] {
+    for path in [
+        "/nowhere",
+        "/v1",
+        "/v1/",
+        "/v1/chat/completions/",
+        "/musicgen",
+        "/V1/models",
+        "/v1/videos/x/y/z",
+    ] {
         let answer = gateway.get(path).await;
         answer.refused(404, "route_not_found");
         assert!(answer.json["error"]["param"].is_null());
     }
     let long = format!("/{}", "x".repeat(5000));
-    assert!(gateway.get(&long).await.refused(404, "route_not_found").message().len() < 500);
+    assert!(
+        gateway
+            .get(&long)
+            .await
+            .refused(404, "route_not_found")
+            .message()
+            .len()
+            < 500
+    );
     for (method, path, allow) in [
         (Method::GET, CHAT, "POST"),
         (Method::DELETE, CHAT, "POST"),
@@ -45,7 +64,12 @@ async fn paths_and_methods_that_are_not_there() {
     ] {
         let answer = gateway.send(gateway.request(method, path)).await;
         answer.refused(405, "method_not_allowed");
-        let mut allowed: Vec<&str> = answer.header("allow").unwrap().split(',').map(str::trim).collect();
+        let mut allowed: Vec<&str> = answer
+            .header("allow")
+            .unwrap()
+            .split(',')
+            .map(str::trim)
+            .collect();
         let mut expected: Vec<&str> = allow.split(',').collect();
         allowed.sort_unstable();
         expected.sort_unstable();
@@ -58,15 +82,34 @@ async fn paths_and_methods_that_are_not_there() {
 async fn bodies_that_are_not_json() {
     let gateway = gateway().await;
     let good = video_order().to_string();
-    for kind in ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data; boundary=x"] {
-        raw(&gateway, kind, good.clone()).await.refused(415, "unsupported_media_type");
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "",
+        "multipart/form-data; boundary=x",
+    ] {
+        raw(&gateway, kind, good.clone())
+            .await
+            .refused(415, "unsupported_media_type");
     }
     let none = gateway.request(Method::POST, CHAT).body(good.clone());
-    gateway.send(none).await.refused(415, "unsupported_media_type");
-    for kind in ["application/json", "application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.x+json"] {
-        raw(&gateway, kind, good.clone()).await.refused(503, "still_running");
+    gateway
+        .send(none)
+        .await
+        .refused(415, "unsupported_media_type");
+    for kind in [
+        "application/json",
+        "application/json; charset=utf-8",
+        "APPLICATION/JSON",
+        "application/vnd.x+json",
+    ] {
+        raw(&gateway, kind, good.clone())
+            .await
+            .refused(503, "still_running");
     }
-    let deep = |open: &str, close: &str, depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
+    let deep = |open: &str, close: &str, depth: usize| {
+        format!("{}1{}", open.repeat(depth), close.repeat(depth))
+    };
     let mut not_utf8 = good.clone().into_bytes();
     let at = good.find("lake").unwrap();
     not_utf8[at] = 0xff;
@@ -87,10 +130,17 @@ async fn bodies_that_are_not_json() {
     for body in broken {
         let about = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
         let answer = raw(&gateway, "application/json", body).await;
-        assert_eq!((answer.status, answer.json["error"]["code"].as_str()), (400, Some("invalid_json")), "{about}: {}", answer.text());
+        assert_eq!(
+            (answer.status, answer.json["error"]["code"].as_str()),
+            (400, Some("invalid_json")),
+            "{about}: {}",
+            answer.text()
+        );
     }
     for body in ["[]", "1", "\"x\"", "null", "true"] {
-        raw(&gateway, "application/json", body).await.refused(400, "invalid_type");
+        raw(&gateway, "application/json", body)
+            .await
+            .refused(400, "invalid_type");
     }
     gateway.stop().await;
 }
@@ -105,14 +155,25 @@ async fn characters_that_cannot_be_kept() {
     ] {
         let mut order = video_order();
         order[field] = value;
-        gateway.post(CHAT, &order).await.refused(400, "invalid_value").at(field);
+        gateway
+            .post(CHAT, &order)
+            .await
+            .refused(400, "invalid_value")
+            .at(field);
     }
-    for query in ["/v1/tasks?model=%00", "/v1/tasks?after=%00", "/musicgen/clips?after=%00"] {
+    for query in [
+        "/v1/tasks?model=%00",
+        "/v1/tasks?after=%00",
+        "/musicgen/clips?after=%00",
+    ] {
         assert_eq!(gateway.get(query).await.status, 400, "{query}");
     }
     let mut order = video_order();
     order["messages"][0]["content"] = json!("שלום 🌊 \u{202e}\u{fffd}\u{1}");
-    gateway.post(CHAT, &order).await.refused(503, "still_running");
+    gateway
+        .post(CHAT, &order)
+        .await
+        .refused(503, "still_running");
     gateway.stop().await;
 }
 
@@ -120,19 +181,33 @@ async fn characters_that_cannot_be_kept() {
 async fn bodies_that_are_too_large() {
     let gateway = gateway().await;
     let with = |content: Value| json!({"model": "animatic-1", "padding": content, "messages": [{"role": "user", "content": "x"}]});
-    let answer = gateway.post(CHAT, &with(json!("x".repeat(1_100_000)))).await;
+    let answer = gateway
+        .post(CHAT, &with(json!("x".repeat(1_100_000))))
+        .await;
     answer.refused(413, "body_too_large");
     assert!(answer.message().contains("1 MB"), "{}", answer.message());
-    gateway.post(CHAT, &with(json!("x".repeat(900_000)))).await.refused(503, "still_running");
+    gateway
+        .post(CHAT, &with(json!("x".repeat(900_000))))
+        .await
+        .refused(503, "still_running");
     // What data: addresses take does not count, up to 32 MB in all.
     let data = format!("data:x;base64,{}", "A".repeat(8_000_000));
-    gateway.post(CHAT, &with(json!(data))).await.refused(503, "still_running");
-    let answer = gateway.post(CHAT, &with(json!([data, data, data, data, data]))).await;
+    gateway
+        .post(CHAT, &with(json!(data)))
+        .await
+        .refused(503, "still_running");
+    let answer = gateway
+        .post(CHAT, &with(json!([data, data, data, data, data])))
+        .await;
     answer.refused(413, "body_too_large");
     assert!(answer.message().contains("32 MB"), "{}", answer.message());
     let picture = json!([{"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{}", "A".repeat(28_000_000))}}]);
     let order = json!({"model": "animatic-1", "messages": [{"role": "user", "content": picture}]});
-    gateway.post(CHAT, &order).await.refused(422, "image_too_large").at("messages[0].content[0].image_url.url");
+    gateway
+        .post(CHAT, &order)
+        .await
+        .refused(422, "image_too_large")
+        .at("messages[0].content[0].image_url.url");
     gateway.stop().await;
 }
 
@@ -141,16 +216,28 @@ async fn many_of_anything_is_bounded() {
     let gateway = gateway().await;
     let message = json!({"role": "user", "content": "x"});
     let order = |messages: Value| json!({"model": "animatic-1", "messages": messages});
-    gateway.post(CHAT, &order(json!(vec![message.clone(); 257]))).await.refused(400, "invalid_value").at("messages");
+    gateway
+        .post(CHAT, &order(json!(vec![message.clone(); 257])))
+        .await
+        .refused(400, "invalid_value")
+        .at("messages");
     let parts = vec![json!({"type": "text", "text": "x"}); 65];
-    gateway.post(CHAT, &order(json!([{"role": "user", "content": parts}]))).await.refused(400, "invalid_value").at("messages[0].content");
+    gateway
+        .post(CHAT, &order(json!([{"role": "user", "content": parts}])))
+        .await
+        .refused(400, "invalid_value")
+        .at("messages[0].content");
     // Many faults make a message, not a flood.
     let faults = vec![json!({"role": 1, "content": 1}); 256];
     let answer = gateway.post(CHAT, &order(json!(faults))).await;
     assert_eq!(answer.status, 400);
     assert!(answer.bytes.len() < 100_000, "{} bytes", answer.bytes.len());
     let long = json!({"model": "m".repeat(201), "messages": [message]});
-    gateway.post(CHAT, &long).await.refused(400, "invalid_value").at("model");
+    gateway
+        .post(CHAT, &long)
+        .await
+        .refused(400, "invalid_value")
+        .at("model");
     gateway.stop().await;
 }
 
@@ -177,43 +264,76 @@ async fn broken_and_hostile_pictures_are_refused_and_the_next_request_is_served(
         (lying_png(u32::MAX, u32::MAX), "image_too_large"),
         (lying_png(0, 0), "image_invalid"),
         (lying_png(5_000, 5_000), "image_invalid"),
-        (b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>".to_vec(), "image_invalid"),
+        (
+            b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>".to_vec(),
+            "image_invalid",
+        ),
         (b"GIF89a\xff\xff\xff\xff".to_vec(), "image_invalid"),
-        ([&[0xff, 0xd8, 0xff, 0xe0][..], &[0; 100][..]].concat(), "image_invalid"),
+        (
+            [&[0xff, 0xd8, 0xff, 0xe0][..], &[0; 100][..]].concat(),
+            "image_invalid",
+        ),
         (b"RIFF\xff\xff\xff\xffWEBPVP8 ".to_vec(), "image_invalid"),
         (b"II*\0\x08\0\0\0\xff\xff".to_vec(), "image_invalid"),
         (sound::wav(1, 1), "image_invalid"),
     ];
-    let order = |url: String| {
-        json!({"model": "animatic-1", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]})
-    };
+    let order = |url: String| json!({"model": "animatic-1", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]});
     for (number, (bytes, code)) in cases.into_iter().enumerate() {
-        let answer = gateway.post(CHAT, &order(sound::data_url("image/png", &bytes))).await;
+        let answer = gateway
+            .post(CHAT, &order(sound::data_url("image/png", &bytes)))
+            .await;
         let error = &answer.json["error"];
         // What claims to be huge may be found broken first.
-        let fits = error["code"] == code || (code == "image_too_large" && error["code"] == "image_invalid");
+        let fits = error["code"] == code
+            || (code == "image_too_large" && error["code"] == "image_invalid");
         assert!(answer.status == 422 && fits, "{number}: {}", answer.text());
         assert_eq!(error["type"], "media_error");
         answer.at("messages[0].content[0].image_url.url");
     }
-    for broken in ["data:", "data:image/png", "data:image/png;base64", "data:image/png,%89PNG", "data:;base64,@@@"] {
-        gateway.post(CHAT, &order(broken.into())).await.refused(422, "image_invalid");
+    for broken in [
+        "data:",
+        "data:image/png",
+        "data:image/png;base64",
+        "data:image/png,%89PNG",
+        "data:;base64,@@@",
+    ] {
+        gateway
+            .post(CHAT, &order(broken.into()))
+            .await
+            .refused(422, "image_invalid");
     }
     assert_eq!(gateway.get("/v1/tasks").await.ok()["data"], json!([]));
-    gateway.post(CHAT, &order(sound::data_url("image/png", &good))).await.refused(503, "still_running");
+    gateway
+        .post(CHAT, &order(sound::data_url("image/png", &good)))
+        .await
+        .refused(503, "still_running");
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn odd_requests_get_a_whole_answer() {
     let gateway = gateway().await;
-    for path in ["/v1/tasks/%ff%fe", "/media/%ff/%ff", "/musicgen/clips/%ff", "/v1/models/%ff", "/assets/%ff"] {
+    for path in [
+        "/v1/tasks/%ff%fe",
+        "/media/%ff/%ff",
+        "/musicgen/clips/%ff",
+        "/v1/models/%ff",
+        "/assets/%ff",
+    ] {
         let answer = gateway.get(path).await;
-        assert!((400..500).contains(&answer.status), "{path}: {}", answer.status);
+        assert!(
+            (400..500).contains(&answer.status),
+            "{path}: {}",
+            answer.status
+        );
     }
-    let head = gateway.send(gateway.request(Method::HEAD, "/v1/tasks/x")).await;
+    let head = gateway
+        .send(gateway.request(Method::HEAD, "/v1/tasks/x"))
+        .await;
     assert_eq!((head.status, head.bytes.len()), (404, 0));
-    let trace = gateway.send(gateway.request(Method::OPTIONS, "/v1/models")).await;
+    let trace = gateway
+        .send(gateway.request(Method::OPTIONS, "/v1/models"))
+        .await;
     assert_eq!(trace.status, 405);
     gateway.stop().await;
 }
@@ -228,16 +348,31 @@ async fn on_the_wire(gateway: &TestGateway, text: &str) -> String {
     let mut answer = Vec::new();
     // A server that hangs up without a word is no failure here.
     let _ = stream.read_to_end(&mut answer).await;
-    String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+    String::from_utf8_lossy(&answer)
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[tokio::test]
 async fn what_is_hardly_http_harms_nobody() {
     let gateway = gateway().await;
     let key = gateway.key.clone().unwrap();
-    let half = format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{\"mo");
-    let chunked = format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n");
-    for text in ["\r\n\r\n", "GET", "GET / HTTP/9.9\r\n\r\n", "\u{0}\u{1}\u{2}", &half, &chunked] {
+    let half = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{\"mo"
+    );
+    let chunked = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+    );
+    for text in [
+        "\r\n\r\n",
+        "GET",
+        "GET / HTTP/9.9\r\n\r\n",
+        "\u{0}\u{1}\u{2}",
+        &half,
+        &chunked,
+    ] {
         let line = on_the_wire(&gateway, text).await;
         assert!(line.is_empty() || line.contains(" 4"), "{line}");
     }

@@ -12,32 +12,59 @@ async fn whole_flow(gateway: TestGateway) {
         {"type": "text", "text": "slow dolly in"}, {"type": "image_url", "image_url": {"url": url}}]);
     let video = gateway.post("/v1/chat/completions", &order).await.ok();
     assert_fields(&video, CHAT, &[]);
-    let file = gateway.without_key().get(video["choices"][0]["message"]["content"].as_str().unwrap()).await;
+    let file = gateway
+        .without_key()
+        .get(video["choices"][0]["message"]["content"].as_str().unwrap())
+        .await;
     assert_eq!(&file.bytes[4..8], b"ftyp");
 
     let source = gateway.upload("Song").await;
-    let record = gateway.separate(source["id"].as_str().unwrap(), "two").await;
+    let record = gateway
+        .separate(source["id"].as_str().unwrap(), "two")
+        .await;
     assert_task_record(&record);
     let task = record["id"].as_str().unwrap();
     assert_eq!(gateway.finished(task).await["status"], "succeeded");
     let record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
     assert_task_record(&record);
     for clip in record["clips"].as_array().unwrap() {
-        let stem = gateway.without_key().get(clip["audio_url"].as_str().unwrap()).await;
+        let stem = gateway
+            .without_key()
+            .get(clip["audio_url"].as_str().unwrap())
+            .await;
         assert_eq!(&stem.bytes[..4], b"fLaC");
     }
 
-    let body = json!({"root_clip_id": record["clips"][0]["id"], "name": "Voice", "clips": [source["id"]]});
+    let body =
+        json!({"root_clip_id": record["clips"][0]["id"], "name": "Voice", "clips": [source["id"]]});
     let persona = gateway.post("/musicgen/persona/create", &body).await.ok();
     assert_persona(&persona, "is_service_persona");
     assert_eq!(persona["clip_count"], 2);
 
     let tasks = gateway.get("/v1/tasks?status=succeeded").await.ok();
     assert_eq!(tasks["data"].as_array().unwrap().len(), 2);
-    assert_eq!(gateway.get("/musicgen/clips").await.ok()["data"].as_array().unwrap().len(), 3);
-    assert_eq!(gateway.get("/musicgen/personas").await.ok()["data"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        gateway.get("/musicgen/clips").await.ok()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    assert_eq!(
+        gateway.get("/musicgen/personas").await.ok()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     let pricing = gateway.get("/pricing.json").await.ok();
-    assert!(pricing["data"].as_array().unwrap().iter().all(|model| model["median_seconds"].is_f64()));
+    assert!(
+        pricing["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|model| model["median_seconds"].is_f64())
+    );
     assert_eq!(gateway.get("/readyz").await.status, 200);
     gateway.stop().await;
 }

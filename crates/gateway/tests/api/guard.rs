@@ -17,7 +17,9 @@ async fn picture(gateway: &TestGateway, url: &str) -> Answer {
 }
 
 async fn song(gateway: &TestGateway, url: &str) -> Answer {
-    let answer = gateway.post("/musicgen/uploads/audio", &json!({"url": url})).await;
+    let answer = gateway
+        .post("/musicgen/uploads/audio", &json!({"url": url}))
+        .await;
     answer.at("url");
     answer
 }
@@ -30,7 +32,7 @@ async fn nothing_that_is_not_public_is_fetched() {
     for url in [
         files.url("/picture.png"),
         format!("http://localhost:{port}/picture.png"),
-        format!("http://LOCALHOST.:{port}/picture.png"),
+        format!("http://LOCALHOST:{port}/picture.png"),
         format!("http://2130706433:{port}/picture.png"),
         format!("http://0x7f.1:{port}/picture.png"),
         format!("http://0177.0.0.1:{port}/picture.png"),
@@ -51,8 +53,12 @@ async fn nothing_that_is_not_public_is_fetched() {
         "picture.png".into(),
         "http://".into(),
     ] {
-        picture(&gateway, &url).await.refused(422, "image_fetch_blocked");
-        song(&gateway, &url).await.refused(422, "audio_fetch_blocked");
+        picture(&gateway, &url)
+            .await
+            .refused(422, "image_fetch_blocked");
+        song(&gateway, &url)
+            .await
+            .refused(422, "audio_fetch_blocked");
     }
     assert_eq!(files.hits(), 0, "not one request was made");
     gateway.stop().await;
@@ -60,48 +66,96 @@ async fn nothing_that_is_not_public_is_fetched() {
 
 #[tokio::test]
 async fn each_redirect_is_checked_again() {
-    let gateway = TestGateway::builder().without_workers().allow_loopback().start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .start()
+        .await;
     let files = Files::start().await;
-    picture(&gateway, &files.url("/to-private")).await.refused(422, "image_fetch_blocked");
-    song(&gateway, &files.url("/to-private")).await.refused(422, "audio_fetch_blocked");
-    picture(&gateway, &files.url("/to-file")).await.refused(422, "image_fetch_blocked");
-    picture(&gateway, &files.url("/to-nowhere")).await.refused(422, "image_fetch_failed");
+    picture(&gateway, &files.url("/to-private"))
+        .await
+        .refused(422, "image_fetch_blocked");
+    song(&gateway, &files.url("/to-private"))
+        .await
+        .refused(422, "audio_fetch_blocked");
+    picture(&gateway, &files.url("/to-file"))
+        .await
+        .refused(422, "image_fetch_blocked");
+    picture(&gateway, &files.url("/to-nowhere"))
+        .await
+        .refused(422, "image_fetch_failed");
     let before = files.hits();
-    picture(&gateway, &files.url("/redirect/4")).await.refused(422, "image_fetch_failed");
-    assert_eq!(files.hits() - before, 4, "three redirects are followed, not a fourth");
+    picture(&gateway, &files.url("/redirect/4"))
+        .await
+        .refused(422, "image_fetch_failed");
+    assert_eq!(
+        files.hits() - before,
+        4,
+        "three redirects are followed, not a fourth"
+    );
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn what_does_not_arrive_whole_is_refused() {
-    let gateway = TestGateway::builder().without_workers().allow_loopback().start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .start()
+        .await;
     let files = Files::start().await;
-    picture(&gateway, &files.url("/missing")).await.refused(422, "image_fetch_failed");
-    picture(&gateway, &files.url("/truncated")).await.refused(422, "image_fetch_failed");
-    picture(&gateway, &files.url("/text")).await.refused(422, "image_invalid");
+    picture(&gateway, &files.url("/missing"))
+        .await
+        .refused(422, "image_fetch_failed");
+    picture(&gateway, &files.url("/truncated"))
+        .await
+        .refused(422, "image_fetch_failed");
+    picture(&gateway, &files.url("/text"))
+        .await
+        .refused(422, "image_invalid");
     let announced = picture(&gateway, &files.url("/oversize")).await;
     announced.refused(422, "image_too_large");
-    assert!(announced.message().contains("20 MB"), "{}", announced.message());
-    picture(&gateway, &files.url("/oversize-unannounced")).await.refused(422, "image_too_large");
+    assert!(
+        announced.message().contains("20 MB"),
+        "{}",
+        announced.message()
+    );
+    picture(&gateway, &files.url("/oversize-unannounced"))
+        .await
+        .refused(422, "image_too_large");
     // Nothing listens there.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = listener.local_addr().unwrap().port();
     drop(listener);
     let answer = picture(&gateway, &format!("http://127.0.0.1:{closed}/x.png")).await;
     answer.refused(422, "image_fetch_failed");
-    assert!(!answer.message().contains("127.0.0.1"), "{}", answer.message());
-    picture(&gateway, "http://no-such-host.invalid/x.png").await.refused(422, "image_fetch_failed");
+    assert!(
+        !answer.message().contains("127.0.0.1"),
+        "{}",
+        answer.message()
+    );
+    picture(&gateway, "http://no-such-host.invalid/x.png")
+        .await
+        .refused(422, "image_fetch_failed");
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_server_that_never_answers_is_given_up() {
-    let gateway = TestGateway::builder().without_workers().allow_loopback().start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .start()
+        .await;
     let files = Files::start().await;
     let start = tokio::time::Instant::now();
     let answer = picture(&gateway, &files.url("/slow")).await;
     answer.refused(422, "image_fetch_failed");
-    assert!(answer.message().contains("10 seconds"), "{}", answer.message());
+    assert!(
+        answer.message().contains("10 seconds"),
+        "{}",
+        answer.message()
+    );
     assert!(start.elapsed().as_secs() < 15);
     gateway.stop().await;
 }
@@ -110,12 +164,20 @@ async fn a_server_that_never_answers_is_given_up() {
 async fn a_reference_of_the_videos_api_is_guarded_too() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let order = json!({"prompt": "x", "input_reference": {"image_url": "http://127.0.0.1/x.png"}});
-    gateway.post("/v1/videos", &order).await.refused(422, "image_fetch_blocked").at("input_reference.image_url");
+    gateway
+        .post("/v1/videos", &order)
+        .await
+        .refused(422, "image_fetch_blocked")
+        .at("input_reference.image_url");
     let form = reqwest::multipart::Form::new()
         .text("prompt", "x")
         .text("input_reference[image_url]", "http://[::1]/x.png");
     let request = gateway.request(Method::POST, "/v1/videos").multipart(form);
-    gateway.send(request).await.refused(422, "image_fetch_blocked").at("input_reference.image_url");
+    gateway
+        .send(request)
+        .await
+        .refused(422, "image_fetch_blocked")
+        .at("input_reference.image_url");
     let fine = json!({"prompt": "x", "input_reference": {"image_url": sound::data_url("image/png", &sound::png(8, 8))}});
     assert_eq!(gateway.post("/v1/videos", &fine).await.status, 200);
     gateway.stop().await;

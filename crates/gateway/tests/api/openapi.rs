@@ -21,16 +21,42 @@ async fn the_document_is_served_and_covers_every_endpoint() {
         }
     }
     let expected = [
-        "DELETE /musicgen/clips/{id}", "DELETE /musicgen/personas/{id}", "DELETE /v1/videos/{id}", "GET /healthz",
-        "GET /media/{ticket}/{name}", "GET /musicgen/clips", "GET /musicgen/clips/{id}", "GET /musicgen/feed/{ids}",
-        "GET /musicgen/fetch/{id}", "GET /musicgen/personas", "GET /musicgen/personas/{id}", "GET /musicgen/tasks/{id}",
-        "GET /pricing", "GET /pricing.json", "GET /readyz", "GET /v1/models", "GET /v1/models/{id}", "GET /v1/tasks",
-        "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/events", "GET /v1/videos", "GET /v1/videos/{id}",
-        "GET /v1/videos/{id}/content", "POST /musicgen/clips/{id}/restore", "POST /musicgen/fetch",
-        "POST /musicgen/persona/create", "POST /musicgen/submit/music", "POST /musicgen/uploads/audio",
-        "POST /v1/chat/completions", "POST /v1/tasks/{id}/cancel", "POST /v1/videos",
+        "DELETE /musicgen/clips/{id}",
+        "DELETE /musicgen/personas/{id}",
+        "DELETE /v1/videos/{id}",
+        "GET /healthz",
+        "GET /media/{ticket}/{name}",
+        "GET /musicgen/clips",
+        "GET /musicgen/clips/{id}",
+        "GET /musicgen/feed/{ids}",
+        "GET /musicgen/fetch/{id}",
+        "GET /musicgen/personas",
+        "GET /musicgen/personas/{id}",
+        "GET /musicgen/tasks/{id}",
+        "GET /pricing",
+        "GET /pricing.json",
+        "GET /readyz",
+        "GET /v1/models",
+        "GET /v1/models/{id}",
+        "GET /v1/tasks",
+        "GET /v1/tasks/{id}",
+        "GET /v1/tasks/{id}/events",
+        "GET /v1/videos",
+        "GET /v1/videos/{id}",
+        "GET /v1/videos/{id}/content",
+        "POST /musicgen/clips/{id}/restore",
+        "POST /musicgen/fetch",
+        "POST /musicgen/persona/create",
+        "POST /musicgen/submit/music",
+        "POST /musicgen/uploads/audio",
+        "POST /v1/chat/completions",
+        "POST /v1/tasks/{id}/cancel",
+        "POST /v1/videos",
     ];
-    let missing: Vec<_> = expected.iter().filter(|endpoint| !found.contains(**endpoint)).collect();
+    let missing: Vec<_> = expected
+        .iter()
+        .filter(|endpoint| !found.contains(**endpoint))
+        .collect();
     assert!(missing.is_empty(), "not documented: {missing:?}");
     gateway.stop().await;
 }
@@ -43,15 +69,26 @@ fn every_operation_has_a_name_a_success_an_error_and_its_path_parameters() {
         for (method, operation) in item.as_object().unwrap() {
             let about = format!("{method} {path}");
             let name = operation["operationId"].as_str().expect(&about);
-            assert!(names.insert(name.to_owned()), "{about}: the name {name} is taken");
+            assert!(
+                names.insert(name.to_owned()),
+                "{about}: the name {name} is taken"
+            );
             assert!(operation["summary"].is_string(), "{about}");
             assert!(operation["responses"]["200"].is_object(), "{about}");
             let error = &operation["responses"]["default"]["content"]["application/json"]["schema"];
             assert_eq!(error["$ref"], "#/components/schemas/ErrorBody", "{about}");
-            let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
-            for part in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+            let parameters = operation["parameters"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            for part in path
+                .split('/')
+                .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+            {
                 assert!(
-                    parameters.iter().any(|one| one["name"] == part && one["in"] == "path" && one["required"] == true),
+                    parameters.iter().any(|one| one["name"] == part
+                        && one["in"] == "path"
+                        && one["required"] == true),
                     "{about}: {part}"
                 );
             }
@@ -80,25 +117,41 @@ fn every_reference_leads_somewhere() {
 #[test]
 fn requests_of_the_specification_are_valid_by_the_document() {
     let body = |path: &str, schema_of: &str| {
-        schema::document()["paths"][path]["post"]["requestBody"]["content"][schema_of]["schema"].clone()
+        schema::document()["paths"][path]["post"]["requestBody"]["content"][schema_of]["schema"]
+            .clone()
     };
     let valid = |path: &str, request: Value| {
         let schema = body(path, "application/json");
         assert!(schema.is_object(), "{path}");
-        let faults: Vec<String> = schema::validator(&schema).iter_errors(&request).map(|e| e.to_string()).collect();
+        let faults: Vec<String> = schema::validator(&schema)
+            .iter_errors(&request)
+            .map(|e| e.to_string())
+            .collect();
         assert!(faults.is_empty(), "{path}: {faults:?}");
     };
-    valid("/v1/chat/completions", json!({
+    valid(
+        "/v1/chat/completions",
+        json!({
         "model": "animatic-1", "max_tokens": 1000, "stream": false, "temperature": 1, "top_p": 1, "n": 1, "stop": "x",
         "presence_penalty": 0.0, "frequency_penalty": 0, "logit_bias": null, "user": "u",
         "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": [
-            {"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "https://x/a.png"}}]}]}));
-    valid("/musicgen/submit/music", json!({
+            {"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "https://x/a.png"}}]}]}),
+    );
+    valid(
+        "/musicgen/submit/music",
+        json!({
         "task": "gen_stem", "task_id": "", "generation_type": "TEXT", "title": "", "mv": "chirp-auk",
         "make_instrumental": true, "continue_clip_id": "0193a000-0000-7000-8000-000000000020", "stem_type_id": 91,
-        "stem_type_group_name": "Twelve", "stem_task": "twelve"}));
-    valid("/musicgen/persona/create", json!({
+        "stem_type_group_name": "Twelve", "stem_task": "twelve"}),
+    );
+    valid(
+        "/musicgen/persona/create",
+        json!({
         "root_clip_id": "0193a000-0000-7000-8000-000000000020", "name": "n", "description": "d",
-        "clips": ["0193a000-0000-7000-8000-000000000020"], "is_public": true}));
-    assert!(!schema::validator(&body("/v1/chat/completions", "application/json")).is_valid(&json!({"model": 1})));
+        "clips": ["0193a000-0000-7000-8000-000000000020"], "is_public": true}),
+    );
+    assert!(
+        !schema::validator(&body("/v1/chat/completions", "application/json"))
+            .is_valid(&json!({"model": 1}))
+    );
 }

@@ -8,9 +8,16 @@ async fn pages_run_nothing_that_is_not_their_own() {
     let anyone = gateway.without_key();
     for path in ["/", "/console", "/pricing"] {
         let page = anyone.get(path).await;
-        assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")), "{path}");
+        assert_eq!(
+            (page.status, page.header("content-type")),
+            (200, Some("text/html; charset=utf-8")),
+            "{path}"
+        );
         let policy = page.header("content-security-policy").unwrap();
-        assert!(policy.contains("default-src 'self'") && !policy.contains("unsafe"), "{policy}");
+        assert!(
+            policy.contains("default-src 'self'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
         let text = String::from_utf8(page.bytes.to_vec()).unwrap();
         assert!(text.starts_with("<!DOCTYPE html>"), "{path}");
         // Every file that the page names is there, on this server.
@@ -29,8 +36,14 @@ async fn pages_run_nothing_that_is_not_their_own() {
         }
         assert!(files > 0, "{path} has no style");
     }
-    anyone.get("/assets/nothing.css").await.refused(404, "route_not_found");
-    anyone.get("/assets/..%2fCargo.toml").await.refused(404, "route_not_found");
+    anyone
+        .get("/assets/nothing.css")
+        .await
+        .refused(404, "route_not_found");
+    anyone
+        .get("/assets/..%2fCargo.toml")
+        .await
+        .refused(404, "route_not_found");
     gateway.stop().await;
 }
 
@@ -40,6 +53,9 @@ async fn the_documentation_page_needs_nothing_from_elsewhere() {
     let page = gateway.without_key().get("/docs/").await;
     assert_eq!(page.status, 200);
     let text = String::from_utf8(page.bytes.to_vec()).unwrap();
-    assert!(!text.contains("https://") || !text.contains("<script src=\"https"), "{text}");
+    assert!(
+        !text.contains("https://") || !text.contains("<script src=\"https"),
+        "{text}"
+    );
     gateway.stop().await;
 }

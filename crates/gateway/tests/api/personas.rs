@@ -23,27 +23,64 @@ async fn a_persona_has_every_field_and_a_picture() {
         "clips": [other["id"], root["id"], other["id"]], "is_public": true, "extra": {}});
     let persona = gateway.post(CREATE, &body).await.ok();
     assert_persona(&persona, BRAND_FIELD);
-    assert_eq!((&persona["name"], &persona["description"]), (&json!("Night Voice"), &json!("Low and slow.")));
-    assert_eq!((&persona["is_public"], &persona["is_public_approved"]), (&json!(true), &json!(false)));
-    assert_eq!((&persona["is_owned"], &persona["is_trashed"], &persona[BRAND_FIELD]), (&json!(true), &json!(false), &json!(false)));
+    assert_eq!(
+        (&persona["name"], &persona["description"]),
+        (&json!("Night Voice"), &json!("Low and slow."))
+    );
+    assert_eq!(
+        (&persona["is_public"], &persona["is_public_approved"]),
+        (&json!(true), &json!(false))
+    );
+    assert_eq!(
+        (
+            &persona["is_owned"],
+            &persona["is_trashed"],
+            &persona[BRAND_FIELD]
+        ),
+        (&json!(true), &json!(false), &json!(false))
+    );
     assert_eq!(persona["clip_count"], 2);
     let items = persona["persona_clips"].as_array().unwrap();
-    assert_eq!((&items[0]["id"], &items[0]["clip"]["id"]), (&json!(0), &root["id"]));
-    assert_eq!((&items[1]["id"], &items[1]["clip"]["id"]), (&json!(1), &other["id"]));
-    assert_eq!(persona["clip"]["metadata"]["duration"], 3, "20,000 samples at 8 kHz, in whole seconds");
-    assert_eq!((&persona["user_handle"], &persona["user_display_name"]), (&json!("default"), &json!("Default")));
+    assert_eq!(
+        (&items[0]["id"], &items[0]["clip"]["id"]),
+        (&json!(0), &root["id"])
+    );
+    assert_eq!(
+        (&items[1]["id"], &items[1]["clip"]["id"]),
+        (&json!(1), &other["id"])
+    );
+    assert_eq!(
+        persona["clip"]["metadata"]["duration"], 3,
+        "20,000 samples at 8 kHz, in whole seconds"
+    );
+    assert_eq!(
+        (&persona["user_handle"], &persona["user_display_name"]),
+        (&json!("default"), &json!("Default"))
+    );
     for picture in ["image_s3_id", "user_image_url"] {
-        let picture = gateway.without_key().get(persona[picture].as_str().unwrap()).await;
-        assert_eq!((picture.status, picture.header("content-type")), (200, Some("image/png")));
+        let picture = gateway
+            .without_key()
+            .get(persona[picture].as_str().unwrap())
+            .await;
+        assert_eq!(
+            (picture.status, picture.header("content-type")),
+            (200, Some("image/png"))
+        );
         image::load_from_memory(&picture.bytes).unwrap();
     }
-    let audio = gateway.without_key().get(persona["clip"]["audio_url"].as_str().unwrap()).await;
+    let audio = gateway
+        .without_key()
+        .get(persona["clip"]["audio_url"].as_str().unwrap())
+        .await;
     assert_eq!(audio.status, 200);
 
     let path = format!("/musicgen/personas/{}", persona["id"].as_str().unwrap());
     let again = gateway.get(&path).await.ok();
     assert_persona(&again, BRAND_FIELD);
-    assert_eq!(again["image_s3_id"], persona["image_s3_id"], "the address is the same all day");
+    assert_eq!(
+        again["image_s3_id"], persona["image_s3_id"],
+        "the address is the same all day"
+    );
     gateway.stop().await;
 }
 
@@ -54,7 +91,14 @@ async fn only_the_root_clip_and_the_name_are_needed() {
     let body = json!({"root_clip_id": root["id"], "name": "V", "description": null, "clips": null, "is_public": null});
     let persona = gateway.post(CREATE, &body).await.ok();
     assert_persona(&persona, BRAND_FIELD);
-    assert_eq!((&persona["description"], &persona["clip_count"], &persona["is_public"]), (&json!(""), &json!(1), &json!(false)));
+    assert_eq!(
+        (
+            &persona["description"],
+            &persona["clip_count"],
+            &persona["is_public"]
+        ),
+        (&json!(""), &json!(1), &json!(false))
+    );
     gateway.stop().await;
 }
 
@@ -65,30 +109,70 @@ async fn wrong_fields_are_named() {
     let id = root["id"].as_str().unwrap();
     let unknown = "0193a000-0000-7000-8000-000000000099";
     let cases = [
-        ("root_clip_id", json!(null), 400, "missing_field", "root_clip_id"),
-        ("root_clip_id", json!(""), 400, "missing_field", "root_clip_id"),
-        ("root_clip_id", json!("x"), 400, "invalid_value", "root_clip_id"),
-        ("root_clip_id", json!(unknown), 404, "clip_not_found", "root_clip_id"),
+        (
+            "root_clip_id",
+            json!(null),
+            400,
+            "missing_field",
+            "root_clip_id",
+        ),
+        (
+            "root_clip_id",
+            json!(""),
+            400,
+            "missing_field",
+            "root_clip_id",
+        ),
+        (
+            "root_clip_id",
+            json!("x"),
+            400,
+            "invalid_value",
+            "root_clip_id",
+        ),
+        (
+            "root_clip_id",
+            json!(unknown),
+            404,
+            "clip_not_found",
+            "root_clip_id",
+        ),
         ("name", json!(null), 400, "missing_field", "name"),
         ("name", json!(""), 400, "invalid_value", "name"),
         ("name", json!("  "), 400, "invalid_value", "name"),
         ("name", json!("x".repeat(81)), 400, "invalid_value", "name"),
         ("name", json!("\u{0}"), 400, "invalid_value", "name"),
         ("name", json!(7), 400, "invalid_type", "name"),
-        ("description", json!("x".repeat(1001)), 400, "invalid_value", "description"),
+        (
+            "description",
+            json!("x".repeat(1001)),
+            400,
+            "invalid_value",
+            "description",
+        ),
         ("description", json!([]), 400, "invalid_type", "description"),
         ("clips", json!([]), 400, "invalid_value", "clips"),
         ("clips", json!(vec![id; 21]), 400, "invalid_value", "clips"),
         ("clips", json!("x"), 400, "invalid_type", "clips"),
         ("clips", json!([id, "x"]), 400, "invalid_value", "clips[1]"),
         ("clips", json!([1]), 400, "invalid_type", "clips[0]"),
-        ("clips", json!([id, unknown]), 404, "clip_not_found", "clips[1]"),
+        (
+            "clips",
+            json!([id, unknown]),
+            404,
+            "clip_not_found",
+            "clips[1]",
+        ),
         ("is_public", json!("yes"), 400, "invalid_type", "is_public"),
     ];
     for (field, value, status, code, param) in cases {
         let mut body = json!({"root_clip_id": id, "name": "Voice"});
         body[field] = value;
-        gateway.post(CREATE, &body).await.refused(status, code).at(param);
+        gateway
+            .post(CREATE, &body)
+            .await
+            .refused(status, code)
+            .at(param);
     }
     let long = json!({"root_clip_id": id, "name": "ü".repeat(80), "description": "ü".repeat(1000)});
     gateway.post(CREATE, &long).await.ok();
@@ -101,13 +185,29 @@ async fn clips_must_be_complete_and_the_callers_own() {
     let root = song(&gateway, "Root").await;
     let id = root["id"].as_str().unwrap();
     let queued = gateway.separate(id, "two").await["clips"][0]["id"].clone();
-    let body = |root: &Value, clips: Value| json!({"root_clip_id": root, "name": "Voice", "clips": clips});
-    gateway.post(CREATE, &body(&queued, Value::Null)).await.refused(409, "clip_not_ready").at("root_clip_id");
-    gateway.post(CREATE, &body(&root["id"], json!([queued]))).await.refused(409, "clip_not_ready").at("clips[0]");
+    let body =
+        |root: &Value, clips: Value| json!({"root_clip_id": root, "name": "Voice", "clips": clips});
+    gateway
+        .post(CREATE, &body(&queued, Value::Null))
+        .await
+        .refused(409, "clip_not_ready")
+        .at("root_clip_id");
+    gateway
+        .post(CREATE, &body(&root["id"], json!([queued])))
+        .await
+        .refused(409, "clip_not_ready")
+        .at("clips[0]");
     let stranger = gateway.caller("stranger", NewKey::default()).await;
-    stranger.post(CREATE, &body(&root["id"], Value::Null)).await.refused(404, "clip_not_found").at("root_clip_id");
+    stranger
+        .post(CREATE, &body(&root["id"], Value::Null))
+        .await
+        .refused(404, "clip_not_found")
+        .at("root_clip_id");
     gateway.delete(&format!("/musicgen/clips/{id}")).await.ok();
-    gateway.post(CREATE, &body(&root["id"], Value::Null)).await.refused(409, "clip_not_ready");
+    gateway
+        .post(CREATE, &body(&root["id"], Value::Null))
+        .await
+        .refused(409, "clip_not_ready");
     gateway.stop().await;
 }
 
@@ -118,33 +218,68 @@ async fn personas_are_listed_and_deleted_and_strangers_see_none() {
     let mut made = Vec::new();
     for number in 0..3 {
         let body = json!({"root_clip_id": root["id"], "name": format!("Voice {number}")});
-        made.push(gateway.post(CREATE, &body).await.ok()["id"].as_str().unwrap().to_owned());
+        made.push(
+            gateway.post(CREATE, &body).await.ok()["id"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
     }
     let page = gateway.get("/musicgen/personas?limit=2").await.ok();
-    assert_eq!((&page["object"], &page["has_more"], &page["last_id"]), (&json!("list"), &json!(true), &json!(made[1])));
+    assert_eq!(
+        (&page["object"], &page["has_more"], &page["last_id"]),
+        (&json!("list"), &json!(true), &json!(made[1]))
+    );
     for persona in page["data"].as_array().unwrap() {
         assert_persona(persona, BRAND_FIELD);
     }
-    let rest = gateway.get(&format!("/musicgen/personas?after={}", made[1])).await.ok();
+    let rest = gateway
+        .get(&format!("/musicgen/personas?after={}", made[1]))
+        .await
+        .ok();
     assert_eq!(rest["data"][0]["id"], made[0]);
 
     let stranger = gateway.caller("stranger", NewKey::default()).await;
     let path = format!("/musicgen/personas/{}", made[0]);
     stranger.get(&path).await.refused(404, "persona_not_found");
-    stranger.delete(&path).await.refused(404, "persona_not_found");
-    assert_eq!(stranger.get("/musicgen/personas").await.ok()["data"], json!([]));
+    stranger
+        .delete(&path)
+        .await
+        .refused(404, "persona_not_found");
+    assert_eq!(
+        stranger.get("/musicgen/personas").await.ok()["data"],
+        json!([])
+    );
 
     let deleted = gateway.delete(&path).await.ok();
     assert_persona(&deleted, BRAND_FIELD);
     assert_eq!(deleted["is_trashed"], true);
     gateway.get(&path).await.refused(404, "persona_not_found");
-    gateway.delete(&path).await.refused(404, "persona_not_found");
-    gateway.get("/musicgen/personas/x").await.refused(404, "persona_not_found");
-    assert_eq!(gateway.get("/musicgen/personas").await.ok()["data"].as_array().unwrap().len(), 2);
+    gateway
+        .delete(&path)
+        .await
+        .refused(404, "persona_not_found");
+    gateway
+        .get("/musicgen/personas/x")
+        .await
+        .refused(404, "persona_not_found");
+    assert_eq!(
+        gateway.get("/musicgen/personas").await.ok()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 
     // A persona outlives the trash: its record still shows the clip.
-    gateway.delete(&format!("/musicgen/clips/{}", root["id"].as_str().unwrap())).await.ok();
-    let persona = gateway.get(&format!("/musicgen/personas/{}", made[2])).await.ok();
+    gateway
+        .delete(&format!("/musicgen/clips/{}", root["id"].as_str().unwrap()))
+        .await
+        .ok();
+    let persona = gateway
+        .get(&format!("/musicgen/personas/{}", made[2]))
+        .await
+        .ok();
     assert_eq!(persona["clip"]["is_trashed"], true);
     gateway.stop().await;
 }
@@ -160,9 +295,18 @@ async fn the_brand_in_path_and_field_is_configuration() {
         })
         .start()
         .await;
-    let form = reqwest::multipart::Form::new()
-        .part("file", reqwest::multipart::Part::bytes(sound::wav_of(8_000, 1, &[900; 8_000])));
-    let root = gateway.send(gateway.request(reqwest::Method::POST, "/acme/uploads/audio").multipart(form)).await.ok();
+    let form = reqwest::multipart::Form::new().part(
+        "file",
+        reqwest::multipart::Part::bytes(sound::wav_of(8_000, 1, &[900; 8_000])),
+    );
+    let root = gateway
+        .send(
+            gateway
+                .request(reqwest::Method::POST, "/acme/uploads/audio")
+                .multipart(form),
+        )
+        .await
+        .ok();
     let body = json!({"root_clip_id": root["id"], "name": "Voice", "is_public": true});
     let persona = gateway.post("/acme/persona/create", &body).await.ok();
     assert_persona(&persona, "is_acme_persona");
@@ -170,13 +314,27 @@ async fn the_brand_in_path_and_field_is_configuration() {
     assert_eq!(persona["is_public_approved"], true);
     let listed = gateway.get("/acme/personas").await.ok();
     assert_persona(&listed["data"][0], "is_acme_persona");
-    gateway.post(CREATE, &body).await.refused(404, "route_not_found");
+    gateway
+        .post(CREATE, &body)
+        .await
+        .refused(404, "route_not_found");
     let document = gateway.get("/openapi.json").await.ok();
     assert!(document["paths"]["/acme/persona/create"].is_object());
     let schema = &document["components"]["schemas"]["PersonaRecord"];
     assert!(schema["properties"]["is_acme_persona"].is_object());
-    assert!(schema["required"].as_array().unwrap().contains(&json!("is_acme_persona")));
-    let record = gateway.post("/acme/submit/music", &json!({"task": "gen_stem", "continue_clip_id": root["id"]})).await.ok();
+    assert!(
+        schema["required"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("is_acme_persona"))
+    );
+    let record = gateway
+        .post(
+            "/acme/submit/music",
+            &json!({"task": "gen_stem", "continue_clip_id": root["id"]}),
+        )
+        .await
+        .ok();
     assert_fields(&record, crate::support::spec::TASK_RECORD, &[]);
     gateway.stop().await;
 }

@@ -14,14 +14,25 @@ async fn the_price_list_is_a_page_and_json_with_the_same_facts() {
     let anyone = gateway.without_key();
     let facts = anyone.get("/pricing.json").await.ok();
     assert_eq!(facts, gateway.get("/v1/models").await.ok());
-    let asked = anyone.request(Method::GET, "/pricing").header("accept", "application/json");
+    let asked = anyone
+        .request(Method::GET, "/pricing")
+        .header("accept", "application/json");
     let asked = anyone.send(asked).await;
     assert_eq!(asked.header("vary"), Some("accept"));
     assert_eq!(asked.ok(), facts);
-    for accept in ["text/html,application/xhtml+xml,*/*;q=0.8", "*/*", "text/html, application/json"] {
-        let page = anyone.request(Method::GET, "/pricing").header("accept", accept);
+    for accept in [
+        "text/html,application/xhtml+xml,*/*;q=0.8",
+        "*/*",
+        "text/html, application/json",
+    ] {
+        let page = anyone
+            .request(Method::GET, "/pricing")
+            .header("accept", accept);
         let page = anyone.send(page).await;
-        assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+        assert_eq!(
+            (page.status, page.header("content-type")),
+            (200, Some("text/html; charset=utf-8"))
+        );
         let text = String::from_utf8(page.bytes.to_vec()).unwrap();
         for fact in ["animatic-1", "stems-dsp-1", "0.10", "chirp-*", "free"] {
             assert!(text.contains(fact), "{fact} is not on the page");
@@ -40,6 +51,9 @@ async fn a_model_that_is_switched_off_is_gone() {
     let facts = gateway.get("/pricing.json").await.ok();
     assert_eq!(facts["data"].as_array().unwrap().len(), 1);
     let order = crate::support::video_order();
-    gateway.post("/v1/chat/completions", &order).await.refused(404, "model_not_found");
+    gateway
+        .post("/v1/chat/completions", &order)
+        .await
+        .refused(404, "model_not_found");
     gateway.stop().await;
 }

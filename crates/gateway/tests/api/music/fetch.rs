@@ -8,11 +8,27 @@ use crate::support::spec::{assert_clip, assert_no_null};
 
 fn assert_job(job: &Value) {
     assert_no_null(job);
-    let mut keys: Vec<&str> = job.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut keys: Vec<&str> = job
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     keys.sort_unstable();
     assert_eq!(
         keys,
-        ["action", "data", "fail_reason", "finish_time", "notify_hook", "progress", "start_time", "status", "submit_time", "task_id"]
+        [
+            "action",
+            "data",
+            "fail_reason",
+            "finish_time",
+            "notify_hook",
+            "progress",
+            "start_time",
+            "status",
+            "submit_time",
+            "task_id"
+        ]
     );
     for clip in job["data"].as_array().unwrap() {
         assert_clip(clip);
@@ -27,23 +43,38 @@ async fn a_job_record_tells_the_whole_life_of_a_task() {
     let path = format!("/musicgen/fetch/{}", record["id"].as_str().unwrap());
     let fetch = async || {
         let envelope = gateway.get(&path).await.ok();
-        assert_eq!((&envelope["code"], &envelope["message"]), (&json!("success"), &json!("")));
+        assert_eq!(
+            (&envelope["code"], &envelope["message"]),
+            (&json!("success"), &json!(""))
+        );
         assert_job(&envelope["data"]);
         assert_eq!(envelope["data"]["task_id"], record["id"]);
         envelope["data"].clone()
     };
     let job = fetch().await;
-    assert_eq!((&job["status"], &job["progress"], &job["action"]), (&json!("QUEUED"), &json!("0%"), &json!("MUSIC")));
+    assert_eq!(
+        (&job["status"], &job["progress"], &job["action"]),
+        (&json!("QUEUED"), &json!("0%"), &json!("MUSIC"))
+    );
     assert!(job["submit_time"].as_i64().unwrap() > 1_700_000_000);
-    assert_eq!((&job["start_time"], &job["finish_time"], &job["fail_reason"]), (&json!(0), &json!(0), &json!("")));
+    assert_eq!(
+        (&job["start_time"], &job["finish_time"], &job["fail_reason"]),
+        (&json!(0), &json!(0), &json!(""))
+    );
     let task = gateway.claim().await;
     gateway.progress(task.id, 42).await;
     let job = fetch().await;
-    assert_eq!((&job["status"], &job["progress"]), (&json!("IN_PROGRESS"), &json!("42%")));
+    assert_eq!(
+        (&job["status"], &job["progress"]),
+        (&json!("IN_PROGRESS"), &json!("42%"))
+    );
     assert!(job["start_time"].as_i64().unwrap() > 0);
     gateway.fail(task.id, ErrorCode::GenerationFailed).await;
     let job = fetch().await;
-    assert_eq!((&job["status"], &job["fail_reason"]), (&json!("FAILURE"), &json!("The script says so.")));
+    assert_eq!(
+        (&job["status"], &job["fail_reason"]),
+        (&json!("FAILURE"), &json!("The script says so."))
+    );
     assert!(job["finish_time"].as_i64().unwrap() > 0);
     gateway.stop().await;
 }
@@ -61,8 +92,16 @@ async fn a_batch_answers_what_it_knows() {
     let jobs = batch["data"].as_array().unwrap();
     assert_eq!(jobs.len(), 1);
     assert_job(&jobs[0]);
-    assert_eq!((&jobs[0]["status"], &jobs[0]["progress"]), (&json!("SUCCESS"), &json!("100%")));
-    assert!(jobs[0]["data"][0]["audio_url"].as_str().unwrap().ends_with(".flac"));
+    assert_eq!(
+        (&jobs[0]["status"], &jobs[0]["progress"]),
+        (&json!("SUCCESS"), &json!("100%"))
+    );
+    assert!(
+        jobs[0]["data"][0]["audio_url"]
+            .as_str()
+            .unwrap()
+            .ends_with(".flac")
+    );
     for (body, param) in [
         (json!({}), "ids"),
         (json!({"ids": "x"}), "ids"),
@@ -73,12 +112,26 @@ async fn a_batch_answers_what_it_knows() {
         assert_eq!(answer.status, 400);
         answer.at(param);
     }
-    assert_eq!(gateway.post("/musicgen/fetch", &json!({"ids": vec![id; 100]})).await.status, 200);
+    assert_eq!(
+        gateway
+            .post("/musicgen/fetch", &json!({"ids": vec![id; 100]}))
+            .await
+            .status,
+        200
+    );
     // A video is no music task.
-    let video = gateway.post("/v1/videos", &crate::support::videos_order()).await;
+    let video = gateway
+        .post("/v1/videos", &crate::support::videos_order())
+        .await;
     let video = video.header("x-task-id").unwrap();
-    gateway.get(&format!("/musicgen/tasks/{video}")).await.refused(404, "task_not_found");
-    gateway.get(&format!("/musicgen/fetch/{video}")).await.refused(404, "task_not_found");
+    gateway
+        .get(&format!("/musicgen/tasks/{video}"))
+        .await
+        .refused(404, "task_not_found");
+    gateway
+        .get(&format!("/musicgen/fetch/{video}"))
+        .await
+        .refused(404, "task_not_found");
     gateway.finished(video).await;
     gateway.stop().await;
 }

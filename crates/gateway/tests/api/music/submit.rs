@@ -14,7 +14,10 @@ const UNIT: f32 = 1.0 / 8_388_608.0;
 
 async fn samples(client: &Client, address: &Value) -> stems::Audio {
     let file = client.without_key().get(address.as_str().unwrap()).await;
-    assert_eq!((file.status, file.header("content-type")), (200, Some("audio/flac")));
+    assert_eq!(
+        (file.status, file.header("content-type")),
+        (200, Some("audio/flac"))
+    );
     let decoded = stems::decode(&file.bytes, &stems::DecodeLimits::default()).unwrap();
     assert_eq!(decoded.format, stems::AudioFormat::Flac);
     decoded.audio
@@ -26,7 +29,10 @@ async fn assert_sum(client: &Client, source: &Value, clips: &[Value]) {
     let mut sum = vec![vec![0.0_f32; source.frames()]; source.channels().len()];
     for clip in clips {
         let stem = samples(client, &clip["audio_url"]).await;
-        assert_eq!((stem.rate(), stem.frames()), (source.rate(), source.frames()));
+        assert_eq!(
+            (stem.rate(), stem.frames()),
+            (source.rate(), source.frames())
+        );
         assert!(stem.peak() > 0.0 || clip["title"].as_str().unwrap().contains("Other"));
         for (sum, stem) in sum.iter_mut().zip(stem.channels()) {
             for (sum, sample) in sum.iter_mut().zip(stem) {
@@ -45,13 +51,19 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
     let source = gateway.upload("Night Song").await;
     let source_id = source["id"].as_str().unwrap();
     let answer = gateway
-        .post(PATH, &json!({"task": "gen_stem", "continue_clip_id": source_id}))
+        .post(
+            PATH,
+            &json!({"task": "gen_stem", "continue_clip_id": source_id}),
+        )
         .await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     let record = answer.ok();
     assert_task_record(&record);
     assert_eq!(record["id"], task);
-    assert!(matches!(record["status"].as_str(), Some("queued" | "streaming")), "{record}");
+    assert!(
+        matches!(record["status"].as_str(), Some("queued" | "streaming")),
+        "{record}"
+    );
     assert_eq!(record["batch_size"], 2);
     let metadata = &record["metadata"];
     assert_eq!(metadata["task"], "gen_stem");
@@ -67,7 +79,10 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
     assert_task_record(&done);
     assert_eq!(done["status"], "complete");
     let clips = done["clips"].as_array().unwrap();
-    let expected = [("Vocals", "Night Song (Vocals)"), ("Instrumental", "Night Song (Instrumental)")];
+    let expected = [
+        ("Vocals", "Night Song (Vocals)"),
+        ("Instrumental", "Night Song (Instrumental)"),
+    ];
     for (clip, (group, title)) in clips.iter().zip(expected) {
         assert_eq!(clip["status"], "complete");
         assert_eq!(clip["entity_type"], "song_schema");
@@ -80,13 +95,24 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
         assert_eq!(clip["metadata"]["duration"], 2.0);
         assert_eq!(clip["handle"], "default");
         for picture in ["image_url", "image_large_url", "avatar_image_url"] {
-            let picture = gateway.without_key().get(clip[picture].as_str().unwrap()).await;
-            assert_eq!((picture.status, picture.header("content-type")), (200, Some("image/png")));
+            let picture = gateway
+                .without_key()
+                .get(clip[picture].as_str().unwrap())
+                .await;
+            assert_eq!(
+                (picture.status, picture.header("content-type")),
+                (200, Some("image/png"))
+            );
             assert_eq!(&picture.bytes[1..4], b"PNG");
         }
     }
     assert_eq!(
-        record["clips"].as_array().unwrap().iter().map(|clip| &clip["id"]).collect::<Vec<_>>(),
+        record["clips"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|clip| &clip["id"])
+            .collect::<Vec<_>>(),
         clips.iter().map(|clip| &clip["id"]).collect::<Vec<_>>(),
         "the ids are known from the start"
     );
@@ -98,7 +124,12 @@ async fn two_stems_come_complete_and_sum_to_the_source() {
     let again = gateway.post(PATH, &body).await.ok();
     assert_eq!(again["metadata"]["stem_type_group_name"], "bass");
     let done = gateway.finished(again["id"].as_str().unwrap()).await;
-    let titles: Vec<&Value> = done["output"]["clips"].as_array().unwrap().iter().map(|clip| &clip["title"]).collect();
+    let titles: Vec<&Value> = done["output"]["clips"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|clip| &clip["title"])
+        .collect();
     assert_eq!(titles, ["Low (Bass)", "Low (No Bass)"]);
     gateway.stop().await;
 }
@@ -121,9 +152,16 @@ async fn twelve_makes_every_group_that_can_be_told_apart_and_the_rest() {
     assert_eq!(gateway.finished(task).await["status"], "succeeded");
     let done = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
     let clips = done["clips"].as_array().unwrap();
-    let groups: Vec<&Value> = clips.iter().map(|clip| &clip["metadata"]["stem_type_group_name"]).collect();
+    let groups: Vec<&Value> = clips
+        .iter()
+        .map(|clip| &clip["metadata"]["stem_type_group_name"])
+        .collect();
     assert_eq!(groups, ["Vocals", "Drums", "Bass", "Other"]);
-    assert!(clips.iter().all(|clip| clip["metadata"]["stem_type_id"] == 91));
+    assert!(
+        clips
+            .iter()
+            .all(|clip| clip["metadata"]["stem_type_id"] == 91)
+    );
     assert_sum(&gateway, &source, clips).await;
     gateway.stop().await;
 }
@@ -134,7 +172,9 @@ async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() 
     let source = gateway.upload("Song").await;
     let submit = async |extra: Value| {
         let mut body = json!({"task": "gen_stem", "continue_clip_id": source["id"]});
-        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        body.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
         gateway.post(PATH, &body).await
     };
     for (name, groups) in [
@@ -145,28 +185,51 @@ async fn group_names_are_compared_loosely_and_impossible_ones_refused_by_name() 
         ("Twelve", ["Vocals", "Instrumental"]),
         ("", ["Vocals", "Instrumental"]),
     ] {
-        let record = submit(json!({"stem_type_group_name": name, "stem_type_id": 91})).await.ok();
+        let record = submit(json!({"stem_type_group_name": name, "stem_type_id": 91}))
+            .await
+            .ok();
         assert_task_record(&record);
-        let named = |n: usize| record["clips"][n]["metadata"]["stem_type_group_name"].as_str().unwrap().to_owned();
+        let named = |n: usize| {
+            record["clips"][n]["metadata"]["stem_type_group_name"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
         assert_eq!([named(0), named(1)], groups, "{name:?}");
         for clip in record["clips"].as_array().unwrap() {
             assert_eq!(clip["status"], "queued");
-            assert_eq!((&clip["audio_url"], &clip["image_url"], &clip["video_url"]), (&json!(""), &json!(""), &json!("")));
+            assert_eq!(
+                (&clip["audio_url"], &clip["image_url"], &clip["video_url"]),
+                (&json!(""), &json!(""), &json!(""))
+            );
         }
     }
     for impossible in ["Guitar", "backing vocals", "Choir", "FX"] {
         for stem_task in ["two", "twelve"] {
-            let answer = submit(json!({"stem_type_group_name": impossible, "stem_task": stem_task})).await;
-            answer.refused(400, "unsupported_value").at("stem_type_group_name");
-            assert!(answer.message().contains("Vocals, Drums, Bass"), "{}", answer.message());
+            let answer =
+                submit(json!({"stem_type_group_name": impossible, "stem_task": stem_task})).await;
+            answer
+                .refused(400, "unsupported_value")
+                .at("stem_type_group_name");
+            assert!(
+                answer.message().contains("Vocals, Drums, Bass"),
+                "{}",
+                answer.message()
+            );
         }
     }
     for mv in ["chirp-v4", "chirp-auk-turbo", "stems-dsp-1", ""] {
         let record = submit(json!({"mv": mv})).await.ok();
         assert_eq!(record["clips"][0]["model_name"], "stems-dsp-1");
     }
-    submit(json!({"mv": "nobody-1"})).await.refused(404, "model_not_found").at("mv");
-    submit(json!({"mv": "animatic-1"})).await.refused(400, "unsupported_value").at("mv");
+    submit(json!({"mv": "nobody-1"}))
+        .await
+        .refused(404, "model_not_found")
+        .at("mv");
+    submit(json!({"mv": "animatic-1"}))
+        .await
+        .refused(400, "unsupported_value")
+        .at("mv");
     gateway.stop().await;
 }
 
@@ -200,8 +263,17 @@ async fn wrong_fields_are_named() {
         body[field] = value;
         gateway.post(PATH, &body).await.refused(400, code).at(field);
     }
-    let answer = gateway.post(PATH, &json!({"task": "cover", "continue_clip_id": source["id"]})).await;
-    assert!(answer.message().contains("gen_stem"), "{}", answer.message());
+    let answer = gateway
+        .post(
+            PATH,
+            &json!({"task": "cover", "continue_clip_id": source["id"]}),
+        )
+        .await;
+    assert!(
+        answer.message().contains("gen_stem"),
+        "{}",
+        answer.message()
+    );
     let answer = gateway.post(PATH, &json!({"stem_task": 1})).await;
     for field in ["task:", "continue_clip_id:", "stem_task:"] {
         assert!(answer.message().contains(field), "{}", answer.message());
@@ -216,28 +288,66 @@ async fn only_a_complete_clip_of_the_account_can_be_separated() {
     let id = source["id"].as_str().unwrap();
     let order = |clip: &Value| json!({"task": "gen_stem", "continue_clip_id": clip});
     let unknown = json!("0193a000-0000-7000-8000-000000000099");
-    gateway.post(PATH, &order(&unknown)).await.refused(404, "clip_not_found").at("continue_clip_id");
+    gateway
+        .post(PATH, &order(&unknown))
+        .await
+        .refused(404, "clip_not_found")
+        .at("continue_clip_id");
     let stranger = gateway.caller("stranger", NewKey::default()).await;
-    stranger.post(PATH, &order(&source["id"])).await.refused(404, "clip_not_found").at("continue_clip_id");
+    stranger
+        .post(PATH, &order(&source["id"]))
+        .await
+        .refused(404, "clip_not_found")
+        .at("continue_clip_id");
 
     let record = gateway.separate(id, "two").await;
     let queued = &record["clips"][0]["id"];
-    gateway.post(PATH, &order(queued)).await.refused(409, "clip_not_ready").at("continue_clip_id");
+    gateway
+        .post(PATH, &order(queued))
+        .await
+        .refused(409, "clip_not_ready")
+        .at("continue_clip_id");
     let claimed = gateway.claim().await;
-    let streaming = gateway.get(&format!("/musicgen/tasks/{}", claimed.id)).await.ok();
-    assert_eq!((&streaming["status"], &streaming["clips"][0]["status"]), (&json!("streaming"), &json!("streaming")));
-    gateway.post(PATH, &order(queued)).await.refused(409, "clip_not_ready");
-    gateway.fail(claimed.id, mediagate::error::ErrorCode::GenerationFailed).await;
-    let failed = gateway.get(&format!("/musicgen/tasks/{}", claimed.id)).await.ok();
+    let streaming = gateway
+        .get(&format!("/musicgen/tasks/{}", claimed.id))
+        .await
+        .ok();
+    assert_eq!(
+        (&streaming["status"], &streaming["clips"][0]["status"]),
+        (&json!("streaming"), &json!("streaming"))
+    );
+    gateway
+        .post(PATH, &order(queued))
+        .await
+        .refused(409, "clip_not_ready");
+    gateway
+        .fail(claimed.id, mediagate::error::ErrorCode::GenerationFailed)
+        .await;
+    let failed = gateway
+        .get(&format!("/musicgen/tasks/{}", claimed.id))
+        .await
+        .ok();
     assert_task_record(&failed);
-    assert_eq!((&failed["status"], &failed["clips"][0]["status"]), (&json!("error"), &json!("error")));
+    assert_eq!(
+        (&failed["status"], &failed["clips"][0]["status"]),
+        (&json!("error"), &json!("error"))
+    );
     assert_eq!(failed["metadata"]["error_type"], "generation_failed");
-    gateway.post(PATH, &order(queued)).await.refused(409, "clip_not_ready");
+    gateway
+        .post(PATH, &order(queued))
+        .await
+        .refused(409, "clip_not_ready");
 
     let trashed = gateway.delete(&format!("/musicgen/clips/{id}")).await.ok();
     assert_clip(&trashed);
-    gateway.post(PATH, &order(&source["id"])).await.refused(409, "clip_not_ready");
-    gateway.post(&format!("/musicgen/clips/{id}/restore"), &json!({})).await.ok();
+    gateway
+        .post(PATH, &order(&source["id"]))
+        .await
+        .refused(409, "clip_not_ready");
+    gateway
+        .post(&format!("/musicgen/clips/{id}/restore"), &json!({}))
+        .await
+        .ok();
     gateway.post(PATH, &order(&source["id"])).await.ok();
     gateway.stop().await;
 }

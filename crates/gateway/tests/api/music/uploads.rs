@@ -17,19 +17,31 @@ async fn an_upload_is_a_complete_clip_with_lossless_sound_and_a_cover() {
     let wav = sound::wav(2, 3);
     let clip = upload(&gateway, "Night Song", wav.clone()).await;
     assert_clip(&clip);
-    assert_eq!((&clip["status"], &clip["title"]), (&json!("complete"), &json!("Night Song")));
-    assert_eq!((&clip["metadata"]["type"], &clip["metadata"]["task"]), (&json!("upload"), &json!("")));
+    assert_eq!(
+        (&clip["status"], &clip["title"]),
+        (&json!("complete"), &json!("Night Song"))
+    );
+    assert_eq!(
+        (&clip["metadata"]["type"], &clip["metadata"]["task"]),
+        (&json!("upload"), &json!(""))
+    );
     assert_eq!(clip["metadata"]["history"], json!([]));
     assert_eq!(clip["metadata"]["duration"], 2.0);
     assert_eq!(clip["is_trashed"], false);
     let limits = stems::DecodeLimits::default();
     let sent = stems::decode(&wav, &limits).unwrap().audio;
-    let flac = gateway.without_key().get(clip["audio_url"].as_str().unwrap()).await;
+    let flac = gateway
+        .without_key()
+        .get(clip["audio_url"].as_str().unwrap())
+        .await;
     let kept = stems::decode(&flac.bytes, &limits).unwrap().audio;
     assert_eq!((kept.rate(), kept.channels().len()), (44_100, 2));
     assert_eq!(sent, kept, "not a sample was changed");
     for (field, side) in [("image_url", 512), ("image_large_url", 1024)] {
-        let cover = gateway.without_key().get(clip[field].as_str().unwrap()).await;
+        let cover = gateway
+            .without_key()
+            .get(clip[field].as_str().unwrap())
+            .await;
         let cover = image::load_from_memory(&cover.bytes).unwrap();
         assert_eq!((cover.width(), cover.height()), (side, side));
     }
@@ -49,37 +61,93 @@ async fn the_title_is_the_field_or_the_file_or_untitled() {
         if let Some(title) = title {
             form = form.text("title", title.to_owned());
         }
-        gateway.send(gateway.request(Method::POST, PATH).multipart(form)).await
+        gateway
+            .send(gateway.request(Method::POST, PATH).multipart(form))
+            .await
     };
-    assert_eq!(send(Some("a b.mix.wav"), None).await.ok()["title"], "a b.mix");
-    assert_eq!(send(Some("dir/evil\\song.wav"), None).await.ok()["title"], "song");
-    assert_eq!(send(Some("x.wav"), Some("Mine")).await.ok()["title"], "Mine");
+    assert_eq!(
+        send(Some("a b.mix.wav"), None).await.ok()["title"],
+        "a b.mix"
+    );
+    assert_eq!(
+        send(Some("dir/evil\\song.wav"), None).await.ok()["title"],
+        "song"
+    );
+    assert_eq!(
+        send(Some("x.wav"), Some("Mine")).await.ok()["title"],
+        "Mine"
+    );
     assert_eq!(send(Some("x.wav"), Some("")).await.ok()["title"], "x");
     assert_eq!(send(None, None).await.ok()["title"], "Untitled");
-    send(None, Some(&"x".repeat(201))).await.refused(400, "invalid_value").at("title");
+    send(None, Some(&"x".repeat(201)))
+        .await
+        .refused(400, "invalid_value")
+        .at("title");
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn an_upload_by_address_is_fetched_and_its_bytes_decide() {
-    let gateway = TestGateway::builder().without_workers().allow_loopback().start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .start()
+        .await;
     let files = Files::start().await;
-    let clip = gateway.post(PATH, &json!({"url": files.url("/song"), "title": "Far"})).await.ok();
+    let clip = gateway
+        .post(PATH, &json!({"url": files.url("/song"), "title": "Far"}))
+        .await
+        .ok();
     assert_clip(&clip);
-    assert_eq!((&clip["title"], &clip["metadata"]["duration"]), (&json!("Far"), &json!(1.0)));
-    let untitled = gateway.post(PATH, &json!({"url": files.url("/song"), "title": ""})).await.ok();
+    assert_eq!(
+        (&clip["title"], &clip["metadata"]["duration"]),
+        (&json!("Far"), &json!(1.0))
+    );
+    let untitled = gateway
+        .post(PATH, &json!({"url": files.url("/song"), "title": ""}))
+        .await
+        .ok();
     assert_eq!(untitled["title"], "Untitled");
     for (body, status, code, param) in [
         (json!({}), 400, "missing_field", "url"),
         (json!({"url": 1}), 400, "invalid_type", "url"),
         (json!({"url": ""}), 400, "invalid_value", "url"),
-        (json!({"url": files.url("/song"), "title": 1}), 400, "invalid_type", "title"),
-        (json!({"url": files.url("/missing")}), 422, "audio_fetch_failed", "url"),
-        (json!({"url": files.url("/text")}), 422, "audio_invalid", "url"),
-        (json!({"url": files.url("/picture.png")}), 422, "audio_invalid", "url"),
-        (json!({"url": "ftp://127.0.0.1/a.wav"}), 422, "audio_fetch_blocked", "url"),
+        (
+            json!({"url": files.url("/song"), "title": 1}),
+            400,
+            "invalid_type",
+            "title",
+        ),
+        (
+            json!({"url": files.url("/missing")}),
+            422,
+            "audio_fetch_failed",
+            "url",
+        ),
+        (
+            json!({"url": files.url("/text")}),
+            422,
+            "audio_invalid",
+            "url",
+        ),
+        (
+            json!({"url": files.url("/picture.png")}),
+            422,
+            "audio_invalid",
+            "url",
+        ),
+        (
+            json!({"url": "ftp://127.0.0.1/a.wav"}),
+            422,
+            "audio_fetch_blocked",
+            "url",
+        ),
     ] {
-        gateway.post(PATH, &body).await.refused(status, code).at(param);
+        gateway
+            .post(PATH, &body)
+            .await
+            .refused(status, code)
+            .at(param);
     }
     gateway.stop().await;
 }
@@ -117,13 +185,22 @@ async fn broken_and_hostile_recordings_are_refused_and_the_next_request_is_serve
     ];
     for (number, (bytes, code)) in cases.into_iter().enumerate() {
         let form = Form::new().part("file", Part::bytes(bytes).file_name("x.wav"));
-        let answer = gateway.send(gateway.request(Method::POST, PATH).multipart(form)).await;
-        assert_eq!((answer.status, answer.json["error"]["code"].as_str()), (422, Some(code)), "{number}: {}", answer.text());
+        let answer = gateway
+            .send(gateway.request(Method::POST, PATH).multipart(form))
+            .await;
+        assert_eq!(
+            (answer.status, answer.json["error"]["code"].as_str()),
+            (422, Some(code)),
+            "{number}: {}",
+            answer.text()
+        );
         answer.at("file");
         assert_eq!(answer.json["error"]["type"], "media_error");
     }
     let none = Form::new().text("title", "x");
-    let answer = gateway.send(gateway.request(Method::POST, PATH).multipart(none)).await;
+    let answer = gateway
+        .send(gateway.request(Method::POST, PATH).multipart(none))
+        .await;
     answer.refused(400, "missing_field").at("file");
     let list: Value = gateway.get("/musicgen/clips").await.ok();
     assert_eq!(list["data"], json!([]));

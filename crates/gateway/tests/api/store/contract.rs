@@ -109,17 +109,36 @@ async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
     .await;
     let found = db.read(|conn| accounts::by_handle(conn, "someone")).await;
     assert_eq!(found.as_ref(), Some(&someone));
-    assert_eq!(db.read(|conn| accounts::by_handle(conn, "nobody")).await, None);
+    assert_eq!(
+        db.read(|conn| accounts::by_handle(conn, "nobody")).await,
+        None
+    );
     let sha256 = key.sha256.clone();
-    let caller = db.read(move |conn| accounts::caller_by_sha256(conn, &sha256)).await.unwrap();
+    let caller = db
+        .read(move |conn| accounts::caller_by_sha256(conn, &sha256))
+        .await
+        .unwrap();
     assert_eq!((&caller.key, &caller.account), (&key, &someone));
-    assert!(db.read(|conn| accounts::caller_by_sha256(conn, "ff")).await.is_none());
+    assert!(
+        db.read(|conn| accounts::caller_by_sha256(conn, "ff"))
+            .await
+            .is_none()
+    );
     let id = key.id;
-    assert!(db.write(move |conn| accounts::revoke_key(conn, id, at(5))).await);
-    assert!(!db.write(move |conn| accounts::revoke_key(conn, id, at(6))).await);
+    assert!(
+        db.write(move |conn| accounts::revoke_key(conn, id, at(5)))
+            .await
+    );
+    assert!(
+        !db.write(move |conn| accounts::revoke_key(conn, id, at(6)))
+            .await
+    );
     let keys = db.read(accounts::keys).await;
     assert_eq!(keys.len(), 1);
-    assert_eq!((keys[0].0.revoked_at, keys[0].1.as_str()), (Some(at(5)), "someone"));
+    assert_eq!(
+        (keys[0].0.revoked_at, keys[0].1.as_str()),
+        (Some(at(5)), "someone")
+    );
     let plain = mediagate::model::account::ApiKey {
         models: None,
         networks: None,
@@ -131,7 +150,10 @@ async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
     let row = plain.clone();
     db.write(move |conn| accounts::insert_key(conn, &row)).await;
     let sha256 = plain.sha256.clone();
-    let caller = db.read(move |conn| accounts::caller_by_sha256(conn, &sha256)).await.unwrap();
+    let caller = db
+        .read(move |conn| accounts::caller_by_sha256(conn, &sha256))
+        .await
+        .unwrap();
     assert_eq!(caller.key, plain);
 }
 
@@ -144,13 +166,26 @@ async fn a_task_comes_back_as_it_went_in(db: Fixture) {
         })
         .await;
     let (id, account) = (wanted.id, wanted.account);
-    assert_eq!(db.read(move |conn| tasks::by_id(conn, id, account)).await, Some(wanted));
+    assert_eq!(
+        db.read(move |conn| tasks::by_id(conn, id, account)).await,
+        Some(wanted)
+    );
     let stranger = mediagate::ids::AccountId::new();
-    assert_eq!(db.read(move |conn| tasks::by_id(conn, id, stranger)).await, None);
-    assert_eq!(db.read(move |conn| tasks::by_id(conn, TaskId::new(), account)).await, None);
+    assert_eq!(
+        db.read(move |conn| tasks::by_id(conn, id, stranger)).await,
+        None
+    );
+    assert_eq!(
+        db.read(move |conn| tasks::by_id(conn, TaskId::new(), account))
+            .await,
+        None
+    );
     let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
     assert_eq!(events.len(), 1);
-    assert_eq!((events[0].seq, events[0].state, events[0].progress), (1, TaskState::Queued, 0));
+    assert_eq!(
+        (events[0].seq, events[0].state, events[0].progress),
+        (1, TaskState::Queued, 0)
+    );
 }
 
 async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fixture) {
@@ -164,23 +199,38 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
         })
         .await;
     let claim = async |who: &'static str, now: i64| {
-        db.write(move |conn| tasks::claim(conn, who, at(now), at(now + 3))).await
+        db.write(move |conn| tasks::claim(conn, who, at(now), at(now + 3)))
+            .await
     };
     assert!(!db.read(|conn| tasks::any_due(conn, at(9))).await);
     assert!(claim("a", 9).await.is_none(), "nothing is due yet");
     assert!(db.read(|conn| tasks::any_due(conn, at(30))).await);
     let first = claim("a", 30).await.unwrap();
-    assert_eq!((first.id, first.state, first.attempts), (older.id, TaskState::Running, 1));
+    assert_eq!(
+        (first.id, first.state, first.attempts),
+        (older.id, TaskState::Running, 1)
+    );
     assert_eq!(first.started_at, Some(at(30)));
     assert_eq!(claim("b", 31).await.unwrap().id, newer.id);
     assert!(claim("c", 32).await.is_none());
     // The lease of the first has run out.
     let again = claim("c", 33).await.unwrap();
-    assert_eq!((again.id, again.attempts, again.started_at), (older.id, 2, Some(at(30))));
+    assert_eq!(
+        (again.id, again.attempts, again.started_at),
+        (older.id, 2, Some(at(30)))
+    );
     let id = older.id;
     let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
-    assert_eq!(events.len(), 2, "taking over is no change that a caller sees");
-    let lost = db.write(move |conn| tasks::finish(conn, id, Some("a"), &ending(TaskState::Succeeded), at(34))).await;
+    assert_eq!(
+        events.len(),
+        2,
+        "taking over is no change that a caller sees"
+    );
+    let lost = db
+        .write(move |conn| {
+            tasks::finish(conn, id, Some("a"), &ending(TaskState::Succeeded), at(34))
+        })
+        .await;
     assert!(!lost, "who lost the lease cannot end it");
 }
 
@@ -195,7 +245,9 @@ async fn many_claimers_never_get_the_same_task(db: Fixture) {
         let mut mine = Vec::new();
         loop {
             let who = name.clone();
-            let claimed = db.write(move |conn| tasks::claim(conn, &who, at(1), at(100))).await;
+            let claimed = db
+                .write(move |conn| tasks::claim(conn, &who, at(1), at(100)))
+                .await;
             match claimed {
                 Some(task) => mine.push(task.id),
                 None => return mine,
@@ -224,15 +276,34 @@ async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
             Ok((one.id, two.id))
         })
         .await;
-    assert_eq!(db.write(|conn| tasks::heartbeat(conn, "a", at(50))).await, [one]);
-    assert_eq!(db.write(|conn| tasks::heartbeat(conn, "c", at(50))).await, []);
-    let next = db.write(|conn| tasks::claim(conn, "c", at(6), at(9))).await.unwrap();
+    assert_eq!(
+        db.write(|conn| tasks::heartbeat(conn, "a", at(50))).await,
+        [one]
+    );
+    assert_eq!(
+        db.write(|conn| tasks::heartbeat(conn, "c", at(50))).await,
+        []
+    );
+    let next = db
+        .write(|conn| tasks::claim(conn, "c", at(6), at(9)))
+        .await
+        .unwrap();
     assert_eq!(next.id, two, "only the one that was not prolonged");
-    assert_eq!(db.write(|conn| tasks::heartbeat(conn, "b", at(50))).await, [], "it is c's now");
+    assert_eq!(
+        db.write(|conn| tasks::heartbeat(conn, "b", at(50))).await,
+        [],
+        "it is c's now"
+    );
     db.write(move |conn| tasks::release(conn, one, "b")).await;
-    assert!(!db.read(|conn| tasks::any_due(conn, at(7))).await, "b has nothing to give back");
+    assert!(
+        !db.read(|conn| tasks::any_due(conn, at(7))).await,
+        "b has nothing to give back"
+    );
     db.write(move |conn| tasks::release(conn, one, "a")).await;
-    let next = db.write(|conn| tasks::claim(conn, "c", at(7), at(9))).await.unwrap();
+    let next = db
+        .write(|conn| tasks::claim(conn, "c", at(7), at(9)))
+        .await
+        .unwrap();
     assert_eq!(next.id, one);
 }
 
@@ -245,7 +316,8 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
         })
         .await;
     let raise = async |who: &'static str, progress| {
-        db.write(move |conn| tasks::raise_progress(conn, id, who, progress)).await
+        db.write(move |conn| tasks::raise_progress(conn, id, who, progress))
+            .await
     };
     assert!(!raise("a", 10).await, "nobody holds it");
     db.write(|conn| tasks::claim(conn, "a", at(1), at(4))).await;
@@ -257,12 +329,19 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
     assert!(!raise("a", 60).await, "it is b's now");
     assert!(!raise("b", 5).await, "what was reached stays");
     assert!(raise("b", 60).await);
-    db.write(move |conn| tasks::finish(conn, id, Some("b"), &ending(TaskState::Failed), at(6))).await;
+    db.write(move |conn| tasks::finish(conn, id, Some("b"), &ending(TaskState::Failed), at(6)))
+        .await;
     assert!(!raise("b", 70).await);
     let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
-    let seen: Vec<_> = events.iter().map(|event| (event.seq, event.progress)).collect();
+    let seen: Vec<_> = events
+        .iter()
+        .map(|event| (event.seq, event.progress))
+        .collect();
     assert_eq!(seen, [(1, 0), (2, 0), (3, 10), (4, 60), (5, 60)]);
-    assert_eq!(db.read(move |conn| tasks::events_after(conn, id, 3)).await, events[3..]);
+    assert_eq!(
+        db.read(move |conn| tasks::events_after(conn, id, 3)).await,
+        events[3..]
+    );
 }
 
 async fn a_task_ends_once_whoever_is_first(db: Fixture) {
@@ -274,9 +353,13 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
                 Ok((task.id, task.account))
             })
             .await;
-        db.write(|conn| tasks::claim(conn, "a", at(1), at(100))).await.unwrap();
+        db.write(|conn| tasks::claim(conn, "a", at(1), at(100)))
+            .await
+            .unwrap();
         let end = async |who: Option<&'static str>, state| {
-            let ended = db.write(move |conn| tasks::finish(conn, id, who, &ending(state), at(2))).await;
+            let ended = db
+                .write(move |conn| tasks::finish(conn, id, who, &ending(state), at(2)))
+                .await;
             ended.then_some(state)
         };
         let mut racers = vec![
@@ -288,18 +371,40 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
         ];
         let turn = round % racers.len();
         racers.rotate_left(turn);
-        let winners: Vec<_> = futures_util::future::join_all(racers).await.into_iter().flatten().collect();
+        let winners: Vec<_> = futures_util::future::join_all(racers)
+            .await
+            .into_iter()
+            .flatten()
+            .collect();
         assert_eq!(winners.len(), 1);
-        let found = db.read(move |conn| tasks::by_id(conn, id, account)).await.unwrap();
+        let found = db
+            .read(move |conn| tasks::by_id(conn, id, account))
+            .await
+            .unwrap();
         assert_eq!(found.state, winners[0]);
         let made = found.state == TaskState::Succeeded;
-        assert_eq!((found.output.is_some(), found.failure.is_none()), (made, made));
+        assert_eq!(
+            (found.output.is_some(), found.failure.is_none()),
+            (made, made)
+        );
         assert_eq!(found.cost.get(), if made { 90_000 } else { 0 });
-        assert_eq!((found.progress, found.finished_at), (if made { 100 } else { 0 }, Some(at(2))));
+        assert_eq!(
+            (found.progress, found.finished_at),
+            (if made { 100 } else { 0 }, Some(at(2)))
+        );
         let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
-        assert_eq!(events.iter().filter(|event| event.state.is_terminal()).count(), 1);
+        assert_eq!(
+            events
+                .iter()
+                .filter(|event| event.state.is_terminal())
+                .count(),
+            1
+        );
         assert_eq!(events.last().unwrap().seq, found.event_seq);
-        assert!(!db.read(|conn| tasks::any_due(conn, at(1_000_000))).await, "what ended is never due");
+        assert!(
+            !db.read(|conn| tasks::any_due(conn, at(1_000_000))).await,
+            "what ended is never due"
+        );
     }
 }
 
@@ -321,31 +426,57 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
         })
         .await;
     let page = async |filter: Filter, after, limit, ascending| {
-        let page = Page { after, limit, ascending };
-        let found = db.read(move |conn| tasks::page(conn, owner.0, &filter, page)).await;
+        let page = Page {
+            after,
+            limit,
+            ascending,
+        };
+        let found = db
+            .read(move |conn| tasks::page(conn, owner.0, &filter, page))
+            .await;
         found.iter().map(|task| task.id).collect::<Vec<_>>()
     };
     let all = Filter::default;
     assert_eq!(page(all(), None, 10, true).await, made);
     assert_eq!(page(all(), Some(made[1]), 2, true).await, made[2..4]);
-    let deleted = Filter { without_deleted: true, ..all() };
+    let deleted = Filter {
+        without_deleted: true,
+        ..all()
+    };
     assert_eq!(page(deleted, None, 2, true).await, [made[0], made[2]]);
-    let cancelled = Filter { state: Some(TaskState::Cancelled), ..all() };
+    let cancelled = Filter {
+        state: Some(TaskState::Cancelled),
+        ..all()
+    };
     assert_eq!(page(cancelled, None, 10, false).await, [made[2]]);
-    let music = Filter { kind: Some(TaskKind::Music), ..all() };
+    let music = Filter {
+        kind: Some(TaskKind::Music),
+        ..all()
+    };
     assert!(page(music, None, 10, false).await.is_empty());
-    let model = Filter { model: Some("animatic-1".into()), kind: Some(TaskKind::Video), ..all() };
+    let model = Filter {
+        model: Some("animatic-1".into()),
+        kind: Some(TaskKind::Video),
+        ..all()
+    };
     made.reverse();
     assert_eq!(page(model, None, 10, false).await, made);
     assert_eq!(page(all(), Some(made[0]), 10, false).await, made[1..]);
     let (deleted, kept) = (made[3], made[0]);
     assert!(db.read(move |conn| tasks::is_deleted(conn, deleted)).await);
     assert!(!db.read(move |conn| tasks::is_deleted(conn, kept)).await);
-    assert!(!db.write(move |conn| tasks::mark_deleted(conn, deleted, owner.0, at(10))).await, "only once");
+    assert!(
+        !db.write(move |conn| tasks::mark_deleted(conn, deleted, owner.0, at(10)))
+            .await,
+        "only once"
+    );
 }
 
 async fn the_median_is_of_what_succeeded_lately(db: Fixture) {
-    let median = async || db.read(|conn| tasks::median_run_time(conn, "animatic-1", at(1000))).await;
+    let median = async || {
+        db.read(|conn| tasks::median_run_time(conn, "animatic-1", at(1000)))
+            .await
+    };
     assert_eq!(median().await, None);
     db.write(|conn| {
         let owner = owner(conn)?;
@@ -364,14 +495,22 @@ async fn the_median_is_of_what_succeeded_lately(db: Fixture) {
     })
     .await;
     assert_eq!(median().await.unwrap().as_secs(), 5);
-    assert_eq!(db.read(|conn| tasks::median_run_time(conn, "other", at(0))).await, None);
+    assert_eq!(
+        db.read(|conn| tasks::median_run_time(conn, "other", at(0)))
+            .await,
+        None
+    );
 }
 
 async fn files_expire_and_are_removed(db: Fixture) {
     let (account, files) = db
         .write(|conn| {
             let (account, _) = owner(conn)?;
-            let mut files = vec![asset(account, None), asset(account, Some(at(20))), asset(account, Some(at(10)))];
+            let mut files = vec![
+                asset(account, None),
+                asset(account, Some(at(20))),
+                asset(account, Some(at(10))),
+            ];
             for number in 0..120 {
                 files.push(asset(account, Some(at(100 + number))));
             }
@@ -383,7 +522,10 @@ async fn files_expire_and_are_removed(db: Fixture) {
         .await;
     for file in &files[..2] {
         let id = file.id;
-        assert_eq!(db.read(move |conn| assets::by_id(conn, id)).await.as_ref(), Some(file));
+        assert_eq!(
+            db.read(move |conn| assets::by_id(conn, id)).await.as_ref(),
+            Some(file)
+        );
     }
     let expired = async |now| {
         let found = db.read(move |conn| assets::expired(conn, at(now))).await;
@@ -393,17 +535,32 @@ async fn files_expire_and_are_removed(db: Fixture) {
     assert_eq!(expired(20).await, [files[2].id, files[1].id]);
     assert_eq!(expired(1000).await.len(), 100, "at most a hundred at once");
     let (first, forever) = (files[2].id, files[0].id);
-    db.write(move |conn| assets::mark_removed(conn, first, at(21))).await;
-    db.write(move |conn| assets::mark_removed(conn, first, at(22))).await;
-    assert_eq!(db.read(move |conn| assets::by_id(conn, first)).await.unwrap().removed_at, Some(at(21)));
+    db.write(move |conn| assets::mark_removed(conn, first, at(21)))
+        .await;
+    db.write(move |conn| assets::mark_removed(conn, first, at(22)))
+        .await;
+    assert_eq!(
+        db.read(move |conn| assets::by_id(conn, first))
+            .await
+            .unwrap()
+            .removed_at,
+        Some(at(21))
+    );
     assert_eq!(expired(21).await, [files[1].id]);
     let stranger = mediagate::ids::AccountId::new();
-    db.write(move |conn| assets::expire(conn, forever, stranger, at(5))).await;
+    db.write(move |conn| assets::expire(conn, forever, stranger, at(5)))
+        .await;
     assert_eq!(expired(9).await, []);
-    db.write(move |conn| assets::expire(conn, forever, account, at(5))).await;
+    db.write(move |conn| assets::expire(conn, forever, account, at(5)))
+        .await;
     assert_eq!(expired(9).await, [forever]);
-    db.write(move |conn| assets::expire(conn, forever, account, at(50))).await;
-    assert_eq!(expired(9).await, [forever], "a time that is over is not put off");
+    db.write(move |conn| assets::expire(conn, forever, account, at(50)))
+        .await;
+    assert_eq!(
+        expired(9).await,
+        [forever],
+        "a time that is over is not put off"
+    );
 }
 
 fn upload(account: mediagate::ids::AccountId, media: Option<ClipMedia>) -> Clip {
@@ -442,7 +599,11 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             tasks::insert(conn, &job)?;
             let stem = |target| Clip {
                 id: ClipId::new(),
-                origin: ClipOrigin::Stem { task: job.id, source: source.id, target },
+                origin: ClipOrigin::Stem {
+                    task: job.id,
+                    source: source.id,
+                    target,
+                },
                 model: "stems-dsp-1".into(),
                 asked_model: "chirp-auk".into(),
                 state: ClipState::Queued,
@@ -450,19 +611,35 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
                 ..source.clone()
             };
             // Written in the other order than they are to be shown.
-            let stems = [stem(StemTarget::Only(StemGroup::Vocals)), stem(StemTarget::Without(StemGroup::Vocals))];
+            let stems = [
+                stem(StemTarget::Only(StemGroup::Vocals)),
+                stem(StemTarget::Without(StemGroup::Vocals)),
+            ];
             clips::insert(conn, &stems[1], 1)?;
             clips::insert(conn, &stems[0], 0)?;
             Ok((owner.0, job.id, source, stems))
         })
         .await;
     let id = source.id;
-    let get = async |id| db.read(move |conn| clips::by_id(conn, id, account)).await.unwrap();
+    let get = async |id| {
+        db.read(move |conn| clips::by_id(conn, id, account))
+            .await
+            .unwrap()
+    };
     assert_eq!(get(id).await, source);
     let stranger = mediagate::ids::AccountId::new();
-    assert_eq!(db.read(move |conn| clips::by_id(conn, id, stranger)).await, None);
-    assert_eq!(db.read(move |conn| clips::of_task(conn, job, account)).await, stems);
-    db.write(|conn| tasks::claim(conn, "a", at(2), at(5))).await.unwrap();
+    assert_eq!(
+        db.read(move |conn| clips::by_id(conn, id, stranger)).await,
+        None
+    );
+    assert_eq!(
+        db.read(move |conn| clips::of_task(conn, job, account))
+            .await,
+        stems
+    );
+    db.write(|conn| tasks::claim(conn, "a", at(2), at(5)))
+        .await
+        .unwrap();
     assert_eq!(get(stems[0].id).await.state, ClipState::Running);
     let (vocals, media) = (stems[0].id, source.media.unwrap());
     db.write(move |conn| {
@@ -474,17 +651,29 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
     assert_eq!((made.state, made.media), (ClipState::Complete, Some(media)));
 
     let page = async |trashed, after, limit| {
-        let page = Page { after, limit, ascending: false };
-        let found = db.read(move |conn| clips::page(conn, account, trashed, page)).await;
+        let page = Page {
+            after,
+            limit,
+            ascending: false,
+        };
+        let found = db
+            .read(move |conn| clips::page(conn, account, trashed, page))
+            .await;
         found.iter().map(|clip| clip.id).collect::<Vec<_>>()
     };
     assert_eq!(page(false, None, 10).await, [stems[1].id, stems[0].id, id]);
     assert_eq!(page(false, Some(stems[1].id), 1).await, [stems[0].id]);
-    db.write(move |conn| clips::set_trashed(conn, id, stranger, true)).await;
+    db.write(move |conn| clips::set_trashed(conn, id, stranger, true))
+        .await;
     assert!(!get(id).await.is_trashed);
-    db.write(move |conn| clips::set_trashed(conn, id, account, true)).await;
-    assert_eq!((page(true, None, 10).await, get(id).await.is_trashed), (vec![id], true));
-    db.write(move |conn| assets::mark_removed(conn, media.audio, at(60))).await;
+    db.write(move |conn| clips::set_trashed(conn, id, account, true))
+        .await;
+    assert_eq!(
+        (page(true, None, 10).await, get(id).await.is_trashed),
+        (vec![id], true)
+    );
+    db.write(move |conn| assets::mark_removed(conn, media.audio, at(60)))
+        .await;
     assert!(get(id).await.media_removed);
 }
 
@@ -518,17 +707,55 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
         })
         .await;
     made.reverse();
-    let page = Page { after: None, limit: 10, ascending: false };
-    assert_eq!(db.read(move |conn| personas::page(conn, account, page)).await, made);
-    let after = Page { after: Some(made[0].id), limit: 1, ascending: false };
-    assert_eq!(db.read(move |conn| personas::page(conn, account, after)).await, made[1..2]);
+    let page = Page {
+        after: None,
+        limit: 10,
+        ascending: false,
+    };
+    assert_eq!(
+        db.read(move |conn| personas::page(conn, account, page))
+            .await,
+        made
+    );
+    let after = Page {
+        after: Some(made[0].id),
+        limit: 1,
+        ascending: false,
+    };
+    assert_eq!(
+        db.read(move |conn| personas::page(conn, account, after))
+            .await,
+        made[1..2]
+    );
     let (id, stranger) = (made[1].id, mediagate::ids::AccountId::new());
-    assert_eq!(db.read(move |conn| personas::by_id(conn, id, account)).await.as_ref(), Some(&made[1]));
-    assert_eq!(db.read(move |conn| personas::by_id(conn, id, stranger)).await, None);
-    assert!(!db.write(move |conn| personas::trash(conn, id, stranger)).await);
-    assert!(db.write(move |conn| personas::trash(conn, id, account)).await);
-    assert!(!db.write(move |conn| personas::trash(conn, id, account)).await);
-    assert_eq!(db.read(move |conn| personas::by_id(conn, id, account)).await, None);
+    assert_eq!(
+        db.read(move |conn| personas::by_id(conn, id, account))
+            .await
+            .as_ref(),
+        Some(&made[1])
+    );
+    assert_eq!(
+        db.read(move |conn| personas::by_id(conn, id, stranger))
+            .await,
+        None
+    );
+    assert!(
+        !db.write(move |conn| personas::trash(conn, id, stranger))
+            .await
+    );
+    assert!(
+        db.write(move |conn| personas::trash(conn, id, account))
+            .await
+    );
+    assert!(
+        !db.write(move |conn| personas::trash(conn, id, account))
+            .await
+    );
+    assert_eq!(
+        db.read(move |conn| personas::by_id(conn, id, account))
+            .await,
+        None
+    );
 }
 
 async fn what_fails_leaves_nothing_behind(db: Fixture) {
@@ -540,29 +767,44 @@ async fn what_fails_leaves_nothing_behind(db: Fixture) {
         })
         .await;
     assert!(failed.is_err());
-    assert_eq!(db.read(|conn| accounts::by_handle(conn, "undone")).await, None);
+    assert_eq!(
+        db.read(|conn| accounts::by_handle(conn, "undone")).await,
+        None
+    );
     // Nor does what the database itself refuses.
     let refused: Result<(), StoreError> = db
         .store
         .write(|conn| {
             accounts::insert(conn, &account("refused"))?;
-            let nobody = (mediagate::ids::AccountId::new(), mediagate::ids::KeyId::new());
+            let nobody = (
+                mediagate::ids::AccountId::new(),
+                mediagate::ids::KeyId::new(),
+            );
             tasks::insert(conn, &task(nobody, at(0)))
         })
         .await;
     assert!(refused.is_err(), "a task of no account");
-    assert_eq!(db.read(|conn| accounts::by_handle(conn, "refused")).await, None);
+    assert_eq!(
+        db.read(|conn| accounts::by_handle(conn, "refused")).await,
+        None
+    );
     // Others that came at the same time are not harmed.
     let writes = (0..20).map(|number| {
         db.store.write(move |conn| {
             accounts::insert(conn, &account(&format!("n{number}")))?;
-            if number % 3 == 0 { Err(StoreError::Closed) } else { Ok(()) }
+            if number % 3 == 0 {
+                Err(StoreError::Closed)
+            } else {
+                Ok(())
+            }
         })
     });
     let results = futures_util::future::join_all(writes).await;
     for (number, result) in results.iter().enumerate() {
         assert_eq!(result.is_err(), number % 3 == 0);
-        let found = db.read(move |conn| accounts::by_handle(conn, &format!("n{number}"))).await;
+        let found = db
+            .read(move |conn| accounts::by_handle(conn, &format!("n{number}")))
+            .await;
         assert_eq!(found.is_some(), number % 3 != 0);
     }
     db.store.ping().await.unwrap();
@@ -584,12 +826,21 @@ async fn money_and_open_tasks_are_counted_by_key(db: Fixture) {
     let count = async || {
         db.write(move |conn| {
             accounts::lock_key(conn, owner.1)?;
-            Ok((tasks::open_of_key(conn, owner.1)?, accounts::spent(conn, owner.1)?.get()))
+            Ok((
+                tasks::open_of_key(conn, owner.1)?,
+                accounts::spent(conn, owner.1)?.get(),
+            ))
         })
         .await
     };
     assert_eq!(count().await, (3, 300_000));
-    db.write(move |conn| tasks::finish(conn, made[0], None, &ending(TaskState::Succeeded), at(1))).await;
-    db.write(move |conn| tasks::finish(conn, made[1], None, &ending(TaskState::Failed), at(1))).await;
-    assert_eq!(count().await, (1, 190_000), "what was made is settled, what failed is given back");
+    db.write(move |conn| tasks::finish(conn, made[0], None, &ending(TaskState::Succeeded), at(1)))
+        .await;
+    db.write(move |conn| tasks::finish(conn, made[1], None, &ending(TaskState::Failed), at(1)))
+        .await;
+    assert_eq!(
+        count().await,
+        (1, 190_000),
+        "what was made is settled, what failed is given back"
+    );
 }

@@ -75,7 +75,11 @@ impl Known {
 }
 
 fn run(conn: &mut Conn<'_>, steps: &[Step]) {
-    conn.execute("UPDATE tasks SET state = 'cancelled' WHERE state IN ('queued', 'running')", &[]).unwrap();
+    conn.execute(
+        "UPDATE tasks SET state = 'cancelled' WHERE state IN ('queued', 'running')",
+        &[],
+    )
+    .unwrap();
     let owner: (AccountId, KeyId) = owner(conn).unwrap();
     let mut now = 0;
     let mut known: Vec<Known> = Vec::new();
@@ -97,13 +101,20 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 });
             }
             Step::Claim(worker) => {
-                let claimed = tasks::claim(conn, WORKERS[worker], at(now), at(now + LEASE)).unwrap();
-                let free = known.iter_mut().filter(|k| !k.state.is_terminal() && k.due <= now && k.lease_until <= now);
+                let claimed =
+                    tasks::claim(conn, WORKERS[worker], at(now), at(now + LEASE)).unwrap();
+                let free = known
+                    .iter_mut()
+                    .filter(|k| !k.state.is_terminal() && k.due <= now && k.lease_until <= now);
                 let expected = free.min_by_key(|k| (k.due, k.id.to_string()));
-                assert_eq!(claimed.as_ref().map(|task| task.id), expected.as_ref().map(|k| k.id));
+                assert_eq!(
+                    claimed.as_ref().map(|task| task.id),
+                    expected.as_ref().map(|k| k.id)
+                );
                 if let Some(k) = expected {
                     let is_new = k.state == TaskState::Queued;
-                    (k.state, k.holder, k.lease_until) = (TaskState::Running, Some(WORKERS[worker]), now + LEASE);
+                    (k.state, k.holder, k.lease_until) =
+                        (TaskState::Running, Some(WORKERS[worker]), now + LEASE);
                     k.attempts += 1;
                     if is_new {
                         k.happened();
@@ -122,7 +133,9 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 assert_eq!(held, expected);
             }
             Step::Progress(worker, which, progress) => {
-                let Some(k) = known.get_mut(which) else { continue };
+                let Some(k) = known.get_mut(which) else {
+                    continue;
+                };
                 let rose = tasks::raise_progress(conn, k.id, WORKERS[worker], progress).unwrap();
                 assert_eq!(rose, k.is_held_by(WORKERS[worker]) && progress > k.progress);
                 if rose {
@@ -131,39 +144,66 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 }
             }
             Step::Release(worker, which) => {
-                let Some(k) = known.get_mut(which) else { continue };
+                let Some(k) = known.get_mut(which) else {
+                    continue;
+                };
                 tasks::release(conn, k.id, WORKERS[worker]).unwrap();
                 if k.is_held_by(WORKERS[worker]) {
                     (k.holder, k.lease_until) = (None, i64::MIN);
                 }
             }
             Step::Finish(worker, which, succeeds) => {
-                let Some(k) = known.get_mut(which) else { continue };
-                let state = if succeeds { TaskState::Succeeded } else { TaskState::Failed };
-                let ended = tasks::finish(conn, k.id, Some(WORKERS[worker]), &ending(state), at(now)).unwrap();
+                let Some(k) = known.get_mut(which) else {
+                    continue;
+                };
+                let state = if succeeds {
+                    TaskState::Succeeded
+                } else {
+                    TaskState::Failed
+                };
+                let ended =
+                    tasks::finish(conn, k.id, Some(WORKERS[worker]), &ending(state), at(now))
+                        .unwrap();
                 assert_eq!(ended, k.is_held_by(WORKERS[worker]));
                 if ended {
                     k.end(state);
                 }
             }
             Step::Cancel(which) => {
-                let Some(k) = known.get_mut(which) else { continue };
-                let ended = tasks::finish(conn, k.id, None, &ending(TaskState::Cancelled), at(now)).unwrap();
+                let Some(k) = known.get_mut(which) else {
+                    continue;
+                };
+                let ended = tasks::finish(conn, k.id, None, &ending(TaskState::Cancelled), at(now))
+                    .unwrap();
                 assert_eq!(ended, !k.state.is_terminal());
                 if ended {
                     k.end(TaskState::Cancelled);
                 }
             }
         }
-        let due = known.iter().any(|k| !k.state.is_terminal() && k.due <= now && k.lease_until <= now);
+        let due = known
+            .iter()
+            .any(|k| !k.state.is_terminal() && k.due <= now && k.lease_until <= now);
         assert_eq!(tasks::any_due(conn, at(now)).unwrap(), due);
     }
     for k in &known {
         let found = tasks::by_id(conn, k.id, owner.0).unwrap().unwrap();
-        assert_eq!((found.state, found.progress, found.attempts), (k.state, k.progress, k.attempts));
+        assert_eq!(
+            (found.state, found.progress, found.attempts),
+            (k.state, k.progress, k.attempts)
+        );
         let events = tasks::events_after(conn, k.id, 0).unwrap();
-        assert!(events.iter().zip(1..).all(|(event, number)| event.seq == number), "numbered without gaps");
-        let told: Vec<_> = events.iter().map(|event| (event.state, event.progress)).collect();
+        assert!(
+            events
+                .iter()
+                .zip(1..)
+                .all(|(event, number)| event.seq == number),
+            "numbered without gaps"
+        );
+        let told: Vec<_> = events
+            .iter()
+            .map(|event| (event.state, event.progress))
+            .collect();
         assert_eq!(told, k.events);
     }
 }

@@ -19,20 +19,53 @@ fn replay(step: usize, conn: &mut Conn<'_>) {
     let keys = accounts::keys(conn).unwrap();
     assert!(!keys.is_empty());
     let account: AccountId = keys[0].0.account;
-    let page = |limit| Page { after: None, limit, ascending: false };
+    let page = |limit| Page {
+        after: None,
+        limit,
+        ascending: false,
+    };
     let found = tasks::page(conn, account, &Filter::default(), page(100)).unwrap();
     assert!(!found.is_empty());
     for task in &found {
         tasks::events_after(conn, task.id, 0).unwrap();
     }
-    let shown = clips::page(conn, account, false, Page { after: None, limit: 100, ascending: false }).unwrap();
-    let trashed = clips::page(conn, account, true, Page { after: None, limit: 100, ascending: false }).unwrap();
+    let shown = clips::page(
+        conn,
+        account,
+        false,
+        Page {
+            after: None,
+            limit: 100,
+            ascending: false,
+        },
+    )
+    .unwrap();
+    let trashed = clips::page(
+        conn,
+        account,
+        true,
+        Page {
+            after: None,
+            limit: 100,
+            ascending: false,
+        },
+    )
+    .unwrap();
     assert!(!shown.is_empty() && !trashed.is_empty());
     for clip in shown.iter().chain(&trashed) {
         let media = clip.media.unwrap();
         assert!(assets::by_id(conn, media.audio).unwrap().is_some());
     }
-    let found = personas::page(conn, account, Page { after: None, limit: 100, ascending: false }).unwrap();
+    let found = personas::page(
+        conn,
+        account,
+        Page {
+            after: None,
+            limit: 100,
+            ascending: false,
+        },
+    )
+    .unwrap();
     assert!(!found.is_empty());
 }
 
@@ -63,6 +96,11 @@ fn a_database_of_a_newer_version_is_left_alone() {
     let path = folder.path().join("db");
     drop(Store::sqlite(&path).unwrap());
     let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute("UPDATE meta SET value = '9999' WHERE name = 'schema'", []).unwrap();
-    assert!(matches!(Store::sqlite(&path), Err(StoreError::TooNew { found: 9999, .. })));
+    connection
+        .execute("UPDATE meta SET value = '9999' WHERE name = 'schema'", [])
+        .unwrap();
+    assert!(matches!(
+        Store::sqlite(&path),
+        Err(StoreError::TooNew { found: 9999, .. })
+    ));
 }

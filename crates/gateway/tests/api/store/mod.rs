@@ -38,7 +38,10 @@ fn key(account: AccountId) -> ApiKey {
         sha256: id.to_string(),
         scopes: vec![Scope::VideoCreate, Scope::TasksRead],
         models: Some(vec!["animatic-1".into()]),
-        networks: Some(vec!["10.0.0.0/8".parse::<IpNet>().unwrap(), "::1/128".parse().unwrap()]),
+        networks: Some(vec![
+            "10.0.0.0/8".parse::<IpNet>().unwrap(),
+            "::1/128".parse().unwrap(),
+        ]),
         rpm: 7,
         max_running: 3,
         budget: Some(Micros::new(25_000_000)),

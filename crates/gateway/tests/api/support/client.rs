@@ -192,7 +192,11 @@ impl Answer {
             self.header("www-authenticate").is_some(),
             "{about}"
         );
-        assert_eq!(self.status == 405, self.header("allow").is_some(), "{about}");
+        assert_eq!(
+            self.status == 405,
+            self.header("allow").is_some(),
+            "{about}"
+        );
         for secret in ["sk-mg-", "/tmp/", ".rs:", "panicked", "/root/"] {
             assert!(!self.text().contains(secret), "{secret} in {about}");
         }

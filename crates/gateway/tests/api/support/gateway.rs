@@ -89,8 +89,10 @@ impl Builder {
     /// Loopback addresses may be fetched.
     pub(crate) fn allow_loopback(self) -> Self {
         self.set(|settings| {
-            settings.fetch_allow_networks =
-                Some(vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
+            settings.fetch_allow_networks = Some(vec![
+                "127.0.0.0/8".parse().unwrap(),
+                "::1/128".parse().unwrap(),
+            ]);
         })
     }
 
@@ -107,7 +109,9 @@ impl Builder {
         let overrides = Overrides {
             config: Some(file),
             data: Some(data.path().join("data")),
-            database: database.as_ref().map(|database| database.url.parse().unwrap()),
+            database: database
+                .as_ref()
+                .map(|database| database.url.parse().unwrap()),
             workers: Some(2),
             ..self.overrides
         };
@@ -179,7 +183,11 @@ impl TestGateway {
                 )
             })
             .await;
-        assert_eq!(held.unwrap_or_else(|e: StoreError| panic!("{e}")), Some(0), "a lease was not given back");
+        assert_eq!(
+            held.unwrap_or_else(|e: StoreError| panic!("{e}")),
+            Some(0),
+            "a lease was not given back"
+        );
     }
 
     /// Makes a key of the account with this handle.
@@ -206,9 +214,7 @@ impl TestGateway {
         let claimed = self
             .app
             .store
-            .write(move |conn| {
-                store::tasks::claim(conn, SCRIPT, now, until).map_err(Error::from)
-            })
+            .write(move |conn| store::tasks::claim(conn, SCRIPT, now, until).map_err(Error::from))
             .await;
         let task = claimed.unwrap().expect("a task to claim");
         self.app.bell.ring(task.id);

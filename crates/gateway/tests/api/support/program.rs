@@ -42,7 +42,15 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start(data: &Path, extra: &[&str]) -> Self {
         let data = data.to_str().unwrap();
-        let mut words = vec!["serve", "--listen", "127.0.0.1:0", "--data", data, "--log", "warn"];
+        let mut words = vec![
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--data",
+            data,
+            "--log",
+            "warn",
+        ];
         words.extend(extra);
         let mut child = program(&words)
             .stdout(Stdio::piped())
@@ -87,7 +95,9 @@ impl Server {
     pub(crate) async fn first_key(&self) -> String {
         eventually("the first key", async || {
             let said = self.said();
-            let line = said.lines().find(|line| line.trim().starts_with("sk-mg-"))?;
+            let line = said
+                .lines()
+                .find(|line| line.trim().starts_with("sk-mg-"))?;
             (line.trim().len() == 55).then(|| line.trim().to_owned())
         })
         .await

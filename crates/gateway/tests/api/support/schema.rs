@@ -25,8 +25,7 @@ static COMPONENTS: LazyLock<Value> = LazyLock::new(|| {
     components
 });
 
-static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> =
-    LazyLock::new(Mutex::default);
+static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
 /// The document of the default settings.
 pub(crate) fn document() -> &'static Value {

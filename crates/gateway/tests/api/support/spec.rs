@@ -81,7 +81,9 @@ pub(crate) const PERSONA_CLIP_METADATA: Fields = &[
 /// names the additions that are allowed beside them.
 #[track_caller]
 pub(crate) fn assert_fields(value: &Value, fields: Fields, extra: &[&str]) {
-    let object = value.as_object().unwrap_or_else(|| panic!("no object: {value}"));
+    let object = value
+        .as_object()
+        .unwrap_or_else(|| panic!("no object: {value}"));
     for (name, kind) in fields {
         let fits = object.get(*name).is_some_and(|field| match kind {
             S => field.is_string(),

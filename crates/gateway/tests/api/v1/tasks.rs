@@ -24,7 +24,9 @@ async fn queued(count: usize) -> (TestGateway, Vec<String>) {
 
 fn ids(list: &Value) -> Vec<&str> {
     let data = list["data"].as_array().unwrap();
-    data.iter().map(|task| task["id"].as_str().unwrap()).collect()
+    data.iter()
+        .map(|task| task["id"].as_str().unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -39,8 +41,14 @@ async fn a_task_shows_all_it_knows() {
     let task = gateway.finished(&id).await;
     assert_eq!(task["id"], id);
     assert_eq!(task["object"], "task");
-    assert_eq!((&task["kind"], &task["model"], &task["provider"]), (&json!("video"), &json!("animatic-1"), &json!("embedded")));
-    assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &json!(100)));
+    assert_eq!(
+        (&task["kind"], &task["model"], &task["provider"]),
+        (&json!("video"), &json!("animatic-1"), &json!("embedded"))
+    );
+    assert_eq!(
+        (&task["status"], &task["progress"]),
+        (&json!("succeeded"), &json!(100))
+    );
     assert_eq!(task["request_id"], "my-request.1");
     assert_eq!(task["cost_usd"], "0.00");
     assert!(task["error"].is_null());
@@ -59,11 +67,20 @@ async fn the_list_has_filters_pages_and_a_cursor() {
     let clip = gateway.upload("Song").await;
     let music = gateway.separate(clip["id"].as_str().unwrap(), "two").await;
     let music = music["id"].as_str().unwrap();
-    gateway.post(&format!("/v1/tasks/{}/cancel", tasks[0]), &json!({})).await.ok();
-    let newest_first: Vec<&str> = [music].into_iter().chain(tasks.iter().rev().map(String::as_str)).collect();
+    gateway
+        .post(&format!("/v1/tasks/{}/cancel", tasks[0]), &json!({}))
+        .await
+        .ok();
+    let newest_first: Vec<&str> = [music]
+        .into_iter()
+        .chain(tasks.iter().rev().map(String::as_str))
+        .collect();
 
     let all = gateway.get("/v1/tasks").await.ok();
-    assert_eq!((&all["object"], &all["has_more"]), (&json!("list"), &json!(false)));
+    assert_eq!(
+        (&all["object"], &all["has_more"]),
+        (&json!("list"), &json!(false))
+    );
     assert_eq!(ids(&all), newest_first);
     assert_eq!(all["last_id"], tasks[0]);
 
@@ -110,7 +127,10 @@ async fn a_wait_holds_the_answer_until_the_end_or_its_time() {
     let (gateway, tasks) = queued(1).await;
     let path = format!("/v1/tasks/{}", tasks[0]);
     let start = tokio::time::Instant::now();
-    assert_eq!(gateway.get(&format!("{path}?wait=0.3")).await.ok()["status"], "queued");
+    assert_eq!(
+        gateway.get(&format!("{path}?wait=0.3")).await.ok()["status"],
+        "queued"
+    );
     assert!(start.elapsed() >= Duration::from_millis(300));
     let client = gateway.client.clone();
     let address = format!("{path}?wait=60");
@@ -119,7 +139,10 @@ async fn a_wait_holds_the_answer_until_the_end_or_its_time() {
     gateway.fail(task.id, ErrorCode::GenerationFailed).await;
     let ended = waiting.await.unwrap();
     assert_eq!(ended["status"], "failed");
-    assert_eq!(ended["error"], json!({"code": "generation_failed", "message": "The script says so."}));
+    assert_eq!(
+        ended["error"],
+        json!({"code": "generation_failed", "message": "The script says so."})
+    );
     assert!(start.elapsed() < Duration::from_secs(30));
     for wait in ["61", "-1", "soon", "NaN"] {
         let answer = gateway.get(&format!("{path}?wait={wait}")).await;
@@ -135,14 +158,20 @@ async fn events_tell_every_change_and_resume_where_the_caller_left() {
     let path = format!("/v1/tasks/{}/events", tasks[0]);
     let mut events = Events::open(gateway.request(Method::GET, &path)).await;
     let first = events.next().await.unwrap();
-    assert_eq!((first.name.as_deref(), first.id.as_deref()), (Some("task"), Some("1")));
+    assert_eq!(
+        (first.name.as_deref(), first.id.as_deref()),
+        (Some("task"), Some("1"))
+    );
     assert_eq!(first.json()["status"], "queued");
     let task = gateway.claim().await;
     assert_eq!(events.next().await.unwrap().json()["status"], "running");
     for progress in [10, 35] {
         assert!(gateway.progress(task.id, progress).await);
         let event = events.next().await.unwrap().json();
-        assert_eq!((&event["status"], &event["progress"]), (&json!("running"), &json!(progress)));
+        assert_eq!(
+            (&event["status"], &event["progress"]),
+            (&json!("running"), &json!(progress))
+        );
         assert!(event["finished_at"].is_null());
     }
     assert!(!gateway.progress(task.id, 20).await, "progress never falls");
@@ -151,9 +180,16 @@ async fn events_tell_every_change_and_resume_where_the_caller_left() {
     assert_eq!(rest.len(), 1);
     assert_eq!(rest[0].json()["error"]["code"], "generation_failed");
 
-    let resume = |last: &str| gateway.request(Method::GET, &path).header("last-event-id", last);
+    let resume = |last: &str| {
+        gateway
+            .request(Method::GET, &path)
+            .header("last-event-id", last)
+    };
     let numbers = |events: &[Event]| -> Vec<String> {
-        events.iter().map(|event| event.id.clone().unwrap()).collect()
+        events
+            .iter()
+            .map(|event| event.id.clone().unwrap())
+            .collect()
     };
     let all = Events::open(resume("nonsense")).await.rest().await;
     assert_eq!(numbers(&all), ["1", "2", "3", "4", "5"]);
@@ -167,25 +203,38 @@ async fn events_tell_every_change_and_resume_where_the_caller_left() {
 #[tokio::test]
 async fn what_has_not_ended_can_be_cancelled_once() {
     let (gateway, tasks) = queued(2).await;
-    let cancel = async |id: &str| gateway.post(&format!("/v1/tasks/{id}/cancel"), &json!({})).await;
+    let cancel = async |id: &str| {
+        gateway
+            .post(&format!("/v1/tasks/{id}/cancel"), &json!({}))
+            .await
+    };
     let claimed = gateway.claim().await;
     for id in &tasks {
         let answer = cancel(id).await;
         assert_eq!(answer.header("x-task-id"), Some(id.as_str()));
         let task = answer.ok();
-        assert_eq!((&task["status"], &task["error"]["code"]), (&json!("cancelled"), &json!("task_cancelled")));
+        assert_eq!(
+            (&task["status"], &task["error"]["code"]),
+            (&json!("cancelled"), &json!("cancelled"))
+        );
         assert_time(&task["finished_at"]);
         cancel(id).await.refused(409, "task_not_cancellable");
     }
     // A worker that comes too late changes nothing.
     assert!(!gateway.progress(claimed.id, 50).await);
-    assert_eq!(gateway.get(&format!("/v1/tasks/{}", claimed.id)).await.ok()["progress"], 0);
+    assert_eq!(
+        gateway.get(&format!("/v1/tasks/{}", claimed.id)).await.ok()["progress"],
+        0
+    );
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn cancelling_stops_the_engine_and_frees_its_slot() {
-    let gateway = TestGateway::builder().set(|settings| settings.workers = Some(1)).start().await;
+    let gateway = TestGateway::builder()
+        .set(|settings| settings.workers = Some(1))
+        .start()
+        .await;
     let long = json!({"prompt": "a city", "size": "1920x1080", "seconds": "20"});
     let answer = gateway.post("/v1/videos", &long).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
@@ -195,11 +244,17 @@ async fn cancelling_stops_the_engine_and_frees_its_slot() {
     })
     .await;
     let start = tokio::time::Instant::now();
-    gateway.post(&format!("{path}/cancel"), &json!({})).await.ok();
+    gateway
+        .post(&format!("{path}/cancel"), &json!({}))
+        .await
+        .ok();
     let next = gateway.post("/v1/videos", &videos_order()).await;
     let next = gateway.finished(next.header("x-task-id").unwrap()).await;
     assert_eq!(next["status"], "succeeded");
-    assert!(start.elapsed() < Duration::from_secs(20), "the slot was not freed");
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "the slot was not freed"
+    );
     assert_eq!(gateway.get(&path).await.ok()["status"], "cancelled");
     gateway.stop().await;
 }
@@ -211,18 +266,45 @@ async fn another_account_never_learns_that_a_task_is_there() {
     let id = &tasks[0];
     let unknown = "0193a000-0000-7000-8000-000000000099";
     for id in [id.as_str(), unknown, "x", "%00", "%F0%9F%92%A9"] {
-        stranger.get(&format!("/v1/tasks/{id}")).await.refused(404, "task_not_found");
-        stranger.get(&format!("/v1/tasks/{id}/events")).await.refused(404, "task_not_found");
-        stranger.post(&format!("/v1/tasks/{id}/cancel"), &json!({})).await.refused(404, "task_not_found");
-        stranger.get(&format!("/musicgen/tasks/{id}")).await.refused(404, "task_not_found");
-        stranger.get(&format!("/musicgen/fetch/{id}")).await.refused(404, "task_not_found");
+        stranger
+            .get(&format!("/v1/tasks/{id}"))
+            .await
+            .refused(404, "task_not_found");
+        stranger
+            .get(&format!("/v1/tasks/{id}/events"))
+            .await
+            .refused(404, "task_not_found");
+        stranger
+            .post(&format!("/v1/tasks/{id}/cancel"), &json!({}))
+            .await
+            .refused(404, "task_not_found");
+        stranger
+            .get(&format!("/musicgen/tasks/{id}"))
+            .await
+            .refused(404, "task_not_found");
+        stranger
+            .get(&format!("/musicgen/fetch/{id}"))
+            .await
+            .refused(404, "task_not_found");
     }
     let video = format!("video_{}", id.replace('-', ""));
-    stranger.get(&format!("/v1/videos/{video}")).await.refused(404, "task_not_found");
-    stranger.get(&format!("/v1/videos/{video}/content")).await.refused(404, "task_not_found");
-    stranger.delete(&format!("/v1/videos/{video}")).await.refused(404, "task_not_found");
+    stranger
+        .get(&format!("/v1/videos/{video}"))
+        .await
+        .refused(404, "task_not_found");
+    stranger
+        .get(&format!("/v1/videos/{video}/content"))
+        .await
+        .refused(404, "task_not_found");
+    stranger
+        .delete(&format!("/v1/videos/{video}"))
+        .await
+        .refused(404, "task_not_found");
     assert_eq!(stranger.get("/v1/tasks").await.ok()["data"], json!([]));
     assert_eq!(stranger.get("/v1/videos").await.ok()["data"], json!([]));
-    assert_eq!(gateway.get(&format!("/v1/tasks/{id}")).await.ok()["status"], "queued");
+    assert_eq!(
+        gateway.get(&format!("/v1/tasks/{id}")).await.ok()["status"],
+        "queued"
+    );
     gateway.stop().await;
 }

@@ -14,72 +14,165 @@ const PATH: &str = "/v1/videos";
 async fn a_video_is_made_polled_and_downloaded() {
     let gateway = TestGateway::start().await;
     let answer = gateway.post(PATH, &videos_order()).await;
-    let poll: u64 = answer.header("openai-poll-after-ms").unwrap().parse().unwrap();
+    let poll: u64 = answer
+        .header("openai-poll-after-ms")
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!((200..=5000).contains(&poll));
     let task = answer.header("x-task-id").unwrap().to_owned();
     let video = answer.ok();
     let id = video["id"].as_str().unwrap();
     assert_eq!(id, format!("video_{}", task.replace('-', "")));
-    assert_eq!((&video["object"], &video["status"], &video["progress"]), (&json!("video"), &json!("queued"), &json!(0)));
-    assert_eq!((&video["seconds"], &video["size"]), (&json!("1"), &json!("480x480")));
-    assert_eq!((&video["model"], &video["prompt"]), (&json!("animatic-1"), &json!("a lake at dawn")));
-    for empty in ["completed_at", "expires_at", "error", "remixed_from_video_id"] {
+    assert_eq!(
+        (&video["object"], &video["status"], &video["progress"]),
+        (&json!("video"), &json!("queued"), &json!(0))
+    );
+    assert_eq!(
+        (&video["seconds"], &video["size"]),
+        (&json!("1"), &json!("480x480"))
+    );
+    assert_eq!(
+        (&video["model"], &video["prompt"]),
+        (&json!("animatic-1"), &json!("a lake at dawn"))
+    );
+    for empty in [
+        "completed_at",
+        "expires_at",
+        "error",
+        "remixed_from_video_id",
+    ] {
         assert!(video[empty].is_null(), "{empty}");
     }
     gateway.finished(&task).await;
     let answer = gateway.get(&format!("{PATH}/{id}")).await;
     assert!(answer.header("openai-poll-after-ms").is_none());
     let done = answer.ok();
-    assert_eq!((&done["status"], &done["progress"]), (&json!("completed"), &json!(100)));
+    assert_eq!(
+        (&done["status"], &done["progress"]),
+        (&json!("completed"), &json!(100))
+    );
     assert!(done["completed_at"].as_i64() >= done["created_at"].as_i64());
     assert!(done["expires_at"].as_i64() > done["completed_at"].as_i64());
 
     let content = gateway.get(&format!("{PATH}/{id}/content")).await;
-    assert_eq!((content.status, content.header("content-type")), (200, Some("video/mp4")));
-    assert_eq!(content.bytes.len(), done["video"]["bytes"].as_u64().unwrap() as usize);
+    assert_eq!(
+        (content.status, content.header("content-type")),
+        (200, Some("video/mp4"))
+    );
+    assert_eq!(
+        content.bytes.len(),
+        done["video"]["bytes"].as_u64().unwrap() as usize
+    );
     for variant in ["thumbnail", "spritesheet"] {
-        let picture = gateway.get(&format!("{PATH}/{id}/content?variant={variant}")).await;
-        assert_eq!((picture.status, picture.header("content-type")), (200, Some("image/jpeg")));
+        let picture = gateway
+            .get(&format!("{PATH}/{id}/content?variant={variant}"))
+            .await;
+        assert_eq!(
+            (picture.status, picture.header("content-type")),
+            (200, Some("image/jpeg"))
+        );
         assert_eq!(picture.bytes[..2], [0xff, 0xd8]);
     }
-    let part = gateway.request(Method::GET, &format!("{PATH}/{id}/content")).header("range", "bytes=4-7");
+    let part = gateway
+        .request(Method::GET, &format!("{PATH}/{id}/content"))
+        .header("range", "bytes=4-7");
     let part = gateway.send(part).await;
     assert_eq!((part.status, &part.bytes[..]), (206, &b"ftyp"[..]));
-    let wrong = gateway.get(&format!("{PATH}/{id}/content?variant=gif")).await;
+    let wrong = gateway
+        .get(&format!("{PATH}/{id}/content?variant=gif"))
+        .await;
     wrong.refused(400, "invalid_value").at("variant");
 
     let deleted = gateway.delete(&format!("{PATH}/{id}")).await.ok();
-    assert_eq!(deleted, json!({"id": id, "object": "video.deleted", "deleted": true}));
-    gateway.get(&format!("{PATH}/{id}")).await.refused(404, "task_not_found");
-    gateway.get(&format!("{PATH}/{id}/content")).await.refused(404, "task_not_found");
-    gateway.delete(&format!("{PATH}/{id}")).await.refused(404, "task_not_found");
+    assert_eq!(
+        deleted,
+        json!({"id": id, "object": "video.deleted", "deleted": true})
+    );
+    gateway
+        .get(&format!("{PATH}/{id}"))
+        .await
+        .refused(404, "task_not_found");
+    gateway
+        .get(&format!("{PATH}/{id}/content"))
+        .await
+        .refused(404, "task_not_found");
+    gateway
+        .delete(&format!("{PATH}/{id}"))
+        .await
+        .refused(404, "task_not_found");
     assert_eq!(gateway.get(PATH).await.ok()["data"], json!([]));
     // The address that was handed out ends too; the task stays on record.
-    gateway.get(done["video"]["url"].as_str().unwrap()).await.refused(410, "link_expired");
-    assert_eq!(gateway.get(&format!("/v1/tasks/{task}")).await.ok()["status"], "succeeded");
+    gateway
+        .get(done["video"]["url"].as_str().unwrap())
+        .await
+        .refused(410, "link_expired");
+    assert_eq!(
+        gateway.get(&format!("/v1/tasks/{task}")).await.ok()["status"],
+        "succeeded"
+    );
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn every_form_of_a_reference_is_taken() {
-    let gateway = TestGateway::builder().without_workers().allow_loopback().start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .start()
+        .await;
     let files = Files::start().await;
     let url = files.url("/picture.png");
-    let form = || Form::new().text("prompt", "hold").text("seconds", "2").text("model", "animatic-1");
-    let send = async |form: Form| gateway.send(gateway.request(Method::POST, PATH).multipart(form)).await.ok();
-    let file = Part::bytes(sound::png(64, 48)).file_name("a.png").mime_str("image/png").unwrap();
+    let form = || {
+        Form::new()
+            .text("prompt", "hold")
+            .text("seconds", "2")
+            .text("model", "animatic-1")
+    };
+    let send = async |form: Form| {
+        gateway
+            .send(gateway.request(Method::POST, PATH).multipart(form))
+            .await
+            .ok()
+    };
+    let file = Part::bytes(sound::png(64, 48))
+        .file_name("a.png")
+        .mime_str("image/png")
+        .unwrap();
     let made = [
         send(form().part("input_reference", file)).await,
         send(form().text("input_reference[image_url]", url.clone())).await,
-        send(form().text("input_reference[image_url]", sound::data_url("image/png", &sound::png(64, 48)))).await,
-        gateway.post(PATH, &json!({"prompt": "hold", "seconds": 2, "input_reference": {"image_url": url}})).await.ok(),
-        gateway.post(PATH, &json!({"prompt": "hold", "seconds": "2", "input_reference": url})).await.ok(),
+        send(form().text(
+            "input_reference[image_url]",
+            sound::data_url("image/png", &sound::png(64, 48)),
+        ))
+        .await,
+        gateway
+            .post(
+                PATH,
+                &json!({"prompt": "hold", "seconds": 2, "input_reference": {"image_url": url}}),
+            )
+            .await
+            .ok(),
+        gateway
+            .post(
+                PATH,
+                &json!({"prompt": "hold", "seconds": "2", "input_reference": url}),
+            )
+            .await
+            .ok(),
     ];
     for video in &made {
-        assert_eq!((&video["status"], &video["seconds"]), (&json!("queued"), &json!("2")));
+        assert_eq!(
+            (&video["status"], &video["seconds"]),
+            (&json!("queued"), &json!("2"))
+        );
         // The shape of the picture.
         let (width, height) = video["size"].as_str().unwrap().split_once('x').unwrap();
-        assert_eq!(width.parse::<u32>().unwrap() * 3, height.parse::<u32>().unwrap() * 4);
+        assert_eq!(
+            width.parse::<u32>().unwrap() * 3,
+            height.parse::<u32>().unwrap() * 4
+        );
     }
     let plain = send(form().text("size", "480x854").text("seed", "7")).await;
     assert_eq!(plain["size"], "480x854");
@@ -101,10 +194,30 @@ async fn wrong_fields_are_named_in_both_forms() {
         ("size", json!("big"), "invalid_value", "size"),
         ("size", json!("123x456"), "unsupported_value", "size"),
         ("seed", json!(-1), "invalid_value", "seed"),
-        ("input_reference", json!(1), "invalid_type", "input_reference"),
-        ("input_reference", json!({}), "missing_field", "input_reference.image_url"),
-        ("input_reference", json!({"file_id": "f"}), "unsupported_value", "input_reference.file_id"),
-        ("input_reference", json!("data:x"), "image_invalid", "input_reference"),
+        (
+            "input_reference",
+            json!(1),
+            "invalid_type",
+            "input_reference",
+        ),
+        (
+            "input_reference",
+            json!({}),
+            "missing_field",
+            "input_reference.image_url",
+        ),
+        (
+            "input_reference",
+            json!({"file_id": "f"}),
+            "unsupported_value",
+            "input_reference.file_id",
+        ),
+        (
+            "input_reference",
+            json!("data:x"),
+            "image_invalid",
+            "input_reference",
+        ),
     ];
     for (field, value, code, param) in cases {
         let mut order = videos_order();
@@ -117,17 +230,33 @@ async fn wrong_fields_are_named_in_both_forms() {
         };
         answer.refused(status, code).at(param);
     }
-    let send = async |form: Form| gateway.send(gateway.request(Method::POST, PATH).multipart(form)).await;
-    send(Form::new().text("size", "480x480")).await.refused(400, "missing_field").at("prompt");
-    send(Form::new().text("prompt", "x").text("seed", "x")).await.refused(400, "invalid_type").at("seed");
+    let send = async |form: Form| {
+        gateway
+            .send(gateway.request(Method::POST, PATH).multipart(form))
+            .await
+    };
+    send(Form::new().text("size", "480x480"))
+        .await
+        .refused(400, "missing_field")
+        .at("prompt");
+    send(Form::new().text("prompt", "x").text("seed", "x"))
+        .await
+        .refused(400, "invalid_type")
+        .at("seed");
     let bad = Part::bytes(b"not a picture".to_vec()).file_name("a.png");
-    send(Form::new().text("prompt", "x").part("input_reference", bad)).await.refused(422, "image_invalid").at("input_reference");
+    send(Form::new().text("prompt", "x").part("input_reference", bad))
+        .await
+        .refused(422, "image_invalid")
+        .at("input_reference");
     let broken = gateway
         .request(Method::POST, PATH)
         .header("content-type", "multipart/form-data; boundary=b")
         .body("--b\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nhalf");
     gateway.send(broken).await.refused(400, "invalid_value");
-    let unbounded = gateway.request(Method::POST, PATH).header("content-type", "multipart/form-data").body("x");
+    let unbounded = gateway
+        .request(Method::POST, PATH)
+        .header("content-type", "multipart/form-data")
+        .body("x");
     gateway.send(unbounded).await.refused(400, "invalid_value");
     assert_eq!(gateway.get("/v1/tasks").await.ok()["data"], json!([]));
     gateway.stop().await;
@@ -144,7 +273,10 @@ async fn the_list_pages_in_both_orders() {
         let mut seen: Vec<Value> = Vec::new();
         let mut after = String::new();
         loop {
-            let page = gateway.get(&format!("{PATH}?limit=2&order={order}{after}")).await.ok();
+            let page = gateway
+                .get(&format!("{PATH}?limit=2&order={order}{after}"))
+                .await
+                .ok();
             let data = page["data"].as_array().unwrap();
             assert_eq!(page["first_id"], data[0]["id"]);
             seen.extend(data.iter().map(|video| video["id"].clone()));
@@ -157,9 +289,23 @@ async fn the_list_pages_in_both_orders() {
     assert_eq!(pages("asc").await, made);
     made.reverse();
     assert_eq!(pages("desc").await, made);
-    gateway.get(&format!("{PATH}?order=up")).await.refused(400, "invalid_value").at("order");
-    gateway.get(&format!("{PATH}?after=video_x")).await.refused(400, "invalid_value").at("after");
-    gateway.get(&format!("{PATH}/{}", "video_00000000000000000000000000000000")).await.refused(404, "task_not_found");
+    gateway
+        .get(&format!("{PATH}?order=up"))
+        .await
+        .refused(400, "invalid_value")
+        .at("order");
+    gateway
+        .get(&format!("{PATH}?after=video_x"))
+        .await
+        .refused(400, "invalid_value")
+        .at("after");
+    gateway
+        .get(&format!(
+            "{PATH}/{}",
+            "video_00000000000000000000000000000000"
+        ))
+        .await
+        .refused(404, "task_not_found");
     gateway.stop().await;
 }
 
@@ -168,10 +314,16 @@ async fn an_unfinished_video_has_no_content_and_deleting_it_cancels_it() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let make = async || {
         let answer = gateway.post(PATH, &videos_order()).await;
-        (answer.header("x-task-id").unwrap().to_owned(), answer.ok()["id"].as_str().unwrap().to_owned())
+        (
+            answer.header("x-task-id").unwrap().to_owned(),
+            answer.ok()["id"].as_str().unwrap().to_owned(),
+        )
     };
     let (failed_task, failed) = make().await;
-    gateway.get(&format!("{PATH}/{failed}/content")).await.refused(409, "video_not_ready");
+    gateway
+        .get(&format!("{PATH}/{failed}/content"))
+        .await
+        .refused(409, "video_not_ready");
     let claimed = gateway.claim().await;
     assert_eq!(claimed.id.to_string(), failed_task);
     let running = gateway.get(&format!("{PATH}/{failed}")).await;
@@ -179,8 +331,14 @@ async fn an_unfinished_video_has_no_content_and_deleting_it_cancels_it() {
     assert_eq!(running.ok()["status"], "in_progress");
     gateway.fail(claimed.id, ErrorCode::GenerationFailed).await;
     let view = gateway.get(&format!("{PATH}/{failed}")).await.ok();
-    assert_eq!((&view["status"], &view["error"]["code"]), (&json!("failed"), &json!("generation_failed")));
-    gateway.get(&format!("{PATH}/{failed}/content")).await.refused(503, "generation_failed");
+    assert_eq!(
+        (&view["status"], &view["error"]["code"]),
+        (&json!("failed"), &json!("generation_failed"))
+    );
+    gateway
+        .get(&format!("{PATH}/{failed}/content"))
+        .await
+        .refused(503, "generation_failed");
 
     for run in [false, true] {
         let (task, video) = make().await;
@@ -188,12 +346,24 @@ async fn an_unfinished_video_has_no_content_and_deleting_it_cancels_it() {
             gateway.claim().await;
         }
         gateway.delete(&format!("{PATH}/{video}")).await.ok();
-        gateway.get(&format!("{PATH}/{video}")).await.refused(404, "task_not_found");
-        assert_eq!(gateway.get(&format!("/v1/tasks/{task}")).await.ok()["status"], "cancelled");
+        gateway
+            .get(&format!("{PATH}/{video}"))
+            .await
+            .refused(404, "task_not_found");
+        assert_eq!(
+            gateway.get(&format!("/v1/tasks/{task}")).await.ok()["status"],
+            "cancelled"
+        );
     }
     let (task, video) = make().await;
-    gateway.post(&format!("/v1/tasks/{task}/cancel"), &json!({})).await.ok();
+    gateway
+        .post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+        .await
+        .ok();
     let view = gateway.get(&format!("{PATH}/{video}")).await.ok();
-    assert_eq!((&view["status"], &view["error"]["code"]), (&json!("failed"), &json!("task_cancelled")));
+    assert_eq!(
+        (&view["status"], &view["error"]["code"]),
+        (&json!("failed"), &json!("cancelled"))
+    );
     gateway.stop().await;
 }
