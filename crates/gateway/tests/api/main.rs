@@ -10,6 +10,10 @@
     clippy::panic,
     reason = "a test fails by panicking"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what a test starts ends with its runtime"
+)]
 
 mod auth;
 mod cli;

@@ -185,7 +185,7 @@ async fn pictures_come_by_address_and_inside_the_request() {
             "the picture's shape is the video's"
         );
     }
-    assert_eq!(files.hits(), 1 + 4 - 1 + 1);
+    assert_eq!(files.hits(), 1 + 4 + 1, "each redirect is a request");
     gateway.stop().await;
 }
 
@@ -534,7 +534,7 @@ async fn who_waits_for_a_task_hears_that_it_was_cancelled() {
         .await
         .ok();
     let answer = waiting.await.unwrap();
-    answer.refused(422, "task_cancelled");
+    answer.refused(409, "cancelled");
     assert_eq!(answer.header("x-task-id"), Some(task.as_str()));
     gateway.stop().await;
 }

@@ -363,7 +363,7 @@ async fn an_unfinished_video_has_no_content_and_deleting_it_cancels_it() {
     let view = gateway.get(&format!("{PATH}/{video}")).await.ok();
     assert_eq!(
         (&view["status"], &view["error"]["code"]),
-        (&json!("failed"), &json!("task_cancelled"))
+        (&json!("failed"), &json!("cancelled"))
     );
     gateway.stop().await;
 }
