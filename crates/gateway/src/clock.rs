@@ -41,11 +41,13 @@ impl Timestamp {
     }
 
     /// The instant `by` later, saturating.
+    #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(micros_of(by)))
     }
 
     /// The instant `by` earlier, saturating.
+    #[must_use]
     pub fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(micros_of(by)))
     }

@@ -215,12 +215,10 @@ fn embedded_v4(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => {
-            let s = v6.segments();
             let wrapped = |high: u16, low: u16| {
-                let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-                IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+                IpAddr::V4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
             };
-            match s {
+            match v6.segments() {
                 // Mapped, compatible, NAT64 (RFC 6052) and 6to4 (RFC 3056).
                 [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
                     wrapped(high, low)
@@ -264,10 +262,12 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
     let [first, second, ..] = ip.segments();
     // Only 2000::/3 is handed out as global unicast; parts of it are special.
     let global = (0x2000..0x4000).contains(&first);
-    let special = (first == 0x2001 && second < 0x0200) // protocol assignments, Teredo
-        || (first == 0x2001 && second == 0x0db8) // documentation
-        || first == 0x2002 // 6to4
-        || (first == 0x3fff && second < 0x1000); // documentation
+    let special = match first {
+        0x2001 => second < 0x0200 || second == 0x0db8, // protocols, Teredo; documentation
+        0x2002 => true,                                // 6to4
+        0x3fff => second < 0x1000,                     // documentation
+        _ => false,
+    };
     global && !special
 }
 

@@ -88,7 +88,7 @@ impl TaskId {
         format!("chatcmpl-{self}")
     }
 
-    /// The id of this task's video in the OpenAI Videos dialect.
+    /// The id of this task's video in the `OpenAI` Videos dialect.
     pub fn video(self) -> String {
         format!("video_{}", self.simple())
     }

@@ -14,7 +14,7 @@ use mediagate::store::tasks::Ending;
 use super::Gateway;
 
 /// A finished video task.
-pub async fn video(gateway: &Gateway) -> TaskId {
+pub(crate) async fn video(gateway: &Gateway) -> TaskId {
     let ending = ending(gateway).await;
     let job = VideoJob {
         prompt: "a lake at dawn, slow dolly in".into(),
@@ -60,7 +60,7 @@ pub async fn video(gateway: &Gateway) -> TaskId {
 }
 
 /// Starts workers that end every task at once with the same video.
-pub async fn answer_at_once(gateway: &Gateway) {
+pub(crate) async fn answer_at_once(gateway: &Gateway) {
     let ending = ending(gateway).await;
     for number in 0..4 {
         let (app, ending) = (gateway.app.clone(), ending.clone());

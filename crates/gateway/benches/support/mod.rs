@@ -14,7 +14,7 @@
     reason = "each benchmark uses a part"
 )]
 
-pub mod finished;
+pub(crate) mod finished;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 /// A gateway in this process, without workers.
-pub struct Gateway {
+pub(crate) struct Gateway {
     pub app: App,
     pub caller: Caller,
     pub key: String,
@@ -39,8 +39,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Opens a gateway on SQLite in a folder on this disk.
-    pub async fn open() -> Self {
+    /// Opens a gateway on `SQLite` in a folder on this disk.
+    pub(crate) async fn open() -> Self {
         // Not /tmp: that is memory on many machines, and never waits for a disk.
         let data = tempfile::Builder::new()
             .prefix("bench-")
@@ -75,7 +75,7 @@ impl Gateway {
 }
 
 /// Serves a router on a free loopback port until the process ends.
-pub async fn listen(router: axum::Router) -> SocketAddr {
+pub(crate) async fn listen(router: axum::Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown {
@@ -90,7 +90,7 @@ pub async fn listen(router: axum::Router) -> SocketAddr {
 
 /// The load that a client process makes, from its arguments.
 #[derive(Debug)]
-pub struct Load {
+pub(crate) struct Load {
     pub address: SocketAddr,
     pub connections: usize,
     pub seconds: f64,
@@ -101,7 +101,7 @@ pub struct Load {
 const CLIENT: &str = "MEDIAGATE_BENCH_CLIENT";
 
 /// Answers per second under this load, measured in a process of its own.
-pub async fn throughput(load: &Load) -> f64 {
+pub(crate) async fn throughput(load: &Load) -> f64 {
     let program = std::env::current_exe().unwrap();
     let words = [
         load.address.to_string(),
@@ -132,7 +132,7 @@ fn panic_with(text: &str, stderr: &[u8]) -> f64 {
 
 /// In the client's process: makes the load, prints the rate, and is done.
 /// Returns at once in the benchmark's own process.
-pub fn client_or_continue() {
+pub(crate) fn client_or_continue() {
     let Ok(words) = std::env::var(CLIENT) else {
         return;
     };
@@ -205,7 +205,7 @@ fn is_whole(answer: &[u8]) -> bool {
 }
 
 /// CPU time of this process so far (Linux: clock ticks of 10 ms).
-pub fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat
         .rsplit(')')
@@ -218,7 +218,7 @@ pub fn cpu_time() -> Duration {
 }
 
 /// A runtime as the program has it.
-pub fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

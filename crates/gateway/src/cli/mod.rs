@@ -44,7 +44,7 @@ enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Print the OpenAPI 3.1 document
+    /// Print the `OpenAPI` 3.1 document
     Openapi,
 }
 

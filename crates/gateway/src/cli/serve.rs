@@ -106,19 +106,24 @@ fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
         .public_url
         .clone()
         .unwrap_or_else(|| format!("http://{address}"));
-    let mut text =
+    let ready =
         format!("Mediagate is ready at {base}  (prices {base}/pricing, console {base}/console)\n");
-    if let Some(key) = first_key {
-        let key = key.expose();
-        text += &format!(
-            "\nYour API key, shown only now:\n\n  {key}\n\nTry it:\n\n  \
-             curl {base}/v1/chat/completions -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \
-             -d '{{\"model\":\"animatic-1\",\"messages\":[{{\"role\":\"user\",\"content\":\"a lake at dawn, slow dolly in\"}}]}}'\n\n"
-        );
-    }
+    let first = first_key.map_or_else(String::new, |key| introduce(&base, key.expose()));
     // The key is not written to the log; a closed standard output loses it, and
     // `mediagate keys create` makes another.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = std::io::stdout()
+        .lock()
+        .write_all((ready + &first).as_bytes());
+}
+
+/// The first key, and a call that works when pasted.
+fn introduce(base: &str, key: &str) -> String {
+    let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
+    format!(
+        "\nYour API key, shown only now:\n\n  {key}\n\nTry it:\n\n  \
+         curl {base}/v1/chat/completions -H 'Authorization: Bearer {key}' \
+         -H 'Content-Type: application/json' -d '{body}'\n\n"
+    )
 }
 
 /// The first SIGTERM or SIGINT drains, the second ends at once.
@@ -182,7 +187,7 @@ fn reload(app: &App, settings: &Overrides) {
             tracing::info!("models and prices were read anew");
         }
         Err(error) => {
-            tracing::error!(%error, "the changed settings are refused; the old ones stay")
+            tracing::error!(%error, "the changed settings are refused; the old ones stay");
         }
     }
 }

@@ -87,7 +87,7 @@ pub struct Overrides {
     /// Address under which callers reach this service [default: each request's own host]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,
-    /// "sqlite" (in the data folder) or "postgres://user@host/db"; also env:NAME or file:PATH [default: sqlite]
+    /// "sqlite" (in the data folder) or "<postgres://user@host/db>"; also env:NAME or <file:PATH> [default: sqlite]
     #[arg(
         long,
         env = "MEDIAGATE_DATABASE",
@@ -107,7 +107,7 @@ pub struct Overrides {
     /// First path segment of the music endpoints [default: musicgen]
     #[arg(long, env = "MEDIAGATE_BRAND", value_name = "WORD", global = true)]
     pub brand: Option<String>,
-    /// Name of the persona field that carries the brand [default: is_service_persona]
+    /// Name of the persona field that carries the brand [default: `is_service_persona`]
     #[arg(
         long,
         env = "MEDIAGATE_PERSONA_BRAND_FIELD",
@@ -419,7 +419,7 @@ impl Config {
         Ok(())
     }
 
-    /// The SQLite file.
+    /// The `SQLite` file.
     pub fn sqlite_path(&self) -> PathBuf {
         self.data.join("mediagate.db")
     }

@@ -10,7 +10,7 @@ use crate::config::{Config, Database, LogFormat};
 pub(super) fn toml(config: &Config) -> String {
     let mut top = Table::new();
     let mut set = |key: &str, value: Value| drop(top.insert(key.to_owned(), value));
-    set("listen", text(&config.listen));
+    set("listen", text(config.listen));
     set("data", text(config.data.display()));
     if let Some(url) = &config.public_url {
         set("public_url", text(url));
@@ -99,6 +99,10 @@ fn mask_password(address: &str) -> String {
     masked.unwrap_or_else(|| "postgres://********".into())
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better at thirty calls"
+)]
 fn text(value: impl ToString) -> Value {
     Value::String(value.to_string())
 }
@@ -112,7 +116,7 @@ fn whole(value: usize) -> Value {
 }
 
 fn list<T: std::fmt::Display>(values: &[T]) -> Value {
-    Value::Array(values.iter().map(|value| text(value)).collect())
+    Value::Array(values.iter().map(text).collect())
 }
 
 fn table<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {

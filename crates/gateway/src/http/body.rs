@@ -18,7 +18,7 @@ const JSON_LIMIT: usize = 1_000_000;
 /// JSON with them.
 const JSON_LIMIT_WITH_DATA: usize = 32_000_000;
 /// How long a body of JSON may take to arrive.
-const JSON_TIME: Duration = Duration::from_secs(60);
+const JSON_TIME: Duration = Duration::from_mins(1);
 
 /// A JSON body. Its nesting is bounded by the parser (128 levels).
 pub(super) struct JsonBody(pub(super) Value);

@@ -1,4 +1,4 @@
-//! The OpenAPI document, generated from the types that serve the requests, and
+//! The `OpenAPI` document, generated from the types that serve the requests, and
 //! the page that shows it.
 
 use axum::Router;

@@ -92,7 +92,7 @@ pub(super) fn log(error: &Error) {
     match error.inside() {
         Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed inside"),
         None => {
-            tracing::debug!(code = %error.code(), message = %error.message(), "request refused")
+            tracing::debug!(code = %error.code(), message = %error.message(), "request refused");
         }
     }
 }

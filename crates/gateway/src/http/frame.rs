@@ -115,13 +115,12 @@ fn rate_headers(headers: &mut HeaderMap, rate: &RateState) {
     );
 }
 
-/// A time as the OpenAI headers write it: `120ms`, `4.5s`, `1m0s`.
+/// A time as the `OpenAI` headers write it: `120ms`, `4.5s`, `1m0s`.
 fn reset_text(time: Duration) -> String {
-    let ms = time.as_millis();
-    match ms {
-        0..1000 => format!("{ms}ms"),
-        1000..60_000 => format!("{}s", (ms as f64 / 100.0).round() / 10.0),
-        _ => format!("{}m{}s", ms / 60_000, ms % 60_000 / 1000),
+    match time.as_millis() {
+        ms @ 0..1000 => format!("{ms}ms"),
+        1000..60_000 => format!("{}s", (time.as_secs_f64() * 10.0).round() / 10.0),
+        ms => format!("{}m{}s", ms / 60_000, ms % 60_000 / 1000),
     }
 }
 

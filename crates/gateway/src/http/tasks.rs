@@ -123,7 +123,7 @@ fn follow(
                     return;
                 }
             };
-            for event in &events {
+            for event in events {
                 seq = event.seq;
                 if let Ok(view) = view(&app, &base, &as_of(&task, event)).await {
                     let sent = Event::default().event("task").id(event.seq.to_string()).json_data(view);
@@ -138,7 +138,7 @@ fn follow(
 }
 
 /// The task as it was after an event.
-fn as_of(task: &Task, event: &TaskEvent) -> Task {
+fn as_of(task: &Task, event: TaskEvent) -> Task {
     let mut task = Task {
         state: event.state,
         progress: event.progress,

@@ -1,4 +1,4 @@
-//! `/v1/videos`: the OpenAI Videos API.
+//! `/v1/videos`: the `OpenAI` Videos API.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::model::task::{Output, Task, TaskKind};
 use crate::store::tasks::Filter;
 
 /// How long a form may take to arrive.
-const FORM_TIME: Duration = Duration::from_secs(120);
+const FORM_TIME: Duration = Duration::from_mins(2);
 /// Longest text field of a form: a prompt, or a data: address.
 const FIELD_LIMIT: usize = 32_000_000;
 

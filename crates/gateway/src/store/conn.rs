@@ -83,7 +83,7 @@ impl PgToSql for Value<'_> {
 
 /// A connection to run statements on.
 pub enum Conn<'a> {
-    /// SQLite.
+    /// `SQLite`.
     Sqlite(&'a rusqlite::Connection),
     /// Postgres, with its prepared statements.
     Postgres(&'a mut ::postgres::Client, &'a mut Statements),
@@ -161,7 +161,7 @@ impl Conn<'_> {
     }
 }
 
-/// SQLite takes `$1` for a name and numbers names by first use; `?1` is a number.
+/// `SQLite` takes `$1` for a name and numbers names by first use; `?1` is a number.
 fn numbered(sql: &str) -> String {
     sql.replace('$', "?")
 }
@@ -188,7 +188,7 @@ fn params<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
 
 /// A row of an answer, read by position.
 pub enum Row<'a> {
-    /// From SQLite.
+    /// From `SQLite`.
     Sqlite(&'a rusqlite::Row<'a>),
     /// From Postgres.
     Postgres(&'a ::postgres::Row),

@@ -1,6 +1,6 @@
 //! All SQL, and the two databases it runs on.
 //!
-//! One statement text serves SQLite and Postgres. The functions in the
+//! One statement text serves `SQLite` and Postgres. The functions in the
 //! submodules take a [`Conn`] and do one thing each; whoever calls
 //! [`Store::write`] owns the transaction, and when it returns, what was written
 //! is on disk. Knows the model types, never the rules about them.
@@ -23,7 +23,7 @@ pub use conn::{Conn, Row, Value};
 /// The database misbehaved, or holds something that this version cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite said no.
+    /// `SQLite` said no.
     #[error("sqlite: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// Postgres said no.
@@ -71,7 +71,7 @@ enum Backend {
 }
 
 impl Store {
-    /// Opens or creates the SQLite database at `path` and migrates it.
+    /// Opens or creates the `SQLite` database at `path` and migrates it.
     pub fn sqlite(path: &Path) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Backend::Sqlite(sqlite::Sqlite::open(path)?))))
     }
@@ -103,7 +103,7 @@ impl Store {
 
     /// Runs `work`, which only reads.
     ///
-    /// On SQLite it runs on the calling thread: point look-ups take
+    /// On `SQLite` it runs on the calling thread: point look-ups take
     /// microseconds, less than a hop to another thread would.
     pub async fn read<T, E>(
         &self,

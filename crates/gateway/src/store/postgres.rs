@@ -1,7 +1,7 @@
 //! Postgres: a few connections, each with a thread of its own.
 //!
 //! The driver is the blocking one, so that the statements are the same plain
-//! functions as on SQLite. A connection that broke is opened anew for the next
+//! functions as on `SQLite`. A connection that broke is opened anew for the next
 //! piece of work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! SQLite: one writer thread that groups commits, and readers beside it.
+//! `SQLite`: one writer thread that groups commits, and readers beside it.
 //!
 //! `synchronous=FULL` makes each commit wait for the disk. So the writer takes
 //! every write that is waiting, runs each inside a savepoint of one transaction

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::model::catalog::{Capabilities, Model};
 
-/// The list of models, as the OpenAI SDKs read it.
+/// The list of models, as the `OpenAI` SDKs read it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelList {
     /// Always `list`.

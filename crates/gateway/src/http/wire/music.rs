@@ -37,6 +37,10 @@ pub struct TaskRecord {
 
 /// A clip, in a task record and by itself.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the fields that the API documents"
+)]
 pub struct ClipRecord {
     /// The clip's id.
     pub id: String,
@@ -111,6 +115,10 @@ pub struct ClipView {
 
 /// What a task or a clip is and where it came from.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the fields that the API documents"
+)]
 pub struct RecordMetadata {
     /// Empty: a separation has no prompt.
     pub prompt: String,
@@ -439,8 +447,8 @@ impl JobRecord {
                 .as_ref()
                 .map_or_else(String::new, |failure| failure.message.clone()),
             submit_time: task.created_at.seconds(),
-            start_time: task.started_at.map_or(0, |at| at.seconds()),
-            finish_time: task.finished_at.map_or(0, |at| at.seconds()),
+            start_time: task.started_at.map_or(0, crate::clock::Timestamp::seconds),
+            finish_time: task.finished_at.map_or(0, crate::clock::Timestamp::seconds),
             progress: format!(
                 "{}%",
                 if task.state == TaskState::Succeeded {

@@ -19,6 +19,10 @@ pub const BRAND_FIELD: &str = "is_service_persona";
 
 /// A persona.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the fields that the API documents"
+)]
 pub struct PersonaRecord {
     /// The persona's id.
     pub id: String,
@@ -69,6 +73,10 @@ pub struct PersonaClipItem {
 
 /// A clip as personas show it.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the fields that the API documents"
+)]
 pub struct PersonaClip {
     /// The clip's id.
     pub id: String,
@@ -124,6 +132,10 @@ pub struct PersonaClip {
 
 /// What a persona's clip is.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the fields that the API documents"
+)]
 pub struct PersonaClipMetadata {
     /// Empty: clips carry no tags.
     pub tags: String,

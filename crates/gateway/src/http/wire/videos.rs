@@ -1,4 +1,4 @@
-//! The OpenAI Videos dialect, and the video object that all dialects share.
+//! The `OpenAI` Videos dialect, and the video object that all dialects share.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub struct VideoFile {
     pub poster_url: String,
 }
 
-/// A video job as the OpenAI SDKs know it.
+/// A video job as the `OpenAI` SDKs know it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VideoObject {
     /// `video_` and the task's id without dashes.
@@ -124,7 +124,7 @@ impl VideoObject {
             completed_at: task
                 .finished_at
                 .filter(|_| task.state == TaskState::Succeeded)
-                .map(|at| at.seconds()),
+                .map(crate::clock::Timestamp::seconds),
             expires_at,
             prompt: Some(job.prompt.clone()),
             seconds: seconds_text(job.milliseconds),
@@ -221,25 +221,22 @@ fn order(body: &Fields<'_>) -> Option<VideoOrder> {
 
 /// `input_reference`: an object with an address, or the address itself.
 fn reference(body: &Fields<'_>) -> Option<(PictureSource, String)> {
-    match body.value("input_reference")? {
-        Value::String(_) => {
-            let address = body.filled_string("input_reference", ADDRESS)?;
-            Some((
-                PictureSource::Address(address),
-                body.path("input_reference"),
-            ))
+    if let Value::String(_) = body.value("input_reference")? {
+        let address = body.filled_string("input_reference", ADDRESS)?;
+        Some((
+            PictureSource::Address(address),
+            body.path("input_reference"),
+        ))
+    } else {
+        let object = body.object("input_reference")?;
+        if object.value("file_id").is_some() {
+            let message = "Files are not kept here; send the picture itself or its address.";
+            object.fault("file_id", ErrorCode::UnsupportedValue, message);
+            return None;
         }
-        _ => {
-            let object = body.object("input_reference")?;
-            if object.value("file_id").is_some() {
-                let message = "Files are not kept here; send the picture itself or its address.";
-                object.fault("file_id", ErrorCode::UnsupportedValue, message);
-                return None;
-            }
-            object.require("image_url");
-            let address = object.filled_string("image_url", ADDRESS)?;
-            Some((PictureSource::Address(address), object.path("image_url")))
-        }
+        object.require("image_url");
+        let address = object.filled_string("image_url", ADDRESS)?;
+        Some((PictureSource::Address(address), object.path("image_url")))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::model::music::ClipState;
 use crate::model::task::TaskState;
 
-/// A state in the OpenAI Videos dialect. Cancelled shows as failed, the reason
+/// A state in the `OpenAI` Videos dialect. Cancelled shows as failed, the reason
 /// being in `error.code`.
 pub const fn video(state: TaskState) -> &'static str {
     match state {

@@ -28,9 +28,11 @@ impl Events {
     pub(crate) async fn open(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let status = response.status();
-        if status != 200 {
-            panic!("{status}: {}", response.text().await.unwrap());
-        }
+        assert!(
+            status == 200,
+            "{status}: {}",
+            response.text().await.unwrap()
+        );
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert!(response.headers().contains_key("x-request-id"));
         Self {
@@ -50,12 +52,11 @@ impl Events {
                     None => continue,
                 }
             }
-            match self.response.chunk().await.unwrap() {
-                Some(chunk) => self.buffer.extend_from_slice(&chunk),
-                None => {
-                    assert!(self.buffer.is_empty(), "half an event: {:?}", self.buffer);
-                    return None;
-                }
+            if let Some(chunk) = self.response.chunk().await.unwrap() {
+                self.buffer.extend_from_slice(&chunk)
+            } else {
+                assert!(self.buffer.is_empty(), "half an event: {:?}", self.buffer);
+                return None;
             }
         }
     }

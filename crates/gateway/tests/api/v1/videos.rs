@@ -1,4 +1,4 @@
-//! `/v1/videos`: the OpenAI Videos API.
+//! `/v1/videos`: the `OpenAI` Videos API.
 
 use mediagate::error::ErrorCode;
 use reqwest::Method;
