@@ -10,7 +10,7 @@ use flacenc::bitsink::ByteSink;
 use flacenc::component::{BitRepr, Stream};
 use flacenc::config::Encoder;
 use flacenc::error::{SourceError, Verify};
-use flacenc::source::{Fill, Source};
+use flacenc::source::{Context, Fill, FrameBuf, Source};
 
 use crate::Audio;
 
@@ -49,22 +49,63 @@ pub fn flac24(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
         return Err(EncodeError::NoAudio);
     }
     let flac = |e: &dyn std::fmt::Display| EncodeError::Flac(e.to_string());
-    let config = Encoder::default()
-        .into_verified()
-        .map_err(|(_, e)| flac(&e))?;
-    let source = Samples {
-        audio,
-        at: 0,
-        block: Vec::new(),
-    };
-    let stream: Stream = flacenc::encode_with_fixed_block_size(&config, source, config.block_size)
-        .map_err(|e| flac(&e))?;
+    let stream = blocks(audio).map_err(|e| flac(&e))?;
     let mut sink = ByteSink::with_capacity(stream.count_bits());
     stream.write(&mut sink).map_err(|e| flac(&e))?;
     let mut bytes = sink.into_inner();
     correct_header(&mut bytes, rate);
     Ok(bytes)
 }
+
+/// Samples to a block. An odd number, because the encoder splits even blocks for its search of code
+/// lengths and adds the parts' costs up in 32 bits: in a loud block of 24-bit noise the sum wraps,
+/// and the code with the most bits looks like the one with the fewest.
+const BLOCK: usize = 4_095;
+
+/// Encodes block by block. The search may err in other ways with signals that nobody plays, so a
+/// block that came out longer than its samples is written as just those.
+fn blocks(audio: &Audio) -> Result<Stream, Box<dyn std::error::Error>> {
+    let usual = Encoder::default().into_verified().map_err(|(_, e)| e)?;
+    let mut plain = Encoder::default();
+    plain.subframe_coding.use_fixed = false;
+    plain.subframe_coding.use_lpc = false;
+    let plain = plain.into_verified().map_err(|(_, e)| e)?;
+    let mut source = Samples {
+        audio,
+        at: 0,
+        block: Vec::new(),
+    };
+    let (channels, bits) = (source.channels(), source.bits_per_sample());
+    let mut stream = Stream::new(source.sample_rate(), channels, bits)?;
+    stream.stream_info_mut().set_block_sizes(BLOCK, BLOCK)?;
+    let mut buffers = (
+        FrameBuf::with_size(channels, BLOCK)?,
+        Context::new(bits, channels),
+    );
+    loop {
+        let count = source.read_samples(BLOCK, &mut buffers)?;
+        if count == 0 {
+            break;
+        }
+        let (samples, context) = &buffers;
+        let number = context.current_frame_number().unwrap_or(0);
+        let encode = |config| {
+            flacenc::encode_fixed_size_frame(config, samples, number, stream.stream_info())
+        };
+        let mut frame = encode(&usual)?;
+        if frame.count_bits() > count * channels * bits + FRAME_OVERHEAD {
+            frame = encode(&plain)?;
+        }
+        stream.add_frame(frame);
+    }
+    let info = stream.stream_info_mut();
+    info.set_md5_digest(&buffers.1.md5_digest());
+    info.set_total_samples(audio.frames());
+    Ok(stream)
+}
+
+/// Bits of a frame beside its samples, with room to spare.
+const FRAME_OVERHEAD: usize = 512;
 
 /// Writes a 32-bit float WAV file: every sample exactly as it is.
 pub fn wav32f(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
@@ -238,6 +279,28 @@ mod tests {
         let audio = Audio::new(44_100, vec![wave]).unwrap();
         let back = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
         assert_eq!(steps(&back.audio), steps(&audio));
+    }
+
+    #[test]
+    fn no_signal_makes_a_file_longer_than_its_samples() {
+        // Bursts that die away, whose low bits are empty as in 16-bit recordings, and jumps.
+        for half_life in [100.0, 1_000.0, 10_000.0] {
+            let mut channels = noise(44_100, 2, 44_100, 0.4).into_channels();
+            for (at, x) in channels.iter_mut().flat_map(|c| c.iter_mut().enumerate()) {
+                let age = f32::from(u16::try_from(at % 22_050).unwrap());
+                let level = 0.5f32.powf(age / half_life);
+                *x = (*x * level * 32_768.0).round() / 32_768.0;
+            }
+            let jumps = (0..44_100).map(|n| if n % 2 == 0 { 0.9 } else { -0.9 });
+            for channels in [channels, vec![jumps.collect()]] {
+                let audio = Audio::new(44_100, channels).unwrap();
+                let file = flac24(&audio).unwrap();
+                let longest = 3 * audio.channels().len() * 44_100 + 1_000;
+                assert!(file.len() < longest, "{} bytes", file.len());
+                let back = decode(&file, &DecodeLimits::default()).unwrap();
+                assert_eq!(steps(&back.audio), steps(&audio));
+            }
+        }
     }
 
     #[test]
