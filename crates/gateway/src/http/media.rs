@@ -73,7 +73,7 @@ pub(super) async fn serve(
     let wanted = match range(request, &etag, asset.size_bytes) {
         Wanted::Whole => None,
         Wanted::Part(range) => Some(range),
-        Wanted::Impossible => return Err(unsatisfiable(asset.size_bytes)),
+        Wanted::Impossible => return unsatisfiable(asset.size_bytes),
     };
     let range = wanted.clone().unwrap_or(0..asset.size_bytes);
     let stream = app
@@ -177,11 +177,14 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
     }
 }
 
-fn unsatisfiable(size: u64) -> Error {
-    Error::plain(
+/// The answer to a range outside the file, with the size that it has.
+fn unsatisfiable(size: u64) -> Result<Response, Error> {
+    let error = Error::plain(
         ErrorCode::RangeNotSatisfiable,
         format!("The file has {size} bytes; the range lies outside."),
-    )
+    );
+    let size = HeaderValue::try_from(format!("bytes */{size}")).map_err(Error::internal)?;
+    Ok(([(header::CONTENT_RANGE, size)], error).into_response())
 }
 
 #[cfg(test)]
