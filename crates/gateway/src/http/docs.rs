@@ -64,6 +64,7 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
             .flatten()
         {
             add_error(operation);
+            name(operation);
         }
     }
     document
@@ -79,6 +80,14 @@ fn rename_brand(persona: &mut utoipa::openapi::Object, field: &str) {
         .filter(|name| *name == BRAND_FIELD)
     {
         field.clone_into(name);
+    }
+}
+
+/// Names must differ over the whole document: `tasks_list`, `video_list`.
+fn name(operation: &mut Operation) {
+    let family = operation.tags.iter().flatten().next();
+    if let (Some(family), Some(id)) = (family, &mut operation.operation_id) {
+        *id = format!("{family}_{id}");
     }
 }
 
