@@ -23,7 +23,7 @@ use crate::telemetry;
 use crate::worker::Workers;
 
 /// How often the configuration file is looked at for changes.
-const FILE_POLL: Duration = Duration::from_secs(1);
+const FILE_POLL: Duration = Duration::from_millis(500);
 
 pub(super) fn run(settings: &Overrides) -> Result<(), CliError> {
     let config = Config::load(settings)?;
@@ -153,17 +153,22 @@ fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Re
         let path = settings.config.clone();
         let mark = || path.as_deref().and_then(file_mark);
         let mut seen = mark();
+        let mut last = seen;
         loop {
             tokio::select! {
                 _ = hangup.recv() => {}
                 () = tokio::time::sleep(FILE_POLL), if path.is_some() => {
-                    if mark() == seen {
+                    let before = std::mem::replace(&mut last, mark());
+                    // A file that still changes may be half written, and an
+                    // empty one is valid: every price would be gone.
+                    if last == seen || last != before {
                         continue;
                     }
                 }
                 () = until.cancelled() => return,
             }
             seen = mark();
+            last = seen;
             reload(&app, &settings);
         }
     });
