@@ -12,9 +12,8 @@ use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::about;
-use crate::http::wire::music::{
-    ClipRecord, Envelope, FetchRequest, JobRecord, SubmitRequest, TaskRecord, read, read_fetch,
-};
+use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, TaskRecord};
+use crate::http::wire::music_orders::{FetchRequest, SubmitRequest, read, read_fetch};
 use crate::http::wire::tasks::List;
 use crate::ids::{ClipId, RequestId, TaskId};
 use crate::model::account::Account;

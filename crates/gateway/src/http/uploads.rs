@@ -14,7 +14,8 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, too_large};
-use crate::http::wire::music::{ClipRecord, UploadRequest, read_title, read_upload};
+use crate::http::wire::music::ClipRecord;
+use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
 
 /// How long an upload may take to arrive.
 const TIME: Duration = Duration::from_mins(10);

@@ -8,6 +8,7 @@ pub mod error;
 pub mod fields;
 pub mod models;
 pub mod music;
+pub mod music_orders;
 pub mod personas;
 pub mod tasks;
 pub mod videos;
