@@ -14,7 +14,7 @@ async fn the_first_start_prints_a_key_once() {
     assert_eq!(client.get("/v1/tasks").await.status, 200);
     let said = server.stop().await;
     assert!(
-        said.contains(&format!("curl http://")) && said.contains("/v1/chat/completions"),
+        said.contains("curl http://") && said.contains("/v1/chat/completions"),
         "{said}"
     );
     assert_eq!(
@@ -157,7 +157,7 @@ async fn config_check_names_file_line_and_key_or_shows_everything() {
         (
             "[models.animatic-1]\nprice = { unit = \"hour\", usd = \"1\" }\n",
             ":2:",
-            "unit",
+            "models.animatic-1.price",
         ),
         ("[models.nobody-1]\nenabled = true\n", "", "models.nobody-1"),
         ("default_model = \"nobody-1\"\n", "", "default_model"),
@@ -381,6 +381,12 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
             format!("[models.animatic-1]\nprice = {{ unit = \"second\", usd = \"{usd}\" }}\n");
         std::fs::write(&file, content).unwrap();
     };
+    // In one step, so that a signal never meets half a file.
+    let replace = |content: &str| {
+        let new = folder.path().join("new.toml");
+        std::fs::write(&new, content).unwrap();
+        std::fs::rename(new, &file).unwrap();
+    };
     write("0.10");
     let data = folder.path().join("data");
     let server = Server::start(&data, &["--config", file.to_str().unwrap()]).await;
@@ -401,18 +407,14 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
     })
     .await;
     // A bad file changes nothing; the good one after it counts at once.
-    std::fs::write(
-        &file,
-        "[models.animatic-1]\nprice = { unit = \"week\", usd = \"9\" }\n",
-    )
-    .unwrap();
+    replace("[models.animatic-1]\nprice = { unit = \"week\", usd = \"9\" }\n");
     server.signal("-HUP");
-    std::fs::write(&file, "nonsense").unwrap();
+    replace("nonsense");
     server.signal("-HUP");
     for _ in 0..20 {
         assert_eq!(price().await, "0.20");
     }
-    write("0.345");
+    replace("[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.345\" }\n");
     server.signal("-HUP");
     eventually("the good file counts", async || {
         (price().await == "0.345").then_some(())

@@ -32,7 +32,7 @@ async fn nothing_that_is_not_public_is_fetched() {
     for url in [
         files.url("/picture.png"),
         format!("http://localhost:{port}/picture.png"),
-        format!("http://LOCALHOST.:{port}/picture.png"),
+        format!("http://LOCALHOST:{port}/picture.png"),
         format!("http://2130706433:{port}/picture.png"),
         format!("http://0x7f.1:{port}/picture.png"),
         format!("http://0177.0.0.1:{port}/picture.png"),

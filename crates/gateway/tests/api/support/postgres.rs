@@ -53,7 +53,9 @@ fn run(server: &str, sql: String) {
         client.batch_execute(&sql).unwrap();
     };
     // A failure to drop must not hide the failure of a test.
-    if std::thread::spawn(run).join().is_err() && !std::thread::panicking() {
-        panic!("the Postgres of MEDIAGATE_TEST_POSTGRES did not do it");
-    }
+    let done = std::thread::spawn(run).join().is_ok();
+    assert!(
+        done || std::thread::panicking(),
+        "the Postgres of MEDIAGATE_TEST_POSTGRES did not do it"
+    );
 }

@@ -28,9 +28,11 @@ impl Events {
     pub(crate) async fn open(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let status = response.status();
-        if status != 200 {
-            panic!("{status}: {}", response.text().await.unwrap());
-        }
+        assert!(
+            status == 200,
+            "{status}: {}",
+            response.text().await.unwrap()
+        );
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert!(response.headers().contains_key("x-request-id"));
         Self {
@@ -45,18 +47,16 @@ impl Events {
             if let Some(end) = self.buffer.windows(2).position(|two| two == b"\n\n") {
                 let block = self.buffer.split_to(end + 2);
                 let event = parse(std::str::from_utf8(&block).unwrap());
-                match event {
-                    Some(event) => return Some(event),
-                    None => continue,
+                if event.is_some() {
+                    return event;
                 }
+                continue;
             }
-            match self.response.chunk().await.unwrap() {
-                Some(chunk) => self.buffer.extend_from_slice(&chunk),
-                None => {
-                    assert!(self.buffer.is_empty(), "half an event: {:?}", self.buffer);
-                    return None;
-                }
-            }
+            let Some(chunk) = self.response.chunk().await.unwrap() else {
+                assert!(self.buffer.is_empty(), "half an event: {:?}", self.buffer);
+                return None;
+            };
+            self.buffer.extend_from_slice(&chunk);
         }
     }
 

@@ -215,7 +215,7 @@ async fn what_has_not_ended_can_be_cancelled_once() {
         let task = answer.ok();
         assert_eq!(
             (&task["status"], &task["error"]["code"]),
-            (&json!("cancelled"), &json!("task_cancelled"))
+            (&json!("cancelled"), &json!("cancelled"))
         );
         assert_time(&task["finished_at"]);
         cancel(id).await.refused(409, "task_not_cancellable");
