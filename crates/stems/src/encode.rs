@@ -284,19 +284,22 @@ mod tests {
     #[test]
     fn no_signal_makes_a_file_longer_than_its_samples() {
         // Bursts that die away, whose low bits are empty as in 16-bit recordings, and jumps.
-        for half_life in [100, 1_000, 10_000] {
+        for half_life in [100.0, 1_000.0, 10_000.0] {
             let mut channels = noise(44_100, 2, 44_100, 0.4).into_channels();
             for (at, x) in channels.iter_mut().flat_map(|c| c.iter_mut().enumerate()) {
-                let level = 0.5f32.powf((at % 22_050) as f32 / half_life as f32);
+                let age = f32::from(u16::try_from(at % 22_050).unwrap());
+                let level = 0.5f32.powf(age / half_life);
                 *x = (*x * level * 32_768.0).round() / 32_768.0;
             }
             let jumps = (0..44_100).map(|n| if n % 2 == 0 { 0.9 } else { -0.9 });
-            channels.push(jumps.collect());
-            let audio = Audio::new(44_100, channels).unwrap();
-            let file = flac24(&audio).unwrap();
-            assert!(file.len() < 3 * 3 * 44_100, "{} bytes", file.len());
-            let back = decode(&file, &DecodeLimits::default()).unwrap();
-            assert_eq!(steps(&back.audio), steps(&audio));
+            for channels in [channels, vec![jumps.collect()]] {
+                let audio = Audio::new(44_100, channels).unwrap();
+                let file = flac24(&audio).unwrap();
+                let longest = 3 * audio.channels().len() * 44_100 + 1_000;
+                assert!(file.len() < longest, "{} bytes", file.len());
+                let back = decode(&file, &DecodeLimits::default()).unwrap();
+                assert_eq!(steps(&back.audio), steps(&audio));
+            }
         }
     }
 

@@ -14,7 +14,7 @@ async fn the_first_start_prints_a_key_once() {
     assert_eq!(client.get("/v1/tasks").await.status, 200);
     let said = server.stop().await;
     assert!(
-        said.contains(&"curl http://".to_string()) && said.contains("/v1/chat/completions"),
+        said.contains("curl http://") && said.contains("/v1/chat/completions"),
         "{said}"
     );
     assert_eq!(

@@ -14,6 +14,10 @@
     clippy::disallowed_methods,
     reason = "what a test starts ends with its runtime"
 )]
+#![expect(
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "the gateway writes the endings of its addresses in lower case"
+)]
 
 mod auth;
 mod cli;

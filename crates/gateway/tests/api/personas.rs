@@ -11,7 +11,7 @@ const CREATE: &str = "/musicgen/persona/create";
 const BRAND_FIELD: &str = "is_service_persona";
 
 async fn song(gateway: &TestGateway, title: &str) -> Value {
-    upload(gateway, title, sound::wav_of(8_000, 1, &[900; 20_000])).await
+    upload(gateway, title, sound::wav_of(8_000, 1, &vec![900; 20_000])).await
 }
 
 #[tokio::test]

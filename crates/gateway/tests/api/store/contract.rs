@@ -16,7 +16,7 @@ struct Fixture {
     _kept: Box<dyn std::any::Any>,
 }
 
-async fn sqlite() -> Fixture {
+fn sqlite() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     Fixture {
         store: Store::sqlite(&folder.path().join("db")).unwrap(),
@@ -38,7 +38,7 @@ macro_rules! on_both {
         mod on_sqlite {
             $(#[tokio::test]
             async fn $name() {
-                super::$name(super::sqlite().await).await;
+                super::$name(super::sqlite()).await;
             })*
         }
         mod on_postgres {

@@ -65,7 +65,7 @@ impl Builder {
 
     /// Lines of the configuration file.
     pub(crate) fn toml(mut self, text: &str) -> Self {
-        self.toml = text.to_owned();
+        text.clone_into(&mut self.toml);
         self
     }
 

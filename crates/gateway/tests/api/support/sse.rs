@@ -47,17 +47,16 @@ impl Events {
             if let Some(end) = self.buffer.windows(2).position(|two| two == b"\n\n") {
                 let block = self.buffer.split_to(end + 2);
                 let event = parse(std::str::from_utf8(&block).unwrap());
-                match event {
-                    Some(event) => return Some(event),
-                    None => continue,
+                if event.is_some() {
+                    return event;
                 }
+                continue;
             }
-            if let Some(chunk) = self.response.chunk().await.unwrap() {
-                self.buffer.extend_from_slice(&chunk)
-            } else {
+            let Some(chunk) = self.response.chunk().await.unwrap() else {
                 assert!(self.buffer.is_empty(), "half an event: {:?}", self.buffer);
                 return None;
-            }
+            };
+            self.buffer.extend_from_slice(&chunk);
         }
     }
 

@@ -6,7 +6,6 @@ use mediagate::clock::Clock;
 use mediagate::error::ErrorCode;
 use reqwest::Method;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::support::files::Files;
 use crate::support::spec::{CHAT, USAGE, assert_fields};
@@ -82,8 +81,7 @@ async fn the_answer_has_every_field_and_the_address_plays_without_a_key() {
         (200, Some("video/mp4"))
     );
     assert_eq!(video["bytes"], file.bytes.len());
-    let digest = Sha256::digest(&file.bytes);
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = mediagate::domain::assets::sha256_hex(&file.bytes);
     assert_eq!(video["sha256"], hex);
     assert_eq!(&file.bytes[4..8], b"ftyp");
 

@@ -1,4 +1,4 @@
-//! `/v1/videos`: the `OpenAI` Videos API.
+//! `/v1/videos`: the Videos API of `OpenAI`.
 
 use mediagate::error::ErrorCode;
 use reqwest::Method;
@@ -61,8 +61,8 @@ async fn a_video_is_made_polled_and_downloaded() {
         (200, Some("video/mp4"))
     );
     assert_eq!(
-        content.bytes.len(),
-        done["video"]["bytes"].as_u64().unwrap() as usize
+        content.bytes.len() as u64,
+        done["video"]["bytes"].as_u64().unwrap()
     );
     for variant in ["thumbnail", "spritesheet"] {
         let picture = gateway
