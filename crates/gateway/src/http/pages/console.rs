@@ -15,7 +15,6 @@ pub fn console(page: &ConsolePage) -> String {
         div #desk hidden {
             div.desk-head {
                 h1 { "Console" }
-                p #account-line .muted {}
                 button.quiet #forget type="button" { "Forget the key" }
             }
             (playground(page))

@@ -18,30 +18,6 @@ pub use home::home;
 pub use pricing::pricing;
 pub use view::{ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
 
-/// The page for an address where there is nothing.
-pub fn not_found(site: &Site) -> String {
-    let body = html! {
-        section.hero {
-            p.eyebrow { "404" }
-            h1 { "There is nothing at this address." }
-            p.lead { "The link may be old, or mistyped." }
-            p.actions {
-                a.button href="/" { "To the front page" }
-                a.button.quiet href="/docs" { "To the documentation" }
-            }
-        }
-    };
-    layout(
-        site,
-        &Frame {
-            title: "Not found",
-            here: "",
-            extra: &[],
-            body: &body,
-        },
-    )
-}
-
 /// What differs between pages around their body.
 struct Frame<'a> {
     title: &'a str,

@@ -24,6 +24,10 @@ const ROLES: [&str; 6] = [
 
 /// The body of a request, for the documentation.
 #[derive(Debug, ToSchema)]
+#[schema(example = json!({
+    "model": "animatic-1",
+    "messages": [{"role": "user", "content": "a lake at dawn, slow dolly in, 5 seconds"}]
+}))]
 #[expect(dead_code, reason = "documents what the reader below takes")]
 pub struct ChatRequest {
     /// A video model from the live list.

@@ -14,19 +14,11 @@ function showForm(message) {
   at("key").focus();
 }
 
-async function showDesk() {
+function showDesk() {
   at("key-section").hidden = true;
   at("desk").hidden = false;
   startTasks();
   startPlayground();
-  try {
-    const account = await call("GET", "/v1/account");
-    const parts = [account.display_name || account.handle, account.spent_usd && `${account.spent_usd} USD spent`];
-    at("account-line").textContent = parts.filter(Boolean).join(" · ");
-  } catch {
-    // The line is an extra; a gateway without it, or a key that may not read it, works all the same.
-    at("account-line").textContent = "";
-  }
 }
 
 async function open(event) {
@@ -37,9 +29,9 @@ async function open(event) {
   try {
     await call("GET", "/v1/tasks?limit=1");
     at("key").value = "";
-    await showDesk();
+    showDesk();
   } catch (error) {
-    if (error.status === 403) await showDesk();
+    if (error.status === 403) showDesk();
     else {
       key.forget();
       showForm(tell(error));
