@@ -16,9 +16,10 @@ use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::tasks::{about, keep_alive, video_file};
 use crate::http::wire::chat::{
-    Chat, ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatRequest, ChatUsage, ChunkChoice,
-    ChunkDelta, ChunkTask, CompletionDetails, PromptDetails, read,
+    ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
+    ChunkTask, CompletionDetails, PromptDetails,
 };
+use crate::http::wire::chat_orders::{Chat, ChatRequest, read};
 use crate::http::wire::fields;
 use crate::http::wire::videos::VideoFile;
 use crate::ids::RequestId;

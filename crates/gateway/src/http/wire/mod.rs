@@ -4,6 +4,7 @@
 //! checking; answers are built from model types. No logic beyond that.
 
 pub mod chat;
+pub mod chat_orders;
 pub mod error;
 pub mod fields;
 pub mod models;

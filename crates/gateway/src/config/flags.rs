@@ -1,0 +1,153 @@
+//! The flags and environment variables, each the twin of a key in the file.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+use serde::Deserialize;
+use url::Url;
+
+use crate::secret::SecretSource;
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Flags and environment variables, each the twin of a key in the file.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Settings (also in the configuration file)")]
+pub struct Overrides {
+    /// The configuration file (TOML); none by default
+    #[arg(long, env = "MEDIAGATE_CONFIG", value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// Address to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "MEDIAGATE_LISTEN", value_name = "ADDRESS", global = true)]
+    pub listen: Option<SocketAddr>,
+    /// Folder for the database, media and the signing key [default: ./mediagate-data]
+    #[arg(long, env = "MEDIAGATE_DATA", value_name = "FOLDER", global = true)]
+    pub data: Option<PathBuf>,
+    /// Address under which callers reach this service [default: each request's own host]
+    #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
+    pub public_url: Option<Url>,
+    /// "sqlite" (in the data folder) or "<postgres://user@host/db>"; also env:NAME or <file:PATH> [default: sqlite]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DATABASE",
+        value_name = "DATABASE",
+        global = true
+    )]
+    pub database: Option<SecretSource>,
+    /// How long a request waits for its task [default: 15m]
+    #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub wait_limit: Option<Duration>,
+    /// How long media is kept [default: 30d]
+    #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub media_ttl: Option<Duration>,
+    /// How long requests in flight may take after SIGTERM [default: 30s]
+    #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub shutdown_grace: Option<Duration>,
+    /// First path segment of the music endpoints [default: musicgen]
+    #[arg(long, env = "MEDIAGATE_BRAND", value_name = "WORD", global = true)]
+    pub brand: Option<String>,
+    /// Name of the persona field that carries the brand [default: `is_service_persona`]
+    #[arg(
+        long,
+        env = "MEDIAGATE_PERSONA_BRAND_FIELD",
+        value_name = "NAME",
+        global = true
+    )]
+    pub persona_brand_field: Option<String>,
+    /// Tasks that run at once in this process [default: the number of cores]
+    #[arg(long, env = "MEDIAGATE_WORKERS", value_name = "N", global = true)]
+    pub workers: Option<usize>,
+    /// Secret that signs media addresses; replicas share one [default: made in the data folder]
+    #[arg(
+        long,
+        env = "MEDIAGATE_SIGNING_SECRET",
+        value_name = "SECRET",
+        hide_env_values = true,
+        global = true
+    )]
+    pub signing_secret: Option<SecretSource>,
+    /// Video model for requests that name none [default: animatic-1]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
+    pub default_model: Option<String>,
+    /// Music model for requests that name none [default: stems-dsp-1]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MUSIC_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
+    pub default_music_model: Option<String>,
+    /// Web origins that may call from a page; repeat, or separate by commas [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CORS_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub cors_origins: Option<Vec<String>>,
+    /// Networks whose X-Forwarded-For and -Proto are believed [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_TRUSTED_PROXIES",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub trusted_proxies: Option<Vec<IpNet>>,
+    /// Networks that callers' addresses may lie in although they are not public [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_FETCH_ALLOW_NETWORKS",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub fetch_allow_networks: Option<Vec<IpNet>>,
+    /// Ports that callers' addresses may name [default: 80,443]
+    #[arg(
+        long,
+        env = "MEDIAGATE_FETCH_ALLOW_PORTS",
+        value_name = "PORT",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub fetch_allow_ports: Option<Vec<u16>>,
+    /// Approve public personas without asking [default: false]
+    #[arg(
+        long,
+        env = "MEDIAGATE_PERSONAS_AUTO_APPROVE",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub personas_auto_approve: Option<bool>,
+    /// How the log is written [default: auto]
+    #[arg(
+        long,
+        env = "MEDIAGATE_LOG_FORMAT",
+        value_name = "FORMAT",
+        global = true
+    )]
+    pub log_format: Option<LogFormat>,
+    /// What is logged, as in "info" or "mediagate=debug" [default: info]
+    #[arg(long, env = "MEDIAGATE_LOG", value_name = "FILTER", global = true)]
+    pub log: Option<String>,
+}
