@@ -21,6 +21,8 @@ use mediagate::model::task::{Payload, VideoJob};
 use mediagate::store::{self, Conn};
 
 const CALLERS: usize = 64;
+/// Enough that none has many more open tasks than keys usually may.
+const KEYS: usize = 256;
 const TIME: Duration = Duration::from_secs(3);
 
 fn main() {
@@ -47,19 +49,15 @@ fn middle(mut rates: Vec<f64>) -> f64 {
 
 async fn with_groups() -> f64 {
     let gateway = Arc::new(support::Gateway::open().await);
-    count(move || {
-        let gateway = gateway.clone();
+    let callers = Arc::new(gateway.callers(KEYS).await);
+    count(move |number| {
+        let (gateway, callers) = (gateway.clone(), callers.clone());
         async move {
-            let new = vec![order(&gateway)];
-            submit::accept(
-                &gateway.app,
-                &gateway.caller,
-                &RequestId::generate(),
-                new,
-                |_, _| Ok(()),
-            )
-            .await
-            .unwrap();
+            let (new, request) = (vec![order(&gateway)], RequestId::generate());
+            let caller = &callers[number % KEYS];
+            submit::accept(&gateway.app, caller, &request, new, |_, _| Ok(()))
+                .await
+                .unwrap();
         }
     })
     .await
@@ -68,25 +66,22 @@ async fn with_groups() -> f64 {
 /// The same work on one connection behind a lock, committed each time.
 async fn one_commit_each() -> f64 {
     let gateway = Arc::new(support::Gateway::open().await);
+    let callers = Arc::new(gateway.callers(KEYS).await);
     let conn = rusqlite::Connection::open(gateway.app.config.sqlite_path()).unwrap();
     conn.pragma_update(None, "synchronous", "FULL").unwrap();
     conn.set_prepared_statement_cache_capacity(256);
     let conn = Arc::new(Mutex::new(conn));
-    count(move || {
-        let (gateway, conn) = (gateway.clone(), conn.clone());
+    count(move |number| {
+        let (gateway, callers, conn) = (gateway.clone(), callers.clone(), conn.clone());
         async move {
-            let task = submit::draft(
-                &gateway.app,
-                &gateway.caller,
-                &RequestId::generate(),
-                order(&gateway),
-            );
+            let caller = callers[number % KEYS].clone();
+            let request = RequestId::generate();
+            let task = submit::draft(&gateway.app, &caller, &request, order(&gateway));
             tokio::task::spawn_blocking(move || {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();
                 let mut tx = Conn::Sqlite(&conn);
-                submit::check_limits(&mut tx, &gateway.caller.key, std::slice::from_ref(&task))
-                    .unwrap();
+                submit::check_limits(&mut tx, &caller.key, std::slice::from_ref(&task)).unwrap();
                 store::tasks::insert(&mut tx, &task).unwrap();
                 conn.execute_batch("COMMIT").unwrap();
             })
@@ -98,16 +93,16 @@ async fn one_commit_each() -> f64 {
 }
 
 async fn count<F: Future<Output = ()> + Send>(
-    submit: impl Fn() -> F + Clone + Send + 'static,
+    submit: impl Fn(usize) -> F + Clone + Send + 'static,
 ) -> f64 {
     let started = Instant::now();
     let mut callers = tokio::task::JoinSet::new();
-    for _ in 0..CALLERS {
+    for caller in 0..CALLERS {
         let submit = submit.clone();
         callers.spawn(async move {
             let mut done = 0_u32;
             while started.elapsed() < TIME {
-                submit().await;
+                submit(caller + CALLERS * done as usize).await;
                 done += 1;
             }
             done

@@ -39,7 +39,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Opens a gateway on `SQLite` in a folder on this disk.
+    /// Opens a gateway on SQLite in a folder on this disk.
     pub(crate) async fn open() -> Self {
         // Not /tmp: that is memory on many machines, and never waits for a disk.
         let data = tempfile::Builder::new()
@@ -51,20 +51,7 @@ impl Gateway {
             ..Overrides::default()
         };
         let app = App::open(Config::load(&overrides).unwrap(), Clock::system()).unwrap();
-        let account = accounts::ensure(&app, accounts::DEFAULT_HANDLE)
-            .await
-            .unwrap();
-        let limits = NewKey {
-            name: "bench".into(),
-            rpm: Some(u32::MAX),
-            max_running: Some(u32::MAX),
-            ..NewKey::default()
-        };
-        let (_, secret) = keys::create(&app, &account, limits).await.unwrap();
-        let key = secret.expose().to_owned();
-        let caller = keys::check(&app, &key, [127, 0, 0, 1].into())
-            .await
-            .unwrap();
+        let (key, caller) = another_key(&app).await;
         Self {
             app,
             caller,
@@ -72,6 +59,32 @@ impl Gateway {
             _data: data,
         }
     }
+
+    /// Callers with keys of their own.
+    pub(crate) async fn callers(&self, count: usize) -> Vec<Caller> {
+        let mut callers = Vec::new();
+        for _ in 0..count {
+            callers.push(another_key(&self.app).await.1);
+        }
+        callers
+    }
+}
+
+/// A key without limits, and who shows it.
+async fn another_key(app: &App) -> (String, Caller) {
+    let account = accounts::ensure(app, accounts::DEFAULT_HANDLE)
+        .await
+        .unwrap();
+    let limits = NewKey {
+        name: "bench".into(),
+        rpm: Some(u32::MAX),
+        max_running: Some(u32::MAX),
+        ..NewKey::default()
+    };
+    let (_, secret) = keys::create(app, &account, limits).await.unwrap();
+    let key = secret.expose().to_owned();
+    let caller = keys::check(app, &key, [127, 0, 0, 1].into()).await.unwrap();
+    (key, caller)
 }
 
 /// Serves a router on a free loopback port until the process ends.
@@ -219,6 +232,7 @@ pub(crate) fn cpu_time() -> Duration {
 
 /// A runtime as the program has it.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    drop(rustls::crypto::ring::default_provider().install_default());
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -64,8 +64,9 @@ pub async fn accept(
 pub fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(), Error> {
     // Two requests at once must not both fit into the last place.
     store::accounts::lock_key(conn, key.id)?;
-    let open = store::tasks::open_of_key(conn, key.id)?;
-    if open + i64::try_from(new.len()).unwrap_or(i64::MAX) > i64::from(key.max_running) {
+    let open = store::tasks::open_of_key(conn, key.id, key.max_running)?;
+    let new_tasks = u32::try_from(new.len()).unwrap_or(u32::MAX);
+    if open.saturating_add(new_tasks) > key.max_running {
         let message = format!(
             "The API key has {open} open tasks and may have {}.",
             key.max_running

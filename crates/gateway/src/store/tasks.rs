@@ -128,14 +128,15 @@ pub fn page(
     )
 }
 
-/// How many tasks of this key have not ended.
-pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<i64, StoreError> {
+/// How many tasks of this key have not ended, counted no further than `most`.
+pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId, most: u32) -> Result<u32, StoreError> {
     let count = conn.one(
-        "SELECT COUNT(*) FROM tasks WHERE key_id = $1 AND state IN ('queued', 'running')",
-        &[(&key.to_string()).into()],
+        "SELECT COUNT(*) FROM (SELECT 1 FROM tasks
+         WHERE key_id = $1 AND state IN ('queued', 'running') LIMIT $2) AS open_tasks",
+        &[(&key.to_string()).into(), i64::from(most).into()],
         |row| row.int(0),
     )?;
-    Ok(count.unwrap_or(0))
+    narrow(count.unwrap_or(0))
 }
 
 /// Takes the task that has been due longest and that nobody holds; the taker

@@ -827,7 +827,7 @@ async fn money_and_open_tasks_are_counted_by_key(db: Fixture) {
         db.write(move |conn| {
             accounts::lock_key(conn, owner.1)?;
             Ok((
-                tasks::open_of_key(conn, owner.1)?,
+                tasks::open_of_key(conn, owner.1, 100)?,
                 accounts::spent(conn, owner.1)?.get(),
             ))
         })
