@@ -10,9 +10,12 @@ use crate::blob::Blobs;
 use crate::clock::Clock;
 use crate::config::{Config, Database};
 use crate::domain::catalog::Catalog;
+use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
 use crate::error::Error;
 use crate::fetch::Fetcher;
+use crate::ids::TaskId;
+use crate::model::task::Task;
 use crate::signer::Signer;
 use crate::store::Store;
 
@@ -38,6 +41,10 @@ pub struct Parts {
     pub catalog: ArcSwap<Catalog>,
     /// Requests a minute.
     pub limits: RateLimits,
+    /// Callers that were looked up a moment ago, by the hash of their secret.
+    pub callers: moka::sync::Cache<String, KnownCaller>,
+    /// Tasks that have ended, and so never change.
+    pub ended: moka::sync::Cache<TaskId, Arc<Task>>,
     /// Who waits for what.
     pub bell: Bell,
     /// Bounds the work on uploads: each holds a decoded recording in memory.
@@ -101,6 +108,8 @@ impl App {
             catalog: ArcSwap::from_pointee(Catalog::new(&config.models)?),
             fetcher: Fetcher::new(config.fetch.clone()),
             limits: RateLimits::default(),
+            callers: moka::sync::Cache::new(10_000),
+            ended: moka::sync::Cache::new(10_000),
             bell: Bell::default(),
             ingest: tokio::sync::Semaphore::new(INGESTS),
             large_bodies: Arc::new(tokio::sync::Semaphore::new(LARGE_BODIES)),

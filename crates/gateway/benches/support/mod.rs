@@ -16,6 +16,10 @@
 
 pub(crate) mod finished;
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 

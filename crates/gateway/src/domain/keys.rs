@@ -17,7 +17,7 @@ use crate::ids::KeyId;
 use crate::model::account::{Account, ApiKey, Caller, Scope};
 use crate::model::money::Micros;
 use crate::secret::Secret;
-use crate::store::accounts;
+use crate::store::{Stamp, accounts};
 
 const PREFIX: &str = "sk-mg-";
 const RANDOM: usize = 43;
@@ -144,11 +144,15 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     let sha256 = hash(secret);
     // The look-up compares hashes of a 256-bit secret: its timing tells nothing
     // that helps to guess one.
-    let found = app
-        .store
-        .read(move |conn| accounts::caller_by_sha256(conn, &sha256).map_err(Error::from))
-        .await?;
-    let caller = found.ok_or_else(invalid)?;
+    let (stamp, now) = (app.store.stamp(), tokio::time::Instant::now());
+    let known = app
+        .callers
+        .get(&sha256)
+        .filter(|known| known.is_fresh(stamp, now));
+    let caller = match known {
+        Some(known) => known.caller,
+        None => look_up(app, sha256, stamp).await?.ok_or_else(invalid)?,
+    };
     let now = app.clock.now();
     if caller.key.revoked_at.is_some_and(|at| at <= now) {
         return Err(Error::plain(
@@ -169,6 +173,46 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
         ));
     }
     Ok(caller)
+}
+
+/// A caller as the store had it a moment ago.
+#[derive(Debug, Clone)]
+pub struct KnownCaller {
+    caller: Caller,
+    stamp: Option<Stamp>,
+    read_at: tokio::time::Instant,
+}
+
+impl KnownCaller {
+    /// Whether it still holds: nothing was committed since, by any process, and
+    /// in any case it is not old. A revocation counts at the next request where
+    /// the store has stamps, and within a second where it has none.
+    fn is_fresh(&self, stamp: Option<Stamp>, now: tokio::time::Instant) -> bool {
+        self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
+    }
+}
+
+async fn look_up(
+    app: &Parts,
+    sha256: String,
+    stamp: Option<Stamp>,
+) -> Result<Option<Caller>, Error> {
+    let (read_at, hash) = (tokio::time::Instant::now(), sha256.clone());
+    let read = app
+        .store
+        .read(move |conn| accounts::caller_by_sha256(conn, &hash).map_err(Error::from));
+    let found = read.await?;
+    if let Some(caller) = &found {
+        app.callers.insert(
+            sha256,
+            KnownCaller {
+                caller: caller.clone(),
+                stamp,
+                read_at,
+            },
+        );
+    }
+    Ok(found)
 }
 
 /// The key has run out: whether it is valid at `now`, for lists.

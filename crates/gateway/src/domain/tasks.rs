@@ -1,5 +1,6 @@
 //! Looking at tasks, waiting for them, calling them off.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::Parts;
@@ -12,11 +13,17 @@ use crate::store::tasks::{Ending, Filter, Page};
 
 /// The account's task with this id.
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
-    let found = app
+    if let Some(task) = app.ended.get(&id).filter(|task| task.account == account) {
+        return Ok(Task::clone(&task));
+    }
+    let read = app
         .store
-        .read(move |conn| store::tasks::by_id(conn, id, account).map_err(Error::from))
-        .await?;
-    found.ok_or_else(not_found)
+        .read(move |conn| store::tasks::by_id(conn, id, account).map_err(Error::from));
+    let task = read.await?.ok_or_else(not_found)?;
+    if task.state.is_terminal() {
+        app.ended.insert(id, Arc::new(task.clone()));
+    }
+    Ok(task)
 }
 
 /// The answer to an id that is not one, or not the account's.
@@ -51,6 +58,10 @@ pub async fn wait(
     id: TaskId,
     limit: Duration,
 ) -> Result<Task, Error> {
+    let task = get(app, account, id).await?;
+    if task.state.is_terminal() || limit.is_zero() {
+        return Ok(task);
+    }
     let mut listener = app.bell.listen(id);
     let deadline = tokio::time::Instant::now() + limit;
     loop {

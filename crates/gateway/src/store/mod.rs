@@ -61,6 +61,10 @@ impl From<StoreError> for crate::error::Error {
     }
 }
 
+/// A mark of the database's content at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp(std::time::SystemTime, u64);
+
 /// The database. Cheap to clone.
 #[derive(Clone)]
 pub struct Store(Arc<Backend>);
@@ -116,6 +120,15 @@ impl Store {
         match &*self.0 {
             Backend::Sqlite(sqlite) => sqlite.read(work),
             Backend::Postgres(postgres) => postgres.run(work, false).await,
+        }
+    }
+
+    /// Changes with every commit, whichever process made it; `None` where that
+    /// cannot be seen cheaply.
+    pub fn stamp(&self) -> Option<Stamp> {
+        match &*self.0 {
+            Backend::Sqlite(sqlite) => sqlite.stamp(),
+            Backend::Postgres(_) => None,
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::store::{Conn, StoreError, migrations};
+use crate::store::{Conn, Stamp, StoreError, migrations};
 
 /// Most writes that one commit carries, so that the first is not kept waiting
 /// by an endless queue.
@@ -26,6 +26,8 @@ type Write = Box<dyn FnOnce(&mut Conn<'_>) -> (bool, Answer) + Send>;
 
 pub(super) struct Sqlite {
     path: PathBuf,
+    /// The write-ahead log beside it.
+    log: PathBuf,
     writes: crossbeam_channel::Sender<Write>,
     readers: Mutex<Vec<Connection>>,
 }
@@ -43,8 +45,11 @@ impl Sqlite {
             .name("sqlite-writer".into())
             .spawn(move || write_in_groups(&writer, &queue))
             .map_err(|_| StoreError::Closed)?;
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
         Ok(Self {
             path: path.to_owned(),
+            log: log.into(),
             writes,
             readers: Mutex::default(),
         })
@@ -78,6 +83,12 @@ impl Sqlite {
                 .map_err(|_| StoreError::Closed)?;
         }
         answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Every commit writes to the write-ahead log.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        let log = std::fs::metadata(&self.log).ok()?;
+        Some(Stamp(log.modified().ok()?, log.len()))
     }
 
     pub(super) fn read<T, E: From<StoreError>>(
