@@ -43,7 +43,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Opens a gateway on SQLite in a folder on this disk.
+    /// Opens a gateway on `SQLite` in a folder on this disk.
     pub(crate) async fn open() -> Self {
         // Not /tmp: that is memory on many machines, and never waits for a disk.
         let data = tempfile::Builder::new()

@@ -78,7 +78,7 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Who holds the key with this hash. Two look-ups: SQLite takes several times
+/// Who holds the key with this hash. Two look-ups: `SQLite` takes several times
 /// as long for the join.
 pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
     let found = conn.one(
