@@ -11,7 +11,6 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::app::Parts;
-use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::KeyId;
 use crate::model::account::{Account, ApiKey, Caller, Scope};
@@ -213,11 +212,6 @@ async fn look_up(
         );
     }
     Ok(found)
-}
-
-/// The key has run out: whether it is valid at `now`, for lists.
-pub fn is_valid(key: &ApiKey, now: Timestamp) -> bool {
-    key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now)
 }
 
 fn hash(secret: &str) -> String {

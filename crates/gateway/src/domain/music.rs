@@ -393,16 +393,12 @@ pub async fn list(
     is_trashed: bool,
     page: Page<ClipId>,
 ) -> Result<(Vec<Clip>, bool), Error> {
-    let one_more = Page {
-        limit: page.limit + 1,
-        ..page
-    };
+    let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app.store.read(move |conn| {
         store::clips::page(conn, account, is_trashed, one_more).map_err(Error::from)
     });
     let mut clips = read.await?;
-    let has_more = clips.len() > page.limit as usize;
-    clips.truncate(page.limit as usize);
+    let has_more = store::tasks::cut_one_more(&mut clips, limit);
     Ok((clips, has_more))
 }
 

@@ -133,16 +133,12 @@ pub async fn list(
     account: AccountId,
     page: Page<PersonaId>,
 ) -> Result<(Vec<(Persona, Vec<Clip>)>, bool), Error> {
-    let one_more = Page {
-        limit: page.limit + 1,
-        ..page
-    };
+    let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
         .read(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
     let mut personas = read.await?;
-    let has_more = personas.len() > page.limit as usize;
-    personas.truncate(page.limit as usize);
+    let has_more = store::tasks::cut_one_more(&mut personas, limit);
     let mut with_clips = Vec::with_capacity(personas.len());
     for persona in personas {
         let clips = music::clips(app, account, persona.clips.clone()).await?;

@@ -38,16 +38,12 @@ pub async fn list(
     filter: Filter,
     page: Page<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
-    let one_more = Page {
-        limit: page.limit + 1,
-        ..page
-    };
+    let (limit, one_more) = (page.limit, page.with_one_more());
     let mut tasks = app
         .store
         .read(move |conn| store::tasks::page(conn, account, &filter, one_more).map_err(Error::from))
         .await?;
-    let has_more = tasks.len() > page.limit as usize;
-    tasks.truncate(page.limit as usize);
+    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
 }
 

@@ -100,6 +100,12 @@ pub(super) async fn read(body: Body, limit: usize, time: Duration) -> Result<Byt
     }
 }
 
+/// The answer to a form that cannot be read; `why` is its reader's word.
+pub(super) fn malformed_form(why: &str) -> Error {
+    let message = format!("The form cannot be read: {why}.");
+    Error::plain(ErrorCode::InvalidValue, message)
+}
+
 /// The answer to something longer than its limit.
 pub(super) fn too_large(what: &str, limit: usize) -> Error {
     Error::plain(

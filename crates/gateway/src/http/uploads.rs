@@ -13,7 +13,7 @@ use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
-use crate::http::body::{JsonBody, is_multipart, too_large};
+use crate::http::body::{JsonBody, is_multipart, malformed_form, too_large};
 use crate::http::wire::music::ClipRecord;
 use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
 
@@ -66,13 +66,13 @@ pub(super) struct UploadForm {
 async fn read_form(request: Request, app: &App) -> Result<(TempPath, Option<String>), Error> {
     let mut form = Multipart::from_request(request, app)
         .await
-        .map_err(|error| malformed(&error.body_text()))?;
+        .map_err(|error| malformed_form(&error.body_text()))?;
     let mut file = None;
     let mut title = None;
     while let Some(part) = form
         .next_field()
         .await
-        .map_err(|error| malformed(&error.body_text()))?
+        .map_err(|error| malformed_form(&error.body_text()))?
     {
         match part.name() {
             Some("file") => {
@@ -102,7 +102,7 @@ async fn spool(mut part: Field<'_>, app: &App) -> Result<TempPath, Error> {
     while let Some(chunk) = part
         .chunk()
         .await
-        .map_err(|error| malformed(&error.body_text()))?
+        .map_err(|error| malformed_form(&error.body_text()))?
     {
         length += chunk.len();
         if length > limit {
@@ -119,7 +119,7 @@ async fn text(mut part: Field<'_>) -> Result<String, Error> {
     while let Some(chunk) = part
         .chunk()
         .await
-        .map_err(|error| malformed(&error.body_text()))?
+        .map_err(|error| malformed_form(&error.body_text()))?
     {
         if bytes.len() + chunk.len() > FIELD_LIMIT {
             return Err(Error::at(ErrorCode::InvalidValue, "title", "Is too long."));
@@ -128,13 +128,6 @@ async fn text(mut part: Field<'_>) -> Result<String, Error> {
     }
     String::from_utf8(bytes)
         .map_err(|_| Error::at(ErrorCode::InvalidValue, "title", "Must be UTF-8 text."))
-}
-
-fn malformed(why: &str) -> Error {
-    Error::plain(
-        ErrorCode::InvalidValue,
-        format!("The form cannot be read: {why}."),
-    )
 }
 
 /// A file's name without folders and ending.

@@ -15,7 +15,7 @@ use crate::domain::{tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
-use crate::http::body::{JsonBody, is_multipart, place, too_large};
+use crate::http::body::{JsonBody, is_multipart, malformed_form, place, too_large};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, video_file};
@@ -70,22 +70,16 @@ async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Err
 }
 
 async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
-    let malformed = |error: &dyn std::fmt::Display| {
-        Error::plain(
-            ErrorCode::InvalidValue,
-            format!("The form cannot be read: {error}."),
-        )
-    };
     let mut form = Multipart::from_request(request, app)
         .await
-        .map_err(|error| malformed(&error.body_text()))?;
+        .map_err(|error| malformed_form(&error.body_text()))?;
     let mut fields = Map::new();
     let mut file = None;
     let mut total = 0;
     while let Some(mut part) = form
         .next_field()
         .await
-        .map_err(|error| malformed(&error.body_text()))?
+        .map_err(|error| malformed_form(&error.body_text()))?
     {
         let name = part.name().unwrap_or_default().to_owned();
         let is_file = part.file_name().is_some();
@@ -98,7 +92,7 @@ async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes
         while let Some(chunk) = part
             .chunk()
             .await
-            .map_err(|error| malformed(&error.body_text()))?
+            .map_err(|error| malformed_form(&error.body_text()))?
         {
             total += chunk.len();
             if bytes.len() + chunk.len() > limit || total > FIELD_LIMIT {

@@ -91,6 +91,24 @@ pub struct Page<Id> {
     pub ascending: bool,
 }
 
+impl<Id> Page<Id> {
+    /// The same page with a row more, which tells whether another page follows.
+    #[must_use]
+    pub fn with_one_more(self) -> Self {
+        Self {
+            limit: self.limit + 1,
+            ..self
+        }
+    }
+}
+
+/// Cuts the row more off a page of `limit` rows; whether it was there.
+pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
+    let has_more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    has_more
+}
+
 /// A page of the account's tasks.
 pub fn page(
     conn: &mut Conn<'_>,
