@@ -1,0 +1,12 @@
+//! `elevenlabs`: to be written.
+
+use crate::adapters::Protocol;
+use crate::settings::SettingsError;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "elevenlabs",
+    base_url: None,
+    options: &[],
+    anonymous: false,
+    build: |_| Err(SettingsError::at("protocol", "not there yet")),
+};

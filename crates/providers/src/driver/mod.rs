@@ -1,0 +1,1 @@
+//! All the I/O for all protocols: sends what adapters describe.

@@ -1,0 +1,8 @@
+//! `audioshake`: to be written.
+
+use super::Model;
+
+pub(super) const MODEL: Model = Model {
+    name: "audioshake",
+    routes: |site| site,
+};

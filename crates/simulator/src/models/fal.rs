@@ -1,0 +1,8 @@
+//! `fal`: to be written.
+
+use super::Model;
+
+pub(super) const MODEL: Model = Model {
+    name: "fal",
+    routes: |site| site,
+};

@@ -1,0 +1,8 @@
+//! `lalal`: to be written.
+
+use super::Model;
+
+pub(super) const MODEL: Model = Model {
+    name: "lalal",
+    routes: |site| site,
+};

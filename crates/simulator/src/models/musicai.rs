@@ -1,0 +1,8 @@
+//! `musicai`: to be written.
+
+use super::Model;
+
+pub(super) const MODEL: Model = Model {
+    name: "musicai",
+    routes: |site| site,
+};
