@@ -98,7 +98,7 @@ pub(crate) mod tests {
     use crate::order::{File, Order, Recording, StemGroup, StemTarget, Stems, Video, Work};
 
     /// The adapter of a protocol with these options.
-    pub(crate) fn adapter(name: &str, options: Value) -> Arc<dyn Adapter> {
+    pub(crate) fn adapter(name: &str, options: &Value) -> Arc<dyn Adapter> {
         let settings = Settings {
             name: "test".into(),
             base_url: None,

@@ -259,11 +259,12 @@ fn poll_after(answer: &Answer) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapters::tests::{adapter, video};
+    use crate::adapters::tests::{adapter, picture, stems, video};
+    use crate::order::Picture;
 
     #[test]
     fn a_failed_job_is_read_whatever_the_status() {
-        let adapter = adapter("openai-videos", json!({}));
+        let adapter = adapter("openai-videos", &json!({}));
         let handle = Handle(json!({"id": "video_1"}));
         let asked = adapter.poll(&handle).unwrap().asked();
         let body = json!({"id": "video_1", "status": "failed", "error": {"code": 500, "message": "out of memory"}});
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_an_id_proves_nothing() {
-        let adapter = adapter("openai-videos", json!({"encoding": "json"}));
+        let adapter = adapter("openai-videos", &json!({"encoding": "json"}));
         let order = video("sora-2");
         let asked = adapter.start(&order).unwrap().asked();
         for (status, class) in [
@@ -307,5 +308,41 @@ mod tests {
             .submitted(&order, &asked, &Answer::json_of(503, &busy))
             .unwrap_err();
         assert_eq!(error.class, Class::Unavailable);
+    }
+
+    #[test]
+    fn a_picture_is_the_input_reference() {
+        let mut order = video("sora-2");
+        if let Work::Video(video) = &mut order.work {
+            video.pictures.push(Picture {
+                role: PictureRole::FirstFrame,
+                file: picture(),
+            });
+        }
+        let call = adapter("openai-videos", &json!({})).start(&order).unwrap();
+        let Body::Multipart(parts) = call.body else {
+            panic!("not multipart");
+        };
+        assert!(
+            parts
+                .iter()
+                .any(|part| matches!(part, Part::File { name, .. } if name == "input_reference"))
+        );
+        let call = adapter("openai-videos", &json!({"encoding": "json"}))
+            .start(&order)
+            .unwrap();
+        let Body::Json(body) = call.body else {
+            panic!("not JSON");
+        };
+        let url = body["input_reference"]["image_url"].as_str().unwrap();
+        assert!(url.starts_with("data:image/png;base64,iVBOR"));
+    }
+
+    #[test]
+    fn music_is_not_taken() {
+        let error = adapter("openai-videos", &json!({}))
+            .start(&stems("x"))
+            .unwrap_err();
+        assert_eq!(error.class, Class::Rejected);
     }
 }
