@@ -37,6 +37,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// How the provider wants to be polled.
     fn pace(&self) -> Pace;
 
+    /// Where the provider is, when the options decide it and the operator does
+    /// not say; else [`crate::Protocol::base_url`] holds.
+    fn base_url(&self) -> Option<&str> {
+        None
+    }
+
     /// What proves who calls, for a call to the provider itself.
     fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
         let _ = now;
@@ -255,6 +261,9 @@ pub struct Call {
     pub patience: Patience,
     /// Most bytes of the answer.
     pub limit_bytes: u64,
+    /// How long to wait before it is sent, for hops that ask again until
+    /// something is ready.
+    pub delay: Option<Duration>,
 }
 
 /// Most bytes of an answer that only tells something.
@@ -283,6 +292,7 @@ impl Call {
             with_credential: true,
             patience: Patience::Short,
             limit_bytes: TELLING,
+            delay: None,
         }
     }
 
@@ -351,6 +361,13 @@ impl Call {
     pub const fn works(mut self, limit_bytes: u64) -> Self {
         self.patience = Patience::Work;
         self.limit_bytes = limit_bytes;
+        self
+    }
+
+    /// Is sent only after this while.
+    #[must_use]
+    pub const fn after(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
         self
     }
 
