@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::{Asset, MediaType};
 use crate::model::music::ClipMedia;
-use crate::providers::stems_engine::MadeClip;
+use crate::engines::stems_engine::MadeClip;
 
 /// How long a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::error::Error;
 use crate::ids::{AssetId, TaskId};
 use crate::model::task::Task;
-use crate::providers::Watch;
+use crate::engines::Watch;
 use crate::store;
 
 pub use upkeep::{remove_expired_media, sweep_orphans};

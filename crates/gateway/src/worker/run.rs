@@ -12,7 +12,7 @@ use crate::model::media::{Asset, MediaType};
 use crate::model::money::Quantity;
 use crate::model::music::ClipMedia;
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
-use crate::providers::{EngineError, Watch, animatic_engine, stems_engine};
+use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
 use crate::store;
 
 /// Attempts after which a task that keeps killing its process is given up.
