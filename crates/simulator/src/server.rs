@@ -31,7 +31,7 @@ use crate::wire::{Hang, LIMIT, Reset};
 use crate::world::World;
 
 // Where models look for them.
-pub(crate) use crate::site::{Reply, Request, Site};
+pub(crate) use crate::site::{Handler, Reply, Request, Site};
 
 /// A running simulator; it and its connections end when this is dropped.
 #[derive(Debug)]
