@@ -105,7 +105,10 @@ impl Adapter for Fal {
             (Kind::Music, true) => Some(Limits::Music(MusicLimits {
                 stems: Some(StemLimits {
                     groups: STEMS.iter().map(|(group, _)| *group).collect(),
-                    two: true,
+                    // What is not asked for is not in any other file, so the
+                    // rest is the sum of a full split.
+                    two: false,
+                    rests: Vec::new(),
                     full: true,
                     other: true,
                     handover: Handover::Any,
@@ -273,9 +276,14 @@ impl Fal {
             Work::Stems(stems) => {
                 let mut input = Map::new();
                 input.insert("model".into(), json!("htdemucs_6s"));
-                let wanted = stems.wanted();
-                if let Some((_, name)) = STEMS.iter().find(|(group, _)| Some(*group) == wanted) {
-                    input.insert("stems".into(), json!([name]));
+                let name = |target: &StemTarget| {
+                    let mut all = STEMS.iter();
+                    let found = all.find(|(group, _)| *target == StemTarget::Only(*group));
+                    found.map(|(_, name)| *name)
+                };
+                let names: Option<Vec<&str>> = stems.targets.iter().map(name).collect();
+                if let Some(names) = names.filter(|_| !stems.full) {
+                    input.insert("stems".into(), json!(names));
                 }
                 let files = vec![("audio_url", stems.source.file.clone())];
                 Ok((model.to_owned(), input, files))

@@ -68,6 +68,7 @@ impl Adapter for Replicate {
                 stems: Some(StemLimits {
                     groups: STEMS.iter().map(|(group, _)| *group).collect(),
                     two: true,
+                    rests: STEMS.iter().map(|(group, _)| *group).collect(),
                     full: true,
                     other: true,
                     handover: Handover::Any,
