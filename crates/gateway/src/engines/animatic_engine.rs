@@ -2,9 +2,11 @@
 
 use animatic::{Control, Direction, MakeError, Options, OptionsError, PictureLimits, Request};
 
-use crate::model::catalog::{Capabilities, Model, VideoCapabilities};
+use providers::{Durations, Limits, Pictures, VideoLimits};
+
+use crate::model::catalog::{Maker, Model};
 use crate::model::task::VideoJob;
-use crate::providers::{EMBEDDED, EngineError, Watch};
+use crate::engines::{EngineError, Watch};
 
 /// What it is and can do.
 pub fn model() -> Model {
@@ -16,18 +18,22 @@ pub fn model() -> Model {
             "Runs inside this gateway: nothing leaves the machine.".into(),
             "Made without anyone's pretrained weights: it moves a camera, it does not imagine new content.".into(),
         ],
-        capabilities: Capabilities::Video(VideoCapabilities {
+        limits: Limits::Video(VideoLimits {
             sizes: animatic::SIZES.to_vec(),
-            min_seconds: whole(animatic::MIN_SECONDS),
-            max_seconds: whole(animatic::MAX_SECONDS),
+            durations: Durations::Range {
+                min: whole(animatic::MIN_SECONDS),
+                max: whole(animatic::MAX_SECONDS),
+            },
             default_seconds: 5,
-            default_size: (1280, 720),
-            max_pictures: 1,
+            pictures: Pictures::frames(1),
             negative_prompt: false,
+            seed: true,
+            max_prompt: usize::MAX,
         }),
         price: None,
-        provider: EMBEDDED.into(),
-        version: env!("CARGO_PKG_VERSION").into(),
+        maker: Maker::Embedded {
+            version: env!("CARGO_PKG_VERSION"),
+        },
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who does the work: for now the two engines inside this process.
+//! The two engines inside this process.
 //!
 //! An engine here is a blocking function from a job to files, with progress
 //! and cancellation through [`Watch`]. Knows the model types and the engine
@@ -10,9 +10,6 @@ pub mod stems_engine;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::model::catalog::Model;
-
-/// The name that tasks made in this process carry as their provider.
-pub const EMBEDDED: &str = "embedded";
 
 /// The models that are always there.
 pub fn embedded_models() -> Vec<Model> {

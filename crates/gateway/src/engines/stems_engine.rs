@@ -1,12 +1,13 @@
 //! `stems-dsp-1`: the embedded stem model, on the `stems` crate.
 
+use providers::{Handover, Limits, MusicLimits, StemLimits};
 use stems::{Audio, Control, DecodeLimits, SeparateError, Stem};
 
 use crate::artwork;
-use crate::model::catalog::{Capabilities, Model, StemCapabilities};
+use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;
 use crate::model::task::{StemTarget, StemsJob};
-use crate::providers::{EMBEDDED, EngineError, Watch};
+use crate::engines::{EngineError, Watch};
 
 /// Covers' sides in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);
@@ -23,12 +24,22 @@ pub fn model() -> Model {
             "Made without anyone's pretrained weights: expect audible bleed between stems.".into(),
             "The stems always sum to the mix exactly.".into(),
         ],
-        capabilities: Capabilities::Stems(StemCapabilities {
-            groups: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
+        limits: Limits::Music(MusicLimits {
+            stems: Some(StemLimits {
+                groups: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
+                rests: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
+                two: true,
+                full: true,
+                other: true,
+                handover: Handover::Any,
+            }),
+            tasks: Vec::new(),
+            personas: false,
         }),
         price: None,
-        provider: EMBEDDED.into(),
-        version: env!("CARGO_PKG_VERSION").into(),
+        maker: Maker::Embedded {
+            version: env!("CARGO_PKG_VERSION"),
+        },
     }
 }
 
@@ -86,6 +97,12 @@ pub fn separate(
 /// Puts an uploaded recording into the form in which clips are kept. Blocks.
 pub fn ingest(id: &str, audio: &Audio) -> Result<MadeClip, EngineError> {
     finish(id, audio, Picture::Waveform)
+}
+
+/// Puts a stem that a hosted provider made into the form in which clips are
+/// kept. Blocks.
+pub fn stem_clip(id: &str, audio: &Audio) -> Result<MadeClip, EngineError> {
+    finish(id, audio, Picture::Spectrogram)
 }
 
 /// The share of a job's time that goes into separating; the rest encodes.
