@@ -10,12 +10,25 @@
     reason = "a test fails by panicking"
 )]
 
+mod audioshake;
+mod elevenlabs;
+mod lalal;
+mod musicai;
 mod openai_videos;
 mod suite;
+mod suno_family;
 
 use suite::Case;
 
 /// The cases of all protocols.
 fn cases() -> Vec<Case> {
-    [openai_videos::cases()].concat()
+    [
+        openai_videos::cases(),
+        suno_family::cases(),
+        elevenlabs::cases(),
+        musicai::cases(),
+        lalal::cases(),
+        audioshake::cases(),
+    ]
+    .concat()
 }
