@@ -139,7 +139,7 @@ fn layers_know_only_what_lies_below() {
         ),
         (&["domain"], &["crate::http", "crate::worker", "crate::cli"]),
         (
-            &["store", "providers"],
+            &["store", "engines", "upstream"],
             &[
                 "crate::domain",
                 "crate::http",

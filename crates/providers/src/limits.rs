@@ -141,6 +141,9 @@ pub struct StemLimits {
     pub groups: Vec<StemGroup>,
     /// Whether it can take one wanted group from the rest.
     pub two: bool,
+    /// Groups beside which `two` gives the rest as well; any other group comes
+    /// without it, and the rest is to be had only as what is left of the mix.
+    pub rests: Vec<StemGroup>,
     /// Whether it can make all groups in one job.
     pub full: bool,
     /// Whether a full split also gives what is left.

@@ -261,6 +261,9 @@ pub struct Call {
     pub patience: Patience,
     /// Most bytes of the answer.
     pub limit_bytes: u64,
+    /// How long to wait before it is sent, for hops that ask again until
+    /// something is ready.
+    pub delay: Option<Duration>,
 }
 
 /// Most bytes of an answer that only tells something.
@@ -289,6 +292,7 @@ impl Call {
             with_credential: true,
             patience: Patience::Short,
             limit_bytes: TELLING,
+            delay: None,
         }
     }
 
@@ -357,6 +361,13 @@ impl Call {
     pub const fn works(mut self, limit_bytes: u64) -> Self {
         self.patience = Patience::Work;
         self.limit_bytes = limit_bytes;
+        self
+    }
+
+    /// Is sent only after this while.
+    #[must_use]
+    pub const fn after(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
         self
     }
 

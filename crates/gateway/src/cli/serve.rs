@@ -180,11 +180,20 @@ fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Re
     Ok(())
 }
 
+fn read_anew(app: &App, settings: &Overrides) -> Result<(Sites, Catalog), ConfigError> {
+    let models = Config::reload(settings)?;
+    let before = app.upstream.sites();
+    let sites = upstream::sites(&models, &app.config.fetch, Some(&before))?;
+    let catalog = Catalog::new(&models, &sites)?;
+    Ok((sites, catalog))
+}
+
 fn reload(app: &App, settings: &Overrides) {
-    match Config::reload(settings).and_then(|models| Catalog::new(&models)) {
-        Ok(catalog) => {
+    match read_anew(app, settings) {
+        Ok((sites, catalog)) => {
+            app.upstream.replace(sites);
             app.catalog.store(std::sync::Arc::new(catalog));
-            tracing::info!("models and prices were read anew");
+            tracing::info!("models, prices and providers were read anew");
         }
         Err(error) => {
             tracing::error!(%error, "the changed settings are refused; the old ones stay");

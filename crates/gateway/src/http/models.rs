@@ -6,12 +6,15 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::clock::Timestamp;
+use crate::domain::catalog::Catalog;
 use crate::domain::tasks;
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, AnyKey};
 use crate::http::base::Base;
 use crate::http::web;
-use crate::http::wire::models::{ModelList, ModelObject};
+use crate::http::wire::models::{ModelList, ModelObject, RouteObject, Standing};
+use crate::model::catalog::{Model, Route};
 
 /// List the models.
 #[utoipa::path(get, path = "/v1/models", tag = "models",
@@ -74,14 +77,31 @@ pub(super) async fn pricing_json(State(app): State<App>) -> Result<Json<ModelLis
     all(&app).await.map(Json)
 }
 
+async fn standing(app: &App, catalog: &Catalog, model: &Model) -> Result<Standing, Error> {
+    let now = app.clock.now();
+    let route = |route: &Route| RouteObject {
+        provider: route.provider.clone(),
+        model: route.model.clone(),
+        available: app.upstream.is_up(route, now),
+        paused_until: app
+            .upstream
+            .breaker(route, |breaker| breaker.opened_until())
+            .map(Timestamp::rfc3339),
+    };
+    let routes = model.routes();
+    let is_shown = catalog.shows_providers() && !routes.is_empty();
+    Ok(Standing {
+        available: app.upstream.is_available(model, now),
+        routes: is_shown.then(|| routes.iter().map(route).collect()),
+        median: tasks::median_time(app, &model.id).await?,
+    })
+}
+
 async fn all(app: &App) -> Result<ModelList, Error> {
     let catalog = app.catalog.load_full();
     let mut data = Vec::new();
     for model in catalog.models() {
-        data.push(ModelObject::new(
-            model,
-            tasks::median_time(app, &model.id).await?,
-        ));
+        data.push(ModelObject::new(model, standing(app, &catalog, model).await?));
     }
     Ok(ModelList {
         object: "list",

@@ -21,6 +21,7 @@ mod openai_videos;
 pub mod recipe;
 mod replicate;
 mod runway;
+mod stem_names;
 mod suno_family;
 mod xai;
 
