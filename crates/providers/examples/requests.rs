@@ -167,6 +167,11 @@ fn cases() -> Vec<Case> {
             "wan2.2-kf2v-flash",
             video(5, hd, [small(FirstFrame), small(LastFrame)]),
         ),
+        case(
+            "dashscope: list of pictures",
+            "wan2.7-i2v",
+            video(5, hd, [small(FirstFrame)]),
+        ),
         case("dashscope: cancel", "wan2.6-t2v", video(5, hd, [])).called_off(),
         case(
             "gemini-veo: text",

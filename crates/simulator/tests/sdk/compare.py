@@ -21,20 +21,27 @@ SDK_ONLY = [
     ("fal_client", r"GET .*/status query/logs", "says the default: no logs"),
     ("fal_client", r"POST .*/initiate query/storage_type", "chooses among fal's storages; the default will do"),
     ("fal_client", r"PUT /storage/put/.* headers/authorization", "shows the key to a signed address, which needs none"),
+    ("dashscope", r"POST /services/.* body/input/extend_prompt", "is undocumented, and true unless one says so"),
+    ("dashscope", r"POST /services/.* body/input/function", "is undocumented, and says what the path says"),
+    ("byteplus-python-sdk-v2", r"DELETE .* (headers/content-type|body)", "gives a deletion an empty object"),
 ]
 
 # What only we send, likewise.
 OURS_ONLY = [
+    ("musicai_sdk", r"PUT /bucket/.* headers/content-type", "hands files over without saying what they are"),
 ]
 
 # Whole requests that only one side makes: SDK, "METHOD path", why.
 REQUESTS = [
+    ("musicai_sdk", r"GET /job/[^/]+/status", "asks in short while it waits, and for all of it in the end; we ask for all"),
 ]
 
 IGNORED_HEADERS = re.compile(
     r"host|connection|content-length|transfer-encoding|user-agent|accept(-.*)?|sec-fetch-mode"
-    r"|x-stainless-.*|x-client-request-id|x-request-id|traceparent|tracestate"
+    r"|x-stainless-.*|x-fern-.*|x-dashscope-sdk-.*|x-client-request-id|x-request-id|traceparent|tracestate"
 )
+
+MISSING = object()
 
 
 def main(ours, *sdks):
@@ -78,7 +85,7 @@ def requests(sdk, journal, used):
             "path": entry["path"].partition("?")[0],
             "query": query(entry["path"].partition("?")[2]),
             "headers": headers(entry),
-            "body": body(entry["body"]),
+            "body": MISSING if entry["body"] is None else body(entry["body"]),
         }
         line = exception(REQUESTS, sdk, f"{request['method']} {request['path']}")
         if line:
@@ -139,9 +146,6 @@ def differences(sdk, ours, theirs, used):
                 else:
                     found.append(f"{request}, {path}: we {show(left)}, SDK {show(right)}")
     return found
-
-
-MISSING = object()
 
 
 def unequal(left, right, path):

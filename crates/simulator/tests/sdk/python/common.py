@@ -38,7 +38,11 @@ class Simulator:
         """Back to the beginning, so that ids are the same for everyone."""
         self._call("POST", "reset")
         # Long enough to be seen at work, short enough not to be waited for.
-        self._call("POST", "plan", {"queued": 0, "running": 150})
+        self.plan(queued=0, running=150)
+
+    def plan(self, **plan):
+        """How jobs go from now on."""
+        self._call("POST", "plan", plan)
 
     def journal(self, provider):
         # Where it listens is no part of what is compared.
@@ -61,7 +65,7 @@ class Check(unittest.TestCase):
 
     sdk = ""
     provider = ""
-    # What the names of our cases have beside the test's.
+    # What the names of our cases have before the test's.
     also = ""
     simulator = Simulator(os.environ["SIMULATOR_URL"])
 
@@ -83,7 +87,7 @@ class Check(unittest.TestCase):
             {
                 "sdk": self.sdk,
                 "version": importlib.metadata.version(self.sdk),
-                "case": f"{self.provider}: {test}{self.also}",
+                "case": f"{self.provider}: {self.also}{test}",
                 "journal": self.simulator.journal(self.provider),
             }
         )
