@@ -32,18 +32,16 @@ pub(super) fn link(text: &str) -> Option<String> {
 
 /// The last percentage.
 pub(super) fn percent(text: &str) -> Option<u8> {
-    let before = text.match_indices(['%', '％']).rev();
-    before
-        .filter_map(|(at, _)| {
-            let number = text[..at].trim_end();
-            let start = number
-                .trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.')
-                .len();
-            // Only the whole part: "37.5%".
-            let whole = number[start..].split('.').next()?;
-            whole.parse().ok().filter(|percent| *percent <= 100)
-        })
-        .next()
+    let mut signs = text.match_indices(['%', '％']).rev();
+    signs.find_map(|(at, _)| {
+        let number = text[..at].trim_end();
+        let start = number
+            .trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.')
+            .len();
+        // Only the whole part: "37.5%".
+        let whole = number[start..].split('.').next()?;
+        whole.parse().ok().filter(|percent| *percent <= 100)
+    })
 }
 
 struct Address<'a> {
