@@ -18,6 +18,7 @@ use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::signer::Signer;
 use crate::store::Store;
+use crate::upstream::{self, Upstream};
 
 /// The shared parts. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub struct Parts {
     pub signer: Signer,
     /// Callers' addresses.
     pub fetcher: Fetcher,
+    /// The hosted providers; replaced when the settings change.
+    pub upstream: Upstream,
     /// The models on offer; replaced when the settings change.
     pub catalog: ArcSwap<Catalog>,
     /// Requests a minute.
@@ -103,9 +106,11 @@ impl App {
             Some(secret) => Signer::new(secret.expose().as_bytes()),
             None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
         };
+        let sites = upstream::sites(&config.models, &config.fetch, None)?;
         Ok(Self(Arc::new(Parts {
             blobs: Blobs::local(&config.media_path())?,
-            catalog: ArcSwap::from_pointee(Catalog::new(&config.models)?),
+            catalog: ArcSwap::from_pointee(Catalog::new(&config.models, &sites)?),
+            upstream: Upstream::new(sites),
             fetcher: Fetcher::new(config.fetch.clone()),
             limits: RateLimits::default(),
             callers: moka::sync::Cache::new(10_000),

@@ -24,6 +24,7 @@ pub struct Bell(Arc<Bells>);
 struct Bells {
     tasks: Mutex<HashMap<TaskId, watch::Sender<u64>>>,
     work: Notify,
+    upstream: Notify,
 }
 
 impl Bell {
@@ -55,6 +56,16 @@ impl Bell {
     /// Says that there is work to take.
     pub fn ring_for_work(&self) {
         self.0.work.notify_one();
+    }
+
+    /// Says that there is work for hosted providers.
+    pub fn ring_for_upstream(&self) {
+        self.0.upstream.notify_one();
+    }
+
+    /// Sleeps until there may be work for hosted providers.
+    pub async fn wait_for_upstream(&self) {
+        drop(tokio::time::timeout(POLL, self.0.upstream.notified()).await);
     }
 
     /// Sleeps until there may be work to take.

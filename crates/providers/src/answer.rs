@@ -139,8 +139,10 @@ pub fn text_at(body: &Value, pointer: &str) -> Option<String> {
 
 /// The text at a JSON pointer that the protocol requires.
 pub fn required_text(body: &Value, pointer: &str) -> Result<String, ProviderError> {
-    text_at(body, pointer)
-        .ok_or_else(|| ProviderError::unreadable(format!("the provider's answer has no {pointer}")))
+    text_at(body, pointer).ok_or_else(|| {
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        ProviderError::unreadable(format!("the provider's answer has no {place}"))
+    })
 }
 
 /// A number from 0 to 100 at a JSON pointer; `scale` is what 100 % counts there.

@@ -37,6 +37,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// How the provider wants to be polled.
     fn pace(&self) -> Pace;
 
+    /// Where the provider is, when the options decide it and the operator does
+    /// not say; else [`crate::Protocol::base_url`] holds.
+    fn base_url(&self) -> Option<&str> {
+        None
+    }
+
     /// What proves who calls, for a call to the provider itself.
     fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
         let _ = now;

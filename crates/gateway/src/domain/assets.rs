@@ -1,5 +1,8 @@
 //! Stored files: putting them in place and saying where they can be had.
 
+use std::path::Path;
+use std::time::Duration;
+
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
@@ -9,6 +12,7 @@ use crate::error::Error;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::{Asset, MediaType};
 use crate::model::music::ClipMedia;
+use crate::store;
 use crate::engines::stems_engine::MadeClip;
 
 /// How long a file is kept.
@@ -43,6 +47,52 @@ pub async fn keep(
     };
     app.blobs.put(asset.id, media, bytes).await?;
     Ok(asset)
+}
+
+/// A stored file's record and content; `None` once it was removed.
+pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Error> {
+    let asset = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .await?;
+    let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
+        return Ok(None);
+    };
+    let bytes = app.blobs.get(id, asset.media).await?;
+    Ok(Some((asset, bytes)))
+}
+
+/// Stores a file of this process as [`keep`] does.
+pub async fn keep_file(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    file: &Path,
+    size_bytes: u64,
+    sha256: String,
+) -> Result<Asset, Error> {
+    let now = app.clock.now();
+    let asset = Asset {
+        id: AssetId::new(),
+        account,
+        media,
+        size_bytes,
+        sha256,
+        created_at: now,
+        expires_at: Some(now.plus(app.config.media_ttl)),
+        removed_at: None,
+    };
+    app.blobs.put_file(asset.id, media, file).await?;
+    Ok(asset)
+}
+
+/// An address under which anyone can fetch a stored file for a few hours;
+/// `None` when this gateway does not know its own address.
+pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
+    const TIME: Duration = Duration::from_hours(24);
+    let origin = app.config.public_url.as_ref()?;
+    let until = app.clock.now().plus(TIME);
+    Some(format!("{origin}{}", app.signer.path(asset.id, asset.media, until)))
 }
 
 /// Stores a clip's files; the records are for the transaction that completes it.

@@ -153,6 +153,11 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     Err(Error::at(ErrorCode::UnsupportedValue, "task", message))
 }
 
+/// Whether a route does a task.
+pub fn fits(limits: &Limits, task: &str) -> bool {
+    matches!(limits, Limits::Music(music) if music.tasks.iter().any(|known| known == task))
+}
+
 fn tasks_of(model: &Model) -> impl Iterator<Item = &str> {
     let tasks = match &model.limits {
         Limits::Music(music) => music.tasks.as_slice(),

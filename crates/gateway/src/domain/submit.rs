@@ -54,7 +54,11 @@ pub async fn accept(
         .await?;
     for task in &tasks {
         tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
-        app.bell.ring_for_work();
+        if task.provider == EMBEDDED {
+            app.bell.ring_for_work();
+        } else {
+            app.bell.ring_for_upstream();
+        }
     }
     Ok(tasks)
 }

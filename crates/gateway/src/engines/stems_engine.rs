@@ -99,6 +99,12 @@ pub fn ingest(id: &str, audio: &Audio) -> Result<MadeClip, EngineError> {
     finish(id, audio, Picture::Waveform)
 }
 
+/// Puts a stem that a hosted provider made into the form in which clips are
+/// kept. Blocks.
+pub fn stem_clip(id: &str, audio: &Audio) -> Result<MadeClip, EngineError> {
+    finish(id, audio, Picture::Spectrogram)
+}
+
 /// The share of a job's time that goes into separating; the rest encodes.
 const SEPARATION: f32 = 0.85;
 

@@ -170,6 +170,14 @@ pub fn sites(
     fetch: &FetchRules,
     before: Option<&Sites>,
 ) -> Result<Sites, ConfigError> {
+    build(config, fetch, before).map_err(|error| config.locate(error))
+}
+
+fn build(
+    config: &ModelConfig,
+    fetch: &FetchRules,
+    before: Option<&Sites>,
+) -> Result<Sites, ConfigError> {
     let mut sites = Sites::new();
     for (name, settings) in &config.providers {
         let same = before

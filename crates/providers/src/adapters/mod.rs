@@ -81,7 +81,9 @@ pub fn base_url(protocol: &Protocol, settings: &Settings) -> Result<Url, Setting
     if let Some(url) = &settings.base_url {
         return Ok(url.clone());
     }
-    let own = protocol.base_url.and_then(|url| Url::parse(url).ok());
+    let adapter = (protocol.build)(settings)?;
+    let own = adapter.base_url().or(protocol.base_url);
+    let own = own.and_then(|url| Url::parse(url).ok());
     own.ok_or_else(|| {
         let message = format!(
             "the protocol {} has no address of its own: say where it is",

@@ -1,41 +1,25 @@
-//! One run of one task, from its payload to an [`Outcome`].
+//! One run of one task by an engine of this process, from its payload to an
+//! [`Outcome`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
 use crate::error::{Error, ErrorCode};
-use crate::ids::{AssetId, ClipId};
-use crate::model::media::{Asset, MediaType};
+use crate::ids::AssetId;
+use crate::model::media::MediaType;
 use crate::model::money::Quantity;
-use crate::model::music::ClipMedia;
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
 use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
 use crate::store;
+use crate::worker::finish::{Made, Outcome};
+use crate::worker::hold::Hold;
 
 /// Attempts after which a task that keeps killing its process is given up.
 const ATTEMPTS: u32 = 50;
-
-/// How a run ended.
-pub(super) enum Outcome {
-    /// It made this.
-    Made(Box<Made>),
-    /// It cannot be made.
-    Failed(TaskFailure),
-    /// It was interrupted: called off, or to be resumed.
-    Stopped,
-}
-
-/// What a run made; the files are in place, nothing refers to them yet.
-pub(super) struct Made {
-    pub(super) output: Output,
-    pub(super) assets: Vec<Asset>,
-    pub(super) clips: Vec<(ClipId, ClipMedia)>,
-    /// What is paid for.
-    pub(super) quantity: Quantity,
-}
 
 /// Runs a task. Interrupting it loses nothing but time.
 pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
@@ -50,6 +34,7 @@ pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
     let made = match &task.payload {
         Payload::VideoV1(job) => video(app, task, job, watch).await,
         Payload::StemsV1(job) => separation(app, task, job, watch).await,
+        Payload::SongV1(_) => Err(RunError::Inside(Error::internal("no engine makes songs"))),
     };
     match made {
         Ok(made) => Outcome::Made(Box::new(made)),
@@ -128,8 +113,8 @@ async fn video(
     let sheet = keep(MediaType::Jpeg, made.sheet).await?;
     let output = Output::VideoV1(VideoOutput {
         video: video.id,
-        poster: poster.id,
-        sheet: sheet.id,
+        poster: Some(poster.id),
+        sheet: Some(sheet.id),
         width: made.width,
         height: made.height,
         milliseconds: made.milliseconds,
@@ -146,10 +131,8 @@ async fn video(
         stems: 0,
     };
     Ok(Made {
-        output,
         assets: vec![video, poster, sheet],
-        clips: Vec::new(),
-        quantity,
+        ..Made::new(output, quantity)
     })
 }
 
@@ -180,22 +163,61 @@ async fn separation(
         clips: clips.iter().map(|(id, _)| *id).collect(),
     };
     Ok(Made {
-        output,
         assets,
         clips,
-        quantity,
+        ..Made::new(output, quantity)
     })
 }
 
 async fn load(app: &App, id: AssetId) -> Result<Bytes, RunError> {
-    let asset = app
-        .store
-        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
-        .await?;
-    match asset {
-        Some(asset) if asset.removed_at.is_none() => {
-            Ok(app.blobs.get(id, asset.media).await.map_err(Error::from)?)
+    let found = assets::load(app, id).await?;
+    found.map(|(_, bytes)| bytes).ok_or(RunError::Gone)
+}
+
+/// Writes the progress down as it rises; returns only when the task is to stop.
+pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
+    const INTERVAL: Duration = Duration::from_millis(200);
+    let mut shown = task.progress;
+    let mut listener = app.bell.listen(task.id);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = hold.called_off.cancelled() => return,
         }
-        _ => Err(RunError::Gone),
+        let progress = hold.watch.progress();
+        if progress > shown {
+            shown = progress;
+            write_progress(app, task, hold, progress).await;
+        }
+        // A cancellation in this process is heard at once.
+        let rang = tokio::time::timeout(Duration::ZERO, listener.changed()).await;
+        if rang.is_ok() && has_ended(app, task).await {
+            hold.stop();
+            return;
+        }
     }
+}
+
+/// Writes a risen progress down and rings.
+pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress: u8) {
+    let (id, owner) = (task.id, hold.owner.clone());
+    let write = app
+        .store
+        .write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));
+    match write.await {
+        Ok(true) => app.bell.ring(id),
+        // Cancelled, or somebody else's by now; the heartbeat stops it.
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "cannot write progress"),
+    }
+}
+
+/// Whether the task has ended, whoever ended it.
+pub(super) async fn has_ended(app: &App, task: &Task) -> bool {
+    let (id, account) = (task.id, task.account);
+    let found = app
+        .store
+        .read(move |conn| store::tasks::by_id(conn, id, account))
+        .await;
+    matches!(found, Ok(Some(task)) if task.state.is_terminal())
 }

@@ -1,0 +1,224 @@
+//! Tasks for hosted providers: from waiting for room, over one submission, to
+//! files in the store.
+//!
+//! ```text
+//! dispatch  takes waiting tasks, as many as there is room for
+//! room      how many jobs a route and a credential take
+//! submit    routes in order, one submission, never a second
+//! follow    polls until the job ends
+//! order     a task as the provider's order
+//! results   what was made: fetched, checked, stored
+//! ```
+//!
+//! What a crash may interrupt is on disk before it happens: a submission's row
+//! before its request leaves, the job's handle before it is polled.
+
+mod follow;
+mod order;
+mod results;
+mod room;
+mod submit;
+
+use std::sync::Arc;
+
+use providers::Handle;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::error::Error;
+use crate::ids::SubmissionId;
+use crate::model::catalog::Route;
+use crate::model::submission::{Submission, SubmissionState};
+use crate::model::task::Task;
+use crate::store;
+use crate::upstream::{Credential, OpenJob, Site};
+use crate::worker::Crew;
+use crate::worker::finish::{Closing, Outcome};
+use crate::worker::hold::Hold;
+
+/// Most tasks of one model that are taken at once.
+const BATCH: u32 = 200;
+
+/// A task that this process holds, and what it takes to work on it.
+struct Job<'a> {
+    crew: &'a Crew,
+    task: &'a Task,
+    hold: &'a Hold,
+}
+
+/// A submission that a provider took.
+struct Taken {
+    submission: SubmissionId,
+    site: Arc<Site>,
+    credential: Arc<Credential>,
+    route_model: String,
+    accepted_at: crate::clock::Timestamp,
+    result: Result<Handle, Vec<providers::Output>>,
+    /// When the provider wants to be asked first.
+    poll_after: Option<std::time::Duration>,
+    _open: OpenJob,
+}
+
+/// How working on a task ended.
+type Ended = (Outcome, Option<Closing>);
+
+/// Takes waiting tasks for as long as the process runs.
+pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
+    if crew.until_entered().await.is_none() {
+        return;
+    }
+    while !crew.stop.is_cancelled() {
+        match take_all(&crew, &tracker).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tokio::select! {
+                    () = crew.app.bell.wait_for_upstream() => {}
+                    () = crew.stop.cancelled() => {}
+                }
+            }
+            Err(error) => {
+                tracing::error!(inside = ?error.inside(), "cannot take tasks for providers");
+                crew.pause(std::time::Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Takes what there is room for; whether there may be more at once.
+async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error> {
+    let now = crew.app.clock.now();
+    let models = crew
+        .app
+        .store
+        .read(move |conn| store::tasks::models_due(conn, now).map_err(Error::from))
+        .await?;
+    let mut more = false;
+    for model in models {
+        let most = room::for_model(&crew.app, &model).await?.min(BATCH);
+        if most == 0 {
+            continue;
+        }
+        let (owner, name) = (crew.holds.name(), model);
+        let by = owner.clone();
+        let taken = crew
+            .app
+            .store
+            .write(move |conn| {
+                store::tasks::claim_upstream(conn, &by, &name, most, now).map_err(Error::from)
+            })
+            .await?;
+        more |= taken.len() == most as usize && most == BATCH;
+        for task in taken {
+            let span =
+                tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
+            let (crew, owner) = (crew.clone(), owner.clone());
+            let run = async move {
+                let hold = crew.holds.take(task.id, owner);
+                let job = Job {
+                    crew: &crew,
+                    task: &task,
+                    hold: &hold,
+                };
+                let (outcome, closing) = job.run().await;
+                crew.end(&task, &hold, outcome, closing).await;
+                // Its place is free.
+                crew.app.bell.ring_for_upstream();
+            };
+            tracker.spawn(run.instrument(span));
+        }
+    }
+    Ok(more)
+}
+
+impl Job<'_> {
+    async fn run(&self) -> Ended {
+        let taken = match self.last_submission().await {
+            Ok(None) => self.submit().await,
+            Ok(Some(submission)) => self.resume(submission).await,
+            Err(error) => Err(inside(&error)),
+        };
+        match taken {
+            Ok(taken) => self.follow(taken).await,
+            Err(ended) => ended,
+        }
+    }
+
+    async fn last_submission(&self) -> Result<Option<Submission>, Error> {
+        let task = self.task.id;
+        self.crew
+            .app
+            .store
+            .read(move |conn| store::submissions::latest(conn, task).map_err(Error::from))
+            .await
+    }
+
+    /// Goes on where another process, or an earlier run, left off.
+    async fn resume(&self, submission: Submission) -> Result<Taken, Ended> {
+        match submission.state {
+            SubmissionState::Refused => self.submit().await,
+            SubmissionState::Accepted => match submission.handle.clone() {
+                Some(handle) => self.take_up(submission, handle),
+                // The result came with the answer and was lost with the process.
+                None => Err(unconfirmed(submission.id, "the process ended before the result was stored")),
+            },
+            SubmissionState::Intended => self.repeat(submission).await,
+            SubmissionState::Unclear | SubmissionState::Ended => {
+                Err(unconfirmed(submission.id, "an earlier run could not find out"))
+            }
+        }
+    }
+
+    fn take_up(&self, submission: Submission, handle: Handle) -> Result<Taken, Ended> {
+        let sites = self.crew.app.upstream.sites();
+        let site = sites.get(&submission.provider);
+        let credential = site.and_then(|site| site.credential(&submission.credential));
+        let (Some(site), Some(credential)) = (site, credential) else {
+            tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
+            // The job may yet be looked after when the settings are mended.
+            return Err((Outcome::Later(std::time::Duration::from_secs(30)), None));
+        };
+        tracing::info!(provider = %submission.provider, "job taken up again");
+        Ok(Taken {
+            submission: submission.id,
+            accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
+            route_model: submission.route_model,
+            _open: credential.open(),
+            site: site.clone(),
+            credential: credential.clone(),
+            result: Ok(handle),
+            poll_after: None,
+        })
+    }
+
+    /// The route of the task's model that was taken, while the settings have it.
+    fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
+        let catalog = self.crew.app.catalog.load();
+        let model = catalog.named(&self.task.model)?;
+        let route = model.routes().iter().find(|route| {
+            route.provider == provider && (route.model == route_model || route.model == "*")
+        });
+        route.cloned()
+    }
+}
+
+fn inside(error: &Error) -> Ended {
+    tracing::error!(inside = ?error.inside(), "cannot work on a task");
+    (Outcome::Later(std::time::Duration::from_secs(2)), None)
+}
+
+/// Nobody can tell whether the provider took it: nothing is charged, and
+/// nothing is sent again.
+fn unconfirmed(id: SubmissionId, why: &str) -> Ended {
+    metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
+    tracing::error!(submission_id = %id, why, "submission unconfirmed");
+    let message = "Whether the provider took the order cannot be found out, so it was not sent again. Nothing was charged.";
+    let closing = Closing {
+        id,
+        state: SubmissionState::Unclear,
+        error: Some(("unclear", why.to_owned())),
+    };
+    (
+        Outcome::failed(crate::error::ErrorCode::SubmissionUnconfirmed, message),
+        Some(closing),
+    )
+}
