@@ -10,12 +10,27 @@
     reason = "a test fails by panicking"
 )]
 
+mod dashscope;
+mod kling;
+mod luma;
+mod minimax;
+mod modelark;
 mod openai_videos;
+mod runway;
 mod suite;
 
 use suite::Case;
 
 /// The cases of all protocols.
 fn cases() -> Vec<Case> {
-    [openai_videos::cases()].concat()
+    [
+        openai_videos::cases(),
+        runway::cases(),
+        luma::cases(),
+        kling::cases(),
+        minimax::cases(),
+        modelark::cases(),
+        dashscope::cases(),
+    ]
+    .concat()
 }
