@@ -77,7 +77,7 @@ impl Source {
     /// The tables `[providers]` and `[models]` as they stand.
     pub fn tables(&self) -> toml::Table {
         let mut all: toml::Table = toml::from_str(&self.text).unwrap_or_default();
-        all.retain(|key, _| matches!(key.as_str(), "providers" | "models"));
+        all.retain(|key, _| key == "providers" || key == "models");
         all
     }
 }

@@ -11,10 +11,16 @@
 )]
 
 mod audioshake;
+mod dashscope;
 mod elevenlabs;
+mod kling;
 mod lalal;
+mod luma;
+mod minimax;
+mod modelark;
 mod musicai;
 mod openai_videos;
+mod runway;
 mod suite;
 mod suno_family;
 
@@ -24,6 +30,12 @@ use suite::Case;
 fn cases() -> Vec<Case> {
     [
         openai_videos::cases(),
+        runway::cases(),
+        luma::cases(),
+        kling::cases(),
+        minimax::cases(),
+        modelark::cases(),
+        dashscope::cases(),
         suno_family::cases(),
         elevenlabs::cases(),
         musicai::cases(),

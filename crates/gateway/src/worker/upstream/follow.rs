@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use providers::driver::{Polled, next_poll};
+use providers::driver::Polled;
+use providers::driver::schedule::next_poll;
 use providers::{Class, Handle, Output, ProviderError};
 
 use super::submit::failure;
