@@ -10,14 +10,19 @@
     reason = "a test fails by panicking"
 )]
 
+mod audioshake;
 mod dashscope;
+mod elevenlabs;
 mod kling;
+mod lalal;
 mod luma;
 mod minimax;
 mod modelark;
+mod musicai;
 mod openai_videos;
 mod runway;
 mod suite;
+mod suno_family;
 
 use suite::Case;
 
@@ -31,6 +36,11 @@ fn cases() -> Vec<Case> {
         minimax::cases(),
         modelark::cases(),
         dashscope::cases(),
+        suno_family::cases(),
+        elevenlabs::cases(),
+        musicai::cases(),
+        lalal::cases(),
+        audioshake::cases(),
     ]
     .concat()
 }
