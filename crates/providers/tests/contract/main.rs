@@ -10,12 +10,14 @@
     reason = "a test fails by panicking"
 )]
 
+mod comfyui;
 mod openai_videos;
+mod recipe;
 mod suite;
 
 use suite::Case;
 
 /// The cases of all protocols.
 fn cases() -> Vec<Case> {
-    [openai_videos::cases()].concat()
+    [openai_videos::cases(), comfyui::cases(), recipe::cases()].concat()
 }

@@ -255,7 +255,7 @@ pub(super) async fn the_job_is_called_off(stage: Stage) {
         .cancel(&stage.provider, &stage.secret, &handle)
         .await
         .unwrap();
-    let jobs = stage.world().jobs(stage.case.protocol);
+    let jobs = stage.world().jobs(stage.case.simulates());
     let cancelled = jobs.iter().all(|job| job.phase() == Phase::Cancelled);
     assert_eq!(cancelled, stage.case.cancels);
     assert!(cancelled || !off, "nothing is said to be off that is not");
