@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides, file_mark};
+use crate::config::{Config, ConfigError, Overrides, file_mark};
 use crate::domain::accounts;
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::{self, NewKey};
@@ -20,6 +20,7 @@ use crate::http;
 use crate::http::server::Shutdown;
 use crate::secret::Secret;
 use crate::telemetry;
+use crate::upstream::{self, Sites};
 use crate::worker::Workers;
 
 /// How often the configuration file is looked at for changes.

@@ -77,7 +77,7 @@ impl Source {
     /// The tables `[providers]` and `[models]` as they stand.
     pub fn tables(&self) -> toml::Table {
         let mut all: toml::Table = toml::from_str(&self.text).unwrap_or_default();
-        all.retain(|key, _| matches!(key.as_str(), "providers" | "models"));
+        all.retain(|key, _| key == "providers" || key == "models");
         all
     }
 }
@@ -195,7 +195,9 @@ fn key_at(text: &str, at: usize) -> Option<String> {
     Some(table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}")))
 }
 
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map(Some).map_err(|_| {
         serde::de::Error::custom(format!(

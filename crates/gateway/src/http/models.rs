@@ -101,7 +101,10 @@ async fn all(app: &App) -> Result<ModelList, Error> {
     let catalog = app.catalog.load_full();
     let mut data = Vec::new();
     for model in catalog.models() {
-        data.push(ModelObject::new(model, standing(app, &catalog, model).await?));
+        data.push(ModelObject::new(
+            model,
+            standing(app, &catalog, model).await?,
+        ));
     }
     Ok(ModelList {
         object: "list",

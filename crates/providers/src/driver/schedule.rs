@@ -55,8 +55,9 @@ pub fn next_poll(
         let wait = asked.min(longest).max(backoff).mul_f64(1.0 + jitter / 10.0);
         return wait.clamp(floor, longest);
     }
-    let distance = elapsed.abs_diff(median.unwrap_or(pace.usual));
-    let wait = (distance / 4).clamp(floor, ceiling).max(backoff);
+    // Until jobs were seen, nothing is known but how long this one has taken.
+    let known = median.map_or(elapsed, |median| elapsed.abs_diff(median).min(elapsed));
+    let wait = (known / 4).clamp(floor, ceiling).max(backoff);
     wait.mul_f64(0.9 + jitter / 5.0).clamp(floor, ceiling)
 }
 

@@ -10,14 +10,41 @@
     reason = "a test fails by panicking"
 )]
 
+mod audioshake;
 mod comfyui;
+mod dashscope;
+mod elevenlabs;
+mod kling;
+mod lalal;
+mod luma;
+mod minimax;
+mod modelark;
+mod musicai;
 mod openai_videos;
 mod recipe;
+mod runway;
 mod suite;
+mod suno_family;
 
 use suite::Case;
 
 /// The cases of all protocols.
 fn cases() -> Vec<Case> {
-    [openai_videos::cases(), comfyui::cases(), recipe::cases()].concat()
+    [
+        openai_videos::cases(),
+        runway::cases(),
+        luma::cases(),
+        kling::cases(),
+        minimax::cases(),
+        modelark::cases(),
+        dashscope::cases(),
+        suno_family::cases(),
+        elevenlabs::cases(),
+        musicai::cases(),
+        lalal::cases(),
+        audioshake::cases(),
+        comfyui::cases(),
+        recipe::cases(),
+    ]
+    .concat()
 }
