@@ -10,12 +10,25 @@
     reason = "a test fails by panicking"
 )]
 
+mod chat_video;
+mod fal;
+mod gemini_veo;
 mod openai_videos;
+mod replicate;
 mod suite;
+mod xai;
 
 use suite::Case;
 
 /// The cases of all protocols.
 fn cases() -> Vec<Case> {
-    [openai_videos::cases()].concat()
+    [
+        openai_videos::cases(),
+        chat_video::cases(),
+        gemini_veo::cases(),
+        fal::cases(),
+        replicate::cases(),
+        xai::cases(),
+    ]
+    .concat()
 }
