@@ -195,7 +195,9 @@ fn key_at(text: &str, at: usize) -> Option<String> {
     Some(table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}")))
 }
 
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map(Some).map_err(|_| {
         serde::de::Error::custom(format!(

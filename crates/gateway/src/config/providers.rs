@@ -73,7 +73,10 @@ impl ProviderTable {
             message,
         };
         if self.api_key.is_some() && !self.api_keys.is_empty() {
-            return Err(wrong("api_keys", "say api_key or api_keys, not both".into()));
+            return Err(wrong(
+                "api_keys",
+                "say api_key or api_keys, not both".into(),
+            ));
         }
         let (key, sources) = match self.api_key {
             Some(one) => ("api_key", vec![one]),
@@ -91,7 +94,11 @@ impl ProviderTable {
         }
         if self.max_running == Some(0) || self.per_minute == Some(0) {
             let message = "0 would mean that nothing is ever sent; leave the provider out instead";
-            let key = if self.max_running == Some(0) { "max_running" } else { "per_minute" };
+            let key = if self.max_running == Some(0) {
+                "max_running"
+            } else {
+                "per_minute"
+            };
             return Err(wrong(key, message.into()));
         }
         Ok(ProviderConfig {

@@ -8,12 +8,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::app::Parts;
 use crate::clock::Timestamp;
+use crate::engines::stems_engine::MadeClip;
 use crate::error::Error;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::{Asset, MediaType};
 use crate::model::music::ClipMedia;
 use crate::store;
-use crate::engines::stems_engine::MadeClip;
 
 /// How long a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,10 @@ pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
     const TIME: Duration = Duration::from_hours(24);
     let origin = app.config.public_url.as_ref()?;
     let until = app.clock.now().plus(TIME);
-    Some(format!("{origin}{}", app.signer.path(asset.id, asset.media, until)))
+    Some(format!(
+        "{origin}{}",
+        app.signer.path(asset.id, asset.media, until)
+    ))
 }
 
 /// Stores a clip's files; the records are for the transaction that completes it.

@@ -154,9 +154,15 @@ fn apply(
         .map(|model| model.id.as_str())
         .collect::<Vec<_>>()
         .join(", ");
-    let model = models.iter_mut().find(|model| model.id == id).ok_or_else(|| {
-        wrong("", format!("there is no such model; there are {known}; a new one needs routes"))
-    })?;
+    let model = models
+        .iter_mut()
+        .find(|model| model.id == id)
+        .ok_or_else(|| {
+            wrong(
+                "",
+                format!("there is no such model; there are {known}; a new one needs routes"),
+            )
+        })?;
     model.price = price(&wrong, settings.price, model.kind())?;
     if let Some(aliases) = &settings.aliases {
         model.aliases.clone_from(aliases);
@@ -177,7 +183,10 @@ fn price(
 ) -> Result<Option<Price>, ConfigError> {
     let Some(price) = price else { return Ok(None) };
     if !price.unit.fits(kind) {
-        let message = format!("the unit {} cannot be counted for a {kind} model", price.unit);
+        let message = format!(
+            "the unit {} cannot be counted for a {kind} model",
+            price.unit
+        );
         return Err(wrong(".price", message));
     }
     Ok(Some(Price {
@@ -206,17 +215,40 @@ fn routed(
     for route in routes {
         let site = sites.get(&route.provider).ok_or_else(|| {
             let known: Vec<&str> = sites.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            wrong(".routes", format!("there is no provider {:?}; configured: {known}", route.provider))
+            let known = if known.is_empty() {
+                "none".into()
+            } else {
+                known.join(", ")
+            };
+            wrong(
+                ".routes",
+                format!(
+                    "there is no provider {:?}; configured: {known}",
+                    route.provider
+                ),
+            )
         })?;
-        let own = site.provider.adapter().limits(kind, &route.model).ok_or_else(|| {
-            let what = if kind == Kind::Video { "videos" } else { "music" };
-            wrong(".routes", format!("{} makes no {what}", route.provider))
-        })?;
+        let own = site
+            .provider
+            .adapter()
+            .limits(kind, &route.model)
+            .ok_or_else(|| {
+                let what = if kind == Kind::Video {
+                    "videos"
+                } else {
+                    "music"
+                };
+                wrong(".routes", format!("{} makes no {what}", route.provider))
+            })?;
         let limits = offers::narrowed(own, &settings.limits)
             .and_then(|limits| offers::narrowed(limits, &route.limits));
-        let limits = limits.map_err(|(key, message)| wrong(".limits", format!("{key}: {message}")))?;
-        let task_kind = if kind == Kind::Video { TaskKind::Video } else { TaskKind::Music };
+        let limits =
+            limits.map_err(|(key, message)| wrong(".limits", format!("{key}: {message}")))?;
+        let task_kind = if kind == Kind::Video {
+            TaskKind::Video
+        } else {
+            TaskKind::Music
+        };
         made.push(Route {
             provider: route.provider.clone(),
             model: route.model.clone(),
@@ -289,7 +321,8 @@ mod tests {
             price: Some(price),
             ..unchanged()
         };
-        let catalog = Catalog::new(&config(&[("animatic-1", priced.clone(), &Sites::new())])).unwrap();
+        let catalog =
+            Catalog::new(&config(&[("animatic-1", priced.clone())]), &Sites::new()).unwrap();
         assert_eq!(
             catalog
                 .named("animatic-1")
@@ -305,7 +338,7 @@ mod tests {
             "stems are not counted in seconds"
         );
         assert!(
-            Catalog::new(&config(&[("sora-2", unchanged(), &Sites::new())])).is_err(),
+            Catalog::new(&config(&[("sora-2", unchanged())]), &Sites::new()).is_err(),
             "no such model"
         );
         let off = ModelSettings {

@@ -5,6 +5,7 @@ use providers::{Limits, MusicLimits, StemLimits};
 use crate::app::App;
 use crate::domain::assets;
 use crate::domain::submit::{self, NewTask};
+use crate::engines::{EngineError, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::{AccountId, ClipId, RequestId, TaskId};
@@ -13,7 +14,6 @@ use crate::model::catalog::Model;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
 use crate::model::task::{Payload, StemTarget, StemTask, StemsJob, Task, TaskKind};
-use crate::engines::{EngineError, stems_engine};
 use crate::store;
 use crate::store::tasks::Page;
 
@@ -273,7 +273,9 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
         }
         StemTask::Twelve if offered.full => {
             let groups = offered.groups.iter().map(|group| StemTarget::Only(*group));
-            Ok(groups.chain(offered.other.then_some(StemTarget::Other)).collect())
+            Ok(groups
+                .chain(offered.other.then_some(StemTarget::Other))
+                .collect())
         }
         StemTask::Twelve => {
             let message = format!("{} makes no full split.", model.id);
@@ -290,7 +292,11 @@ pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
 
 /// Whether a route can do a separation.
 pub fn fits(limits: &Limits, job: &StemsJob) -> bool {
-    let Limits::Music(MusicLimits { stems: Some(offered), .. }) = limits else {
+    let Limits::Music(MusicLimits {
+        stems: Some(offered),
+        ..
+    }) = limits
+    else {
         return false;
     };
     job.outputs.iter().all(|(_, target)| match target {

@@ -41,7 +41,10 @@ fn video_narrowed(
     }
     if let Some(seconds) = settings.default_seconds {
         if !limits.durations.contains(f64::from(seconds)) {
-            return Err(("default_seconds", format!("{seconds} is not among the lengths")));
+            return Err((
+                "default_seconds",
+                format!("{seconds} is not among the lengths"),
+            ));
         }
         limits.default_seconds = seconds;
     }
@@ -58,11 +61,15 @@ fn music_narrowed(
     settings: &LimitSettings,
 ) -> Result<MusicLimits, Misfit> {
     if settings.sizes.is_some() || settings.seconds.is_some() || settings.pictures.is_some() {
-        return Err(("sizes", "a music model has no sizes, lengths and pictures".into()));
+        return Err((
+            "sizes",
+            "a music model has no sizes, lengths and pictures".into(),
+        ));
     }
     if let Some(names) = &settings.stems {
         let group = |name: &String| {
-            StemGroup::from_name(name).ok_or_else(|| ("stems", format!("{name:?} is no stem group")))
+            StemGroup::from_name(name)
+                .ok_or_else(|| ("stems", format!("{name:?} is no stem group")))
         };
         let groups = names.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         match &mut limits.stems {

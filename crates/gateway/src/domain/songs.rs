@@ -132,7 +132,12 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
 fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, String), Error> {
     let catalog = app.catalog.load_full();
     let does = |model: &&Model| tasks_of(model).any(|task| task == order.task);
-    let usable = || catalog.models().iter().filter(|model| caller.key.may_use(&model.id));
+    let usable = || {
+        catalog
+            .models()
+            .iter()
+            .filter(|model| caller.key.may_use(&model.id))
+    };
     let named = |model: &&Model| match &order.model {
         Some(name) => model.answers_to(name),
         None => true,

@@ -126,7 +126,10 @@ pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
     if app.upstream.is_available(model, app.clock.now()) {
         return Ok(());
     }
-    let message = format!("No provider of {} can be reached now. Nothing was charged.", model.id);
+    let message = format!(
+        "No provider of {} can be reached now. Nothing was charged.",
+        model.id
+    );
     Err(Error::later(ErrorCode::ProviderUnavailable, message, 5))
 }
 
@@ -136,11 +139,17 @@ pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
     let maker = match (&model.maker, route) {
         (Maker::Embedded { version }, _) => format!("{EMBEDDED} {version}"),
         (Maker::Routes(_), Some(route)) => {
-            format!("{} {} {:?} {:?}", route.provider, route.model, route.price, route.limits)
+            format!(
+                "{} {} {:?} {:?}",
+                route.provider, route.model, route.price, route.limits
+            )
         }
         (Maker::Routes(_), None) => String::new(),
     };
-    let settings = format!("{}\n{maker}\n{:?}\n{:?}", model.id, model.price, model.limits);
+    let settings = format!(
+        "{}\n{maker}\n{:?}\n{:?}",
+        model.id, model.price, model.limits
+    );
     let digest = Sha256::digest(settings.as_bytes());
     digest
         .iter()

@@ -6,13 +6,13 @@ use crate::app::App;
 use crate::domain::pictures::{self, Picture, PictureSource};
 use crate::domain::submit::{self, NewTask};
 use crate::domain::tasks;
+use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode, Fault};
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::{Maker, Model};
 use crate::model::money::Quantity;
 use crate::model::task::{Message, Output, Payload, Task, TaskKind, VideoJob};
-use crate::engines::animatic_engine;
 use crate::store;
 
 /// What a caller asks for, in whatever dialect. The names in `params` are those
@@ -131,15 +131,19 @@ fn plan(model: &Model, order: &VideoOrder, pictures: &[Picture]) -> Result<Video
         }
         (Maker::Routes(routes), _) => {
             // The route that is likeliest to make it says what is usual.
-            let usual = routes.iter().find_map(|route| video_limits(&route.limits).ok().filter(|offered| {
-                refusals(&model.id, offered, order, true).is_empty()
-            }));
-            let usual = usual.ok_or_else(|| Error::internal("no route offers what was checked"))?;
-            (job.width, job.height) = order.size.unwrap_or_else(|| {
-                usual_size(usual, pictures.first().map(|picture| picture.size))
+            let usual = routes.iter().find_map(|route| {
+                video_limits(&route.limits)
+                    .ok()
+                    .filter(|offered| refusals(&model.id, offered, order, true).is_empty())
             });
+            let usual = usual.ok_or_else(|| Error::internal("no route offers what was checked"))?;
+            (job.width, job.height) = order
+                .size
+                .unwrap_or_else(|| usual_size(usual, pictures.first().map(|picture| picture.size)));
             job.milliseconds = animatic_engine::milliseconds(
-                order.seconds.unwrap_or_else(|| f64::from(usual.default_seconds)),
+                order
+                    .seconds
+                    .unwrap_or_else(|| f64::from(usual.default_seconds)),
             );
         }
     }
@@ -154,7 +158,10 @@ fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) 
     let Some(picture) = picture else {
         return default;
     };
-    let fitting = offered.sizes.iter().find(|size| shape(**size) == shape(picture));
+    let fitting = offered
+        .sizes
+        .iter()
+        .find(|size| shape(**size) == shape(picture));
     fitting.copied().unwrap_or(default)
 }
 
@@ -239,7 +246,11 @@ fn refusals(model: &str, offered: &VideoLimits, order: &VideoOrder, is_hosted: b
         .size
         .is_some_and(|size| !offered.sizes.contains(&size))
     {
-        let sizes: Vec<String> = offered.sizes.iter().map(|(w, h)| format!("{w}x{h}")).collect();
+        let sizes: Vec<String> = offered
+            .sizes
+            .iter()
+            .map(|(w, h)| format!("{w}x{h}"))
+            .collect();
         refuse(
             order.params.size,
             format!("{model} makes videos of the sizes {}.", words(&sizes)),
@@ -257,7 +268,10 @@ fn refusals(model: &str, offered: &VideoLimits, order: &VideoOrder, is_hosted: b
     if order.prompt.chars().count() > offered.max_prompt {
         refuse(
             order.params.prompt,
-            format!("{model} takes prompts of up to {} characters.", offered.max_prompt),
+            format!(
+                "{model} takes prompts of up to {} characters.",
+                offered.max_prompt
+            ),
         );
     }
     if let Some((_, param)) = order.pictures.get(offered.pictures.max) {
@@ -267,13 +281,19 @@ fn refusals(model: &str, offered: &VideoLimits, order: &VideoOrder, is_hosted: b
         );
     }
     if offered.pictures.needed && order.pictures.is_empty() {
-        refuse(order.params.picture, format!("{model} needs a picture to begin with."));
+        refuse(
+            order.params.picture,
+            format!("{model} needs a picture to begin with."),
+        );
     }
     faults
 }
 
 fn words<T: std::fmt::Display>(list: &[T]) -> String {
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    list.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The account's video with this task, unless it was deleted.

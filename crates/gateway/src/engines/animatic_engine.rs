@@ -4,9 +4,9 @@ use animatic::{Control, Direction, MakeError, Options, OptionsError, PictureLimi
 
 use providers::{Durations, Limits, Pictures, VideoLimits};
 
+use crate::engines::{EngineError, Watch};
 use crate::model::catalog::{Maker, Model};
 use crate::model::task::VideoJob;
-use crate::engines::{EngineError, Watch};
 
 /// What it is and can do.
 pub fn model() -> Model {

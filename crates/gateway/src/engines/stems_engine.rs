@@ -4,10 +4,10 @@ use providers::{Handover, Limits, MusicLimits, StemLimits};
 use stems::{Audio, Control, DecodeLimits, SeparateError, Stem};
 
 use crate::artwork;
+use crate::engines::{EngineError, Watch};
 use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;
 use crate::model::task::{StemTarget, StemsJob};
-use crate::engines::{EngineError, Watch};
 
 /// Covers' sides in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);

@@ -34,9 +34,7 @@ pub(super) async fn submit(
         MusicOrder::Separation(order) => {
             music::separate(&app, &allowed.caller, &request_id, order).await?
         }
-        MusicOrder::Song(order) => {
-            songs::order(&app, &allowed.caller, &request_id, order).await?
-        }
+        MusicOrder::Song(order) => songs::order(&app, &allowed.caller, &request_id, order).await?,
     };
     record(&task, &clips, &allowed.caller.account, &base)
 }

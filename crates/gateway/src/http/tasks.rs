@@ -21,8 +21,8 @@ use crate::http::wire::music::ClipView;
 use crate::http::wire::tasks::{List, TaskError, TaskOutput, TaskView};
 use crate::http::wire::videos::VideoFile;
 use crate::ids::{AccountId, RequestId, TaskId};
-use crate::model::media::MediaType;
 use crate::model::catalog::EMBEDDED;
+use crate::model::media::MediaType;
 use crate::model::task::{Output, Payload, Task, TaskEvent};
 use crate::store::tasks::Filter;
 

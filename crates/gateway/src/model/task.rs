@@ -140,7 +140,7 @@ impl Payload {
 }
 
 /// A video to be made; everything optional has been decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VideoJob {
     /// What the caller wrote.
     pub prompt: String,

@@ -110,7 +110,11 @@ pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreErr
         "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended($1, 7))) AS locked",
     );
     let provider = [provider.into()];
-    let values = if matches!(conn, Conn::Sqlite(_)) { &[][..] } else { &provider };
+    let values = if matches!(conn, Conn::Sqlite(_)) {
+        &[][..]
+    } else {
+        &provider
+    };
     conn.one(sql, values, |row| row.int(0)).map(|_| ())
 }
 

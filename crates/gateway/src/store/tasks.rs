@@ -159,11 +159,7 @@ pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId, most: u32) -> Result<u32, St
 
 /// Takes the task for an engine of this process that has been due longest and
 /// that nobody holds.
-pub fn claim(
-    conn: &mut Conn<'_>,
-    owner: &str,
-    now: Timestamp,
-) -> Result<Option<Task>, StoreError> {
+pub fn claim(conn: &mut Conn<'_>, owner: &str, now: Timestamp) -> Result<Option<Task>, StoreError> {
     let sql = conn.dialect(
         concat!(
             "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, $2),
@@ -299,11 +295,7 @@ pub fn release(
     conn.execute(
         "UPDATE tasks SET lease_owner = NULL, due_at = $3
          WHERE id = $1 AND lease_owner = $2 AND state IN ('queued', 'running')",
-        &[
-            (&id.to_string()).into(),
-            owner.into(),
-            due.micros().into(),
-        ],
+        &[(&id.to_string()).into(), owner.into(), due.micros().into()],
     )?;
     Ok(())
 }

@@ -63,9 +63,9 @@ impl Drop for OpenJob {
 impl Credential {
     fn new(place: usize, secret: Secret) -> Self {
         let digest = Sha256::digest(secret.expose().as_bytes());
-        let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
         Self {
-            id: format!("{place}:{mark}"),
+            id: format!("{place}:{:08x}", u32::from_be_bytes([a, b, c, d])),
             secret,
             open: AtomicU32::new(0),
         }
@@ -91,11 +91,25 @@ impl Site {
         };
         let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
             let names: Vec<&str> = providers::PROTOCOLS.iter().map(|p| p.name).collect();
-            let hint = unknown_key(&config.protocol, &names).replace("unknown key", "unknown protocol");
+            let hint =
+                unknown_key(&config.protocol, &names).replace("unknown key", "unknown protocol");
             wrong("protocol", hint.replace("the keys here are", "there are"))
         })?;
-        let common = ["protocol", "base_url", "api_key", "api_keys", "hosts", "max_running", "per_minute", "job_limit"];
-        if let Some(option) = config.options.keys().find(|key| !protocol.options.contains(&key.as_str())) {
+        let common = [
+            "protocol",
+            "base_url",
+            "api_key",
+            "api_keys",
+            "hosts",
+            "max_running",
+            "per_minute",
+            "job_limit",
+        ];
+        if let Some(option) = config
+            .options
+            .keys()
+            .find(|key| !protocol.options.contains(&key.as_str()))
+        {
             let known: Vec<&str> = common.iter().chain(protocol.options).copied().collect();
             return Err(wrong(option, unknown_key(option, &known)));
         }
@@ -141,7 +155,10 @@ impl Site {
     pub fn credential(&self, id: &str) -> Option<&Arc<Credential>> {
         let (place, mark) = id.split_once(':')?;
         let same_value = self.credentials.iter().find(|credential| {
-            credential.id.split_once(':').is_some_and(|parts| parts.1 == mark)
+            credential
+                .id
+                .split_once(':')
+                .is_some_and(|parts| parts.1 == mark)
         });
         same_value.or_else(|| {
             let place: usize = place.parse().ok()?;
@@ -235,7 +252,9 @@ impl Upstream {
     /// Whether work can be sent by this route now.
     pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
         let sites = self.sites.load();
-        let reachable = sites.get(&route.provider).is_some_and(|site| site.is_reachable());
+        let reachable = sites
+            .get(&route.provider)
+            .is_some_and(|site| site.is_reachable());
         reachable && self.breaker(route, |breaker| breaker.lets_pass(now))
     }
 

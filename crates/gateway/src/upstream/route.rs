@@ -62,15 +62,28 @@ mod tests {
     fn routes_without_weights_keep_their_order() {
         let routes = [route("a", None), route("b", None)];
         let order = in_order(&routes, || 0.5);
-        assert_eq!(order.iter().map(|route| route.provider.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            order
+                .iter()
+                .map(|route| route.provider.as_str())
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
     }
 
     #[test]
     fn weights_share_the_work() {
-        let routes = [route("a", Some(3)), route("b", Some(1)), route("never", Some(0)), route("last", None)];
+        let routes = [
+            route("a", Some(3)),
+            route("b", Some(1)),
+            route("never", Some(0)),
+            route("last", None),
+        ];
         let mut state = 1_u64;
         let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             #[expect(clippy::cast_precision_loss, reason = "a random number for a test")]
             let number = (state >> 11) as f64 / (1_u64 << 53) as f64;
             number

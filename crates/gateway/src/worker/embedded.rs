@@ -8,12 +8,12 @@ use bytes::Bytes;
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
+use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
-use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
 use crate::store;
 use crate::worker::finish::{Made, Outcome};
 use crate::worker::hold::Hold;

@@ -72,7 +72,10 @@ impl Workers {
     pub async fn stop(self) {
         self.crew.stop.cancel();
         let grace = self.crew.app.config.shutdown_grace;
-        if tokio::time::timeout(grace, self.tracker.wait()).await.is_err() {
+        if tokio::time::timeout(grace, self.tracker.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("submissions without an answer are left behind");
         }
         let name = self.crew.holds.name();

@@ -1,21 +1,15 @@
 //! A result into a file: within limits, whole, and gone on with where the
 //! connection broke when the server can.
 
-use std::fmt::Write as _;
-use std::io::SeekFrom;
 use std::time::Duration;
 
-use http::header::{
-    ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE,
-    LAST_MODIFIED, LOCATION, RANGE,
-};
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
-use sha2::{Digest as _, Sha256};
 use tokio::fs::File;
-use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 use tokio::time::Instant;
 
 use super::provider::Provider;
+use super::sink::Sink;
 use super::step::{backoff, is_blocked};
 use super::{Driver, guard, redact};
 use crate::answer::{Answer, Described};
@@ -115,7 +109,7 @@ async fn fetch(
 ) -> Result<(), DownloadError> {
     let mut in_vain = 0;
     for _ in 0..PIECES {
-        let had = sink.size;
+        let had = sink.size();
         let started = Instant::now();
         let tried = attempt(provider, secret, call, sink).await;
         let failed = match &tried {
@@ -127,7 +121,7 @@ async fn fetch(
         let Err(DownloadError::Failed(error)) = tried else {
             return tried;
         };
-        in_vain = if sink.size > had && had > 0 {
+        in_vain = if sink.went_on_from(had) {
             0
         } else {
             in_vain + 1
@@ -171,12 +165,8 @@ async fn attempt(
     }
     let headers = answer.headers().clone();
     let length = answer.content_length();
-    let goes_on = status == StatusCode::PARTIAL_CONTENT && range_start(&headers) == Some(sink.size);
-    if goes_on {
-        sink.awaits(length);
-    } else if status == StatusCode::PARTIAL_CONTENT {
-        sink.forget();
-        return Err(broken("the server sent another part than was asked for"));
+    if status == StatusCode::PARTIAL_CONTENT {
+        sink.resume(&headers, length)?;
     } else {
         sink.restart(Some((&headers, length))).await?;
     }
@@ -188,10 +178,7 @@ async fn attempt(
         let Some(chunk) = chunk else { break };
         sink.write(&chunk).await?;
     }
-    if sink.expected.is_some_and(|expected| expected != sink.size) {
-        return Err(broken("the result ended before its length was reached"));
-    }
-    Ok(())
+    sink.check_whole()
 }
 
 /// The answer after redirects. Each hop is checked; the credential and the
@@ -249,128 +236,6 @@ fn unreached(error: &reqwest::Error) -> DownloadError {
     broken(what)
 }
 
-fn broken(what: &str) -> DownloadError {
+pub(super) fn broken(what: &str) -> DownloadError {
     DownloadError::Failed(ProviderError::new(Class::Unavailable, what))
-}
-
-/// `5` of `bytes 5-9/10`.
-fn range_start(headers: &HeaderMap) -> Option<u64> {
-    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
-    let (start, _) = text.strip_prefix("bytes ")?.split_once('-')?;
-    start.trim().parse().ok()
-}
-
-/// The file, and what is known of what is in it.
-struct Sink<'a> {
-    file: BufWriter<&'a mut File>,
-    limit_bytes: u64,
-    size: u64,
-    hash: Sha256,
-    mime: Option<String>,
-    /// Size that it must reach, where the server said.
-    expected: Option<u64>,
-    /// What proves that a later part belongs to this one.
-    validator: Option<HeaderValue>,
-}
-
-impl<'a> Sink<'a> {
-    fn new(file: &'a mut File, limit_bytes: u64) -> Self {
-        Self {
-            file: BufWriter::with_capacity(256 * 1024, file),
-            limit_bytes,
-            size: 0,
-            hash: Sha256::new(),
-            mime: None,
-            expected: None,
-            validator: None,
-        }
-    }
-
-    /// Begins anew, with what an answer says of its body.
-    async fn restart(
-        &mut self,
-        answer: Option<(&HeaderMap, Option<u64>)>,
-    ) -> Result<(), DownloadError> {
-        self.file.flush().await.map_err(DownloadError::Local)?;
-        let file = self.file.get_mut();
-        let from_start = file.seek(SeekFrom::Start(0)).await;
-        from_start.map_err(DownloadError::Local)?;
-        file.set_len(0).await.map_err(DownloadError::Local)?;
-        (self.size, self.hash) = (0, Sha256::new());
-        if let Some((headers, length)) = answer {
-            self.mime = headers.get(CONTENT_TYPE).and_then(plain_mime);
-            self.validator = validator(headers);
-            self.awaits(length);
-        }
-        if self.expected.is_some_and(|size| size > self.limit_bytes) {
-            return Err(self.too_large());
-        }
-        Ok(())
-    }
-
-    /// This many more bytes are to come.
-    fn awaits(&mut self, length: Option<u64>) {
-        self.expected = length.map(|length| self.size + length);
-    }
-
-    /// What is here is worth nothing.
-    fn forget(&mut self) {
-        self.validator = None;
-    }
-
-    /// Headers that ask for the rest of what is here.
-    fn resumption(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        let range = HeaderValue::from_str(&format!("bytes={}-", self.size));
-        if let (Some(validator), Ok(range), 1..) = (&self.validator, range, self.size) {
-            headers.insert(RANGE, range);
-            headers.insert(IF_RANGE, validator.clone());
-        }
-        headers
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
-        if self.size + bytes.len() as u64 > self.limit_bytes {
-            return Err(self.too_large());
-        }
-        let written = self.file.write_all(bytes).await;
-        written.map_err(DownloadError::Local)?;
-        self.hash.update(bytes);
-        self.size += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn too_large(&self) -> DownloadError {
-        DownloadError::TooLarge {
-            limit_bytes: self.limit_bytes,
-        }
-    }
-
-    async fn finish(mut self) -> Result<Downloaded, DownloadError> {
-        self.file.flush().await.map_err(DownloadError::Local)?;
-        let digest = self.hash.finalize();
-        let mut sha256 = String::with_capacity(64);
-        for byte in digest {
-            // Writing to a string cannot fail.
-            let _ = write!(sha256, "{byte:02x}");
-        }
-        Ok(Downloaded {
-            size_bytes: self.size,
-            sha256,
-            mime: self.mime,
-        })
-    }
-}
-
-/// A strong `ETag`, else the time of the last change.
-fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
-    let strong = headers
-        .get(ETAG)
-        .filter(|tag| !tag.as_bytes().starts_with(b"W/"));
-    strong.or_else(|| headers.get(LAST_MODIFIED)).cloned()
-}
-
-fn plain_mime(value: &HeaderValue) -> Option<String> {
-    let text = value.to_str().ok()?.split(';').next()?;
-    Some(text.trim().to_ascii_lowercase())
 }

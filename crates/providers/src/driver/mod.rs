@@ -1,13 +1,15 @@
 //! All the I/O for all protocols: sends what adapters describe.
 //!
 //! ```text
-//! provider   a provider as configured: adapter, address, trust, clients
+//! provider   a provider as configured: adapter, address, trust
+//! clients    its connections
 //! send       one call over the wire; what a broken connection proves
 //! step       a call that may be repeated, until its answer was read
 //! auth       credentials, and those that are exchanged for others
 //! submit     an order up to the one call that costs, which is sent once
 //! poll       how a job stands           batch      … many jobs in one call
-//! download   a result into a file       guard      which addresses are public
+//! download   a result into a file       sink       … that file
+//! guard      which addresses are public
 //! redact     what nobody may read       schedule   when to ask again
 //! ```
 //!
@@ -18,6 +20,7 @@
 
 mod auth;
 mod batch;
+mod clients;
 mod download;
 pub mod guard;
 mod poll;
@@ -25,6 +28,7 @@ mod provider;
 pub mod redact;
 pub mod schedule;
 mod send;
+mod sink;
 mod step;
 mod submit;
 

@@ -1,25 +1,25 @@
-//! A provider as configured: its adapter, its address, which hosts are
-//! trusted, and the clients that reach them.
+//! A provider as configured: its adapter, its address, and which hosts are
+//! trusted.
 
 use std::fmt;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 use url::Url;
 
 use super::auth::Tokens;
 use super::batch::Batches;
-use super::guard::{Guard, HostPattern, PublicResolver};
+use super::clients::Clients;
+use super::guard::{Guard, HostPattern};
 use crate::adapters::{Protocol, base_url};
 use crate::error::{Class, ProviderError};
 use crate::port::{Adapter, Call, Target};
 use crate::settings::{Settings, SettingsError};
 
 /// Calls in flight at once for one provider.
-const IN_FLIGHT: usize = 64;
+pub(super) const IN_FLIGHT: usize = 64;
 
 /// What the operator allows beyond what is allowed anyway.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,19 +70,6 @@ struct Inner {
     permits: Semaphore,
     tokens: Tokens,
     batches: Batches,
-}
-
-/// A client for each kind of connection.
-struct Clients {
-    /// To trusted hosts; connections are kept and used again.
-    calls: reqwest::Client,
-    /// To trusted hosts, a new HTTP/1.1 connection for each submission: a kept
-    /// one may have died unnoticed, and then nobody can tell whether the
-    /// request arrived, or hyper sends it again on another. On a connection
-    /// that nobody used before, hyper never does.
-    submissions: reqwest::Client,
-    /// To all other hosts, which must be public.
-    elsewhere: reqwest::Client,
 }
 
 /// Where a call goes, checked.
@@ -252,37 +239,4 @@ fn checked_base(url: Url) -> Result<Url, SettingsError> {
         return wrong("must not have a query or a fragment");
     }
     Ok(url)
-}
-
-impl Clients {
-    fn new(rules: &Rules) -> reqwest::Result<Self> {
-        static PROVIDER: Once = Once::new();
-        PROVIDER.call_once(|| {
-            // Someone else may have installed one already, which is as good.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        });
-        let usual = || {
-            reqwest::Client::builder()
-                .redirect(Policy::none())
-                .no_proxy()
-                .connect_timeout(rules.connect_timeout)
-                .tcp_keepalive(Duration::from_secs(30))
-                .user_agent(concat!("mediagate/", env!("CARGO_PKG_VERSION")))
-        };
-        let once = || {
-            usual()
-                .retry(reqwest::retry::never())
-                .pool_max_idle_per_host(0)
-                .http1_only()
-        };
-        let resolver = PublicResolver::new(&rules.allow_networks);
-        Ok(Self {
-            calls: usual()
-                .pool_idle_timeout(Duration::from_secs(20))
-                .pool_max_idle_per_host(IN_FLIGHT)
-                .build()?,
-            submissions: once().build()?,
-            elsewhere: once().dns_resolver(resolver).build()?,
-        })
-    }
 }

@@ -47,6 +47,9 @@ impl Provider {
         tries: Tries,
         read: impl Fn(&Asked, &Answer) -> Result<T, ProviderError>,
     ) -> Result<T, ProviderError> {
+        if let Some(delay) = call.delay {
+            tokio::time::sleep(delay).await;
+        }
         let asked = call.asked();
         let mut fresh = false;
         let mut tried = 0;

@@ -10,12 +10,25 @@
     reason = "a test fails by panicking"
 )]
 
+mod audioshake;
 mod chat_video;
+mod comfyui;
+mod dashscope;
+mod elevenlabs;
 mod fal;
 mod gemini_veo;
+mod kling;
+mod lalal;
+mod luma;
+mod minimax;
+mod modelark;
+mod musicai;
 mod openai_videos;
+mod recipe;
 mod replicate;
+mod runway;
 mod suite;
+mod suno_family;
 mod xai;
 
 use suite::Case;
@@ -28,7 +41,20 @@ fn cases() -> Vec<Case> {
         gemini_veo::cases(),
         fal::cases(),
         replicate::cases(),
+        runway::cases(),
+        luma::cases(),
+        kling::cases(),
+        minimax::cases(),
+        modelark::cases(),
         xai::cases(),
+        dashscope::cases(),
+        suno_family::cases(),
+        elevenlabs::cases(),
+        musicai::cases(),
+        lalal::cases(),
+        audioshake::cases(),
+        comfyui::cases(),
+        recipe::cases(),
     ]
     .concat()
 }

@@ -34,7 +34,7 @@ pub(super) const MODEL: Model = Model {
         )
         .route("GET", "/tasks/{id}", Role::Poll, get)
         .route("POST", "/tasks/{id}/cancel", Role::Cancel, cancel)
-        .route("GET", "/oss/{id}.mp4", Role::Download, download)
+        .route("GET", "/oss/{id}/video.mp4", Role::Download, download)
     },
 };
 
@@ -168,7 +168,7 @@ fn get(request: &Request) -> Reply {
         Phase::Ended(End::Success) => {
             let signature = request.world.number();
             let url = format!(
-                "{}/oss/{id}.mp4?Expires=1795000000&Signature={signature}",
+                "{}/oss/{id}/video.mp4?Expires=1795000000&Signature={signature}",
                 request.base
             );
             output["video_url"] = json!(url);

@@ -24,7 +24,10 @@ pub(super) async fn create(
     let Some(site) = sites.get(&root.provider) else {
         return Ok(None);
     };
-    let limits = site.provider.adapter().limits(providers::Kind::Music, &root.model_name);
+    let limits = site
+        .provider
+        .adapter()
+        .limits(providers::Kind::Music, &root.model_name);
     if !matches!(limits, Some(Limits::Music(music)) if music.personas) {
         return Ok(None);
     }
@@ -39,7 +42,13 @@ pub(super) async fn create(
     let made = app
         .upstream
         .driver
-        .submit(&site.provider, &credential.secret, &order, &Watch::default(), async || Ok::<(), Error>(()))
+        .submit(
+            &site.provider,
+            &credential.secret,
+            &order,
+            &Watch::default(),
+            async || Ok::<(), Error>(()),
+        )
         .await;
     let outputs = match made {
         Ok(Accepted::Done(outputs)) => outputs,
@@ -61,7 +70,8 @@ pub(super) async fn create(
 /// Clips of other providers, or made with another credential, are not known there.
 fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> Persona {
     let known = clips.iter().filter_map(|clip| clip.upstream.as_ref());
-    let known = known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
+    let known =
+        known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
     Persona {
         root_clip: root.clip_id.clone(),
         clips: known.map(|clip| clip.clip_id.clone()).collect(),

@@ -271,7 +271,13 @@ fn messages(body: &Fields<'_>) -> Option<Asked> {
         let content = content(&message);
         let text = content.as_ref().map(|(text, _)| text.clone());
         if let (Some(role), Some(text)) = (&role, text) {
-            said.push((index, Message { role: role.clone(), text }));
+            said.push((
+                index,
+                Message {
+                    role: role.clone(),
+                    text,
+                },
+            ));
         }
         if role.as_deref() == Some("user") {
             last = Some((index, content));

@@ -245,9 +245,7 @@ impl TaskRecord {
                 let metadata = RecordMetadata::of_separation(task, job);
                 (metadata, MadeBy::separation(job))
             }
-            Payload::SongV1(job) => {
-                (RecordMetadata::of_song(task, job), MadeBy::song(job))
-            }
+            Payload::SongV1(job) => (RecordMetadata::of_song(task, job), MadeBy::song(job)),
             Payload::VideoV1(_) => return None,
         };
         let clips: Vec<ClipRecord> = clips

@@ -83,7 +83,9 @@ fn song(body: &Value, fields: &Fields<'_>, task: String) -> Option<SongOrder> {
             let param = format!("{name}[{index}]");
             match id.as_str().and_then(|id| id.parse().ok()) {
                 Some(id) => clips.push((param, id)),
-                None => fields.fault_at(param, ErrorCode::InvalidValue, "Must be the id of a clip."),
+                None => {
+                    fields.fault_at(param, ErrorCode::InvalidValue, "Must be the id of a clip.");
+                }
             }
         }
     }

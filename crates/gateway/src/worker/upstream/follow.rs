@@ -51,7 +51,10 @@ impl Job<'_> {
     ) -> Result<crate::worker::finish::Made, Stopped> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
-        let median = tasks::median_time(app, &self.task.model).await.ok().flatten();
+        let median = tasks::median_time(app, &self.task.model)
+            .await
+            .ok()
+            .flatten();
         let (mut failures, mut fetches) = (0, 0);
         let mut asked = taken.poll_after;
         let mut shown = self.task.progress;
@@ -61,12 +64,20 @@ impl Job<'_> {
             if elapsed > taken.site.config.job_limit {
                 let message = "The provider did not end the task within the time that the operator allows. Nothing was charged.";
                 let error = ProviderError::new(Class::Lost, "time limit");
-                return Err(Stopped::Failed(Outcome::failed(ErrorCode::GenerationFailed, message), error));
+                return Err(Stopped::Failed(
+                    Outcome::failed(ErrorCode::GenerationFailed, message),
+                    error,
+                ));
             }
             let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
             self.sleep(pause, &mut listener).await;
             let (site, secret) = (&taken.site, &taken.credential.secret);
-            match app.upstream.driver.poll(&site.provider, secret, handle).await {
+            match app
+                .upstream
+                .driver
+                .poll(&site.provider, secret, handle)
+                .await
+            {
                 Ok(Polled::Running {
                     progress,
                     poll_after,
@@ -74,9 +85,14 @@ impl Job<'_> {
                 }) => {
                     (failures, asked) = (0, poll_after);
                     if let Some(word) = unknown_word {
-                        tracing::warn!(provider = site.provider.name(), word, "a status word that nobody knows");
+                        tracing::warn!(
+                            provider = site.provider.name(),
+                            word,
+                            "a status word that nobody knows"
+                        );
                     }
-                    let progress = progress.unwrap_or_else(|| guess(elapsed, median.unwrap_or(pace.usual)));
+                    let progress =
+                        progress.unwrap_or_else(|| guess(elapsed, median.unwrap_or(pace.usual)));
                     let progress = progress.min(99);
                     if progress > shown {
                         shown = progress;
@@ -91,8 +107,12 @@ impl Job<'_> {
                         Err(Stopped::Again(_)) if fetches < FETCHES => failures += 1,
                         Err(Stopped::Again(_)) => {
                             let message = "The provider's result could not be fetched whole. Nothing was charged.";
-                            let error = ProviderError::new(Class::Failed, "the result cannot be fetched");
-                            return Err(Stopped::Failed(Outcome::failed(ErrorCode::GenerationFailed, message), error));
+                            let error =
+                                ProviderError::new(Class::Failed, "the result cannot be fetched");
+                            return Err(Stopped::Failed(
+                                Outcome::failed(ErrorCode::GenerationFailed, message),
+                                error,
+                            ));
                         }
                         ended => return ended,
                     }
@@ -140,7 +160,9 @@ impl Job<'_> {
                 Stopped::Again(Duration::ZERO)
             }
             results::Bad::Again(why) | results::Bad::Useless(why) => {
-                let message = format!("What the provider delivered cannot be used: {why}. Nothing was charged.");
+                let message = format!(
+                    "What the provider delivered cannot be used: {why}. Nothing was charged."
+                );
                 let error = ProviderError::new(Class::Failed, why);
                 Stopped::Failed(Outcome::failed(ErrorCode::GenerationFailed, message), error)
             }
@@ -159,7 +181,11 @@ impl Job<'_> {
             return;
         }
         let (site, secret) = (&taken.site, &taken.credential.secret);
-        let off = app.upstream.driver.cancel(&site.provider, secret, handle).await;
+        let off = app
+            .upstream
+            .driver
+            .cancel(&site.provider, secret, handle)
+            .await;
         let proven = matches!(off, Ok(true));
         tracing::info!(provider = site.provider.name(), proven, "job called off");
         let id = taken.submission;

@@ -159,12 +159,16 @@ impl Job<'_> {
             SubmissionState::Accepted => match submission.handle.clone() {
                 Some(handle) => self.take_up(submission, handle),
                 // The result came with the answer and was lost with the process.
-                None => Err(unconfirmed(submission.id, "the process ended before the result was stored")),
+                None => Err(unconfirmed(
+                    submission.id,
+                    "the process ended before the result was stored",
+                )),
             },
             SubmissionState::Intended => self.repeat(submission).await,
-            SubmissionState::Unclear | SubmissionState::Ended => {
-                Err(unconfirmed(submission.id, "an earlier run could not find out"))
-            }
+            SubmissionState::Unclear | SubmissionState::Ended => Err(unconfirmed(
+                submission.id,
+                "an earlier run could not find out",
+            )),
         }
     }
 

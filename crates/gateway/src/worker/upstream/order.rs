@@ -106,7 +106,9 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<Video, Unusab
             1 => PictureRole::LastFrame,
             _ => PictureRole::Reference,
         };
-        let file = file(app, *id, "picture").await?.ok_or(Unusable::Gone("A picture"))?;
+        let file = file(app, *id, "picture")
+            .await?
+            .ok_or(Unusable::Gone("A picture"))?;
         pictures.push(Picture { role, file });
     }
     Ok(Video {
@@ -189,7 +191,8 @@ async fn song(
         put(&mut song.fields, field, &known.clip_id);
         if let (0, Some(task_id)) = (number, &known.task_id) {
             // It leads the provider to the account that owns the clip.
-            song.fields.insert("task_id".into(), Value::from(task_id.as_str()));
+            song.fields
+                .insert("task_id".into(), Value::from(task_id.as_str()));
         }
     }
     if job.persona.is_some() {

@@ -48,7 +48,10 @@ pub(super) async fn keep(
         Payload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
     };
     Ok(Made {
-        by: Some((taken.site.provider.name().to_owned(), taken.route_model.clone())),
+        by: Some((
+            taken.site.provider.name().to_owned(),
+            taken.route_model.clone(),
+        )),
         ..made
     })
 }
@@ -91,7 +94,15 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         .await?
         .map_err(Bad::Useless)?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
-    let video = assets::keep_file(app, task.account, MediaType::Mp4, &fetched.path, size, sha256).await?;
+    let video = assets::keep_file(
+        app,
+        task.account,
+        MediaType::Mp4,
+        &fetched.path,
+        size,
+        sha256,
+    )
+    .await?;
     let quantity = Quantity {
         milliseconds: film.milliseconds,
         pixels: u64::from(film.width) * u64::from(film.height),
@@ -139,10 +150,11 @@ fn measure(path: &Path) -> Result<Film, String> {
     }
     std::io::Seek::rewind(&mut file).map_err(|_| "the file cannot be read".to_owned())?;
     // The reader is not ours: whatever a broken file does to it stays here.
-    let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| re_mp4::Mp4::read(file, size)));
-    let film = match parsed {
-        Ok(Ok(film)) => film,
-        Ok(Err(_)) | Err(_) => return Err("the file's container is broken".into()),
+    let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        re_mp4::Mp4::read(file, size)
+    }));
+    let Ok(Ok(film)) = parsed else {
+        return Err("the file's container is broken".into());
     };
     let track = film
         .tracks()
@@ -213,9 +225,8 @@ async fn stems(
         let given = parts.iter().find(|part| part.0 == *target);
         let audio = match given {
             Some((_, audio, _)) => audio.clone(),
-            None => rest(*target, &parts).ok_or_else(|| {
-                Bad::Useless(format!("there is no {} in it", target.name()))
-            })?,
+            None => rest(*target, &parts)
+                .ok_or_else(|| Bad::Useless(format!("there is no {} in it", target.name())))?,
         };
         let name = id.to_string();
         let clip = app
@@ -252,7 +263,10 @@ fn rest(target: StemTarget, parts: &[(StemTarget, Audio, Option<ClipUpstream>)])
     }
     let first = others.first()?;
     let (rate, width) = (first.rate(), first.channels().len());
-    if others.iter().any(|part| part.rate() != rate || part.channels().len() != width) {
+    if others
+        .iter()
+        .any(|part| part.rate() != rate || part.channels().len() != width)
+    {
         return None;
     }
     let frames = others.iter().map(|part| part.frames()).max()?;
@@ -301,7 +315,8 @@ async fn songs(
         made.quantity.stems += 1;
         made.clips.push((id, media));
         made.assets.extend(stored);
-        made.clip_facts.push((id, facts.title.clone(), upstream_of(taken, facts)));
+        made.clip_facts
+            .push((id, facts.title.clone(), upstream_of(taken, facts)));
         ids.push(id);
     }
     if ids.is_empty() {

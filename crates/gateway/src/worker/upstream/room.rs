@@ -31,7 +31,9 @@ impl Counts {
     /// Places left by this route with this credential.
     fn room(&self, route: &Route, site: &Site, credential: &str) -> u32 {
         let by_route = |rows: &[(String, String, u32)]| {
-            let rows = rows.iter().filter(|row| row.0 == route.model || route.model == "*");
+            let rows = rows
+                .iter()
+                .filter(|row| row.0 == route.model || route.model == "*");
             rows.map(|row| row.2).sum::<u32>()
         };
         let with_credential = |rows: &[(String, String, u32)]| {
@@ -85,7 +87,11 @@ pub(super) async fn for_model(app: &App, model: &str) -> Result<u32, Error> {
             .fold(0, u32::saturating_add);
         // The route's own limit counts once, however many credentials there are.
         let own = Counts::room(&counts, route, site, "");
-        let own = if route.max_running.or(route.per_minute).is_some() { own } else { u32::MAX };
+        let own = if route.max_running.or(route.per_minute).is_some() {
+            own
+        } else {
+            u32::MAX
+        };
         total = total.saturating_add(by_credential.min(own));
     }
     Ok(total)

@@ -77,13 +77,17 @@ impl Job<'_> {
             if full {
                 return Err((Outcome::Later(FULL), None));
             }
-            if let Some(limited) = last.as_ref().filter(|error| error.class == Class::RateLimited)
+            if let Some(limited) = last
+                .as_ref()
+                .filter(|error| error.class == Class::RateLimited)
                 && now.since(self.task.created_at) < PATIENCE
             {
                 let pause = limited.retry_after.unwrap_or(Duration::from_secs(2));
                 return Err((Outcome::Later(pause.min(PATIENCE)), None));
             }
-            let Some(pause) = ROUNDS.get(round) else { break };
+            let Some(pause) = ROUNDS.get(round) else {
+                break;
+            };
             tokio::select! {
                 () = self.crew.pause(*pause) => {}
                 () = self.hold.called_off.cancelled() => {}
@@ -93,7 +97,10 @@ impl Job<'_> {
             }
         }
         let message = "No provider of this model took the task. Nothing was charged.";
-        Err((Outcome::failed(ErrorCode::ProviderUnavailable, message), None))
+        Err((
+            Outcome::failed(ErrorCode::ProviderUnavailable, message),
+            None,
+        ))
     }
 
     /// The routes that can do the task, in the order in which it tries them.
@@ -102,7 +109,9 @@ impl Job<'_> {
         let catalog = app.catalog.load();
         let sites = app.upstream.sites();
         let model = catalog.named(&self.task.model);
-        let routes = model.map(|model| model.routes()).unwrap_or_default();
+        let routes = model
+            .map(crate::model::catalog::Model::routes)
+            .unwrap_or_default();
         let random = || {
             let mut bytes = [0_u8; 4];
             // Without randomness the first route goes first.
@@ -120,7 +129,10 @@ impl Job<'_> {
             .collect();
         if able.is_empty() {
             let message = "The model's providers no longer do what was asked. Nothing was charged.";
-            return Err((Outcome::failed(ErrorCode::ProviderUnavailable, message), None));
+            return Err((
+                Outcome::failed(ErrorCode::ProviderUnavailable, message),
+                None,
+            ));
         }
         // A provider that knows the sources already goes first.
         able.sort_by_key(|(route, _)| known_at.is_some_and(|name| name != route.provider));
@@ -138,7 +150,8 @@ impl Job<'_> {
         let prepared = match order {
             Ok(prepared) => prepared,
             Err(order::Unusable::Gone(what)) => {
-                let message = format!("{what} was removed before the task began. Nothing was charged.");
+                let message =
+                    format!("{what} was removed before the task began. Nothing was charged.");
                 return Err((Outcome::failed(ErrorCode::GenerationFailed, message), None));
             }
             Err(order::Unusable::Inside(error)) => return Err(inside(&error)),
@@ -164,7 +177,10 @@ impl Job<'_> {
                 key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
-            match self.send(route, site, &credential, order, submission, true).await? {
+            match self
+                .send(route, site, &credential, order, submission, true)
+                .await?
+            {
                 Ok(taken) => return Ok(Ok(taken)),
                 Err(Passed::Full) => {}
                 Err(Passed::No(error)) => {
@@ -198,11 +214,17 @@ impl Job<'_> {
         let site = sites.get(&submission.provider).cloned();
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some(site), Some(route)) = (site, route) else {
-            return Err(unconfirmed(submission.id, "the process ended while it was sent"));
+            return Err(unconfirmed(
+                submission.id,
+                "the process ended while it was sent",
+            ));
         };
         let credential = site.credential(&submission.credential).cloned();
         let Some(credential) = credential.filter(|_| site.provider.adapter().deduplicates()) else {
-            return Err(unconfirmed(submission.id, "the process ended while it was sent"));
+            return Err(unconfirmed(
+                submission.id,
+                "the process ended while it was sent",
+            ));
         };
         // The provider makes one job of both.
         let order = order::build(&self.crew.app, self.task, &route, &site).await;
@@ -214,7 +236,10 @@ impl Job<'_> {
             ..prepared.order
         };
         let id = submission.id;
-        match self.send(&route, &site, &credential, order, submission, false).await? {
+        match self
+            .send(&route, &site, &credential, order, submission, false)
+            .await?
+        {
             Ok(taken) => Ok(taken),
             // That it is refused now says nothing about the first time.
             Err(_) => Err(unconfirmed(id, "the provider refuses the repetition")),
@@ -235,10 +260,12 @@ impl Job<'_> {
         let app = &self.crew.app;
         let open = credential.open();
         let id = submission.id;
-        app.upstream.breaker(route, |breaker| breaker.enter(app.clock.now()));
+        app.upstream
+            .breaker(route, |breaker| breaker.enter(app.clock.now()));
         let intent = async || {
             if is_new {
-                self.intend(route, site, credential, submission.clone()).await
+                self.intend(route, site, credential, submission.clone())
+                    .await
             } else {
                 Ok(())
             }
@@ -247,7 +274,10 @@ impl Job<'_> {
         let driver = &app.upstream.driver;
         let sent = driver.submit(&site.provider, &credential.secret, &order, &watch, intent);
         let answer = self.while_progress(sent, &watch).await;
-        let undecided = || app.upstream.breaker(route, |breaker| breaker.undecided());
+        let undecided = || {
+            app.upstream
+                .breaker(route, crate::upstream::breaker::Breaker::undecided);
+        };
         let (result, poll_after) = match answer {
             Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(Accepted::Done(outputs)) => (Err(outputs), None),
@@ -265,19 +295,24 @@ impl Job<'_> {
                 return self.refused_after(route, closing, error).await;
             }
             Err(SubmitError::Failed(error)) => {
-                app.upstream.breaker(route, |breaker| breaker.succeeded());
+                app.upstream
+                    .breaker(route, crate::upstream::breaker::Breaker::succeeded);
                 let closing = closing(id, SubmissionState::Ended, &error);
                 return Err((failure(&error), Some(closing)));
             }
             Err(SubmitError::Unclear(error)) => {
                 let now = app.clock.now();
-                app.upstream.breaker(route, |breaker| breaker.failed(now, false, None));
+                app.upstream
+                    .breaker(route, |breaker| breaker.failed(now, false, None));
                 tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody can tell whether the provider took it");
                 return Err(unconfirmed(id, &error.message));
             }
         };
-        app.upstream.breaker(route, |breaker| breaker.succeeded());
-        let accepted_at = self.write_accepted(id, route, result.as_ref().ok().cloned()).await;
+        app.upstream
+            .breaker(route, crate::upstream::breaker::Breaker::succeeded);
+        let accepted_at = self
+            .write_accepted(id, route, result.as_ref().ok().cloned())
+            .await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Ok(Taken {
             submission: id,
@@ -319,7 +354,13 @@ impl Job<'_> {
     ) -> Result<(), Halt> {
         let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
         let (task, owner) = (self.task.id, self.hold.owner.clone());
-        let model = self.crew.app.catalog.load().named(&self.task.model).cloned();
+        let model = self
+            .crew
+            .app
+            .catalog
+            .load()
+            .named(&self.task.model)
+            .cloned();
         let now = self.crew.app.clock.now();
         self.crew
             .app
@@ -402,7 +443,7 @@ impl Job<'_> {
         self.crew
             .app
             .upstream
-            .breaker(route, |breaker| breaker.succeeded());
+            .breaker(route, crate::upstream::breaker::Breaker::succeeded);
         Err((failure(&error), closing))
     }
 }

@@ -214,7 +214,10 @@ impl TestGateway {
         let claimed = self
             .app
             .store
-            .write(move |conn| store::tasks::claim(conn, SCRIPT, now, until).map_err(Error::from))
+            .write(move |conn| -> Result<_, Error> {
+                store::workers::enter(conn, SCRIPT, until)?;
+                Ok(store::tasks::claim(conn, SCRIPT, now)?)
+            })
             .await;
         let task = claimed.unwrap().expect("a task to claim");
         self.app.bell.ring(task.id);

@@ -155,7 +155,7 @@ fn a_recording_goes_up_in_five_hops() {
     assert_eq!(sent.get("task_id"), None);
 
     let mut look = again;
-    for _ in 0..90 {
+    for _ in 0..60 {
         match answer(&*adapter, &order, &look, &json!({"status": "processing"})) {
             Ok(step) => look = next(step),
             Err(error) => {

@@ -53,7 +53,7 @@ impl Hop {
 /// Between two looks at an upload.
 const WAIT: Duration = Duration::from_secs(2);
 /// Most looks at an upload.
-const LOOKS: u64 = 90;
+const LOOKS: u64 = 60;
 
 impl Upload {
     /// The first hop for the recording that `field` is to name.

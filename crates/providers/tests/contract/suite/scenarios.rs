@@ -14,6 +14,9 @@ use super::stage::{Stage, plan, provider};
 /// Protocols whose answers have no status word that could be unknown.
 const WORDLESS: [&str; 2] = ["gemini-veo", "comfyui"];
 
+/// Protocols whose jobs can be called off while they wait, and no longer.
+const WHILE_QUEUED: [&str; 2] = ["modelark", "dashscope"];
+
 pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
     let (order, adapter) = (&stage.case.order, stage.provider.adapter());
     assert_eq!(order.model, stage.case.model);
@@ -239,8 +242,9 @@ pub(super) async fn polls_that_fail(stage: Stage) {
 }
 
 pub(super) async fn the_job_is_called_off(stage: Stage) {
+    let waits = WHILE_QUEUED.contains(&stage.case.simulates());
     let long = Plan {
-        queued: Duration::ZERO,
+        queued: Duration::from_hours(u64::from(waits)),
         running: Duration::from_hours(1),
         end: End::Success,
     };
@@ -255,7 +259,7 @@ pub(super) async fn the_job_is_called_off(stage: Stage) {
         .cancel(&stage.provider, &stage.secret, &handle)
         .await
         .unwrap();
-    let jobs = stage.world().jobs(stage.case.protocol);
+    let jobs = stage.world().jobs(stage.case.simulates());
     let cancelled = jobs.iter().all(|job| job.phase() == Phase::Cancelled);
     assert_eq!(cancelled, stage.case.cancels);
     assert!(cancelled || !off, "nothing is said to be off that is not");
