@@ -200,10 +200,14 @@ impl Job<'_> {
             let now = self.crew.app.clock.now();
             let at_once = matches!(error.class, Class::Credentials | Class::Account);
             let pause = error.retry_after;
-            self.crew
-                .app
-                .upstream
-                .breaker(route, |breaker| breaker.failed(now, at_once, pause));
+            self.crew.app.upstream.breaker(route, |breaker| {
+                if error.class == Class::RateLimited {
+                    // It works, and says when it will again: the task waits.
+                    breaker.undecided();
+                } else {
+                    breaker.failed(now, at_once, pause);
+                }
+            });
         }
         Ok(Err(passed))
     }
