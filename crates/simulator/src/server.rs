@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequest, Multipart, RawPathParams};
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, RawPathParams};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
@@ -91,7 +91,7 @@ fn app(world: &Arc<World>, address: SocketAddr) -> Router {
         };
         app = app.nest(&format!("/{}", model.name), (model.routes)(site).router);
     }
-    app
+    app.layer(DefaultBodyLimit::max(LIMIT))
 }
 
 async fn accept(listener: TcpListener, app: Router) {
