@@ -1,23 +1,23 @@
 //! When to ask again how a job stands.
 //!
-//! The wait is a quarter of the time since the submission, or of the distance
-//! to the time when the job is likely to end, the model's median, if that is
-//! nearer:
+//! The wait is a quarter of the time that the job has taken, or of the distance
+//! to the time when it is likely to end (the model's median), whichever is less:
 //!
 //! ```text
-//! wait   ceiling ┤      ╱‾‾‾‾╲                    ╱‾‾‾‾
-//!                │    ╱        ╲                ╱
-//!          floor ┤__╱            ╲____________╱
-//!                └──────────────────────┼──────────────── time since the submission
-//!                                     median
+//! wait   ceiling ┤       ╱‾‾╲              ╱‾‾‾‾
+//!                │     ╱      ╲          ╱
+//!          floor ┤___╱          ╲______╱
+//!                └─────────────────┼──────────── time since the submission
+//!                               median
 //! ```
 //!
-//! So a job is asked for at the floor while it is young and around the median,
-//! rarely between, and ever more rarely when it is overdue; what is lost by
-//! asking late is at most about a quarter of the time it took. Until jobs were
-//! seen there is no median, and the wait just grows. A job that ends at its
-//! median is asked for about `median / ceiling + 7 × ln(ceiling / floor) + 8`
-//! times.
+//! So a job is asked for rarely while nobody expects an end, at the floor from
+//! four floors before the median until four after it, and ever more rarely when
+//! it is overdue. What is lost by asking late is about a quarter of what the
+//! guess was wrong by, and never more than about a quarter of the job's own
+//! length (or the floor). A job that ends at its median is asked for about
+//! `median / ceiling + 8 × ln(ceiling / floor) + 8` times. Where no median is
+//! known, the wait just grows.
 //!
 //! What the provider itself asks for goes before all this, from the floor to
 //! twice the ceiling. After failures the wait doubles with each, up to the
@@ -127,7 +127,7 @@ mod tests {
             let (polls, late) = watch(&pace, median, length, jitter);
             prop_assert!(late <= pace.floor.mul_f64(1.2), "{late:?} late of {pace:?}");
             let ratio = f64::from(u32::try_from(times).unwrap());
-            let few = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 8.0 * ratio.ln() + 16.0;
+            let few = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * ratio.ln() + 14.0;
             prop_assert!(f64::from(polls) <= few, "{polls} polls, {few} would be few");
         }
 
@@ -143,6 +143,7 @@ mod tests {
             // A wait that began before the end was a quarter of a distance
             // that was at most four thirds of the one at the end.
             let share = median.abs_diff(length).mul_f64(0.4);
+            let share = share.min(length.mul_f64(0.3));
             prop_assert!(late <= share.max(pace.floor.mul_f64(1.2)), "{late:?}");
         }
     }
