@@ -34,4 +34,5 @@ mod personas;
 mod pricing;
 mod store;
 mod support;
+mod upstream;
 mod v1;

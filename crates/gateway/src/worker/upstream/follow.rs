@@ -23,14 +23,14 @@ const FETCHES: u32 = 5;
 
 impl Job<'_> {
     /// Follows a job to its end and stores what it made.
-    pub(super) async fn follow(&self, taken: Taken) -> Ended {
-        let ended = match &taken.result {
-            Err(outputs) => self.store_results(&taken, outputs.clone(), None).await,
+    pub(super) async fn follow(&self, mut taken: Taken) -> Ended {
+        let ended = match taken.result.clone() {
+            Err(outputs) => self.store_results(&taken, outputs, None).await,
             Ok(handle) => {
                 tokio::select! {
-                    ended = self.poll(&taken, handle) => ended,
+                    ended = self.poll(&mut taken, &handle) => ended,
                     () = self.hold.called_off.cancelled() => {
-                        self.called_off(&taken, handle).await;
+                        self.called_off(&taken, &handle).await;
                         return (Outcome::Stopped, None);
                     }
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
@@ -46,7 +46,7 @@ impl Job<'_> {
 
     async fn poll(
         &self,
-        taken: &Taken,
+        taken: &mut Taken,
         handle: &Handle,
     ) -> Result<crate::worker::finish::Made, Stopped> {
         let app = &self.crew.app;
@@ -71,6 +71,7 @@ impl Job<'_> {
             }
             let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
             self.sleep(pause, &mut listener).await;
+            taken.refresh(&app.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
             match app
                 .upstream
