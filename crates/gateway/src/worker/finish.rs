@@ -15,6 +15,7 @@ use crate::model::submission::SubmissionState;
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
 use crate::store::{self, Conn};
+use crate::telemetry;
 
 /// How a run ended.
 pub(super) enum Outcome {
@@ -167,6 +168,7 @@ async fn end(
     closing: Option<Closing>,
 ) -> Result<bool, Error> {
     let (id, owner, now) = (task.id, owner.to_owned(), app.clock.now());
+    let state = ending.state;
     let ended = app
         .store
         .write(move |conn| -> Result<bool, Error> {
@@ -182,7 +184,9 @@ async fn end(
             Ok(true)
         })
         .await?;
-    if !ended {
+    if ended {
+        telemetry::task_ended(task, state);
+    } else {
         tracing::info!("the task ended otherwise before this run did");
     }
     Ok(ended)
