@@ -43,12 +43,20 @@ pub(crate) fn cases() -> Vec<Case> {
         cancels: true,
     };
     vec![
-        case("comfyui: text to video", options(false, "v1"), orders::video("wan")),
+        case(
+            "comfyui: text to video",
+            options(false, "v1"),
+            orders::video("wan"),
+        ),
         case(
             "comfyui: picture to video",
             options(true, "v1"),
             orders::with_picture(orders::video("wan")),
         ),
-        case("comfyui: jobs API", options(false, "v2"), orders::video("wan")),
+        case(
+            "comfyui: jobs API",
+            options(false, "v2"),
+            orders::video("wan"),
+        ),
     ]
 }

@@ -11,6 +11,7 @@
 )]
 
 mod audioshake;
+mod comfyui;
 mod dashscope;
 mod elevenlabs;
 mod kling;
@@ -20,6 +21,7 @@ mod minimax;
 mod modelark;
 mod musicai;
 mod openai_videos;
+mod recipe;
 mod runway;
 mod suite;
 mod suno_family;
@@ -41,6 +43,8 @@ fn cases() -> Vec<Case> {
         musicai::cases(),
         lalal::cases(),
         audioshake::cases(),
+        comfyui::cases(),
+        recipe::cases(),
     ]
     .concat()
 }

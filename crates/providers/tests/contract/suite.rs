@@ -22,7 +22,8 @@ use stage::Stage;
 /// An adapter with an order, and what comes of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// For people: begins with the protocol.
+    /// For people: begins with the protocol, or with `recipe/` and the
+    /// provider that the recipe is for.
     pub(crate) name: &'static str,
     pub(crate) protocol: &'static str,
     /// The protocol's own options.
@@ -34,6 +35,15 @@ pub(crate) struct Case {
     pub(crate) makes: Makes,
     /// Whether jobs can be called off.
     pub(crate) cancels: bool,
+}
+
+impl Case {
+    /// The simulator's model of the provider.
+    pub(crate) fn simulates(&self) -> &'static str {
+        let of_recipe = self.name.strip_prefix("recipe/");
+        let before = of_recipe.and_then(|name| name.split(':').next());
+        before.unwrap_or(self.protocol)
+    }
 }
 
 /// What an order makes.

@@ -73,6 +73,11 @@ pub const ASSETS: [Asset; 8] = [
         body: include_str!("assets/api.js"),
     },
     Asset {
+        name: "routes.js",
+        content_type: JS,
+        body: include_str!("assets/routes.js"),
+    },
+    Asset {
         name: "tasks.js",
         content_type: JS,
         body: include_str!("assets/tasks.js"),

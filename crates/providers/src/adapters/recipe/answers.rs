@@ -168,9 +168,13 @@ impl Recipe {
             code: error.code.clone(),
             message: None,
         };
-        let class = self
-            .class_of(&said)
+        let by_code = self.class_of(&said);
+        // A status of 5xx does not prove that nothing was taken, whatever is
+        // said beside it: the order must not go elsewhere.
+        let doubtful = error.class == Class::Unclear;
+        let class = by_code
             .or(by_status.map(|(_, class)| (*class).into()))
+            .filter(|class| !(doubtful && class.allows_fail_over()))
             .unwrap_or(error.class);
         error.of_class(class)
     }

@@ -68,13 +68,22 @@ impl StemsSection {
     pub(super) fn limits(&self, recipe: &Recipe) -> MusicLimits {
         let mut groups = StemGroup::ALL.to_vec();
         groups.retain(|group| self.word(*group).is_some());
-        let lines = &recipe.result.stems;
+        let has = |line: &str| {
+            let mut lines = recipe.result.stems.keys();
+            lines.any(|name| name.get_ref() == line)
+        };
+        let rests = if self.two && has("rest") {
+            groups.clone()
+        } else {
+            Vec::new()
+        };
         MusicLimits {
             stems: Some(StemLimits {
                 groups,
                 two: self.two,
+                rests,
                 full: self.full,
-                other: lines.keys().any(|name| name.get_ref() == "other"),
+                other: has("other"),
                 handover: handover(self.address_only),
             }),
             tasks: Vec::new(),

@@ -41,7 +41,7 @@ use self::request::{Request, request};
 use self::schema::{Encoding, Recipe, Verb};
 use crate::adapters::Protocol;
 use crate::answer::Answer;
-use crate::error::ProviderError;
+use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
 use crate::port::{Adapter, Asked, Authorization, Call, Handle, Pace, Step};
@@ -204,7 +204,9 @@ impl Adapter for Cook {
         let Some(lookup) = &recipe.result.lookup else {
             return self.finish(handle, &Value::Null, &body);
         };
-        let memo = Value::Object(answers::keep(&lookup.keep, &body)?);
+        // A job that is done and names no result has none.
+        let kept = answers::keep(&lookup.keep, &body);
+        let memo = Value::Object(kept.map_err(|error| error.of_class(Class::Failed))?);
         let kept = Kept::of(handle, &memo);
         let call = request!(lookup).call("lookup", recipe, &kept.values())?;
         Ok(Step::next(call.with_memo(memo.clone())))

@@ -50,9 +50,14 @@ pub(super) fn values<'a>(
     recipe: &'a Recipe,
     order: &'a Order,
 ) -> Result<Values<'a>, ProviderError> {
-    let mut values = match (&order.work, &recipe.stems) {
-        (Work::Video(video), _) if recipe.video.is_some() => of_video(video),
-        (Work::Stems(stems), Some(section)) => {
+    let Recipe {
+        video: videos,
+        stems: separations,
+        ..
+    } = recipe;
+    let mut values = match (&order.work, videos, separations) {
+        (Work::Video(video), Some(section), _) => of_video(video, section.get_ref().max_seed),
+        (Work::Stems(stems), _, Some(section)) => {
             let word = stems
                 .wanted()
                 .and_then(|group| section.get_ref().word(group));
@@ -68,7 +73,7 @@ pub(super) fn values<'a>(
     Ok(values)
 }
 
-fn of_video(video: &Video) -> Values<'_> {
+fn of_video(video: &Video, max_seed: u64) -> Values<'_> {
     let mut values = size_values(video.size);
     values.insert("prompt", Datum::Plain(json!(video.prompt)));
     values.insert("seconds", Datum::Plain(json!(video.seconds)));
@@ -77,7 +82,7 @@ fn of_video(video: &Video) -> Values<'_> {
             "negative_prompt",
             video.negative_prompt.as_ref().map(|text| json!(text)),
         ),
-        ("seed", video.seed.map(|seed| json!(seed))),
+        ("seed", video.seed.map(|seed| json!(fold(seed, max_seed)))),
         ("user", video.user.as_ref().map(|user| json!(user))),
     ];
     for (name, value) in optional {
@@ -98,6 +103,11 @@ fn of_video(video: &Video) -> Values<'_> {
         values.insert("references", Datum::Files(references));
     }
     values
+}
+
+/// A seed within a range.
+fn fold(seed: u64, max: u64) -> u64 {
+    max.checked_add(1).map_or(seed, |count| seed % count)
 }
 
 /// A size by all its names.

@@ -97,11 +97,19 @@ pub(super) struct VideoSection {
     pub(super) negative_prompt: bool,
     #[serde(default)]
     pub(super) seed: bool,
+    /// Greater seeds are folded into the range.
+    #[serde(default = "usual_seed")]
+    pub(super) max_seed: u64,
     #[serde(default = "usual_prompt")]
     pub(super) max_prompt: usize,
     /// Models that differ.
     #[serde(default)]
     pub(super) model: Vec<VideoModel>,
+}
+
+/// What fits a signed number of 32 bits, as most providers have it.
+const fn usual_seed() -> u64 {
+    2_147_483_647
 }
 
 const fn usual_prompt() -> usize {

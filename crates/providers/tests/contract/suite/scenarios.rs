@@ -242,7 +242,7 @@ pub(super) async fn polls_that_fail(stage: Stage) {
 }
 
 pub(super) async fn the_job_is_called_off(stage: Stage) {
-    let waits = WHILE_QUEUED.contains(&stage.case.protocol);
+    let waits = WHILE_QUEUED.contains(&stage.case.simulates());
     let long = Plan {
         queued: Duration::from_hours(u64::from(waits)),
         running: Duration::from_hours(1),
@@ -259,7 +259,7 @@ pub(super) async fn the_job_is_called_off(stage: Stage) {
         .cancel(&stage.provider, &stage.secret, &handle)
         .await
         .unwrap();
-    let jobs = stage.world().jobs(stage.case.protocol);
+    let jobs = stage.world().jobs(stage.case.simulates());
     let cancelled = jobs.iter().all(|job| job.phase() == Phase::Cancelled);
     assert_eq!(cancelled, stage.case.cancels);
     assert!(cancelled || !off, "nothing is said to be off that is not");

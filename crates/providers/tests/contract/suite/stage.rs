@@ -43,7 +43,7 @@ impl Stage {
     pub(crate) async fn new(case: Case) -> Self {
         let simulator = Simulator::start().await.unwrap();
         simulator.world().set_plan(plan(End::Success));
-        let provider = provider(&case, &simulator.url(case.protocol));
+        let provider = provider(&case, &simulator.url(case.simulates()));
         Self {
             driver: Driver::new(),
             secret: Secret::new(case.secret),
@@ -60,7 +60,7 @@ impl Stage {
     /// Orders a fault for the next requests of a role.
     pub(crate) fn fault(&self, fault: Fault, role: Role, times: u32) {
         self.world()
-            .order(fault, Some(self.case.protocol), Some(role), times);
+            .order(fault, Some(self.case.simulates()), Some(role), times);
     }
 
     /// Submissions that arrived.
@@ -74,7 +74,7 @@ impl Stage {
 
     /// Orders that the provider took.
     pub(crate) fn accepted(&self) -> usize {
-        self.world().accepted(self.case.protocol)
+        self.world().accepted(self.case.simulates())
     }
 
     /// One paid submission arrived, and one order was taken.

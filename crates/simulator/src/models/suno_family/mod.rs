@@ -306,6 +306,11 @@ fn persona(request: &Request) -> Reply {
     }
     let id = request.world.uuid();
     let job = request.world.accept(NAME, id, body.clone(), Value::Null);
+    match job.plan.end {
+        End::Success => {}
+        End::Empty => return Reply::json(200, &json!({})),
+        End::Failure | End::Refusal => return error(500, "persona_failed", "The persona failed"),
+    }
     let record = json!({
         "id": job.id, "name": body["name"], "description": body["description"],
         "image_s3_id": "", "root_clip_id": body["root_clip_id"], "clip": {}, "persona_clips": [],
