@@ -18,6 +18,7 @@ use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::signer::Signer;
 use crate::store::Store;
+use crate::telemetry;
 use crate::upstream::{self, Upstream};
 
 /// The shared parts. Cheap to clone.
@@ -92,6 +93,7 @@ pub enum OpenError {
 impl App {
     /// Opens everything that the settings name, and migrates the database.
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
+        telemetry::count();
         let in_data = |error| OpenError::Data {
             path: config.data.display().to_string(),
             error,

@@ -15,6 +15,7 @@ use crate::model::submission::SubmissionState;
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
 use crate::store::{self, Conn};
+use crate::telemetry;
 
 /// How a run ended.
 pub(super) enum Outcome {
@@ -168,6 +169,7 @@ async fn end(
 ) -> Result<bool, Error> {
     let (id, account, owner) = (task.id, task.account, owner.to_owned());
     let now = app.clock.now();
+    let state = ending.state;
     let ended = app
         .store
         .write(move |conn| -> Result<bool, Error> {
@@ -183,7 +185,9 @@ async fn end(
             Ok(ended)
         })
         .await?;
-    if !ended {
+    if ended {
+        telemetry::task_ended(task, state);
+    } else {
         tracing::info!("the task ended otherwise before this run did");
     }
     Ok(ended)

@@ -27,6 +27,7 @@ mod flow;
 mod guard;
 mod health;
 mod media;
+mod metrics;
 mod music;
 mod openapi;
 mod pages;

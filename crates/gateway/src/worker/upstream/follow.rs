@@ -6,6 +6,7 @@ use std::time::Duration;
 use providers::driver::Polled;
 use providers::driver::schedule::next_poll;
 use providers::{Class, Handle, Output, ProviderError};
+use tokio::time::Instant;
 
 use super::submit::failure;
 use super::{Ended, Job, Taken, results};
@@ -70,13 +71,14 @@ impl Job<'_> {
                 ));
             }
             let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
-            self.sleep(pause, &mut listener).await;
+            let due = Instant::now() + pause;
+            self.sleep(due, &mut listener).await;
             taken.refresh(&app.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
             match app
                 .upstream
                 .driver
-                .poll(&site.provider, secret, handle)
+                .poll_due(&site.provider, secret, handle, due)
                 .await
             {
                 Ok(Polled::Running {
@@ -101,6 +103,7 @@ impl Job<'_> {
                     }
                 }
                 Ok(Polled::Done(outputs)) => {
+                    self.shown.get_or_init(Instant::now);
                     fetches += 1;
                     match self.store_results(taken, outputs, Some(handle)).await {
                         // The address expired, or the file came broken: the
@@ -120,6 +123,7 @@ impl Job<'_> {
                 }
                 Err(error) => match error.class {
                     Class::Failed | Class::Refused | Class::Lost => {
+                        self.shown.get_or_init(Instant::now);
                         return Err(Stopped::Failed(failure(&error), error));
                     }
                     // The job is paid for: nothing that is wrong with asking ends it.
@@ -134,8 +138,7 @@ impl Job<'_> {
     }
 
     /// Sleeps; a cancellation in this process is heard at once.
-    async fn sleep(&self, pause: Duration, listener: &mut crate::bell::Listener) {
-        let until = tokio::time::Instant::now() + pause;
+    async fn sleep(&self, until: Instant, listener: &mut crate::bell::Listener) {
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return,

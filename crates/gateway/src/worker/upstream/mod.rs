@@ -19,9 +19,10 @@ mod results;
 mod room;
 mod submit;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use providers::Handle;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
@@ -45,6 +46,8 @@ struct Job<'a> {
     crew: &'a Crew,
     task: &'a Task,
     hold: &'a Hold,
+    /// When a poll first showed that the job has ended.
+    shown: OnceLock<Instant>,
 }
 
 /// A submission that a provider took.
@@ -138,9 +141,14 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
                     crew: &crew,
                     task: &task,
                     hold: &hold,
+                    shown: OnceLock::new(),
                 };
                 let (outcome, closing) = job.run().await;
                 crew.end(&task, &hold, outcome, closing).await;
+                if let Some(shown) = job.shown.get() {
+                    metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
+                        .record(shown.elapsed());
+                }
                 // Its place is free.
                 crew.app.bell.ring_for_upstream();
             };
