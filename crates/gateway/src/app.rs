@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bell::Bell;
 use crate::blob::Blobs;
 use crate::clock::Clock;
-use crate::config::{Config, Database};
+use crate::config::{Config, ConfigError, Database, Overrides};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
@@ -18,6 +18,7 @@ use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::signer::Signer;
 use crate::store::Store;
+use crate::telemetry;
 use crate::upstream::{self, Upstream};
 
 /// The shared parts. Cheap to clone.
@@ -86,12 +87,13 @@ pub enum OpenError {
     Blobs(#[from] crate::blob::BlobError),
     /// The settings name a model that is not there.
     #[error(transparent)]
-    Config(#[from] crate::config::ConfigError),
+    Config(#[from] ConfigError),
 }
 
 impl App {
     /// Opens everything that the settings name, and migrates the database.
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
+        telemetry::count();
         let in_data = |error| OpenError::Data {
             path: config.data.display().to_string(),
             error,
@@ -124,6 +126,17 @@ impl App {
             store,
             signer,
         })))
+    }
+
+    /// Reads models, prices and providers anew; what is wrong changes nothing.
+    pub fn reload(&self, settings: &Overrides) -> Result<(), ConfigError> {
+        let models = Config::reload(settings)?;
+        let before = self.upstream.sites();
+        let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
+        let catalog = Catalog::new(&models, &sites)?;
+        self.upstream.replace(sites);
+        self.catalog.store(Arc::new(catalog));
+        Ok(())
     }
 
     /// Runs work that keeps a core busy, off the async threads.

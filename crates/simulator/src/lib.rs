@@ -2,9 +2,13 @@
 //! wire can be tested and measured without them.
 //!
 //! ```text
-//! world    jobs and their lives, the journal of requests, faults on order
+//! world    jobs and their lives, the journal of requests
+//! fault    what goes wrong on order
 //! models   one file for each provider: its routes, words and shapes
+//! site     what a model sees of a request, and what it answers
+//! wire     between HTTP and the models: journal, faults, bodies
 //! server   one listener for all of them, each under its own path
+//! control  the same for other processes: orders, plans, the journal over HTTP
 //! media    what finished jobs deliver
 //! ```
 //!
@@ -14,10 +18,16 @@
 //! both were written from the providers' documents, so that a slip in one is
 //! not repeated in the other.
 
+mod control;
+mod fault;
 pub mod media;
 pub mod models;
 mod server;
+mod site;
+mod wire;
 mod world;
 
-pub use server::{Handler, Reply, Request, Simulator, Site};
-pub use world::{Applies, End, Fault, Job, Order, Phase, Plan, Received, Role, World};
+pub use fault::{Fault, Order};
+pub use server::{Simulator, Tls};
+pub use site::{Handler, Reply, Request, Site};
+pub use world::{End, Job, Phase, Plan, Received, Role, World};

@@ -1,20 +1,26 @@
 //! What the simulated providers share: jobs, the journal and the faults.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// How a job goes.
+use crate::fault::{Fault, Order, milliseconds};
+
+/// How a job goes. In JSON times are milliseconds, and what is left out is as
+/// by default: `{"running": 2000, "end": "failure"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Plan {
     /// Time in the queue.
+    #[serde(with = "milliseconds")]
     pub queued: Duration,
     /// Time at work.
+    #[serde(with = "milliseconds")]
     pub running: Duration,
     /// How it ends.
     pub end: End,
@@ -64,8 +70,9 @@ pub struct Job {
     pub id: String,
     /// The provider, by its protocol's name.
     pub provider: &'static str,
-    /// The request's parsed body (multipart fields as a JSON object).
-    pub input: Value,
+    /// The request's parsed body (multipart fields as a JSON object); shared, as
+    /// it may hold pictures and is looked at by every poll.
+    pub input: Arc<Value>,
     /// What else the model wants to remember: the operation, the path, ….
     pub memo: Value,
     /// How it goes.
@@ -92,6 +99,20 @@ impl Job {
             }
             Some(_) => Phase::Ended(self.plan.end),
         }
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let phase = match self.phase() {
+            Phase::Queued => json!("queued"),
+            Phase::Running(share) => json!({"running": share}),
+            Phase::Ended(end) => json!({"ended": end}),
+            Phase::Cancelled => json!("cancelled"),
+        };
+        json!({
+            "id": self.id, "provider": self.provider, "input": self.input, "memo": self.memo,
+            "phase": phase, "polls": self.polls,
+        })
     }
 }
 
@@ -127,76 +148,69 @@ pub struct Received {
     /// The headers.
     pub headers: HeaderMap,
     /// The body parsed: JSON as it is, multipart and forms as an object whose
-    /// files are `{"file_name", "mime", "bytes": length}`, anything else as
+    /// files are `{"file_name", "mime", "bytes": length}` and in which a name
+    /// that comes more than once has a list, anything else as
     /// `{"bytes": length}`, nothing as null.
     pub body: Value,
 }
 
-/// Something that goes wrong on order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fault {
-    /// The answer takes this much longer.
-    Latency(Duration),
-    /// Nothing is done; the answer has this status, and the provider's own
-    /// error body unless `bare`.
-    Status {
-        /// The status.
-        status: u16,
-        /// `Retry-After`, in seconds.
-        retry_after: Option<u32>,
-        /// Whether the body is empty.
-        bare: bool,
-    },
-    /// Everything is done; the answer is this status all the same.
-    StatusAfter(u16),
-    /// The connection is closed before anything is done.
-    DropBefore,
-    /// Everything is done, and the connection closed without an answer.
-    DropAfter,
-    /// The answer breaks off in the middle of its body.
-    DropInBody,
-    /// A poll says a status word that no document has.
-    UnknownWord,
-    /// A result's address is past its time.
-    Expired,
-    /// A result comes in small pieces, this long apart.
-    Slow(Duration),
-    /// A result ends early although its length says otherwise.
-    Truncated,
-    /// A result is an HTML page that calls itself a video or a recording.
-    Lying,
-}
-
-/// To which requests a fault applies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Applies {
-    /// The provider, by its protocol's name; any when left out.
-    pub provider: Option<String>,
-    /// What the request is for; anything when left out.
-    pub role: Option<Role>,
-    /// How many requests it strikes.
-    pub times: u32,
-}
-
-/// A fault with its targets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
-    /// What goes wrong.
-    pub fault: Fault,
-    /// For whom.
-    pub applies: Applies,
+impl Received {
+    /// As JSON, headers as an object with names in lower case.
+    pub fn to_json(&self) -> Value {
+        let mut headers = BTreeMap::<&str, String>::new();
+        for (name, value) in &self.headers {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            let all = headers.entry(name.as_str()).or_default();
+            if !all.is_empty() {
+                all.push_str(", ");
+            }
+            all.push_str(&value);
+        }
+        json!({
+            "provider": self.provider, "role": self.role, "method": self.method.as_str(),
+            "path": self.path, "headers": headers, "body": self.body,
+        })
+    }
 }
 
 /// Jobs, journal and faults. Shared by all models.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct World {
-    jobs: Mutex<BTreeMap<String, Job>>,
-    files: Mutex<BTreeMap<String, Value>>,
+    jobs: [Mutex<HashMap<String, Job>>; SHARDS],
+    taken: Mutex<BTreeMap<&'static str, usize>>,
+    files: Mutex<HashMap<String, Value>>,
     journal: Mutex<Vec<Received>>,
+    keeps_journal: AtomicBool,
     faults: Mutex<Vec<Order>>,
-    plan: Mutex<Plan>,
+    /// Lets a request see without a lock that nothing goes wrong.
+    has_faults: AtomicBool,
+    plans: Mutex<Plans>,
     next: AtomicU64,
+}
+
+/// Jobs are kept in this many parts, so that polls do not wait for each other.
+const SHARDS: usize = 16;
+
+#[derive(Debug, Default)]
+struct Plans {
+    common: Plan,
+    own: BTreeMap<String, Plan>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            jobs: std::array::from_fn(|_| Mutex::default()),
+            taken: Mutex::default(),
+            files: Mutex::default(),
+            journal: Mutex::default(),
+            keeps_journal: AtomicBool::new(true),
+            faults: Mutex::default(),
+            has_faults: AtomicBool::new(false),
+            plans: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -204,6 +218,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl World {
+    fn shard(&self, id: &str) -> MutexGuard<'_, HashMap<String, Job>> {
+        let hash = id.bytes().fold(0_usize, |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(usize::from(byte))
+        });
+        lock(&self.jobs[hash % SHARDS])
+    }
+
     /// A number that was not given before.
     pub fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed) + 1
@@ -214,9 +235,23 @@ impl World {
         format!("00000000-0000-4000-8000-{:012x}", self.number())
     }
 
-    /// How jobs go from now on.
+    /// How jobs go from now on, at every provider.
     pub fn set_plan(&self, plan: Plan) {
-        *lock(&self.plan) = plan;
+        *lock(&self.plans) = Plans {
+            common: plan,
+            own: BTreeMap::new(),
+        };
+    }
+
+    /// How jobs go from now on at one provider.
+    pub fn set_plan_of(&self, provider: &str, plan: Plan) {
+        lock(&self.plans).own.insert(provider.to_owned(), plan);
+    }
+
+    /// How jobs go at a provider.
+    pub fn plan(&self, provider: &str) -> Plan {
+        let plans = lock(&self.plans);
+        plans.own.get(provider).copied().unwrap_or(plans.common)
     }
 
     /// A provider takes an order: from here on it is paid for.
@@ -224,26 +259,27 @@ impl World {
         &self,
         provider: &'static str,
         id: impl Into<String>,
-        input: Value,
+        input: impl Into<Arc<Value>>,
         memo: Value,
     ) -> Job {
         let job = Job {
             id: id.into(),
             provider,
-            input,
+            input: input.into(),
             memo,
-            plan: *lock(&self.plan),
+            plan: self.plan(provider),
             accepted_at: Instant::now(),
             cancelled_at: None,
             polls: 0,
         };
-        lock(&self.jobs).insert(job.id.clone(), job.clone());
+        *lock(&self.taken).entry(provider).or_default() += 1;
+        self.shard(&job.id).insert(job.id.clone(), job.clone());
         job
     }
 
     /// The job, counting that it was asked for.
     pub fn ask(&self, id: &str) -> Option<Job> {
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = self.shard(id);
         let job = jobs.get_mut(id)?;
         job.polls += 1;
         Some(job.clone())
@@ -251,30 +287,37 @@ impl World {
 
     /// The job.
     pub fn job(&self, id: &str) -> Option<Job> {
-        lock(&self.jobs).get(id).cloned()
+        self.shard(id).get(id).cloned()
     }
 
-    /// Every job of a provider, in the order of their ids.
+    /// Every job of a provider, in the order in which it took them.
     pub fn jobs(&self, provider: &str) -> Vec<Job> {
-        let jobs = lock(&self.jobs);
-        jobs.values()
-            .filter(|job| job.provider == provider)
-            .cloned()
-            .collect()
+        self.jobs_that(|job| job.provider == provider)
     }
 
-    /// How many orders a provider took.
+    /// Every job, in the order in which they were taken.
+    pub fn all_jobs(&self) -> Vec<Job> {
+        self.jobs_that(|_| true)
+    }
+
+    fn jobs_that(&self, wanted: impl Fn(&Job) -> bool) -> Vec<Job> {
+        let mut found = Vec::new();
+        for shard in &self.jobs {
+            let jobs = lock(shard);
+            found.extend(jobs.values().filter(|job| wanted(job)).cloned());
+        }
+        found.sort_by(|a, b| (a.accepted_at, &a.id).cmp(&(b.accepted_at, &b.id)));
+        found
+    }
+
+    /// How many orders a provider took, those included that it forgot.
     pub fn accepted(&self, provider: &str) -> usize {
-        lock(&self.jobs)
-            .values()
-            .filter(|job| job.provider == provider)
-            .count()
+        lock(&self.taken).get(provider).copied().unwrap_or_default()
     }
 
     /// Calls a job off that has not ended; whether it was.
     pub fn cancel(&self, id: &str) -> bool {
-        let mut jobs = lock(&self.jobs);
-        match jobs.get_mut(id) {
+        match self.shard(id).get_mut(id) {
             Some(job) if !matches!(job.phase(), Phase::Ended(_) | Phase::Cancelled) => {
                 job.cancelled_at = Some(Instant::now());
                 true
@@ -285,7 +328,7 @@ impl World {
 
     /// Forgets a job, as providers do after a day.
     pub fn forget(&self, id: &str) {
-        lock(&self.jobs).remove(id);
+        self.shard(id).remove(id);
     }
 
     /// Keeps facts of something that was handed over, by its id.
@@ -308,36 +351,82 @@ impl World {
         lock(&self.journal).clear();
     }
 
-    /// Writes a request down.
-    pub fn record(&self, received: Received) {
-        lock(&self.journal).push(received);
+    /// Whether requests are written down: they are, unless told otherwise.
+    /// Under load the journal would only grow.
+    pub fn set_journal(&self, on: bool) {
+        self.keeps_journal.store(on, Ordering::Relaxed);
     }
 
-    /// Orders a fault.
+    /// Writes a request down, if requests are.
+    pub fn record(&self, received: impl FnOnce() -> Received) {
+        if self.keeps_journal.load(Ordering::Relaxed) {
+            let received = received();
+            lock(&self.journal).push(received);
+        }
+    }
+
+    /// Orders a fault for the next `times` requests that it concerns.
     pub fn order(&self, fault: Fault, provider: Option<&str>, role: Option<Role>, times: u32) {
-        let applies = Applies {
+        self.place(Order {
             provider: provider.map(str::to_owned),
             role,
             times,
-        };
-        lock(&self.faults).push(Order { fault, applies });
+            ..Order::new(fault)
+        });
     }
 
-    /// The first ordered fault that strikes this request, used up once.
-    pub fn fault(&self, provider: &str, role: Role) -> Option<Fault> {
+    /// Orders a fault.
+    pub fn place(&self, order: Order) {
         let mut faults = lock(&self.faults);
-        let at = faults.iter().position(|order| {
-            order.applies.times > 0
-                && order
-                    .applies
-                    .provider
-                    .as_deref()
-                    .is_none_or(|name| name == provider)
-                && order.applies.role.is_none_or(|wanted| wanted == role)
-        })?;
-        faults[at].applies.times -= 1;
-        let fault = faults[at].fault.clone();
-        faults.retain(|order| order.applies.times > 0);
-        Some(fault)
+        faults.push(order);
+        self.has_faults.store(true, Ordering::Release);
+    }
+
+    /// What is ordered and has not struck as often as it should.
+    pub fn orders(&self) -> Vec<Order> {
+        lock(&self.faults).clone()
+    }
+
+    /// Calls all faults off.
+    pub fn clear_faults(&self) {
+        lock(&self.faults).clear();
+    }
+
+    /// The first ordered fault that strikes this request, used up once. Those
+    /// that wait for their request to come by count this one.
+    pub fn fault(&self, provider: &str, role: Role) -> Option<Fault> {
+        if !self.has_faults.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut faults = lock(&self.faults);
+        let mut struck = None;
+        for order in faults.iter_mut() {
+            if !order.concerns(provider, role) {
+                continue;
+            }
+            if order.after > 0 {
+                order.after -= 1;
+            } else if struck.is_none() && order.times > 0 {
+                order.times -= 1;
+                struck = Some(order.fault.clone());
+            }
+        }
+        faults.retain(|order| order.times > 0);
+        self.has_faults.store(!faults.is_empty(), Ordering::Release);
+        struck
+    }
+
+    /// Back to the beginning: no jobs, files, journal, faults or plans, and
+    /// numbers from 1 again, so that the same requests get the same ids.
+    pub fn reset(&self) {
+        for shard in &self.jobs {
+            lock(shard).clear();
+        }
+        lock(&self.taken).clear();
+        lock(&self.files).clear();
+        self.clear_journal();
+        self.clear_faults();
+        *lock(&self.plans) = Plans::default();
+        self.next.store(0, Ordering::Relaxed);
     }
 }

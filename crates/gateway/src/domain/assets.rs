@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
+use providers::Handover;
 use sha2::{Digest as _, Sha256};
 
 use crate::app::Parts;
@@ -84,6 +85,14 @@ pub async fn keep_file(
     };
     app.blobs.put_file(asset.id, media, file).await?;
     Ok(asset)
+}
+
+/// Whether a provider that takes files in this way can be given one.
+pub fn can_be_handed(app: &Parts, way: Handover) -> bool {
+    match way {
+        Handover::Any => true,
+        Handover::AddressOnly => app.config.public_url.is_some(),
+    }
 }
 
 /// An address under which anyone can fetch a stored file for a few hours;

@@ -13,6 +13,7 @@ use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
 use crate::model::money::{Micros, Quantity};
 use crate::model::task::{Payload, Task, TaskState};
 use crate::store::{self, Conn};
+use crate::telemetry;
 
 /// A task to be accepted.
 #[derive(Debug, Clone)]
@@ -53,6 +54,7 @@ pub async fn accept(
         })
         .await?;
     for task in &tasks {
+        telemetry::task_accepted(task);
         tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
         if task.provider == EMBEDDED {
             app.bell.ring_for_work();

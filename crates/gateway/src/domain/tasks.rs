@@ -10,6 +10,7 @@ use crate::model::money::Micros;
 use crate::model::task::{Task, TaskEvent, TaskFailure, TaskState};
 use crate::store;
 use crate::store::tasks::{Ending, Filter, Page};
+use crate::telemetry;
 
 /// The account's task with this id.
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
@@ -128,6 +129,7 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         })
         .await?;
+    telemetry::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, "task cancelled");
     app.bell.ring(id);
     Ok(task)

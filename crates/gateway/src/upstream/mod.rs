@@ -48,6 +48,8 @@ pub struct Credential {
     pub secret: Secret,
     /// Jobs of this process that run with it.
     open: AtomicU32,
+    /// Those of the provider, as they are shown.
+    shown: metrics::Gauge,
 }
 
 /// Counts a job as running with a credential until it is dropped.
@@ -57,17 +59,19 @@ pub struct OpenJob(Arc<Credential>);
 impl Drop for OpenJob {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.shown.decrement(1.0);
     }
 }
 
 impl Credential {
-    fn new(place: usize, secret: Secret) -> Self {
+    fn new(provider: &str, place: usize, secret: Secret) -> Self {
         let digest = Sha256::digest(secret.expose().as_bytes());
         let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
         Self {
             id: format!("{place}:{:08x}", u32::from_be_bytes([a, b, c, d])),
             secret,
             open: AtomicU32::new(0),
+            shown: metrics::gauge!("mediagate_upstream_open_jobs", "provider" => provider.to_owned()),
         }
     }
 
@@ -79,6 +83,7 @@ impl Credential {
     /// Counts a job.
     pub fn open(self: &Arc<Self>) -> OpenJob {
         self.open.fetch_add(1, Ordering::Relaxed);
+        self.shown.increment(1.0);
         OpenJob(self.clone())
     }
 }
@@ -141,7 +146,7 @@ impl Site {
         let credentials = secrets
             .into_iter()
             .zip(1..)
-            .map(|(secret, place)| Arc::new(Credential::new(place, secret)));
+            .map(|(secret, place)| Arc::new(Credential::new(name, place, secret)));
         Ok(Self {
             credentials: credentials.collect(),
             config: config.clone(),
@@ -249,13 +254,20 @@ impl Upstream {
         outcome
     }
 
+    /// Asks to send by this route; whoever may tells the breaker what came of it.
+    pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_reachable(route) && self.breaker(route, |breaker| breaker.enter(now))
+    }
+
+    fn is_reachable(&self, route: &Route) -> bool {
+        let sites = self.sites.load();
+        let site = sites.get(&route.provider);
+        site.is_some_and(|site| site.is_reachable())
+    }
+
     /// Whether work can be sent by this route now.
     pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
-        let sites = self.sites.load();
-        let reachable = sites
-            .get(&route.provider)
-            .is_some_and(|site| site.is_reachable());
-        reachable && self.breaker(route, |breaker| breaker.lets_pass(now))
+        self.is_reachable(route) && self.breaker(route, |breaker| breaker.lets_pass(now))
     }
 
     /// Whether a model can do work now.

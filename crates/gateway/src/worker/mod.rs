@@ -31,6 +31,9 @@ pub use upkeep::{remove_expired_media, sweep_orphans};
 const LEASE: Duration = Duration::from_secs(3);
 /// How often the lease is prolonged, and cancellations noticed.
 const HEARTBEAT: Duration = Duration::from_millis(750);
+/// How often providers are tried. A provider that is gone is known to be within
+/// 5 s: this, and the time that a probe takes at most.
+const PROBE: Duration = Duration::from_secs(2);
 /// How far back endings are looked for: heartbeats that came late included,
 /// and clocks that differ.
 const LOOK_BACK: Duration = Duration::from_secs(10);
@@ -62,6 +65,7 @@ impl Workers {
         }
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
         tracker.spawn(heartbeat(crew.clone()));
+        tracker.spawn(probe(crew.clone()));
         tracker.spawn(upkeep::run(app.clone(), crew.stop.clone()));
         tracker.close();
         Self { tracker, crew }
@@ -185,6 +189,17 @@ impl Crew {
             () = self.holds.entered() => Some(()),
             () = self.stop.cancelled() => None,
         }
+    }
+}
+
+/// Keeps up to date which providers take connections.
+async fn probe(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        tokio::select! {
+            () = crew.app.upstream.probe() => {}
+            () = crew.stop.cancelled() => {}
+        }
+        crew.pause(PROBE).await;
     }
 }
 

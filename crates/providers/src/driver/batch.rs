@@ -56,9 +56,10 @@ impl Provider {
         &self,
         secret: &Secret,
         handle: &Handle,
+        due: Instant,
     ) -> Option<Result<Step, ProviderError>> {
         let queue = self.batches().queue(secret);
-        let (place, call) = self.join(&queue, secret, handle);
+        let (place, call) = self.join(&queue, secret, handle, due);
         let told = call.await?;
         Some(told.get(place).cloned().unwrap_or_else(|| {
             Err(ProviderError::unreadable(
@@ -68,7 +69,13 @@ impl Provider {
     }
 
     /// A place in the open batch, or in a new one.
-    fn join(&self, queue: &Arc<Queue>, secret: &Secret, handle: &Handle) -> (usize, Shared<Batch>) {
+    fn join(
+        &self,
+        queue: &Arc<Queue>,
+        secret: &Secret,
+        handle: &Handle,
+        due: Instant,
+    ) -> (usize, Shared<Batch>) {
         let most = self.adapter().pace().batch;
         let mut open = lock(&queue.open);
         if let Some((batch, call)) = open
@@ -84,13 +91,20 @@ impl Provider {
         let handles = Arc::new(Mutex::new(vec![handle.clone()]));
         let (provider, secret) = (self.clone(), secret.clone());
         let (theirs, own_queue) = (handles.clone(), queue.clone());
-        let call = async move { provider.leave(&own_queue, &secret, &theirs).await };
+        let call = async move { provider.leave(&own_queue, &secret, &theirs, due).await };
         let call = call.boxed().shared();
         *open = call.downgrade().map(|call| Open { handles, call });
         (0, call)
     }
 
-    async fn leave(&self, queue: &Queue, secret: &Secret, handles: &Mutex<Vec<Handle>>) -> Told {
+    /// `due` is when the first of them should have been asked for.
+    async fn leave(
+        &self,
+        queue: &Queue,
+        secret: &Secret,
+        handles: &Mutex<Vec<Handle>>,
+        due: Instant,
+    ) -> Told {
         tokio::time::sleep(WINDOW).await;
         let gap = self.adapter().pace().gap;
         while let Some(at) = reserve(&queue.next_at, gap) {
@@ -103,7 +117,7 @@ impl Provider {
         // A second try would come before the gap is over.
         let tries = Tries {
             most: if gap.is_zero() { POLL.most } else { 1 },
-            ..POLL
+            ..POLL.due(due)
         };
         let told = self.step(secret, &call, tries, |asked, answer| {
             in_common(adapter.polled_many(&handles, asked, answer))

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::provider::Provider;
 use super::step::POLL;
 use super::{Driver, redact};
@@ -40,8 +42,20 @@ impl Driver {
         secret: &Secret,
         handle: &Handle,
     ) -> Result<Polled, ProviderError> {
+        self.poll_due(provider, secret, handle, Instant::now())
+            .await
+    }
+
+    /// A poll that should leave at `due`; how much later it does is counted.
+    pub async fn poll_due(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        handle: &Handle,
+        due: Instant,
+    ) -> Result<Polled, ProviderError> {
         let clean = |error| redact::error(error, secret);
-        match stand(provider, secret, handle).await.map_err(clean)? {
+        match stand(provider, secret, handle, due).await.map_err(clean)? {
             Step::Done { outputs } => Ok(Polled::Done(outputs)),
             Step::Running {
                 progress,
@@ -71,10 +85,11 @@ async fn stand(
     provider: &Provider,
     secret: &Secret,
     handle: &Handle,
+    due: Instant,
 ) -> Result<Step, ProviderError> {
     let adapter = provider.adapter();
     let batched = if adapter.pace().batch > 1 {
-        provider.poll_with_others(secret, handle).await
+        provider.poll_with_others(secret, handle, due).await
     } else {
         None
     };
@@ -84,7 +99,7 @@ async fn stand(
         None => adapter.poll(handle)?,
     };
     provider
-        .follow(secret, first, POLL, |asked, answer| {
+        .follow(secret, first, POLL.due(due), |asked, answer| {
             adapter.polled(handle, asked, answer)
         })
         .await

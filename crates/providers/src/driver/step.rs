@@ -18,18 +18,32 @@ pub(super) struct Tries {
     pub(super) most: u32,
     /// A provider that asks for a longer wait gets none: its answer stands.
     pub(super) longest_wait: Duration,
+    /// When the first call should leave; how late it is is counted.
+    pub(super) due: Option<Instant>,
+}
+
+impl Tries {
+    /// The same, with a time at which to leave.
+    pub(super) const fn due(self, at: Instant) -> Self {
+        Self {
+            due: Some(at),
+            ..self
+        }
+    }
 }
 
 /// For calls of which somebody waits for the outcome.
 pub(super) const FREE: Tries = Tries {
     most: 3,
     longest_wait: Duration::from_mins(1),
+    due: None,
 };
 
 /// For polls: the next one comes anyway.
 pub(super) const POLL: Tries = Tries {
     most: 2,
     longest_wait: Duration::from_secs(2),
+    due: None,
 };
 
 /// Calls that one poll, or the part of a submission before or after the call
@@ -47,16 +61,15 @@ impl Provider {
         tries: Tries,
         read: impl Fn(&Asked, &Answer) -> Result<T, ProviderError>,
     ) -> Result<T, ProviderError> {
-        if let Some(delay) = call.delay {
-            tokio::time::sleep(delay).await;
-        }
+        delay(call).await;
         let asked = call.asked();
         let mut fresh = false;
         let mut tried = 0;
         loop {
             tried += 1;
             let started = Instant::now();
-            let result = match self.ask(secret, call).await {
+            let due = tries.due.filter(|_| tried == 1);
+            let result = match self.ask(secret, call, due).await {
                 Ok(answer) => read(&asked, &answer),
                 Err(trouble) => Err(trouble.error),
             };
@@ -79,7 +92,12 @@ impl Provider {
         }
     }
 
-    async fn ask(&self, secret: &Secret, call: &Call) -> Result<Answer, Trouble> {
+    async fn ask(
+        &self,
+        secret: &Secret,
+        call: &Call,
+        due: Option<Instant>,
+    ) -> Result<Answer, Trouble> {
         let to = self.destination(call).map_err(Trouble::unsent)?;
         let credential = self
             .credential(secret, call.with_credential && to.trusted)
@@ -89,6 +107,10 @@ impl Provider {
             .prepare(call, to, &credential)
             .map_err(Trouble::unsent)?;
         let _permit = self.permits().acquire().await;
+        if let Some(due) = due {
+            metrics::histogram!("mediagate_upstream_poll_lag_seconds", "provider" => self.name().to_owned())
+                .record(due.elapsed());
+        }
         self.send(prepared, call.limit_bytes, None).await
     }
 
@@ -97,7 +119,7 @@ impl Provider {
         &self,
         secret: &Secret,
         mut call: Call,
-        tries: Tries,
+        mut tries: Tries,
         read: impl Fn(&Asked, &Answer) -> Result<Step, ProviderError>,
     ) -> Result<Step, ProviderError> {
         let mut chain = Chain::default();
@@ -106,6 +128,7 @@ impl Provider {
                 Step::Next(next) => {
                     chain.add(self, &call, &next).await?;
                     call = *next;
+                    tries.due = None;
                 }
                 step => return Ok(step),
             }
@@ -149,7 +172,7 @@ impl Default for Chain {
 
 impl Chain {
     /// Goes on from a call to the next. The same call again is a wait for the
-    /// provider, so it is made after a while.
+    /// provider, so it is made after a while, even if it names none.
     pub(super) async fn add(
         &mut self,
         provider: &Provider,
@@ -162,10 +185,17 @@ impl Chain {
             return Err(ProviderError::new(Class::Unclear, what));
         }
         let same = (&before.stage, &before.to, &before.memo) == (&next.stage, &next.to, &next.memo);
-        if same {
+        if same && next.delay.is_none() {
             tokio::time::sleep(provider.adapter().pace().floor).await;
         }
         Ok(())
+    }
+}
+
+/// The wait that a call asks for before it is sent.
+pub(super) async fn delay(call: &Call) {
+    if let Some(delay) = call.delay {
+        tokio::time::sleep(delay).await;
     }
 }
 

@@ -71,19 +71,19 @@ fn generate(request: &Request) -> Reply {
         false
     } else if is_new(model) {
         let pictured = !media.is_empty();
-        has_only(input, &["prompt", "negative_prompt", "media"])
+        is_input(input, &["prompt", "negative_prompt", "media"])
             && has_only(parameters, &["resolution", "ratio", "duration", "seed"])
             && is_fineness(&parameters["resolution"])
             && media.iter().all(is_frame)
             && pictured == parameters["ratio"].is_null()
             && !(model.contains("t2v") && pictured || model.contains("i2v") && !pictured)
     } else if model.contains("i2v") {
-        has_only(input, &["prompt", "negative_prompt", "img_url"])
+        is_input(input, &["prompt", "negative_prompt", "img_url"])
             && has_only(parameters, &["resolution", "duration", "seed"])
             && is_address(&input["img_url"])
             && is_fineness(&parameters["resolution"])
     } else {
-        has_only(input, &["prompt", "negative_prompt"])
+        is_input(input, &["prompt", "negative_prompt"])
             && has_only(parameters, &["size", "duration", "seed"])
             && is_size(&parameters["size"])
     };
@@ -100,13 +100,21 @@ fn between_frames(request: &Request) -> Reply {
         "last_frame_url",
     ];
     let fits = model.contains("kf2v")
-        && has_only(input, &members)
+        && is_input(input, &members)
         && has_only(parameters, &["resolution", "duration", "seed"])
         && is_address(&input["first_frame_url"])
         && is_address(&input["last_frame_url"])
         && is_fineness(&parameters["resolution"])
         && parameters["duration"] == 5;
     submit(request, fits)
+}
+
+/// The provider's own SDK sends two members more than are documented.
+fn is_input(input: &Value, members: &[&str]) -> bool {
+    let own = ["function", "extend_prompt"];
+    let function = &input["function"];
+    (function.is_null() || function == "video-synthesis")
+        && has_only(input, &[members, &own].concat())
 }
 
 fn has_only(body: &Value, members: &[&str]) -> bool {

@@ -32,15 +32,6 @@ pub(super) const MODEL: Model = Model {
     },
 };
 
-fn has_null(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.iter().any(has_null),
-        Value::Object(fields) => fields.values().any(has_null),
-        _ => false,
-    }
-}
-
 fn submit(request: &Request) -> Reply {
     if request.bearer().is_none() {
         return error(
@@ -61,9 +52,11 @@ fn submit(request: &Request) -> Reply {
         "camera_fixed",
         "watermark",
     ];
-    let fields = body.as_object();
-    let known =
-        fields.is_some_and(|fields| fields.keys().all(|key| members.contains(&key.as_str())));
+    // The provider's own SDK sends every member that it knows, unset ones as null.
+    let known = body.as_object().is_some_and(|fields| {
+        let mut set = fields.iter().filter(|(_, value)| !value.is_null());
+        set.all(|(key, _)| members.contains(&key.as_str()))
+    });
     let content = body["content"].as_array().cloned().unwrap_or_default();
     let told = content.iter().any(|part| {
         part["type"] == "text" && part["text"].as_str().is_some_and(|text| !text.is_empty())
@@ -85,7 +78,7 @@ fn submit(request: &Request) -> Reply {
             .as_u64()
             .is_some_and(|seconds| (2..=15).contains(&seconds))
         && seeded;
-    if !known || !fits || has_null(body) {
+    if !known || !fits {
         return error(400, "InvalidParameter", "A parameter is not valid.");
     }
     if content[0]["text"]

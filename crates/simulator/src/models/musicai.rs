@@ -18,6 +18,7 @@ pub(super) const MODEL: Model = Model {
             .route("PUT", "/bucket/{id}", Role::Upload, put)
             .route("POST", "/job", Role::Submit, submit)
             .route("GET", "/job/{id}", Role::Poll, get)
+            .route("GET", "/job/{id}/status", Role::Poll, get)
             .route("DELETE", "/job/{id}", Role::Cancel, delete)
             .route("GET", "/result/{id}/{name}", Role::Download, download)
     },

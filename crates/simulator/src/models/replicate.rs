@@ -46,7 +46,8 @@ fn upload(request: &Request) -> Reply {
     Reply::json(
         201,
         &json!({"id": id, "name": content["file_name"], "content_type": content["mime"],
-            "size": bytes, "metadata": {}, "urls": {"get": get}}),
+            "size": bytes, "etag": id, "checksums": {"sha256": id, "md5": id}, "metadata": {},
+            "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "urls": {"get": get}}),
     )
 }
 

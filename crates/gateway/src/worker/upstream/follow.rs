@@ -6,6 +6,7 @@ use std::time::Duration;
 use providers::driver::Polled;
 use providers::driver::schedule::next_poll;
 use providers::{Class, Handle, Output, ProviderError};
+use tokio::time::Instant;
 
 use super::submit::failure;
 use super::{Ended, Job, Taken, results};
@@ -23,14 +24,14 @@ const FETCHES: u32 = 5;
 
 impl Job<'_> {
     /// Follows a job to its end and stores what it made.
-    pub(super) async fn follow(&self, taken: Taken) -> Ended {
-        let ended = match &taken.result {
-            Err(outputs) => self.store_results(&taken, outputs.clone(), None).await,
+    pub(super) async fn follow(&self, mut taken: Taken) -> Ended {
+        let ended = match taken.result.clone() {
+            Err(outputs) => self.store_results(&taken, outputs, None).await,
             Ok(handle) => {
                 tokio::select! {
-                    ended = self.poll(&taken, handle) => ended,
+                    ended = self.poll(&mut taken, &handle) => ended,
                     () = self.hold.called_off.cancelled() => {
-                        self.called_off(&taken, handle).await;
+                        self.called_off(&taken, &handle).await;
                         return (Outcome::Stopped, None);
                     }
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
@@ -46,7 +47,7 @@ impl Job<'_> {
 
     async fn poll(
         &self,
-        taken: &Taken,
+        taken: &mut Taken,
         handle: &Handle,
     ) -> Result<crate::worker::finish::Made, Stopped> {
         let app = &self.crew.app;
@@ -70,12 +71,14 @@ impl Job<'_> {
                 ));
             }
             let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
-            self.sleep(pause, &mut listener).await;
+            let due = Instant::now() + pause;
+            self.sleep(due, &mut listener).await;
+            taken.refresh(&app.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
             match app
                 .upstream
                 .driver
-                .poll(&site.provider, secret, handle)
+                .poll_due(&site.provider, secret, handle, due)
                 .await
             {
                 Ok(Polled::Running {
@@ -100,6 +103,7 @@ impl Job<'_> {
                     }
                 }
                 Ok(Polled::Done(outputs)) => {
+                    self.shown.get_or_init(Instant::now);
                     fetches += 1;
                     match self.store_results(taken, outputs, Some(handle)).await {
                         // The address expired, or the file came broken: the
@@ -119,6 +123,7 @@ impl Job<'_> {
                 }
                 Err(error) => match error.class {
                     Class::Failed | Class::Refused | Class::Lost => {
+                        self.shown.get_or_init(Instant::now);
                         return Err(Stopped::Failed(failure(&error), error));
                     }
                     // The job is paid for: nothing that is wrong with asking ends it.
@@ -133,8 +138,7 @@ impl Job<'_> {
     }
 
     /// Sleeps; a cancellation in this process is heard at once.
-    async fn sleep(&self, pause: Duration, listener: &mut crate::bell::Listener) {
-        let until = tokio::time::Instant::now() + pause;
+    async fn sleep(&self, until: Instant, listener: &mut crate::bell::Listener) {
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return,

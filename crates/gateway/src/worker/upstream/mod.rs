@@ -19,19 +19,21 @@ mod results;
 mod room;
 mod submit;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use providers::Handle;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::error::Error;
+use crate::config::providers::JOB_LIMIT;
+use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
-use crate::model::task::Task;
+use crate::model::task::{Task, TaskState};
 use crate::store;
-use crate::upstream::{Credential, OpenJob, Site};
+use crate::upstream::{Credential, OpenJob, Site, Upstream};
 use crate::worker::Crew;
 use crate::worker::finish::{Closing, Outcome};
 use crate::worker::hold::Hold;
@@ -44,6 +46,8 @@ struct Job<'a> {
     crew: &'a Crew,
     task: &'a Task,
     hold: &'a Hold,
+    /// When a poll first showed that the job has ended.
+    shown: OnceLock<Instant>,
 }
 
 /// A submission that a provider took.
@@ -61,6 +65,19 @@ struct Taken {
 
 /// How working on a task ended.
 type Ended = (Outcome, Option<Closing>);
+
+impl Taken {
+    /// The provider and the credential as the settings have them now: a key
+    /// that was rotated while the job runs must not be asked with any more.
+    fn refresh(&mut self, upstream: &Upstream) {
+        let sites = upstream.sites();
+        let site = sites.get(self.site.provider.name());
+        let credential = site.and_then(|site| site.credential(&self.credential.id));
+        if let (Some(site), Some(credential)) = (site, credential) {
+            (self.site, self.credential) = (site.clone(), credential.clone());
+        }
+    }
+}
 
 /// Takes waiting tasks for as long as the process runs.
 pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
@@ -94,20 +111,26 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
         .await?;
     let mut more = false;
     for model in models {
-        let most = room::for_model(&crew.app, &model).await?.min(BATCH);
-        if most == 0 {
-            continue;
-        }
-        let (owner, name) = (crew.holds.name(), model);
+        let room = room::for_model(&crew.app, &model).await?.min(BATCH);
+        let owner = crew.holds.name();
         let by = owner.clone();
         let taken = crew
             .app
             .store
-            .write(move |conn| {
-                store::tasks::claim_upstream(conn, &by, &name, most, now).map_err(Error::from)
+            .write(move |conn| -> Result<_, Error> {
+                // What has begun has its place already, whatever room is left.
+                let mut taken = Vec::new();
+                for (state, most) in [(TaskState::Running, BATCH), (TaskState::Queued, room)] {
+                    if most > 0 {
+                        taken.extend(store::tasks::claim_upstream(
+                            conn, &by, &model, state, most, now,
+                        )?);
+                    }
+                }
+                Ok(taken)
             })
             .await?;
-        more |= taken.len() == most as usize && most == BATCH;
+        more |= taken.len() >= BATCH as usize;
         for task in taken {
             let span =
                 tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
@@ -118,9 +141,14 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
                     crew: &crew,
                     task: &task,
                     hold: &hold,
+                    shown: OnceLock::new(),
                 };
                 let (outcome, closing) = job.run().await;
                 crew.end(&task, &hold, outcome, closing).await;
+                if let Some(shown) = job.shown.get() {
+                    metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
+                        .record(shown.elapsed());
+                }
                 // Its place is free.
                 crew.app.bell.ring_for_upstream();
             };
@@ -177,6 +205,17 @@ impl Job<'_> {
         let site = sites.get(&submission.provider);
         let credential = site.and_then(|site| site.credential(&submission.credential));
         let (Some(site), Some(credential)) = (site, credential) else {
+            let since = submission.accepted_at.unwrap_or(submission.created_at);
+            if self.crew.app.clock.now().since(since) > JOB_LIMIT {
+                let message = "The gateway no longer has the provider that worked on the task. Nothing was charged.";
+                let outcome = Outcome::failed(ErrorCode::GenerationFailed, message);
+                let closing = Closing {
+                    id: submission.id,
+                    state: SubmissionState::Ended,
+                    error: Some(("lost", "the settings no longer have the provider".into())),
+                };
+                return Err((outcome, Some(closing)));
+            }
             tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
             // The job may yet be looked after when the settings are mended.
             return Err((Outcome::Later(std::time::Duration::from_secs(30)), None));
@@ -197,11 +236,8 @@ impl Job<'_> {
     /// The route of the task's model that was taken, while the settings have it.
     fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
         let catalog = self.crew.app.catalog.load();
-        let model = catalog.named(&self.task.model)?;
-        let route = model.routes().iter().find(|route| {
-            route.provider == provider && (route.model == route_model || route.model == "*")
-        });
-        route.cloned()
+        let model = catalog.with_id(&self.task.model)?;
+        model.route(provider, route_model).cloned()
     }
 }
 
@@ -222,7 +258,7 @@ fn unconfirmed(id: SubmissionId, why: &str) -> Ended {
         error: Some(("unclear", why.to_owned())),
     };
     (
-        Outcome::failed(crate::error::ErrorCode::SubmissionUnconfirmed, message),
+        Outcome::failed(ErrorCode::SubmissionUnconfirmed, message),
         Some(closing),
     )
 }

@@ -74,7 +74,12 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
         .download(&site.provider, secret, source, &mut file)
         .await;
     match fetched {
-        Ok(facts) => Ok(Fetched { path, facts }),
+        Ok(facts) => {
+            let provider = site.provider.name().to_owned();
+            metrics::counter!("mediagate_upstream_download_bytes_total", "provider" => provider)
+                .increment(facts.size_bytes);
+            Ok(Fetched { path, facts })
+        }
         Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
         Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
         Err(DownloadError::Failed(error)) => Err(Bad::Again(error.message)),
