@@ -15,7 +15,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{WITH_VIDEO, is_refusal, source};
+use super::errors::is_refusal;
+use super::{WITH_VIDEO, source};
 use crate::answer::{required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{PictureRole, Video};

@@ -19,8 +19,9 @@
 //! Unknown: whether Google still serves `gemini`, which its SDK has dropped; a
 //! way to call an operation off, so there is none; how long operations are
 //! kept. Which words an operation's error has when its content is refused is
-//! known by report only ([`is_refusal`]).
+//! known by report only ([`errors::is_refusal`]).
 
+mod errors;
 mod interactions;
 mod service_account;
 
@@ -30,7 +31,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
@@ -40,6 +41,8 @@ use crate::port::{
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
+
+use errors::{classed, describe, operation_failed};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "gemini-veo",
@@ -344,63 +347,6 @@ fn file_id(uri: &str) -> Option<&str> {
     let id = after.split([':', '?', '/', '#']).next()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     (!id.is_empty() && id.bytes().all(plain)).then_some(id)
-}
-
-/// The error of an operation: `{code, message}` with a code of gRPC.
-fn operation_failed(error: &Value) -> ProviderError {
-    let said = Described::at(error, "/code", "/message");
-    let message = said.message.unwrap_or("the provider failed at it".into());
-    let class = match error["code"].as_u64() {
-        _ if is_refusal(&message) => Class::Refused,
-        // CANCELLED
-        Some(1) => Class::Lost,
-        _ => Class::Failed,
-    };
-    let mut error = ProviderError::new(class, message);
-    error.code = said.code;
-    error
-}
-
-fn describe(body: &Value) -> Described {
-    Described::at(body, "/error/status", "/error/message")
-}
-
-fn classed(mut error: ProviderError, answer: &Answer) -> ProviderError {
-    let body = answer.json().unwrap_or(Value::Null);
-    let details = body.pointer("/error/details").and_then(Value::as_array);
-    let details: Vec<&Value> = details.into_iter().flatten().collect();
-    if error.retry_after.is_none() {
-        let delay = details.iter().find_map(|one| one["retryDelay"].as_str());
-        error.retry_after = delay.and_then(seconds);
-    }
-    let wrong_key = details.iter().any(|one| one["reason"] == "API_KEY_INVALID");
-    let billing = error.message.to_lowercase().contains("billing");
-    let class = match error.class {
-        Class::Rejected if wrong_key => Class::Credentials,
-        Class::Rejected | Class::Credentials if billing => Class::Account,
-        Class::Rejected if is_refusal(&error.message) => Class::Refused,
-        class => class,
-    };
-    error.of_class(class)
-}
-
-/// `"32s"`, `"1.5s"`.
-fn seconds(text: &str) -> Option<Duration> {
-    let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// Google's words for content that it does not make.
-fn is_refusal(message: &str) -> bool {
-    let message = message.to_lowercase();
-    [
-        "responsible ai",
-        "usage guidelines",
-        "safety filter",
-        "prohibited content",
-    ]
-    .iter()
-    .any(|words| message.contains(words))
 }
 
 #[cfg(test)]
