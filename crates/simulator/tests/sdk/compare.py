@@ -37,12 +37,13 @@ OURS_ONLY = [
 
 # Whole requests that only one side makes: SDK, "METHOD path", why.
 REQUESTS = [
+    ("google-genai", r"POST /token", "is given a token that something else got"),
     ("musicai_sdk", r"GET /job/[^/]+/status", "asks in short while it waits, and for all of it in the end; we ask for all"),
 ]
 
 IGNORED_HEADERS = re.compile(
     r"host|connection|content-length|transfer-encoding|user-agent|accept(-.*)?|sec-fetch-mode"
-    r"|x-stainless-.*|x-fern-.*|x-dashscope-sdk-.*|x-client-request-id|x-request-id|traceparent|tracestate"
+    r"|x-stainless-.*|x-fern-.*|x-dashscope-sdk-.*|x-goog-api-client|x-client-request-id|x-request-id|traceparent|tracestate"
 )
 
 MISSING = object()

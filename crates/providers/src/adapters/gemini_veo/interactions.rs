@@ -6,6 +6,7 @@
 //! POST /v1/interactions              {model, input, response_format, background} → {id}
 //! GET  /v1/interactions/{id}         {status, steps: [{content: [{type: video, uri │ data}]}], errors}
 //! POST /v1/interactions/{id}/cancel
+//! GET  /v1/files/{id}:download?alt=media
 //! ```
 //!
 //! Unknown: the lengths that models take (those of Veo are offered), and what
@@ -73,7 +74,7 @@ pub(super) fn polled(body: &Value) -> Result<Step, ProviderError> {
             let output = videos.next().map(|video| {
                 Ok::<_, ProviderError>(Output {
                     what: What::Video,
-                    source: source(video)?,
+                    source: source(video, "v1")?,
                 })
             });
             Step::done(output.transpose()?.into_iter().collect())

@@ -295,7 +295,7 @@ fn delivered(response: &Value) -> Result<Step, ProviderError> {
     if let Some(video) = sample.or(list("videos")) {
         return Step::done(vec![Output {
             what: What::Video,
-            source: source(video)?,
+            source: source(video, "v1beta")?,
         }]);
     }
     let reason = text_at(response, "/raiMediaFilteredReasons/0");
@@ -307,8 +307,9 @@ fn delivered(response: &Value) -> Result<Step, ProviderError> {
     Step::done(Vec::new())
 }
 
-/// Where a video is to be had: a file of the Gemini API, or right here.
-fn source(video: &Value) -> Result<Source, ProviderError> {
+/// Where a video is to be had: a file of this version of the Gemini API, or
+/// right here.
+fn source(video: &Value, version: &str) -> Result<Source, ProviderError> {
     for member in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
         if let Some(text) = text_at(video, member) {
             use base64::Engine as _;
@@ -335,7 +336,7 @@ fn source(video: &Value) -> Result<Source, ProviderError> {
         return Ok(Source::Address(uri));
     };
     let mut content =
-        Call::get("content", format!("/v1beta/files/{id}:download")).with_query("alt", "media");
+        Call::get("content", format!("/{version}/files/{id}:download")).with_query("alt", "media");
     content.limit_bytes = RESULT;
     Ok(Source::Call(Box::new(content)))
 }

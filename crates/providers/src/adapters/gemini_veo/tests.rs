@@ -294,10 +294,10 @@ fn an_interaction_is_read_by_its_word() {
         json!({"status": "completed", "steps": [{"type": "thought", "content": []},
             {"type": "model_output", "content": [{"type": "text", "text": "here"}, part]}]})
     };
-    let file = made(json!({"type": "video", "uri": "https://g.example/v1beta/files/f1"}));
+    let file = made(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
     assert!(matches!(
         source_of(polled(&interactions(), 200, &file)),
-        Source::Call(call) if call.to == Target::Path("/v1beta/files/f1:download".into())
+        Source::Call(call) if call.to == Target::Path("/v1/files/f1:download".into())
     ));
     let here = made(json!({"type": "video", "data": "AAAA"}));
     assert!(matches!(

@@ -53,6 +53,7 @@ pub(super) const MODEL: Model = Model {
             })
             .route("POST", "/token", Role::Other, token)
             .route("GET", "/v1beta/files/{file}", Role::Download, file)
+            .route("GET", "/v1/files/{file}", Role::Download, file)
             .route("POST", "/v1/interactions", Role::Submit, interactions::create)
             .route("GET", "/v1/interactions/{id}", Role::Poll, interactions::get)
             .route("POST", "/v1/interactions/{id}/cancel", Role::Cancel, interactions::cancel);
