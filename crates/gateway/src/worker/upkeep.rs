@@ -1,5 +1,5 @@
 //! What has to happen now and then: media whose time is over is removed, and
-//! files that nothing refers to; the hosts of providers are tried.
+//! files that nothing refers to.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,8 +14,6 @@ use crate::store;
 const MEDIA: Duration = Duration::from_secs(10);
 /// How often files without a record are looked for.
 const ORPHANS: Duration = Duration::from_hours(6);
-/// How often the hosts of providers are tried.
-const PROBES: Duration = Duration::from_secs(2);
 /// Age from which a file without a record is not merely on its way to one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
@@ -23,15 +21,10 @@ const ORPHAN_AGE: Duration = Duration::from_hours(24);
 pub(super) async fn run(app: App, stop: CancellationToken) {
     let mut media = tokio::time::interval(MEDIA);
     let mut orphans = tokio::time::interval(ORPHANS);
-    let mut probes = tokio::time::interval(PROBES);
     loop {
         let done = tokio::select! {
             _ = media.tick() => remove_expired_media(&app).await,
             _ = orphans.tick() => sweep_orphans(&app).await,
-            _ = probes.tick() => {
-                app.upstream.probe().await;
-                Ok(())
-            }
             () = stop.cancelled() => return,
         };
         if let Err(error) = done {

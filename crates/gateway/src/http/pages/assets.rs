@@ -41,7 +41,7 @@ pub fn asset_version() -> &'static str {
 }
 
 /// Every file, as it was written.
-pub const ASSETS: [Asset; 8] = [
+pub const ASSETS: [Asset; 9] = [
     Asset {
         name: "style.css",
         content_type: CSS,
