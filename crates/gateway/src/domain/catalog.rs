@@ -83,7 +83,8 @@ impl Catalog {
 
     /// The model that answers to this name; a model's own name goes before aliases.
     pub fn named(&self, name: &str) -> Option<&Model> {
-        self.with_id(name).or_else(|| self.models.iter().find(|model| model.answers_to(name)))
+        self.with_id(name)
+            .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
     }
 
     /// The name that is meant when a request of this kind names no model.

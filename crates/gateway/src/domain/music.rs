@@ -323,7 +323,8 @@ fn check_routes(app: &Parts, model: &Model, job: &StemsJob) -> Result<(), Error>
             format!("No provider of {} makes all that is asked for.", model.id),
         )
     } else {
-        let message = "Recordings cannot be handed to this model's provider: this gateway has no public_url.";
+        let message =
+            "Recordings cannot be handed to this model's provider: this gateway has no public_url.";
         ("continue_clip_id", message.to_owned())
     };
     Err(Error::at(ErrorCode::UnsupportedValue, param, message))

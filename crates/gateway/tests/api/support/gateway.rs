@@ -112,10 +112,7 @@ impl Builder {
         } else {
             None
         };
-        let home = Arc::new(Home {
-            database,
-            data,
-        });
+        let home = Arc::new(Home { database, data });
         let file = home.file();
         std::fs::write(&file, &self.toml).unwrap();
         let overrides = Overrides {

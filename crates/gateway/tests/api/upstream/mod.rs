@@ -36,9 +36,7 @@ fn provider(name: &str, protocol: &str, simulator: &Simulator, more: &str) -> St
     } else {
         format!("api_key = \"{KEY}\"\n")
     };
-    format!(
-        "[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{more}\n"
-    )
+    format!("[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{more}\n")
 }
 
 /// The table of the video model `film` with these routes, a dime a second.
@@ -50,14 +48,17 @@ fn film(routes: &str) -> String {
 
 /// One provider, `acme`, that speaks `openai-videos`; and `film` made there.
 fn one_provider(simulator: &Simulator) -> String {
-    provider("acme", "openai-videos", simulator, "") + &film(r#"{ provider = "acme", model = "sora-2" }"#)
+    provider("acme", "openai-videos", simulator, "")
+        + &film(r#"{ provider = "acme", model = "sora-2" }"#)
 }
 
 /// Two of them, each at its own simulator: `first` and `second`.
 fn two_providers(first: &Simulator, second: &Simulator) -> String {
     provider("first", "openai-videos", first, "")
         + &provider("second", "openai-videos", second, "")
-        + &film(r#"{ provider = "first", model = "sora-2" }, { provider = "second", model = "sora-2" }"#)
+        + &film(
+            r#"{ provider = "first", model = "sora-2" }, { provider = "second", model = "sora-2" }"#,
+        )
 }
 
 /// A gateway with these settings.
@@ -108,7 +109,9 @@ fn status(status: u16) -> Fault {
 
 /// The next orders meet this.
 fn at_submission(simulator: &Simulator, fault: Fault, times: u32) {
-    simulator.world().order(fault, None, Some(Role::Submit), times);
+    simulator
+        .world()
+        .order(fault, None, Some(Role::Submit), times);
 }
 
 /// An order of `film` by chat.

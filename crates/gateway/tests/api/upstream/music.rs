@@ -60,12 +60,23 @@ async fn separates(protocol: &str, model: &str, options: &str, splits: &[&str]) 
         if *split == "two" {
             assert_eq!(groups, ["Vocals", "Instrumental"]);
         } else {
-            let offered: Vec<&str> = offered.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+            let offered: Vec<&str> = offered
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|name| name.as_str().unwrap())
+                .collect();
             assert!(groups.starts_with(&offered), "{groups:?} of {offered:?}");
-            assert!(matches!(groups[offered.len()..], [] | ["Other"]), "{groups:?}");
+            assert!(
+                matches!(groups[offered.len()..], [] | ["Other"]),
+                "{groups:?}"
+            );
         }
         let cost = clips.len() * 5;
-        assert_eq!(view["cost_usd"], format!("{}.{:02}", cost / 100, cost % 100));
+        assert_eq!(
+            view["cost_usd"],
+            format!("{}.{:02}", cost / 100, cost % 100)
+        );
     }
     assert_eq!(submissions(&simulator), splits.len(), "one for each order");
     drop(simulator);
@@ -77,7 +88,10 @@ async fn separates(protocol: &str, model: &str, options: &str, splits: &[&str]) 
 
 async fn clips(gateway: &TestGateway, task: &Value) -> Vec<Value> {
     let path = format!("/musicgen/tasks/{}", task.as_str().unwrap());
-    gateway.get(&path).await.ok()["clips"].as_array().unwrap().clone()
+    gateway.get(&path).await.ok()["clips"]
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 /// The clips are complete, lossless and the gateway's own.
@@ -88,15 +102,26 @@ async fn check_clips(gateway: &TestGateway, clips: &[Value]) {
             let url = clip[field].as_str().unwrap();
             assert!(url.starts_with(&gateway.base), "{field}: {url}");
             let file = gateway.without_key().get(url).await;
-            assert_eq!((file.status, file.header("content-type")), (200, Some(kind)));
+            assert_eq!(
+                (file.status, file.header("content-type")),
+                (200, Some(kind))
+            );
         }
-        assert!(clip["metadata"]["duration"].as_f64().unwrap() > 0.0, "{clip}");
+        assert!(
+            clip["metadata"]["duration"].as_f64().unwrap() > 0.0,
+            "{clip}"
+        );
     }
 }
 
 /// A gateway with the family's provider at the simulator.
 async fn family(simulator: &Simulator) -> TestGateway {
-    let toml = provider("acme", "suno-family", simulator, "upload = \"direct\"\nbatch = \"one\"");
+    let toml = provider(
+        "acme",
+        "suno-family",
+        simulator,
+        "upload = \"direct\"\nbatch = \"one\"",
+    );
     gateway(&(toml + &band("chirp-record"))).await
 }
 
@@ -123,21 +148,34 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
     assert_eq!(offered["personas"], true);
     assert_eq!(offered["tasks"][0], "gen_stem");
 
-    let song = done(&gateway, &json!({"task": "generate", "mv": "band", "title": "Rain",
-        "tags": "calm piano", "prompt": "[Verse] rain on the sea"}))
+    let song = done(
+        &gateway,
+        &json!({"task": "generate", "mv": "band", "title": "Rain",
+        "tags": "calm piano", "prompt": "[Verse] rain on the sea"}),
+    )
     .await;
     assert_eq!(song.len(), 2);
-    assert_eq!((&song[0]["title"], &song[0]["metadata"]["tags"]), (&json!("Rain"), &json!("calm piano")));
+    assert_eq!(
+        (&song[0]["title"], &song[0]["metadata"]["tags"]),
+        (&json!("Rain"), &json!("calm piano"))
+    );
     assert_eq!(song[0]["metadata"]["prompt"], "[Verse] rain on the sea");
     let order = last_order(&simulator);
-    assert_eq!((&order["mv"], &order["title"]), (&json!("chirp-record"), &json!("Rain")));
+    assert_eq!(
+        (&order["mv"], &order["title"]),
+        (&json!("chirp-record"), &json!("Rain"))
+    );
     let names: Vec<String> = simulator.world().jobs("suno-family")[..1]
         .iter()
         .flat_map(|job| [format!("{}_0", job.id), format!("{}_1", job.id)])
         .collect();
 
     // What the provider made is not handed over again.
-    let stems = done(&gateway, &json!({"task": "gen_stem", "mv": "band", "continue_clip_id": song[1]["id"]})).await;
+    let stems = done(
+        &gateway,
+        &json!({"task": "gen_stem", "mv": "band", "continue_clip_id": song[1]["id"]}),
+    )
+    .await;
     assert_eq!(stems.len(), 2);
     assert_eq!(stems[0]["metadata"]["stem_from_id"], song[1]["id"]);
     assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[1]));
@@ -147,19 +185,33 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
     assert_eq!(arrived(&simulator, Role::Upload), 0);
     // What it did not make is.
     let upload = gateway.upload("Hum").await;
-    done(&gateway, &json!({"task": "cover", "mv": "band", "cover_clip_id": upload["id"]})).await;
+    done(
+        &gateway,
+        &json!({"task": "cover", "mv": "band", "cover_clip_id": upload["id"]}),
+    )
+    .await;
     assert_eq!(arrived(&simulator, Role::Upload), 1);
 
     let persona = gateway
-        .post("/musicgen/persona/create", &json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"}))
+        .post(
+            "/musicgen/persona/create",
+            &json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"}),
+        )
         .await
         .ok();
     assert_eq!(last_order(&simulator)["root_clip_id"], json!(names[0]));
     let made_there = simulator.world().jobs("suno-family");
-    let sung = done(&gateway, &json!({"task": "generate", "mv": "band", "title": "Again", "persona_id": persona["id"]})).await;
+    let sung = done(
+        &gateway,
+        &json!({"task": "generate", "mv": "band", "title": "Again", "persona_id": persona["id"]}),
+    )
+    .await;
     assert_eq!(sung.len(), 2);
     let named = last_order(&simulator)["persona_id"].clone();
-    assert!(made_there.iter().any(|job| json!(job.id) == named), "its own id, not the gateway's");
+    assert!(
+        made_there.iter().any(|job| json!(job.id) == named),
+        "its own id, not the gateway's"
+    );
     assert_eq!(submissions(&simulator), 6, "one for each order");
 
     drop(simulator);
@@ -173,18 +225,31 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
 async fn what_nobody_sings_is_refused_before_anything_is_sent() {
     let simulator = simulator().await;
     let gateway = family(&simulator).await;
-    let strange = gateway.post(SUBMIT, &json!({"task": "yodel", "mv": "band"})).await;
+    let strange = gateway
+        .post(SUBMIT, &json!({"task": "yodel", "mv": "band"}))
+        .await;
     strange.refused(400, "unsupported_value").at("task");
     for task in ["gen_stem", "generate", "cover"] {
         assert!(strange.message().contains(task), "{}", strange.message());
     }
     let own = gateway.upload("Own").await;
     let persona = json!({"root_clip_id": own["id"], "name": "Nobody", "description": ""});
-    let persona = gateway.post("/musicgen/persona/create", &persona).await.ok();
+    let persona = gateway
+        .post("/musicgen/persona/create", &persona)
+        .await
+        .ok();
     let body = json!({"task": "generate", "mv": "band", "title": "x", "persona_id": persona["id"]});
-    gateway.post(SUBMIT, &body).await.refused(404, "persona_not_found").at("persona_id");
+    gateway
+        .post(SUBMIT, &body)
+        .await
+        .refused(404, "persona_not_found")
+        .at("persona_id");
     let body = json!({"task": "cover", "mv": "band", "cover_clip_id": uuid::Uuid::new_v4()});
-    gateway.post(SUBMIT, &body).await.refused(404, "clip_not_found").at("cover_clip_id");
+    gateway
+        .post(SUBMIT, &body)
+        .await
+        .refused(404, "clip_not_found")
+        .at("cover_clip_id");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
@@ -193,8 +258,13 @@ async fn what_nobody_sings_is_refused_before_anything_is_sent() {
 async fn a_persona_that_the_provider_forbids_is_a_refusal() {
     let simulator = simulator().await;
     let gateway = family(&simulator).await;
-    let song = done(&gateway, &json!({"task": "generate", "mv": "band", "title": "Rain"})).await;
-    let body = json!({"root_clip_id": song[0]["id"], "name": "forbidden voice", "description": "x"});
+    let song = done(
+        &gateway,
+        &json!({"task": "generate", "mv": "band", "title": "Rain"}),
+    )
+    .await;
+    let body =
+        json!({"root_clip_id": song[0]["id"], "name": "forbidden voice", "description": "x"});
     let refused = gateway.post("/musicgen/persona/create", &body).await;
     refused.refused(422, "content_policy");
     let none = gateway.get("/musicgen/personas").await.ok();
