@@ -55,6 +55,8 @@ struct Taken {
     submission: SubmissionId,
     site: Arc<Site>,
     credential: Arc<Credential>,
+    /// As it was called when the job was made.
+    made_with: String,
     route_model: String,
     accepted_at: crate::clock::Timestamp,
     result: Result<Handle, Vec<providers::Output>>,
@@ -72,7 +74,7 @@ impl Taken {
     fn refresh(&mut self, upstream: &Upstream) {
         let sites = upstream.sites();
         let site = sites.get(self.site.provider.name());
-        let credential = site.and_then(|site| site.credential(&self.credential.id));
+        let credential = site.and_then(|site| site.credential(&self.made_with));
         if let (Some(site), Some(credential)) = (site, credential) {
             (self.site, self.credential) = (site.clone(), credential.clone());
         }
@@ -225,6 +227,7 @@ impl Job<'_> {
             submission: submission.id,
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
             route_model: submission.route_model,
+            made_with: submission.credential,
             _open: credential.open(),
             site: site.clone(),
             credential: credential.clone(),

@@ -30,9 +30,10 @@ stems! {
     elevenlabs: "elevenlabs" "stems" "" ["two", "twelve"];
     musicai: "musicai" "two-stems" "stems = [\"vocals\", \"instrumental\"]" ["two"];
     musicai_full: "musicai" "four-stems" "" ["two", "twelve"];
-    lalal: "lalal" "phoenix" "" ["two", "twelve"];
+    lalal: "lalal" "phoenix" "" ["two"];
+    lalal_full: "lalal" "auto" "" ["two", "twelve"];
     audioshake: "audioshake" "stems" "" ["two", "twelve"];
-    fal: "fal" "fal-ai/demucs" "" ["two", "twelve"];
+    fal: "fal" "fal-ai/demucs" "api_key = \"simulated-id:simulated-secret\"" ["two", "twelve"];
     replicate: "replicate" "cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953" "" ["two", "twelve"];
     suno_family: "suno-family" "chirp-auk" "" ["two", "twelve"];
     suno_family_direct: "suno-family" "chirp-bare" "upload = \"direct\"\nbatch = \"one\"" ["two", "twelve"];
@@ -183,6 +184,13 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
     assert_eq!(extended.len(), 2);
     assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[0]));
     assert_eq!(arrived(&simulator, Role::Upload), 0);
+    // Some tasks make one clip, and none is left without sound.
+    let whole = done(
+        &gateway,
+        &json!({"task": "concat", "mv": "band", "continue_clip_id": song[0]["id"]}),
+    )
+    .await;
+    assert_eq!(whole.len(), 1);
     // What it did not make is.
     let upload = gateway.upload("Hum").await;
     done(
@@ -212,10 +220,10 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
         made_there.iter().any(|job| json!(job.id) == named),
         "its own id, not the gateway's"
     );
-    assert_eq!(submissions(&simulator), 6, "one for each order");
+    assert_eq!(submissions(&simulator), 7, "one for each order");
 
     drop(simulator);
-    for clips in [song, stems, extended, sung] {
+    for clips in [song, stems, extended, whole, sung] {
         check_clips(&gateway, &clips).await;
     }
     gateway.stop().await;
