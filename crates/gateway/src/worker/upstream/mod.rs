@@ -19,9 +19,11 @@ mod results;
 mod room;
 mod submit;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use providers::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -37,8 +39,9 @@ use crate::worker::Crew;
 use crate::worker::finish::{Closing, Outcome};
 use crate::worker::hold::Hold;
 
-/// Most tasks of one model that are taken at once.
-const BATCH: u32 = 200;
+/// Tasks of one model that look for a provider at once: each holds its whole
+/// order in memory until it is taken.
+const SUBMITTING: usize = 256;
 
 /// A task that this process holds, and what it takes to work on it.
 struct Job<'a> {
@@ -70,10 +73,10 @@ pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
     if crew.until_entered().await.is_none() {
         return;
     }
+    let mut places = HashMap::new();
     while !crew.stop.is_cancelled() {
-        match take_all(&crew, &tracker).await {
-            Ok(true) => {}
-            Ok(false) => {
+        match take_all(&crew, &tracker, &mut places).await {
+            Ok(()) => {
                 tokio::select! {
                     () = crew.app.bell.wait_for_upstream() => {}
                     () = crew.stop.cancelled() => {}
@@ -87,17 +90,29 @@ pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
     }
 }
 
-/// Takes what there is room for; whether there may be more at once.
-async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error> {
+/// Takes what there is room for.
+async fn take_all(
+    crew: &Arc<Crew>,
+    tracker: &TaskTracker,
+    places: &mut HashMap<String, Arc<Semaphore>>,
+) -> Result<(), Error> {
     let now = crew.app.clock.now();
     let models = crew
         .app
         .store
         .read(move |conn| store::tasks::models_due(conn, now).map_err(Error::from))
         .await?;
-    let mut more = false;
     for model in models {
-        let most = room::for_model(&crew.app, &model).await?.min(BATCH);
+        let places = places
+            .entry(model.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(SUBMITTING)))
+            .clone();
+        let free = u32::try_from(places.available_permits()).unwrap_or(u32::MAX);
+        // Whoever leaves a place rings.
+        if free == 0 {
+            continue;
+        }
+        let most = room::for_model(&crew.app, &model).await?.min(free);
         if most == 0 {
             continue;
         }
@@ -110,11 +125,11 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
                 store::tasks::claim_upstream(conn, &by, &name, most, now).map_err(Error::from)
             })
             .await?;
-        more |= taken.len() == most as usize && most == BATCH;
         for task in taken {
             let span =
                 tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
             let (crew, owner) = (crew.clone(), owner.clone());
+            let place = places.clone().try_acquire_owned().ok();
             let run = async move {
                 let hold = crew.holds.take(task.id, owner);
                 let job = Job {
@@ -123,8 +138,8 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
                     hold: &hold,
                     shown: OnceLock::new(),
                 };
-                let (outcome, closing) = job.run().await;
-                crew.end(&task, &hold, outcome, closing).await;
+                let (outcome, closing) = job.run(place).await;
+                Box::pin(crew.end(&task, &hold, outcome, closing)).await;
                 if let Some(shown) = job.shown.get() {
                     metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
                         .record(shown.elapsed());
@@ -135,19 +150,27 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
             tracker.spawn(run.instrument(span));
         }
     }
-    Ok(more)
+    Ok(())
 }
 
 impl Job<'_> {
-    async fn run(&self) -> Ended {
-        let taken = match self.last_submission().await {
-            Ok(None) => self.submit().await,
-            Ok(Some(submission)) => self.resume(submission).await,
-            Err(error) => Err(inside(&error)),
-        };
+    async fn run(&self, place: Option<OwnedSemaphorePermit>) -> Ended {
+        // In a box, for most of a job's life comes after it.
+        let taken = Box::pin(self.take()).await;
+        drop(place);
+        self.crew.app.bell.ring_for_upstream();
         match taken {
             Ok(taken) => self.follow(taken).await,
             Err(ended) => ended,
+        }
+    }
+
+    /// Has a provider take the task, or finds that one did.
+    async fn take(&self) -> Result<Taken, Ended> {
+        match self.last_submission().await {
+            Ok(None) => self.submit().await,
+            Ok(Some(submission)) => self.resume(submission).await,
+            Err(error) => Err(inside(&error)),
         }
     }
 
@@ -190,6 +213,9 @@ impl Job<'_> {
             return Err((Outcome::Later(std::time::Duration::from_secs(30)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
+        // After a restart all are taken up at once, and should not be asked for so.
+        let pace = site.provider.adapter().pace();
+        let poll_after = pace.ceiling.mul_f64(follow::random());
         Ok(Taken {
             submission: submission.id,
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
@@ -198,7 +224,7 @@ impl Job<'_> {
             site: site.clone(),
             credential: credential.clone(),
             result: Ok(handle),
-            poll_after: None,
+            poll_after: Some(poll_after),
         })
     }
 
