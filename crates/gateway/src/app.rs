@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bell::Bell;
 use crate::blob::Blobs;
 use crate::clock::Clock;
-use crate::config::{Config, Database};
+use crate::config::{Config, ConfigError, Database, Overrides};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
@@ -93,7 +93,7 @@ pub enum OpenError {
     Blobs(#[from] crate::blob::BlobError),
     /// The settings name a model that is not there.
     #[error(transparent)]
-    Config(#[from] crate::config::ConfigError),
+    Config(#[from] ConfigError),
 }
 
 impl App {
@@ -136,6 +136,17 @@ impl App {
             store,
             signer,
         })))
+    }
+
+    /// Reads models, prices and providers anew; what is wrong changes nothing.
+    pub fn reload(&self, settings: &Overrides) -> Result<(), ConfigError> {
+        let models = Config::reload(settings)?;
+        let before = self.upstream.sites();
+        let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
+        let catalog = Catalog::new(&models, &sites)?;
+        self.upstream.replace(sites);
+        self.catalog.store(Arc::new(catalog));
+        Ok(())
     }
 
     /// Runs work that keeps a core busy, off the async threads.

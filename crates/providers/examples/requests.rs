@@ -32,6 +32,8 @@ struct Case {
 
 const PROMPT: &str = "a lighthouse in a storm";
 const KEY: &str = "sk-check";
+/// fal's keys are pairs.
+const FAL_KEY: &str = "id:sk-check";
 
 fn case(name: &'static str, model: &str, work: Work) -> Case {
     Case {
@@ -183,9 +185,41 @@ fn cases() -> Vec<Case> {
             "veo-3.1-generate-preview",
             video(8, hd, [small(FirstFrame), small(LastFrame)]),
         ),
+        case(
+            "gemini-veo: vertex text",
+            "veo-3.1-generate-001",
+            video(8, hd, []),
+        )
+        .with(vertex()),
+        case(
+            "gemini-veo: vertex picture",
+            "veo-3.1-generate-001",
+            video(8, hd, [small(FirstFrame)]),
+        )
+        .with(vertex()),
+        case("gemini-veo: interactions text", OMNI, video(8, hd, [])).with(interactions()),
+        case(
+            "gemini-veo: interactions picture",
+            OMNI,
+            video(8, hd, [small(FirstFrame)]),
+        )
+        .with(interactions()),
+        case("gemini-veo: interactions cancel", OMNI, video(8, hd, []))
+            .with(interactions())
+            .called_off(),
         case("elevenlabs: stems", "six_stems_v1", stems()),
         case("musicai: stems", "stems", stems()),
     ]
+}
+
+const OMNI: &str = "gemini-omni-1.2-flash";
+
+fn vertex() -> Value {
+    json!({"api": "vertex", "project": "simulated", "location": "europe-west4"})
+}
+
+fn interactions() -> Value {
+    json!({"api": "interactions"})
 }
 
 /// `cjwbw/demucs` at Replicate.
@@ -301,6 +335,9 @@ fn journal(simulator: &Simulator) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// Made for tests; it gets its tokens from the simulator.
+const ACCOUNT: &str = include_str!("../tests/data/service-account.json");
+
 async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
     let (name, _) = case.name.split_once(':').context("no protocol")?;
     let protocol = providers::protocol(name).context("no such protocol")?;
@@ -311,8 +348,11 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
     };
     let provider = Provider::new(protocol, &settings, Rules::default())?;
     let driver = Driver::new();
-    // fal's keys are pairs.
-    let secret = Secret::new(if name == "fal" { "id:sk-check" } else { KEY });
+    let secret = Secret::new(match name {
+        "fal" => FAL_KEY,
+        _ if case.options["api"] == "vertex" => ACCOUNT,
+        _ => KEY,
+    });
     let accepted = driver
         .submit(&provider, &secret, &case.order, &Watch::new(), async || {
             anyhow::Ok(())

@@ -144,8 +144,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     }
 
     /// Hosts beside the provider's own that may be sent the credential and
-    /// whose addresses are followed, such as `rest.fal.ai`; `*.` stands for any
-    /// subdomain.
+    /// may be in private networks, such as `rest.fal.ai`; `*.` stands for any
+    /// subdomain, `:port` for another port than the scheme's usual one. Other
+    /// hosts are followed too, when they are public, without the credential.
     fn hosts(&self) -> Vec<String> {
         Vec::new()
     }
@@ -272,7 +273,8 @@ pub struct Call {
     pub with_credential: bool,
     /// How long it may take.
     pub patience: Patience,
-    /// Most bytes of the answer.
+    /// Most bytes of the answer. For a [`Source::Call`] the operator's limit
+    /// for results holds instead.
     pub limit_bytes: u64,
     /// How long to wait before it is sent, for hops that ask again until
     /// something is ready.
@@ -484,7 +486,8 @@ impl Handle {
 /// What comes next.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Another call, at once.
+    /// Another call, after its [`Call::delay`]. The same call again (stage,
+    /// target and memo) without a delay is sent after [`Pace::floor`].
     Next(Box<Call>),
     /// The provider took the order.
     Submitted {
@@ -493,7 +496,8 @@ pub enum Step {
         /// When the provider wants to be asked first.
         poll_after: Option<Duration>,
     },
-    /// The job is not done.
+    /// The job is not done. As what a free call before or after the submission
+    /// leads to: the same call again after a while.
     Running {
         /// How far it is, 0–100, where the provider says.
         progress: Option<u8>,
@@ -510,7 +514,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Another call, at once.
+    /// Another call.
     pub fn next(call: Call) -> Self {
         Self::Next(Box::new(call))
     }

@@ -1,4 +1,8 @@
-//! What finished jobs deliver: small, but what their media type says.
+//! What finished jobs deliver: small, but what their media type says. Each file is
+//! made once, so that many downloads cost little.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use muxide::api::{MuxerBuilder, VideoCodec};
@@ -18,7 +22,32 @@ pub const VIDEO_SIZE: (u32, u32) = (160, 96);
 
 /// An MP4 of this many seconds, one frame a second.
 pub fn video(seconds: u32) -> Bytes {
-    film(seconds).unwrap_or_default().into()
+    kept(Made::Video(seconds), || film(seconds).unwrap_or_default())
+}
+
+/// A file by what it was made from.
+#[derive(PartialEq, Eq, Hash)]
+enum Made {
+    Video(u32),
+    /// Milliseconds, and the bits of the frequency.
+    Audio(u64, u64),
+}
+
+/// Files that are kept; the tests need fewer.
+const MOST: usize = 256;
+
+fn kept(what: Made, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+    static FILES: OnceLock<Mutex<HashMap<Made, Bytes>>> = OnceLock::new();
+    let files = FILES.get_or_init(Mutex::default);
+    let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = files.get(&what) {
+        return file.clone();
+    }
+    let file = Bytes::from(make());
+    if files.len() < MOST {
+        files.insert(what, file.clone());
+    }
+    file
 }
 
 fn film(seconds: u32) -> Option<Vec<u8>> {
@@ -40,6 +69,11 @@ pub const RATE: u32 = 44_100;
 
 /// A WAV (16-bit stereo) of this many milliseconds: a sine of `hertz`.
 pub fn audio(milliseconds: u64, hertz: f64) -> Bytes {
+    let what = Made::Audio(milliseconds, hertz.to_bits());
+    kept(what, || sine(milliseconds, hertz))
+}
+
+fn sine(milliseconds: u64, hertz: f64) -> Vec<u8> {
     let frames = milliseconds * u64::from(RATE) / 1000;
     let size = u32::try_from(frames * 4).unwrap_or(u32::MAX - 36);
     let mut file = Vec::with_capacity(size as usize + 44);
@@ -59,5 +93,5 @@ pub fn audio(milliseconds: u64, hertz: f64) -> Bytes {
         file.extend(sample.to_le_bytes());
         file.extend(sample.to_le_bytes());
     }
-    file.into()
+    file
 }

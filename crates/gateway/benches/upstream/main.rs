@@ -20,6 +20,7 @@ mod provider;
 mod support;
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use mediagate::domain::submit::{self, NewTask};
@@ -55,7 +56,8 @@ fn settings(url: &str) -> String {
     let mut text = String::new();
     for name in ["many", "cold", "warm"] {
         let provider = if name == "warm" { "cold" } else { name };
-        text += &format!(
+        let _ = write!(
+            text,
             "[providers.{provider}-{name}]\nprotocol = \"openai-videos\"\nbase_url = \"{url}\"\napi_key = \"k\"\n\
              [models.{name}]\nkind = \"video\"\nroutes = [{{ provider = \"{provider}-{name}\", model = \"film\" }}]\n"
         );

@@ -12,15 +12,13 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Overrides, file_mark};
+use crate::config::{Config, Overrides, file_mark};
 use crate::domain::accounts;
-use crate::domain::catalog::Catalog;
 use crate::domain::keys::{self, NewKey};
 use crate::http;
 use crate::http::server::Shutdown;
 use crate::secret::Secret;
 use crate::telemetry;
-use crate::upstream::{self, Sites};
 use crate::worker::Workers;
 
 /// How often the configuration file is looked at for changes.
@@ -181,21 +179,9 @@ fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Re
     Ok(())
 }
 
-fn read_anew(app: &App, settings: &Overrides) -> Result<(Sites, Catalog), ConfigError> {
-    let models = Config::reload(settings)?;
-    let before = app.upstream.sites();
-    let sites = upstream::sites(&models, &app.config.fetch, Some(&before))?;
-    let catalog = Catalog::new(&models, &sites)?;
-    Ok((sites, catalog))
-}
-
 fn reload(app: &App, settings: &Overrides) {
-    match read_anew(app, settings) {
-        Ok((sites, catalog)) => {
-            app.upstream.replace(sites);
-            app.catalog.store(std::sync::Arc::new(catalog));
-            tracing::info!("models, prices and providers were read anew");
-        }
+    match app.reload(settings) {
+        Ok(()) => tracing::info!("models, prices and providers were read anew"),
         Err(error) => {
             tracing::error!(%error, "the changed settings are refused; the old ones stay");
         }

@@ -63,7 +63,7 @@ pub struct ProviderConfig {
 }
 
 /// How long a job may take when the operator does not say.
-const JOB_LIMIT: Duration = Duration::from_hours(6);
+pub const JOB_LIMIT: Duration = Duration::from_hours(6);
 
 impl ProviderTable {
     /// Reads the secrets.

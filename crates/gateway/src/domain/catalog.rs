@@ -75,10 +75,16 @@ impl Catalog {
         &self.models
     }
 
+    /// The model of exactly this name. What a task says is looked up by it:
+    /// another model may answer to the name of one that was taken away.
+    pub fn with_id(&self, id: &str) -> Option<&Model> {
+        self.models.iter().find(|model| model.id == id)
+    }
+
     /// The model that answers to this name; a model's own name goes before aliases.
     pub fn named(&self, name: &str) -> Option<&Model> {
-        let own = self.models.iter().find(|model| model.id == name);
-        own.or_else(|| self.models.iter().find(|model| model.answers_to(name)))
+        self.with_id(name)
+            .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
     }
 
     /// The name that is meant when a request of this kind names no model.

@@ -2,7 +2,7 @@
 
 use providers::{Limits, MusicLimits, StemLimits};
 
-use crate::app::App;
+use crate::app::{App, Parts};
 use crate::domain::assets;
 use crate::domain::submit::{self, NewTask};
 use crate::engines::{EngineError, stems_engine};
@@ -196,6 +196,7 @@ pub async fn separate(
         make_instrumental: order.make_instrumental,
         title: title.clone(),
     };
+    check_routes(app, &model, &job)?;
     let new = NewTask {
         model,
         asked_model: asked,
@@ -291,7 +292,7 @@ pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
 }
 
 /// Whether a route can do a separation.
-pub fn fits(limits: &Limits, job: &StemsJob) -> bool {
+pub fn fits(app: &Parts, limits: &Limits, job: &StemsJob) -> bool {
     let Limits::Music(MusicLimits {
         stems: Some(offered),
         ..
@@ -304,6 +305,29 @@ pub fn fits(limits: &Limits, job: &StemsJob) -> bool {
         StemTarget::Without(group) => has_rest(offered, *group),
         StemTarget::Other => offered.other,
     }) && (job.stem_task == StemTask::Two || offered.full)
+        && assets::can_be_handed(app, offered.handover)
+}
+
+/// Refuses what each of a model's routes does only in part.
+fn check_routes(app: &Parts, model: &Model, job: &StemsJob) -> Result<(), Error> {
+    let routes = model.routes();
+    if routes.is_empty() || routes.iter().any(|route| fits(app, &route.limits, job)) {
+        return Ok(());
+    }
+    let handed = routes.iter().any(|route| {
+        matches!(&route.limits, Limits::Music(MusicLimits { stems: Some(stems), .. }) if assets::can_be_handed(app, stems.handover))
+    });
+    let (param, message) = if handed {
+        (
+            "stem_task",
+            format!("No provider of {} makes all that is asked for.", model.id),
+        )
+    } else {
+        let message =
+            "Recordings cannot be handed to this model's provider: this gateway has no public_url.";
+        ("continue_clip_id", message.to_owned())
+    };
+    Err(Error::at(ErrorCode::UnsupportedValue, param, message))
 }
 
 /// The group that a name means; `None` when it names no single track.

@@ -66,9 +66,18 @@ pub async fn order(
             .store
             .read(move |conn| store::personas::by_id(conn, persona, account).map_err(Error::from))
             .await?;
-        if found.is_none_or(|persona| persona.upstream.is_none()) {
+        let Some(upstream) = found.and_then(|persona| persona.upstream) else {
             let message = "There is no persona with this id that a provider can sing with.";
             return Err(Error::at(ErrorCode::PersonaNotFound, "persona_id", message));
+        };
+        let mut routes = model.routes().iter();
+        if !routes.any(|route| route.provider == upstream.provider) {
+            let message = format!("The persona does not sing for {}.", model.id);
+            return Err(Error::at(
+                ErrorCode::UnsupportedValue,
+                "persona_id",
+                message,
+            ));
         }
     }
     let outputs: Vec<ClipId> = (0..CLIPS).map(|_| ClipId::new()).collect();
@@ -88,7 +97,7 @@ pub async fn order(
         quantity: Quantity {
             milliseconds: LONGEST_MS,
             pixels: 0,
-            stems: 0,
+            stems: CLIPS as u64,
         },
     };
     let title = order.title;

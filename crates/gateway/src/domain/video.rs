@@ -1,8 +1,9 @@
 //! Making videos: what was asked, checked against the model, becomes tasks.
 
-use providers::{Durations, Handover, Limits, VideoLimits};
+use providers::{Durations, Limits, VideoLimits};
 
-use crate::app::App;
+use crate::app::{App, Parts};
+use crate::domain::assets;
 use crate::domain::pictures::{self, Picture, PictureSource};
 use crate::domain::submit::{self, NewTask};
 use crate::domain::tasks;
@@ -74,7 +75,7 @@ pub async fn order(
     for (source, param) in &order.pictures {
         pictures.push(pictures::ingest(app, caller, source.clone(), param).await?);
     }
-    let job = plan(&model, &order, &pictures)?;
+    let job = plan(app, &model, &order, &pictures)?;
     let quantity = Quantity {
         milliseconds: job.milliseconds,
         pixels: u64::from(job.width) * u64::from(job.height),
@@ -100,7 +101,12 @@ pub async fn order(
 }
 
 /// Decides everything that the order leaves open.
-fn plan(model: &Model, order: &VideoOrder, pictures: &[Picture]) -> Result<VideoJob, Error> {
+fn plan(
+    app: &Parts,
+    model: &Model,
+    order: &VideoOrder,
+    pictures: &[Picture],
+) -> Result<VideoJob, Error> {
     let mut files = pictures.iter().map(|picture| picture.asset.id);
     let mut job = VideoJob {
         prompt: order.prompt.clone(),
@@ -132,9 +138,11 @@ fn plan(model: &Model, order: &VideoOrder, pictures: &[Picture]) -> Result<Video
         (Maker::Routes(routes), _) => {
             // The route that is likeliest to make it says what is usual.
             let usual = routes.iter().find_map(|route| {
-                video_limits(&route.limits)
-                    .ok()
-                    .filter(|offered| refusals(&model.id, offered, order, true).is_empty())
+                video_limits(&route.limits).ok().filter(|offered| {
+                    refusals(&model.id, offered, order, true).is_empty()
+                        && (pictures.is_empty()
+                            || assets::can_be_handed(app, offered.pictures.handover))
+                })
             });
             let usual = usual.ok_or_else(|| Error::internal("no route offers what was checked"))?;
             (job.width, job.height) = order
@@ -173,7 +181,7 @@ fn video_limits(limits: &Limits) -> Result<&VideoLimits, Error> {
 }
 
 /// Whether a route offers what a job of this gateway's asks for.
-pub fn fits(limits: &Limits, job: &VideoJob) -> bool {
+pub fn fits(app: &Parts, limits: &Limits, job: &VideoJob) -> bool {
     let Limits::Video(offered) = limits else {
         return false;
     };
@@ -183,6 +191,7 @@ pub fn fits(limits: &Limits, job: &VideoJob) -> bool {
     offered.durations.contains(seconds)
         && offered.sizes.contains(&(job.width, job.height))
         && pictures <= offered.pictures.max
+        && (pictures == 0 || assets::can_be_handed(app, offered.pictures.handover))
         && (pictures > 0 || !offered.pictures.needed)
         && (job.negative_prompt.is_none() || offered.negative_prompt)
         && (!job.seed_is_asked || offered.seed)
@@ -196,17 +205,19 @@ fn refuse_what_is_not_offered(app: &App, model: &Model, order: &VideoOrder) -> R
         let mut first = None;
         for route in model.routes() {
             let offered = video_limits(&route.limits)?;
-            let refused = refusals(&model.id, offered, order, true);
-            let reachable = offered.pictures.handover == Handover::Any
-                || order.pictures.is_empty()
-                || app.config.public_url.is_some();
-            if refused.is_empty() && reachable {
-                return Ok(());
+            let mut refused = refusals(&model.id, offered, order, true);
+            if let Some((_, param)) = order.pictures.first()
+                && !assets::can_be_handed(app, offered.pictures.handover)
+            {
+                let message = "Pictures cannot be handed to this model's provider: this gateway has no public_url.";
+                refused.push(Fault {
+                    code: ErrorCode::UnsupportedValue,
+                    param: param.clone(),
+                    message: message.into(),
+                });
             }
             if refused.is_empty() {
-                let message = "Pictures cannot be handed to this model's provider: this gateway has no public_url.";
-                let param = order.pictures.first().map_or("", |(_, param)| param);
-                return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
+                return Ok(());
             }
             first.get_or_insert(refused);
         }

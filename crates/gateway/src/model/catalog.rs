@@ -138,11 +138,18 @@ impl Model {
     }
 
     /// The price when this provider made it with this model of its own.
-    pub fn price_by(&self, provider: &str, upstream_model: Option<&str>) -> Option<Price> {
-        let route = self.routes().iter().find(|route| {
-            route.provider == provider && upstream_model.is_none_or(|name| name == route.model)
-        });
+    pub fn price_by(&self, provider: &str, upstream_model: &str) -> Option<Price> {
+        let route = self.route(provider, upstream_model);
         route.and_then(|route| route.price).or(self.price)
+    }
+
+    /// The route by which a provider makes this with this model of its own; one
+    /// for `*` hands the name on that was asked for.
+    pub fn route(&self, provider: &str, upstream_model: &str) -> Option<&Route> {
+        let mut routes = self.routes().iter();
+        routes.find(|route| {
+            route.provider == provider && [upstream_model, "*"].contains(&route.model.as_str())
+        })
     }
 
     /// Whether `name` is the model's name or matches an alias.

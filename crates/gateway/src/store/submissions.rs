@@ -75,14 +75,16 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
     )
 }
 
-/// Open submissions of a provider, by route model and credential.
+/// Open submissions of a provider, by route model and credential. Those of
+/// tasks that have ended take no place, however they were left.
 pub fn open_of(
     conn: &mut Conn<'_>,
     provider: &str,
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
     conn.all(
-        "SELECT route_model, credential, COUNT(*) FROM submissions
-         WHERE provider = $1 AND state IN ('intended', 'accepted') GROUP BY route_model, credential",
+        "SELECT s.route_model, s.credential, COUNT(*) FROM submissions s JOIN tasks t ON t.id = s.task_id
+         WHERE s.provider = $1 AND s.state IN ('intended', 'accepted') AND t.state IN ('queued', 'running')
+         GROUP BY s.route_model, s.credential",
         &[provider.into()],
         counted,
     )

@@ -205,12 +205,13 @@ pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<String>, St
     )
 }
 
-/// Takes up to `most` tasks of a model for hosted providers, those that have
-/// been due longest. They stay queued until [`begin`].
+/// Takes up to `most` tasks of a model for hosted providers that are in this
+/// state, those that have been due longest. They stay queued until [`begin`].
 pub fn claim_upstream(
     conn: &mut Conn<'_>,
     owner: &str,
     model: &str,
+    state: TaskState,
     most: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
@@ -218,14 +219,15 @@ pub fn claim_upstream(
         concat!(
             "UPDATE tasks SET attempts = attempts + 1, lease_owner = $1
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = $2 AND due_at <= $3 ORDER BY due_at, id LIMIT $4)
+                          AND provider <> 'embedded' AND model = $2 AND state = $5 AND due_at <= $3
+                          ORDER BY due_at, id LIMIT $4)
              RETURNING ", columns!()
         ),
         concat!(
             "UPDATE tasks SET attempts = attempts + 1, lease_owner = $1
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = $2 AND due_at <= $3 ORDER BY due_at, id LIMIT $4
-                          FOR UPDATE SKIP LOCKED)
+                          AND provider <> 'embedded' AND model = $2 AND state = $5 AND due_at <= $3
+                          ORDER BY due_at, id LIMIT $4 FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
     );
@@ -234,6 +236,7 @@ pub fn claim_upstream(
         model.into(),
         now.micros().into(),
         i64::from(most).into(),
+        state.name().into(),
     ];
     conn.all(sql, &values, task)
 }

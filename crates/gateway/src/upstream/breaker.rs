@@ -9,6 +9,8 @@ use crate::clock::Timestamp;
 const FAILURES: u32 = 3;
 /// The first pause, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
+/// The pause for a provider that has too much to do and does not say how long.
+const BUSY: Duration = Duration::from_secs(2);
 /// A trial that never told its outcome is forgotten after this.
 const TRIAL: Duration = Duration::from_mins(1);
 
@@ -19,6 +21,7 @@ pub struct Breaker {
     opened: u32,
     open_until: Option<Timestamp>,
     trial_until: Option<Timestamp>,
+    busy_until: Option<Timestamp>,
 }
 
 impl Breaker {
@@ -29,11 +32,19 @@ impl Breaker {
         is_over(self.open_until) && is_over(self.trial_until)
     }
 
-    /// A submission passes; as long as it was open, no other does meanwhile.
-    pub fn enter(&mut self, now: Timestamp) {
-        if self.open_until.is_some() {
+    /// Until when the provider wants to be left alone; it works all the same.
+    pub fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.busy_until.filter(|until| *until > now)
+    }
+
+    /// Whether a submission passes. As long as it was open, no other does
+    /// meanwhile.
+    pub fn enter(&mut self, now: Timestamp) -> bool {
+        let passes = self.lets_pass(now) && self.busy_until(now).is_none();
+        if passes && self.open_until.is_some() {
             self.trial_until = Some(now.plus(TRIAL));
         }
+        passes
     }
 
     /// The route works.
@@ -51,6 +62,13 @@ impl Breaker {
             self.opened += 1;
             self.open_until = Some(now.plus(pause.unwrap_or(grown).min(PAUSES.1)));
         }
+    }
+
+    /// The provider has too much to do and wants to be left alone for a while,
+    /// which is no fault: the work waits for it.
+    pub fn limited(&mut self, now: Timestamp, pause: Option<Duration>) {
+        self.trial_until = None;
+        self.busy_until = Some(now.plus(pause.unwrap_or(BUSY).min(PAUSES.1)));
     }
 
     /// The trial ended without proof in either direction.
@@ -81,14 +99,25 @@ mod tests {
         breaker.failed(at(0), false, None);
         assert!(!breaker.lets_pass(at(4)));
         assert!(breaker.lets_pass(at(5)));
-        breaker.enter(at(5));
+        assert!(breaker.enter(at(5)) && !breaker.enter(at(5)));
         assert!(!breaker.lets_pass(at(6)), "one trial at a time");
         breaker.failed(at(6), false, None);
         assert!(!breaker.lets_pass(at(15)), "the pause grows");
         assert!(breaker.lets_pass(at(16)));
-        breaker.enter(at(16));
+        assert!(breaker.enter(at(16)));
         breaker.succeeded();
         assert!(breaker.lets_pass(at(16)) && breaker.opened_until().is_none());
+    }
+
+    #[test]
+    fn too_much_work_is_waited_for_and_no_fault() {
+        let mut breaker = Breaker::default();
+        for _ in 0..9 {
+            breaker.limited(at(0), Some(Duration::from_secs(7)));
+        }
+        assert!(breaker.lets_pass(at(0)), "it works");
+        assert!(!breaker.enter(at(6)) && breaker.enter(at(7)));
+        assert_eq!(breaker.opened_until(), None);
     }
 
     #[test]

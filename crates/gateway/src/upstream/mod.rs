@@ -259,13 +259,20 @@ impl Upstream {
         outcome
     }
 
+    /// Asks to send by this route; whoever may tells the breaker what came of it.
+    pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_reachable(route) && self.breaker(route, |breaker| breaker.enter(now))
+    }
+
+    fn is_reachable(&self, route: &Route) -> bool {
+        let sites = self.sites.load();
+        let site = sites.get(&route.provider);
+        site.is_some_and(|site| site.is_reachable())
+    }
+
     /// Whether work can be sent by this route now.
     pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
-        let sites = self.sites.load();
-        let reachable = sites
-            .get(&route.provider)
-            .is_some_and(|site| site.is_reachable());
-        reachable && self.breaker(route, |breaker| breaker.lets_pass(now))
+        self.is_reachable(route) && self.breaker(route, |breaker| breaker.lets_pass(now))
     }
 
     /// Whether a model can do work now.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
-use crate::ids::{ClipId, SubmissionId};
+use crate::ids::{AccountId, ClipId, SubmissionId, TaskId};
 use crate::model::media::Asset;
 use crate::model::money::{Micros, Quantity};
 use crate::model::music::{Clip, ClipMedia, ClipUpstream};
@@ -167,21 +167,22 @@ async fn end(
     made: Option<Made>,
     closing: Option<Closing>,
 ) -> Result<bool, Error> {
-    let (id, owner, now) = (task.id, owner.to_owned(), app.clock.now());
+    let (id, account, owner) = (task.id, task.account, owner.to_owned());
+    let now = app.clock.now();
     let state = ending.state;
     let ended = app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            if let Some(closing) = &closing {
-                closing.write(conn)?;
-            }
-            if !store::tasks::finish(conn, id, Some(&owner), &ending, now)? {
-                return Ok(false);
-            }
-            if let Some(made) = made {
+            let ended = store::tasks::finish(conn, id, Some(&owner), &ending, now)?;
+            if let Some(made) = made.filter(|_| ended) {
                 keep(conn, &made)?;
             }
-            Ok(true)
+            // A submission that another process follows by now is not this one's to close.
+            let is_over = ended || has_ended(conn, id, account)?;
+            if let Some(closing) = closing.filter(|_| is_over) {
+                closing.write(conn)?;
+            }
+            Ok(ended)
         })
         .await?;
     if ended {
@@ -190,6 +191,11 @@ async fn end(
         tracing::info!("the task ended otherwise before this run did");
     }
     Ok(ended)
+}
+
+fn has_ended(conn: &mut Conn<'_>, id: TaskId, account: AccountId) -> Result<bool, Error> {
+    let task = store::tasks::by_id(conn, id, account)?;
+    Ok(task.is_some_and(|task| task.state.is_terminal()))
 }
 
 fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
@@ -217,12 +223,16 @@ fn settled(app: &App, task: &Task, made: &Made) -> Micros {
     /// A delivery this much shorter than the order still counts as whole.
     const TOLERANCE_MS: u64 = 250;
     let catalog = app.catalog.load();
-    let price = catalog.named(&task.model).and_then(|model| match &made.by {
-        Some((provider, name)) => model.price_by(provider, Some(name)),
-        None => model.price,
-    });
-    let Some(price) = price else {
+    // What was reserved holds for a model that the settings no longer have.
+    let Some(model) = catalog.with_id(&task.model) else {
         return task.cost;
+    };
+    let price = match &made.by {
+        Some((provider, name)) => model.price_by(provider, name),
+        None => model.price,
+    };
+    let Some(price) = price else {
+        return Micros::ZERO;
     };
     let mut quantity = made.quantity;
     if let Payload::VideoV1(job) = &task.payload {

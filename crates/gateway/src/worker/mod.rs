@@ -33,6 +33,9 @@ pub use upkeep::{remove_expired_media, sweep_orphans};
 const LEASE: Duration = Duration::from_secs(3);
 /// How often the lease is prolonged, and cancellations noticed.
 const HEARTBEAT: Duration = Duration::from_millis(750);
+/// How often providers are tried. A provider that is gone is known to be within
+/// 5 s: this, and the time that a probe takes at most.
+const PROBE: Duration = Duration::from_secs(2);
 /// How far back endings are looked for: heartbeats that came late included,
 /// and clocks that differ.
 const LOOK_BACK: Duration = Duration::from_secs(10);
@@ -65,6 +68,7 @@ impl Workers {
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
         tracker.spawn(hear(crew.clone(), app.bell.called_off()));
         tracker.spawn(heartbeat(crew.clone()));
+        tracker.spawn(probe(crew.clone()));
         tracker.spawn(upkeep::run(app.clone(), crew.stop.clone()));
         tracker.close();
         Self { tracker, crew }
@@ -203,6 +207,17 @@ async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
             },
             () = crew.stop.cancelled() => return,
         }
+    }
+}
+
+/// Keeps up to date which providers take connections.
+async fn probe(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        tokio::select! {
+            () = crew.app.upstream.probe() => {}
+            () = crew.stop.cancelled() => {}
+        }
+        crew.pause(PROBE).await;
     }
 }
 

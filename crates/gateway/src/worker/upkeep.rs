@@ -1,6 +1,5 @@
 //! What has to happen now and then: media whose time is over is removed, and
-//! files that nothing refers to; the hosts of providers are tried, and counts
-//! summed up.
+//! files that nothing refers to; counts are summed up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,8 +15,6 @@ use crate::telemetry;
 const MEDIA: Duration = Duration::from_secs(10);
 /// How often files without a record are looked for.
 const ORPHANS: Duration = Duration::from_hours(6);
-/// How often the hosts of providers are tried.
-const PROBES: Duration = Duration::from_secs(2);
 /// Age from which a file without a record is not merely on its way to one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
@@ -26,7 +23,6 @@ pub(super) async fn run(app: App, stop: CancellationToken) {
     let mut media = tokio::time::interval(MEDIA);
     let mut orphans = tokio::time::interval(ORPHANS);
     let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
-    let mut probes = tokio::time::interval(PROBES);
     loop {
         let done = tokio::select! {
             _ = counts.tick() => {
@@ -35,10 +31,6 @@ pub(super) async fn run(app: App, stop: CancellationToken) {
             }
             _ = media.tick() => remove_expired_media(&app).await,
             _ = orphans.tick() => sweep_orphans(&app).await,
-            _ = probes.tick() => {
-                app.upstream.probe().await;
-                Ok(())
-            }
             () = stop.cancelled() => return,
         };
         if let Err(error) = done {

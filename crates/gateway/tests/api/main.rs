@@ -35,4 +35,5 @@ mod personas;
 mod pricing;
 mod store;
 mod support;
+mod upstream;
 mod v1;

@@ -47,6 +47,8 @@ impl Clients {
             Ok::<_, String>(client.pool_max_idle_per_host(0))
         };
         let calls = usual(&[b"h2", b"http/1.1"])?
+            .http2_keep_alive_interval(Duration::from_secs(20))
+            .http2_keep_alive_timeout(Duration::from_secs(10))
             .pool_idle_timeout(Duration::from_secs(20))
             .pool_max_idle_per_host(IN_FLIGHT);
         let resolver = PublicResolver::new(&rules.allow_networks);

@@ -1,21 +1,23 @@
 //! When to ask again how a job stands.
 //!
-//! The wait is a quarter of the distance to the time when the job is likely to
-//! end, the model's median:
+//! The wait is a quarter of the time that the job has taken, or of the distance
+//! to the time when it is likely to end (the model's median), whichever is less:
 //!
 //! ```text
-//! wait   ceiling ┤‾‾‾‾╲                      ╱‾‾‾‾
-//!                │      ╲                  ╱
-//!          floor ┤        ╲______________╱
-//!                └──────────────┼──────────────── time since the submission
-//!                             median
+//! wait   ceiling ┤       ╱‾‾╲              ╱‾‾‾‾
+//!                │     ╱      ╲          ╱
+//!          floor ┤___╱          ╲______╱
+//!                └─────────────────┼──────────── time since the submission
+//!                               median
 //! ```
 //!
 //! So a job is asked for rarely while nobody expects an end, at the floor from
 //! four floors before the median until four after it, and ever more rarely when
-//! it is overdue; what is lost by asking late is at most about a quarter of
-//! what the guess was wrong by. A job that ends at its median is asked for about
-//! `median / ceiling + 3.5 × ln(ceiling / floor) + 4` times.
+//! it is overdue. What is lost by asking late is about a quarter of what the
+//! guess was wrong by, and never more than about a quarter of the job's own
+//! length (or the floor). A job that ends at its median is asked for about
+//! `median / ceiling + 8 × ln(ceiling / floor) + 8` times. Where no median is
+//! known, the wait just grows.
 //!
 //! What the provider itself asks for goes before all this, from the floor to
 //! twice the ceiling. After failures the wait doubles with each, up to the
@@ -28,7 +30,7 @@ use crate::port::Pace;
 /// The wait before the next poll.
 ///
 /// * `elapsed`: since the provider took the order, until now.
-/// * `median`: of the model's jobs, when some were seen; else [`Pace::usual`].
+/// * `median`: of the model's jobs, when some were seen.
 /// * `asked`: the provider's own wish.
 /// * `failures`: polls in a row that brought no answer.
 /// * `jitter`: something random from 0 to 1.
@@ -125,7 +127,7 @@ mod tests {
             let (polls, late) = watch(&pace, median, length, jitter);
             prop_assert!(late <= pace.floor.mul_f64(1.2), "{late:?} late of {pace:?}");
             let ratio = f64::from(u32::try_from(times).unwrap());
-            let few = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 4.0 * ratio.ln() + 12.0;
+            let few = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * ratio.ln() + 14.0;
             prop_assert!(f64::from(polls) <= few, "{polls} polls, {few} would be few");
         }
 
@@ -141,6 +143,7 @@ mod tests {
             // A wait that began before the end was a quarter of a distance
             // that was at most four thirds of the one at the end.
             let share = median.abs_diff(length).mul_f64(0.4);
+            let share = share.min(length.mul_f64(0.3));
             prop_assert!(late <= share.max(pace.floor.mul_f64(1.2)), "{late:?}");
         }
     }

@@ -61,9 +61,7 @@ impl Provider {
         tries: Tries,
         read: impl Fn(&Asked, &Answer) -> Result<T, ProviderError>,
     ) -> Result<T, ProviderError> {
-        if let Some(delay) = call.delay {
-            tokio::time::sleep(delay).await;
-        }
+        delay(call).await;
         let asked = call.asked();
         let mut fresh = false;
         let mut tried = 0;
@@ -174,7 +172,7 @@ impl Default for Chain {
 
 impl Chain {
     /// Goes on from a call to the next. The same call again is a wait for the
-    /// provider, so it is made after a while.
+    /// provider, so it is made after a while, even if it names none.
     pub(super) async fn add(
         &mut self,
         provider: &Provider,
@@ -187,10 +185,17 @@ impl Chain {
             return Err(ProviderError::new(Class::Unclear, what));
         }
         let same = (&before.stage, &before.to, &before.memo) == (&next.stage, &next.to, &next.memo);
-        if same {
+        if same && next.delay.is_none() {
             tokio::time::sleep(provider.adapter().pace().floor).await;
         }
         Ok(())
+    }
+}
+
+/// The wait that a call asks for before it is sent.
+pub(super) async fn delay(call: &Call) {
+    if let Some(delay) = call.delay {
+        tokio::time::sleep(delay).await;
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::provider::Provider;
 use super::send::{Prepared, Trouble};
-use super::step::{Chain, FREE, backoff};
+use super::step::{Chain, FREE, backoff, delay};
 use super::{Driver, redact};
 use crate::error::{Class, ProviderError};
 use crate::order::Order;
@@ -163,6 +163,7 @@ impl Submission<'_> {
 
     /// The submission, ready to leave, with its place among the calls in flight.
     async fn ready(&self, call: &Call) -> Result<Ready<'_>, ProviderError> {
+        delay(call).await;
         let to = self.provider.destination(call)?;
         let wanted = call.with_credential && to.trusted;
         let credential = self.provider.credential(self.secret, wanted).await?;

@@ -11,9 +11,12 @@
 )]
 
 mod audioshake;
+mod chat_video;
 mod comfyui;
 mod dashscope;
 mod elevenlabs;
+mod fal;
+mod gemini_veo;
 mod kling;
 mod lalal;
 mod luma;
@@ -22,9 +25,11 @@ mod modelark;
 mod musicai;
 mod openai_videos;
 mod recipe;
+mod replicate;
 mod runway;
 mod suite;
 mod suno_family;
+mod xai;
 
 use suite::Case;
 
@@ -32,11 +37,16 @@ use suite::Case;
 fn cases() -> Vec<Case> {
     [
         openai_videos::cases(),
+        chat_video::cases(),
+        gemini_veo::cases(),
+        fal::cases(),
+        replicate::cases(),
         runway::cases(),
         luma::cases(),
         kling::cases(),
         minimax::cases(),
         modelark::cases(),
+        xai::cases(),
         dashscope::cases(),
         suno_family::cases(),
         elevenlabs::cases(),

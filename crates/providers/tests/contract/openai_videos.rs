@@ -21,6 +21,10 @@ pub(crate) fn cases() -> Vec<Case> {
     let picture = orders::with_picture(orders::video("sora-2"));
     vec![
         case("openai-videos: text", json!({})),
+        case(
+            "openai-videos: text with a key",
+            json!({"idempotency": true}),
+        ),
         Case {
             order: picture.clone(),
             ..case("openai-videos: picture", json!({}))

@@ -41,11 +41,29 @@ fn submit(request: &Request) -> Reply {
             "Your request was blocked by our moderation system.",
         );
     }
+    if let Some(job) = earlier(request) {
+        return Reply::json(200, &object(request, &job));
+    }
     let id = format!("video_{:032x}", request.world.number());
+    request.world.keep_file(key(request), json!(id));
     let job = request
         .world
         .accept("openai-videos", id, request.body.clone(), Value::Null);
     Reply::json(200, &object(request, &job))
+}
+
+fn key(request: &Request) -> String {
+    format!("openai-videos key {}", request.header("idempotency-key"))
+}
+
+/// The job of an earlier request with the same `Idempotency-Key`. `OpenAI`
+/// ignores the header; servers that speak its protocol may not.
+fn earlier(request: &Request) -> Option<Job> {
+    if request.header("idempotency-key").is_empty() {
+        return None;
+    }
+    let id = request.world.file(&key(request))?;
+    request.world.job(id.as_str()?)
 }
 
 fn get(request: &Request) -> Reply {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::client::{Came, Ended, send};
+use crate::client::{Came, Ended, send, send_with};
 use serde_json::json;
 use simulator::{Fault, Order, Plan, Role, Simulator};
 
@@ -163,4 +163,31 @@ async fn a_duplicate_gives_two_submissions_one_job() {
     assert_eq!((&first["id"], world.accepted(OPENAI)), (&second["id"], 1));
     let third = submit(simulator.address()).await.json();
     assert_ne!(first["id"], third["id"]);
+}
+
+#[tokio::test]
+async fn an_expired_address_is_refused() {
+    let simulator = simulator().await;
+    let (address, world) = (simulator.address(), simulator.world());
+    let head = "content-type: application/json\r\nauthorization: Key id:secret\r\n";
+    let input = r#"{"prompt": "a lake", "duration": "8s"}"#;
+    let came = send_with(
+        address,
+        "POST",
+        "/fal/fal-ai/veo3.1",
+        head,
+        input.as_bytes(),
+    )
+    .await;
+    let job = came.json()["response_url"].as_str().unwrap().to_owned();
+    // Addresses are by the name that the caller used.
+    let origin = format!("http://{address}");
+    let path = job.strip_prefix(&origin).unwrap();
+    let came = send_with(address, "GET", path, head, b"").await;
+    let video = came.json()["video"]["url"].as_str().unwrap().to_owned();
+    world.order(Fault::Expired, Some("fal"), None, 1);
+    let path = video.strip_prefix(&origin).unwrap();
+    assert_eq!(send(address, "GET", path, "").await.status, 403);
+    let came = send(address, "GET", path, "").await;
+    assert_eq!((came.status, &came.body[4..8]), (200, b"ftyp".as_slice()));
 }

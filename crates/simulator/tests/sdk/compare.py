@@ -21,6 +21,10 @@ SDK_ONLY = [
     ("fal_client", r"GET .*/status query/logs", "says the default: no logs"),
     ("fal_client", r"POST .*/initiate query/storage_type", "chooses among fal's storages; the default will do"),
     ("fal_client", r"PUT /storage/put/.* headers/authorization", "shows the key to a signed address, which needs none"),
+    ("@fal-ai/client", r"GET .*/status query/logs", "says the default: no logs"),
+    ("@fal-ai/client", r"POST .*/initiate query/storage_type", "chooses among fal's storages; the default will do"),
+    ("@fal-ai/client", r"POST /fal-ai/.* headers/x-fal-queue-priority", "says the default: normal"),
+    ("replicate", r"POST /v1/files body/metadata", "for JavaScript: has a part for facts that nobody gave"),
     ("dashscope", r"POST /services/.* body/input/extend_prompt", "is undocumented, and true unless one says so"),
     ("dashscope", r"POST /services/.* body/input/function", "is undocumented, and says what the path says"),
     ("byteplus-python-sdk-v2", r"DELETE .* (headers/content-type|body)", "gives a deletion an empty object"),
@@ -33,12 +37,13 @@ OURS_ONLY = [
 
 # Whole requests that only one side makes: SDK, "METHOD path", why.
 REQUESTS = [
+    ("google-genai", r"POST /token", "is given a token that something else got"),
     ("musicai_sdk", r"GET /job/[^/]+/status", "asks in short while it waits, and for all of it in the end; we ask for all"),
 ]
 
 IGNORED_HEADERS = re.compile(
     r"host|connection|content-length|transfer-encoding|user-agent|accept(-.*)?|sec-fetch-mode"
-    r"|x-stainless-.*|x-fern-.*|x-dashscope-sdk-.*|x-client-request-id|x-request-id|traceparent|tracestate"
+    r"|x-stainless-.*|x-fern-.*|x-dashscope-sdk-.*|x-goog-api-client|x-client-request-id|x-request-id|traceparent|tracestate"
 )
 
 MISSING = object()

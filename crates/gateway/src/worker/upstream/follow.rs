@@ -27,14 +27,14 @@ const FETCHES: u32 = 5;
 
 impl Job<'_> {
     /// Follows a job to its end and stores what it made.
-    pub(super) async fn follow(&self, taken: Taken) -> Ended {
-        let ended = match &taken.result {
-            Err(outputs) => Box::pin(self.store_results(&taken, outputs.clone(), None)).await,
+    pub(super) async fn follow(&self, mut taken: Taken) -> Ended {
+        let ended = match taken.result.clone() {
+            Err(outputs) => Box::pin(self.store_results(&taken, outputs, None)).await,
             Ok(handle) => {
                 tokio::select! {
-                    ended = self.poll(&taken, handle) => ended,
+                    ended = self.poll(&mut taken, &handle) => ended,
                     () = self.hold.called_off.cancelled() => {
-                        Box::pin(self.called_off(&taken, handle)).await;
+                        Box::pin(self.called_off(&taken, &handle)).await;
                         return (Outcome::Stopped, None);
                     }
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
@@ -50,7 +50,7 @@ impl Job<'_> {
 
     async fn poll(
         &self,
-        taken: &Taken,
+        taken: &mut Taken,
         handle: &Handle,
     ) -> Result<crate::worker::finish::Made, Stopped> {
         let app = &self.crew.app;
@@ -68,13 +68,14 @@ impl Job<'_> {
                     error,
                 ));
             }
-            let (site, secret) = (&taken.site, &taken.credential.secret);
             let median = tasks::usual_time(app, &self.task.model).await;
             let median = median.ok().flatten();
-            let pace = pace.for_many(site.open_jobs(), MOST_POLLS);
+            let pace = pace.for_many(taken.site.open_jobs(), MOST_POLLS);
             let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
+            taken.refresh(&app.upstream);
+            let (site, secret) = (&taken.site, &taken.credential.secret);
             let driver = &app.upstream.driver;
             // In boxes, as what follows: thousands of jobs sleep, few do this.
             match Box::pin(driver.poll_due(&site.provider, secret, handle, due)).await {

@@ -28,17 +28,20 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::error::Error;
+use crate::config::providers::JOB_LIMIT;
+use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
-use crate::model::task::Task;
+use crate::model::task::{Task, TaskState};
 use crate::store;
-use crate::upstream::{Credential, OpenJob, Site};
+use crate::upstream::{Credential, OpenJob, Site, Upstream};
 use crate::worker::Crew;
 use crate::worker::finish::{Closing, Outcome};
 use crate::worker::hold::Hold;
 
+/// Most tasks of one model that are taken up again at once.
+const BATCH: u32 = 200;
 /// Tasks of one model that look for a provider at once: each holds its whole
 /// order in memory until it is taken.
 const SUBMITTING: usize = 256;
@@ -68,6 +71,19 @@ struct Taken {
 /// How working on a task ended.
 type Ended = (Outcome, Option<Closing>);
 
+impl Taken {
+    /// The provider and the credential as the settings have them now: a key
+    /// that was rotated while the job runs must not be asked with any more.
+    fn refresh(&mut self, upstream: &Upstream) {
+        let sites = upstream.sites();
+        let site = sites.get(self.site.provider.name());
+        let credential = site.and_then(|site| site.credential(&self.credential.id));
+        if let (Some(site), Some(credential)) = (site, credential) {
+            (self.site, self.credential) = (site.clone(), credential.clone());
+        }
+    }
+}
+
 /// Takes waiting tasks for as long as the process runs.
 pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
     if crew.until_entered().await.is_none() {
@@ -76,7 +92,8 @@ pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
     let mut places = HashMap::new();
     while !crew.stop.is_cancelled() {
         match take_all(&crew, &tracker, &mut places).await {
-            Ok(()) => {
+            Ok(true) => {}
+            Ok(false) => {
                 tokio::select! {
                     () = crew.app.bell.wait_for_upstream() => {}
                     () = crew.stop.cancelled() => {}
@@ -90,46 +107,52 @@ pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
     }
 }
 
-/// Takes what there is room for.
+/// Takes what there is room for; whether there may be more at once.
 async fn take_all(
     crew: &Arc<Crew>,
     tracker: &TaskTracker,
     places: &mut HashMap<String, Arc<Semaphore>>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let now = crew.app.clock.now();
     let models = crew
         .app
         .store
         .read(move |conn| store::tasks::models_due(conn, now).map_err(Error::from))
         .await?;
+    let mut more = false;
     for model in models {
         let places = places
             .entry(model.clone())
             .or_insert_with(|| Arc::new(Semaphore::new(SUBMITTING)))
             .clone();
-        let free = u32::try_from(places.available_permits()).unwrap_or(u32::MAX);
         // Whoever leaves a place rings.
-        if free == 0 {
-            continue;
-        }
-        let most = room::for_model(&crew.app, &model).await?.min(free);
-        if most == 0 {
-            continue;
-        }
-        let (owner, name) = (crew.holds.name(), model);
+        let free = u32::try_from(places.available_permits()).unwrap_or(u32::MAX);
+        let room = room::for_model(&crew.app, &model).await?.min(free);
+        let owner = crew.holds.name();
         let by = owner.clone();
         let taken = crew
             .app
             .store
-            .write(move |conn| {
-                store::tasks::claim_upstream(conn, &by, &name, most, now).map_err(Error::from)
+            .write(move |conn| -> Result<_, Error> {
+                // What has begun has its place already, whatever room is left.
+                let mut taken = Vec::new();
+                for (state, most) in [(TaskState::Running, BATCH), (TaskState::Queued, room)] {
+                    if most > 0 {
+                        taken.extend(store::tasks::claim_upstream(
+                            conn, &by, &model, state, most, now,
+                        )?);
+                    }
+                }
+                Ok(taken)
             })
             .await?;
+        more |= taken.len() >= BATCH as usize;
         for task in taken {
             let span =
                 tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
             let (crew, owner) = (crew.clone(), owner.clone());
-            let place = places.clone().try_acquire_owned().ok();
+            let is_new = task.state == TaskState::Queued;
+            let place = is_new.then(|| places.clone().try_acquire_owned().ok());
             let run = async move {
                 let hold = crew.holds.take(task.id, owner);
                 let job = Job {
@@ -138,7 +161,7 @@ async fn take_all(
                     hold: &hold,
                     shown: OnceLock::new(),
                 };
-                let (outcome, closing) = job.run(place).await;
+                let (outcome, closing) = job.run(place.flatten()).await;
                 Box::pin(crew.end(&task, &hold, outcome, closing)).await;
                 if let Some(shown) = job.shown.get() {
                     metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
@@ -150,7 +173,7 @@ async fn take_all(
             tracker.spawn(run.instrument(span));
         }
     }
-    Ok(())
+    Ok(more)
 }
 
 impl Job<'_> {
@@ -208,6 +231,17 @@ impl Job<'_> {
         let site = sites.get(&submission.provider);
         let credential = site.and_then(|site| site.credential(&submission.credential));
         let (Some(site), Some(credential)) = (site, credential) else {
+            let since = submission.accepted_at.unwrap_or(submission.created_at);
+            if self.crew.app.clock.now().since(since) > JOB_LIMIT {
+                let message = "The gateway no longer has the provider that worked on the task. Nothing was charged.";
+                let outcome = Outcome::failed(ErrorCode::GenerationFailed, message);
+                let closing = Closing {
+                    id: submission.id,
+                    state: SubmissionState::Ended,
+                    error: Some(("lost", "the settings no longer have the provider".into())),
+                };
+                return Err((outcome, Some(closing)));
+            }
             tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
             // The job may yet be looked after when the settings are mended.
             return Err((Outcome::Later(std::time::Duration::from_secs(30)), None));
@@ -231,11 +265,8 @@ impl Job<'_> {
     /// The route of the task's model that was taken, while the settings have it.
     fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
         let catalog = self.crew.app.catalog.load();
-        let model = catalog.named(&self.task.model)?;
-        let route = model.routes().iter().find(|route| {
-            route.provider == provider && (route.model == route_model || route.model == "*")
-        });
-        route.cloned()
+        let model = catalog.with_id(&self.task.model)?;
+        model.route(provider, route_model).cloned()
     }
 }
 
@@ -256,7 +287,7 @@ fn unconfirmed(id: SubmissionId, why: &str) -> Ended {
         error: Some(("unclear", why.to_owned())),
     };
     (
-        Outcome::failed(crate::error::ErrorCode::SubmissionUnconfirmed, message),
+        Outcome::failed(ErrorCode::SubmissionUnconfirmed, message),
         Some(closing),
     )
 }

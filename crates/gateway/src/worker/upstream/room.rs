@@ -62,7 +62,8 @@ fn is_limited(route: &Route, site: &Site) -> bool {
 /// gets some, so that its tasks come to an end.
 pub(super) async fn for_model(app: &App, model: &str) -> Result<u32, Error> {
     let catalog = app.catalog.load_full();
-    let Some(model) = catalog.named(model) else {
+    let model = catalog.with_id(model);
+    let Some(model) = model.filter(|model| !model.routes().is_empty()) else {
         return Ok(u32::MAX);
     };
     let sites = app.upstream.sites();

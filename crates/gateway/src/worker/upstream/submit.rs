@@ -15,6 +15,7 @@ use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::model::task::Payload;
 use crate::store;
+use crate::upstream::breaker::Breaker;
 use crate::upstream::{Credential, Site, route};
 use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Outcome};
@@ -28,11 +29,16 @@ const ROUNDS: [Duration; 4] = [
 ];
 /// How long a task waits for providers that say that it is too much right now.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// How long a submission may be repeated where the provider makes one job of
+/// both: well within the day for which keys are kept.
+const REPETITION: Duration = Duration::from_hours(1);
 /// Pause before a full route is looked at again.
 const FULL: Duration = Duration::from_secs(1);
 
 /// Why a route did not take the task.
 enum Passed {
+    /// It is down, busy, or being tried by another task.
+    Closed,
     /// It has no room.
     Full,
     /// Its provider took nothing, and another may.
@@ -58,32 +64,30 @@ impl From<store::StoreError> for Halt {
 impl Job<'_> {
     /// Finds a route that takes the task.
     pub(super) async fn submit(&self) -> Result<Taken, Ended> {
-        let mut last: Option<ProviderError> = None;
+        let upstream = &self.crew.app.upstream;
         let known_at = order::known_at(&self.crew.app, self.task).await;
         for round in 0..=ROUNDS.len() {
             let routes = self.routes(known_at.as_deref())?;
-            let now = self.crew.app.clock.now();
             let mut full = false;
             for (route, site) in &routes {
-                if !self.crew.app.upstream.is_up(route, now) {
-                    continue;
-                }
                 match self.try_route(route, site).await? {
                     Ok(taken) => return Ok(taken),
                     Err(Passed::Full) => full = true,
-                    Err(Passed::No(error)) => last = Some(error),
+                    Err(Passed::Closed | Passed::No(_)) => {}
                 }
             }
             if full {
                 return Err((Outcome::Later(FULL), None));
             }
-            if let Some(limited) = last
-                .as_ref()
-                .filter(|error| error.class == Class::RateLimited)
-                && now.since(self.task.created_at) < PATIENCE
+            let now = self.crew.app.clock.now();
+            let busy = routes.iter().filter_map(|(route, _)| {
+                upstream.breaker(route, |breaker| breaker.busy_until(now))
+            });
+            let began = self.task.started_at.unwrap_or(now);
+            if let Some(until) = busy.min()
+                && now.since(began) < PATIENCE
             {
-                let pause = limited.retry_after.unwrap_or(Duration::from_secs(2));
-                return Err((Outcome::Later(pause.min(PATIENCE)), None));
+                return Err((Outcome::Later(until.since(now)), None));
             }
             let Some(pause) = ROUNDS.get(round) else {
                 break;
@@ -108,7 +112,7 @@ impl Job<'_> {
         let app = &self.crew.app;
         let catalog = app.catalog.load();
         let sites = app.upstream.sites();
-        let model = catalog.named(&self.task.model);
+        let model = catalog.with_id(&self.task.model);
         let routes = model
             .map(crate::model::catalog::Model::routes)
             .unwrap_or_default();
@@ -121,9 +125,13 @@ impl Job<'_> {
         let mut able: Vec<_> = route::in_order(routes, random)
             .into_iter()
             .filter(|route| match &self.task.payload {
-                Payload::VideoV1(job) => video::fits(&route.limits, job),
-                Payload::StemsV1(job) => music::fits(&route.limits, job),
-                Payload::SongV1(job) => songs::fits(&route.limits, &job.task),
+                Payload::VideoV1(job) => video::fits(app, &route.limits, job),
+                Payload::StemsV1(job) => music::fits(app, &route.limits, job),
+                Payload::SongV1(job) => {
+                    // A persona sings nowhere but where it was made.
+                    let knows = known_at == Some(&route.provider);
+                    songs::fits(&route.limits, &job.task) && (job.persona.is_none() || knows)
+                }
             })
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
             .collect();
@@ -145,16 +153,24 @@ impl Job<'_> {
         route: &Route,
         site: &Arc<Site>,
     ) -> Result<Result<Taken, Passed>, Ended> {
+        let upstream = &self.crew.app.upstream;
+        if !upstream.enter(route, self.crew.app.clock.now()) {
+            return Ok(Err(Passed::Closed));
+        }
         let mut passed = Passed::Full;
         let order = order::build(&self.crew.app, self.task, route, site).await;
         let prepared = match order {
             Ok(prepared) => prepared,
             Err(order::Unusable::Gone(what)) => {
+                upstream.breaker(route, Breaker::undecided);
                 let message =
                     format!("{what} was removed before the task began. Nothing was charged.");
                 return Err((Outcome::failed(ErrorCode::GenerationFailed, message), None));
             }
-            Err(order::Unusable::Inside(error)) => return Err(inside(&error)),
+            Err(order::Unusable::Inside(error)) => {
+                upstream.breaker(route, Breaker::undecided);
+                return Err(inside(&error));
+            }
         };
         let credentials = match &prepared.credential {
             Some(pinned) => vec![pinned.clone()],
@@ -182,7 +198,7 @@ impl Job<'_> {
                 .await?
             {
                 Ok(taken) => return Ok(Ok(taken)),
-                Err(Passed::Full) => {}
+                Err(Passed::Full | Passed::Closed) => {}
                 Err(Passed::No(error)) => {
                     // What is wrong with one credential may be right with the next.
                     let is_its_own = matches!(
@@ -200,10 +216,10 @@ impl Job<'_> {
             let now = self.crew.app.clock.now();
             let at_once = matches!(error.class, Class::Credentials | Class::Account);
             let pause = error.retry_after;
-            self.crew
-                .app
-                .upstream
-                .breaker(route, |breaker| breaker.failed(now, at_once, pause));
+            upstream.breaker(route, |breaker| match error.class {
+                Class::RateLimited => breaker.limited(now, pause),
+                _ => breaker.failed(now, at_once, pause),
+            });
         }
         Ok(Err(passed))
     }
@@ -236,11 +252,16 @@ impl Job<'_> {
             ..prepared.order
         };
         let id = submission.id;
+        let age = self.crew.app.clock.now().since(submission.created_at);
         match self
             .send(&route, &site, &credential, order, submission, false)
             .await?
         {
             Ok(taken) => Ok(taken),
+            // Nobody was reached: it stays as it is, to be repeated again.
+            Err(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
+                Err((Outcome::Later(FULL), None))
+            }
             // That it is refused now says nothing about the first time.
             Err(_) => Err(unconfirmed(id, "the provider refuses the repetition")),
         }
@@ -260,8 +281,6 @@ impl Job<'_> {
         let app = &self.crew.app;
         let open = credential.open();
         let id = submission.id;
-        app.upstream
-            .breaker(route, |breaker| breaker.enter(app.clock.now()));
         let intent = async || {
             if is_new {
                 self.intend(route, site, credential, submission.clone())
@@ -274,15 +293,11 @@ impl Job<'_> {
         let driver = &app.upstream.driver;
         let sent = driver.submit(&site.provider, &credential.secret, &order, &watch, intent);
         let answer = self.while_progress(sent, &watch).await;
-        let undecided = || {
-            app.upstream
-                .breaker(route, crate::upstream::breaker::Breaker::undecided);
-        };
         let (result, poll_after) = match answer {
             Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(Accepted::Done(outputs)) => (Err(outputs), None),
             Err(SubmitError::Intent(halt)) => {
-                undecided();
+                app.upstream.breaker(route, Breaker::undecided);
                 return match halt {
                     Halt::Gone => Err((Outcome::Stopped, None)),
                     Halt::Full => Ok(Err(Passed::Full)),
@@ -290,13 +305,14 @@ impl Job<'_> {
                 };
             }
             Err(SubmitError::Before(error)) => return self.refused(route, None, error),
+            // Of a repetition this is proof of nothing, and not written down.
+            Err(SubmitError::Refused(error)) if !is_new => return Ok(Err(Passed::No(error))),
             Err(SubmitError::Refused(error)) => {
                 let closing = closing(id, SubmissionState::Refused, &error);
                 return self.refused_after(route, closing, error).await;
             }
             Err(SubmitError::Failed(error)) => {
-                app.upstream
-                    .breaker(route, crate::upstream::breaker::Breaker::succeeded);
+                app.upstream.breaker(route, Breaker::succeeded);
                 let closing = closing(id, SubmissionState::Ended, &error);
                 return Err((failure(&error), Some(closing)));
             }
@@ -308,8 +324,7 @@ impl Job<'_> {
                 return Err(unconfirmed(id, &error.message));
             }
         };
-        app.upstream
-            .breaker(route, crate::upstream::breaker::Breaker::succeeded);
+        app.upstream.breaker(route, Breaker::succeeded);
         let accepted_at = self
             .write_accepted(id, route, result.as_ref().ok().cloned())
             .await;
@@ -359,7 +374,7 @@ impl Job<'_> {
             .app
             .catalog
             .load()
-            .named(&self.task.model)
+            .with_id(&self.task.model)
             .cloned();
         let now = self.crew.app.clock.now();
         self.crew
@@ -440,10 +455,7 @@ impl Job<'_> {
             return Ok(Err(Passed::No(error)));
         }
         // The provider works; it is the request that it does not like.
-        self.crew
-            .app
-            .upstream
-            .breaker(route, crate::upstream::breaker::Breaker::succeeded);
+        self.crew.app.upstream.breaker(route, Breaker::succeeded);
         Err((failure(&error), closing))
     }
 }

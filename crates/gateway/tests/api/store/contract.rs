@@ -332,7 +332,7 @@ async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
     models.sort();
     assert_eq!(models, ["x", "y"]);
     let claimed = db
-        .write(|conn| tasks::claim_upstream(conn, "a", "x", 2, at(9)))
+        .write(|conn| tasks::claim_upstream(conn, "a", "x", TaskState::Queued, 2, at(9)))
         .await;
     let mut found: Vec<TaskId> = claimed.iter().map(|task| task.id).collect();
     found.sort();

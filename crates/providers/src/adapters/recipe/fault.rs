@@ -48,7 +48,9 @@ pub(super) fn explained(message: &str) -> String {
 
 /// `; did you mean "…"?`, when one of the words is near.
 pub(super) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> String {
-    let distances = words.into_iter().map(|word| (distance(wrong, word), word));
+    let wrong = wrong.to_lowercase();
+    let words = words.into_iter();
+    let distances = words.map(|word| (distance(&wrong, &word.to_lowercase()), word));
     match distances.min() {
         Some((distance, word)) if distance <= 1 + wrong.chars().count() / 4 => {
             format!("; did you mean {word:?}?")

@@ -97,9 +97,9 @@ impl Placeholder {
         let Some(sort) = names.get(name) else {
             let all: Vec<&str> = names.keys().copied().collect();
             return Err(format!(
-                "{{{name}}} is no value here{}; there are {}",
-                nearest(name, all.iter().copied()),
-                all.join(", ")
+                "{{{name}}} is no value here (there are {}){}",
+                all.join(", "),
+                nearest(name, all.iter().copied())
             ));
         };
         let fits = match self.how {
@@ -209,8 +209,8 @@ fn way(word: &str) -> Option<How> {
 fn unknown_way(inner: &str, how: &str) -> String {
     let all = WAYS.map(|(name, _)| name);
     format!(
-        "{{{inner}}}: {how:?} is no way to write a value{}; there are {} and, for a size, one character",
-        nearest(how, all),
-        all.join(", ")
+        "{{{inner}}}: {how:?} is no way to write a value (there are {} and, for a size, one character){}",
+        all.join(", "),
+        nearest(how, all)
     )
 }

@@ -278,9 +278,30 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
         }
         Work::Video(_) | Work::Persona(_) => Map::new(),
     };
-    body.extend(known);
+    for (field, id) in known {
+        put(&mut body, &field, id);
+    }
     body.insert("mv".into(), json!(order.model));
     Value::Object(body)
+}
+
+/// Puts an id where a field says: `cover_clip_id`, or `mashup_clip_ids[1]` for
+/// a place in a list.
+fn put(body: &mut Map<String, Value>, field: &str, id: Value) {
+    let place = field
+        .strip_suffix(']')
+        .and_then(|field| field.split_once('['))
+        .and_then(|(name, index)| Some((name, index.parse::<usize>().ok()?)));
+    match place {
+        None => {
+            body.insert(field.to_owned(), id);
+        }
+        Some((name, index)) => {
+            if let Some(place) = body.get_mut(name).and_then(|list| list.get_mut(index)) {
+                *place = id;
+            }
+        }
+    }
 }
 
 fn submitted(order: &Order, answer: &Answer) -> Result<Step, ProviderError> {

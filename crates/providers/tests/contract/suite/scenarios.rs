@@ -6,7 +6,7 @@ use std::time::Duration;
 use providers::driver::{Accepted, DownloadError, Polled, SubmitError};
 use providers::{Class, Limits, Output, ProviderError, Source, Work};
 use simulator::{End, Fault, Phase, Plan, Role};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use super::Makes;
 use super::stage::{Stage, plan, provider};
@@ -92,10 +92,10 @@ pub(super) async fn a_forbidden_prompt(mut stage: Stage) {
 }
 
 pub(super) async fn nobody_there(stage: Stage) {
-    // A port that was free a moment ago, and that nobody listens on.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // A port that is taken, and that nobody listens on.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = taken.local_addr().unwrap();
     let nobody = provider(&stage.case, &format!("http://{address}"));
     assert!(!stage.driver.reachable(&nobody).await);
     match stage.submit_to(&nobody).await {

@@ -1,12 +1,12 @@
 """Official SDKs, unchanged, against the simulator: each completes an order.
 
-SIMULATOR_URL and SIMULATOR_TLS_URL say where it is; what the SDKs sent goes into
-the file that is named as argument.
+SIMULATOR_URL and SIMULATOR_TLS_URL say where it is, FAL_RUN_HOST and
+FAL_QUEUE_RUN_HOST where fal's part of it is, and SSL_CERT_FILE has its certificate.
+What the SDKs sent goes into the file that is named as argument.
 """
 
 import base64
 import io
-import os
 import tempfile
 import zipfile
 
@@ -20,8 +20,10 @@ import musicai_sdk
 import openai
 import replicate
 import runwayml
+from google import genai
 
 from common import (
+    HTTPS,
     KEY,
     LARGE_PICTURE,
     PICTURE,
@@ -31,7 +33,6 @@ from common import (
     SONG,
     SONG_DATA,
     Check,
-    Simulator,
     fetch,
     main,
 )
@@ -113,8 +114,7 @@ class Replicate(Check):
 class Fal(Check):
     sdk = "fal_client"
     provider = "fal"
-    # This SDK speaks https only.
-    simulator = Simulator(os.environ["SIMULATOR_TLS_URL"])
+    simulator = HTTPS
     veo = {"prompt": PROMPT, "duration": "8s", "resolution": "720p", "aspect_ratio": "16:9"}
 
     def setUp(self):
@@ -147,6 +147,38 @@ class Fal(Check):
         stems = handle.get()
         for stem in ("vocals", "drums", "bass", "guitar", "piano", "other"):
             self.assert_audio(fetch(stems[stem]["url"]))
+
+
+class Veo(Check):
+    sdk = "google-genai"
+    provider = "gemini-veo"
+    # Files at other addresses are not found.
+    simulator = HTTPS
+
+    def finish(self, **pictures):
+        client = genai.Client(api_key=KEY, http_options={"base_url": self.base})
+        end = pictures.pop("end", None)
+        operation = client.models.generate_videos(
+            model="veo-3.1-generate-preview",
+            prompt=PROMPT,
+            config={
+                "number_of_videos": 1,
+                "duration_seconds": 8,
+                "aspect_ratio": "16:9",
+                "resolution": "720p",
+                "last_frame": end,
+            },
+            **pictures,
+        )
+        done = self.wait(lambda: client.operations.get(operation), lambda found: found.done)
+        self.assert_video(client.files.download(file=done.response.generated_videos[0].video))
+
+    def test_text(self):
+        self.finish()
+
+    def test_frames(self):
+        frame = genai.types.Image(image_bytes=PICTURE, mime_type="image/png")
+        self.finish(image=frame, end=frame)
 
 
 class Runway(Check):

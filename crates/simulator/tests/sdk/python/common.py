@@ -59,6 +59,11 @@ def fetch(address, method="GET", data=None):
         return answer.read()
 
 
+HTTP = Simulator(os.environ["SIMULATOR_URL"])
+# For SDKs that know https only.
+HTTPS = Simulator(os.environ["SIMULATOR_TLS_URL"])
+
+
 class Check(unittest.TestCase):
     """One SDK at one provider. Each test's name, without `test_` and with blanks,
     is the name of one of our cases."""
@@ -67,7 +72,7 @@ class Check(unittest.TestCase):
     provider = ""
     # What the names of our cases have before the test's.
     also = ""
-    simulator = Simulator(os.environ["SIMULATOR_URL"])
+    simulator = HTTP
 
     @property
     def base(self):
