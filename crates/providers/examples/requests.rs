@@ -306,8 +306,9 @@ async fn main() -> anyhow::Result<ExitCode> {
     for case in cases() {
         simulator.world().reset();
         simulator.world().set_plan(Plan {
-            queued: Duration::ZERO,
-            running: Duration::from_millis(150),
+            queued: Duration::from_secs(if case.cancels { 60 } else { 0 }),
+            running: Duration::ZERO,
+            polls: 1,
             ..Plan::default()
         });
         match run(&simulator, &case).await {

@@ -6,7 +6,7 @@
 //! GET    /_/faults      what is ordered and has not struck yet
 //! POST   /_/faults      an Order: {"fault": …, "provider"?, "role"?, "after"?, "times"?}
 //! DELETE /_/faults      calls them off
-//! POST   /_/plan        a Plan: {"queued"?, "running"?, "end"?}; with ?provider= for one
+//! POST   /_/plan        a Plan: {"queued"?, "running"?, "polls"?, "end"?}; with ?provider= for one
 //! GET    /_/journal     what was received; with ?provider= by one
 //! PUT    /_/journal     true or false: whether requests are written down
 //! DELETE /_/journal     empties it

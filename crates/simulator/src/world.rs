@@ -22,6 +22,9 @@ pub struct Plan {
     /// Time at work.
     #[serde(with = "milliseconds")]
     pub running: Duration,
+    /// How many polls find it unfinished, even if the time is over: so a test sees
+    /// it at work however slow the machine is.
+    pub polls: u32,
     /// How it ends.
     pub end: End,
 }
@@ -31,6 +34,7 @@ impl Default for Plan {
         Self {
             queued: Duration::from_millis(30),
             running: Duration::from_millis(60),
+            polls: 0,
             end: End::Success,
         }
     }
@@ -96,6 +100,9 @@ impl Job {
             None => Phase::Queued,
             Some(at_work) if at_work < self.plan.running => {
                 Phase::Running(at_work.as_secs_f64() / self.plan.running.as_secs_f64())
+            }
+            Some(_) if self.polls <= self.plan.polls && self.plan.polls > 0 => {
+                Phase::Running(f64::from(self.polls) / f64::from(self.plan.polls + 1))
             }
             Some(_) => Phase::Ended(self.plan.end),
         }

@@ -25,6 +25,7 @@ fn a_job_goes_as_planned() {
     let plan = |queued, running, end| Plan {
         queued: Duration::from_secs(queued),
         running: Duration::from_secs(running),
+        polls: 0,
         end,
     };
     world.set_plan(plan(60, 60, End::Success));
@@ -39,6 +40,18 @@ fn a_job_goes_as_planned() {
     world.set_plan(plan(0, 60, End::Success));
     let working = world.accept("b", "3", json!({}), json!(null));
     assert!(matches!(working.phase(), Phase::Running(share) if share < 0.5));
+
+    world.set_plan(Plan {
+        polls: 2,
+        ..plan(0, 0, End::Success)
+    });
+    world.accept("a", "4", json!({}), json!(null));
+    let mut ended = Vec::new();
+    for _ in 0..4 {
+        let phase = world.ask("4").unwrap().phase();
+        ended.push(matches!(phase, Phase::Ended(_)));
+    }
+    assert_eq!(ended, [false, false, true, true]);
 
     world.forget("2");
     assert_eq!(world.job("2").map(|job| job.id), None);

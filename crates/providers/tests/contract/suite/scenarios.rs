@@ -246,6 +246,7 @@ pub(super) async fn the_job_is_called_off(stage: Stage) {
     let long = Plan {
         queued: Duration::from_hours(u64::from(waits)),
         running: Duration::from_hours(1),
+        polls: 0,
         end: End::Success,
     };
     if stage.case.cancels {

@@ -25,6 +25,7 @@ pub(crate) fn plan(end: End) -> Plan {
     Plan {
         queued: Duration::from_millis(5),
         running: Duration::from_millis(15),
+        polls: 0,
         end,
     }
 }

@@ -36,7 +36,8 @@ function check(sdk, name, run) {
   const [provider] = name.split(":");
   test(`${sdk}, ${name}`, async () => {
     await control("POST", "reset");
-    await control("POST", "plan", { queued: 0, running: 150 });
+    // Seen at work once, and not waited for; or not done before it is called off.
+    await control("POST", "plan", name.endsWith("cancel") ? { queued: 60_000 } : { queued: 0, running: 0, polls: 1 });
     await run(`${URL}/${provider}`);
     const version = JSON.parse(readFileSync(`node_modules/${sdk}/package.json`)).version;
     const journal = JSON.stringify(await control("GET", `journal?provider=${provider}`));

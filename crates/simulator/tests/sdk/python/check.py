@@ -317,7 +317,6 @@ class ModelArk(Check):
         )
 
     def test_cancel(self):
-        self.simulator.plan(queued=60_000)
         self.tasks.delete(task_id=self.start().id)
 
 
@@ -357,7 +356,6 @@ class DashScope(Check):
         self.finish("wan2.7-i2v", media=[{"type": "first_frame", "url": PICTURE_DATA}], resolution="720P")
 
     def test_cancel(self):
-        self.simulator.plan(queued=60_000)
         answer = dashscope.VideoSynthesis.cancel(self.start("wan2.6-t2v", size="1280*720"))
         self.assertEqual(answer.status_code, 200, answer.message)
 

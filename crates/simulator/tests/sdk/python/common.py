@@ -37,8 +37,6 @@ class Simulator:
     def begin(self):
         """Back to the beginning, so that ids are the same for everyone."""
         self._call("POST", "reset")
-        # Long enough to be seen at work, short enough not to be waited for.
-        self.plan(queued=0, running=150)
 
     def plan(self, **plan):
         """How jobs go from now on."""
@@ -80,6 +78,11 @@ class Check(unittest.TestCase):
 
     def setUp(self):
         self.simulator.begin()
+        if "cancel" in self._testMethodName:
+            self.simulator.plan(queued=60_000)
+        else:
+            # Seen at work once, and not waited for.
+            self.simulator.plan(queued=0, running=0, polls=1)
 
     def run(self, result=None):
         before = len(result.failures) + len(result.errors)
