@@ -77,7 +77,7 @@ impl Known {
 
 fn run(conn: &mut Conn<'_>, steps: &[Step]) {
     conn.execute(
-        "UPDATE tasks SET state = 'cancelled' WHERE state IN ('queued', 'running')",
+        "UPDATE tasks SET state = 'cancelled', lease_owner = NULL WHERE state IN ('queued', 'running')",
         &[],
     )
     .unwrap();
