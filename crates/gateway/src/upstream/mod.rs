@@ -178,6 +178,11 @@ impl Site {
         })
     }
 
+    /// Jobs of this process that it works on.
+    pub fn open_jobs(&self) -> u32 {
+        self.credentials.iter().map(|one| one.open_jobs()).sum()
+    }
+
     /// Whether its host took a connection when it was last tried.
     pub fn is_reachable(&self) -> bool {
         self.reachable.load(Ordering::Relaxed)

@@ -22,14 +22,17 @@ async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
         )
         .start()
         .await;
-    let task = gateway
+    gateway
         .post(
             "/v1/videos",
             &json!({"model": "animatic-1", "prompt": "a heron in the reeds", "seconds": "4"}),
         )
         .await
         .ok();
-    gateway.finished(task["id"].as_str().unwrap()).await;
+    let tasks = gateway.get("/v1/tasks").await.ok();
+    gateway
+        .finished(tasks["data"][0]["id"].as_str().unwrap())
+        .await;
 
     let usual = Scope::ALL
         .into_iter()

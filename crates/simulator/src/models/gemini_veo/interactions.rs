@@ -45,7 +45,8 @@ pub(super) fn create(request: &Request) -> Reply {
     let Some(prompt) = prompt.filter(|_| good) else {
         return error(400, "INVALID_ARGUMENT", "The request is malformed.");
     };
-    let id = format!("int-{:08x}", request.world.number());
+    // Also names the file, which has nothing but letters and digits.
+    let id = format!("int{:08x}", request.world.number());
     let memo = json!({"prompt": prompt, "seconds": length(format)});
     let job = request.world.accept("gemini-veo", id, body.clone(), memo);
     Reply::json(200, &shown(request, &job))
@@ -92,7 +93,7 @@ fn shown(request: &Request, job: &Job) -> Value {
         Phase::Running(_) => ("in_progress", json!([]), json!([])),
         Phase::Cancelled => ("cancelled", json!([]), json!([])),
         Phase::Ended(End::Success) => {
-            let uri = format!("{}/v1beta/files/{}", request.base, job.id);
+            let uri = format!("{}/v1/files/{}", request.base, job.id);
             let video = json!({"type": "video", "mime_type": "video/mp4", "uri": uri});
             (
                 "completed",
