@@ -139,6 +139,39 @@ async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
     left.await.unwrap()
 }
 
+#[tokio::test]
+async fn what_a_crash_may_have_sent_is_not_sent_again() {
+    let simulator = simulator().await;
+    let mut gateway = without_workers(&one_provider(&simulator)).await;
+    let caller = gateway.client.clone();
+    let waiting = tokio::spawn(async move {
+        caller
+            .post("/v1/chat/completions", &chat_order("a lake"))
+            .await
+    });
+    eventually("the task is accepted", async || {
+        let list = gateway.get("/v1/tasks").await.ok();
+        (!list["data"].as_array().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    let task = die_while_sending(&gateway, SubmissionId::new()).await;
+    gateway.start_workers();
+    waiting
+        .await
+        .unwrap()
+        .refused(424, "submission_unconfirmed");
+    assert_failed(
+        &gateway.finished(&task.id.to_string()).await,
+        "submission_unconfirmed",
+    );
+    assert_eq!(
+        simulator.world().journal().len(),
+        0,
+        "the provider is not asked"
+    );
+    gateway.stop().await;
+}
+
 fn keyed(simulator: &Simulator) -> String {
     provider("acme", "openai-videos", simulator, "idempotency = true")
         + &film(r#"{ provider = "acme", model = "sora-2" }"#)

@@ -279,3 +279,38 @@ async fn a_persona_that_the_provider_forbids_is_a_refusal() {
     assert_eq!(none["data"], json!([]));
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_persona_sings_only_where_it_was_made() {
+    let (simulator, other) = (simulator().await, simulator().await);
+    let options = "upload = \"direct\"\nbatch = \"one\"";
+    let toml = provider("acme", "suno-family", &simulator, options)
+        + &provider("other", "suno-family", &other, options)
+        + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }, { provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.home]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
+    let gateway = gateway(&toml).await;
+    let song = json!({"task": "generate", "mv": "home", "title": "Rain"});
+    let song = done(&gateway, &song).await;
+    let persona = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
+    let persona = gateway
+        .post("/musicgen/persona/create", &persona)
+        .await
+        .ok();
+    let sing = |model: &str| json!({"task": "generate", "mv": model, "title": "Again", "persona_id": persona["id"]});
+    gateway
+        .post(SUBMIT, &sing("away"))
+        .await
+        .refused(400, "unsupported_value")
+        .at("persona_id");
+    // The first route does not know it; the second does.
+    done(&gateway, &sing("band")).await;
+    assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));
+    // And it goes nowhere else when its provider does not take it.
+    super::at_submission(&simulator, super::status(401), 1);
+    let record = gateway.post(SUBMIT, &sing("band")).await.ok();
+    let view = finished(&gateway, record["id"].as_str().unwrap()).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert_eq!((submissions(&simulator), submissions(&other)), (5, 0));
+    gateway.stop().await;
+}
