@@ -142,6 +142,7 @@ fn vary(lengths: &Mutex<(u64, u64)>, world: &World) {
             queued: Duration::ZERO,
             running: Duration::from_millis(from + (next >> 33) % (to - from)),
             end: End::Success,
+            ..Plan::default()
         });
         std::thread::sleep(Duration::from_micros(200));
     }
