@@ -131,6 +131,7 @@ fn order(gateway: &support::Gateway) -> NewTask {
             fps: 30,
             seed: 0,
             user: None,
+            ..VideoJob::default()
         }),
         quantity: Quantity {
             milliseconds: 5000,

@@ -1,6 +1,7 @@
 //! What every part of a running gateway shares.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bell::Bell;
 use crate::blob::Blobs;
 use crate::clock::Clock;
-use crate::config::{Config, Database};
+use crate::config::{Config, ConfigError, Database, Overrides};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
@@ -18,6 +19,8 @@ use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::signer::Signer;
 use crate::store::Store;
+use crate::telemetry;
+use crate::upstream::{self, Upstream};
 
 /// The shared parts. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +40,8 @@ pub struct Parts {
     pub signer: Signer,
     /// Callers' addresses.
     pub fetcher: Fetcher,
+    /// The hosted providers; replaced when the settings change.
+    pub upstream: Upstream,
     /// The models on offer; replaced when the settings change.
     pub catalog: ArcSwap<Catalog>,
     /// Requests a minute.
@@ -45,6 +50,8 @@ pub struct Parts {
     pub callers: moka::sync::Cache<String, KnownCaller>,
     /// Tasks that have ended, and so never change.
     pub ended: moka::sync::Cache<TaskId, Arc<Task>>,
+    /// How long models usually take, as looked up a moment ago.
+    pub usual_times: moka::sync::Cache<String, Option<Duration>>,
     /// Who waits for what.
     pub bell: Bell,
     /// Bounds the work on uploads: each holds a decoded recording in memory.
@@ -54,6 +61,9 @@ pub struct Parts {
     /// Set when requests in flight must end.
     pub closing: CancellationToken,
 }
+
+/// How long a look-up of a model's usual time holds.
+const USUAL_TIMES: Duration = Duration::from_secs(5);
 
 /// Uploads that are decoded at once.
 const INGESTS: usize = 2;
@@ -83,12 +93,13 @@ pub enum OpenError {
     Blobs(#[from] crate::blob::BlobError),
     /// The settings name a model that is not there.
     #[error(transparent)]
-    Config(#[from] crate::config::ConfigError),
+    Config(#[from] ConfigError),
 }
 
 impl App {
     /// Opens everything that the settings name, and migrates the database.
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
+        telemetry::count();
         let in_data = |error| OpenError::Data {
             path: config.data.display().to_string(),
             error,
@@ -103,13 +114,19 @@ impl App {
             Some(secret) => Signer::new(secret.expose().as_bytes()),
             None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
         };
+        let sites = upstream::sites(&config.models, &config.fetch, None)?;
         Ok(Self(Arc::new(Parts {
             blobs: Blobs::local(&config.media_path())?,
-            catalog: ArcSwap::from_pointee(Catalog::new(&config.models)?),
+            catalog: ArcSwap::from_pointee(Catalog::new(&config.models, &sites)?),
+            upstream: Upstream::new(sites),
             fetcher: Fetcher::new(config.fetch.clone()),
             limits: RateLimits::default(),
             callers: moka::sync::Cache::new(10_000),
             ended: moka::sync::Cache::new(10_000),
+            usual_times: moka::sync::Cache::builder()
+                .max_capacity(1000)
+                .time_to_live(USUAL_TIMES)
+                .build(),
             bell: Bell::default(),
             ingest: tokio::sync::Semaphore::new(INGESTS),
             large_bodies: Arc::new(tokio::sync::Semaphore::new(LARGE_BODIES)),
@@ -119,6 +136,17 @@ impl App {
             store,
             signer,
         })))
+    }
+
+    /// Reads models, prices and providers anew; what is wrong changes nothing.
+    pub fn reload(&self, settings: &Overrides) -> Result<(), ConfigError> {
+        let models = Config::reload(settings)?;
+        let before = self.upstream.sites();
+        let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
+        let catalog = Catalog::new(&models, &sites)?;
+        self.upstream.replace(sites);
+        self.catalog.store(Arc::new(catalog));
+        Ok(())
     }
 
     /// Runs work that keeps a core busy, off the async threads.

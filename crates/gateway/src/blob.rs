@@ -11,9 +11,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
+use object_store::buffered::BufWriter;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::clock::Timestamp;
 use crate::error::Error;
@@ -26,7 +28,7 @@ pub enum BlobError {
     /// Reading, writing or listing failed.
     #[error("media store: {}", root_cause(.0))]
     Store(#[from] object_store::Error),
-    /// The folder cannot be made.
+    /// The folder cannot be made, or a file of this process cannot be read.
     #[error("media folder: {0}")]
     Folder(#[from] std::io::Error),
 }
@@ -64,6 +66,27 @@ impl Blobs {
     pub async fn put(&self, id: AssetId, media: MediaType, bytes: Bytes) -> Result<(), BlobError> {
         self.0.put(&path(id, media), bytes.into()).await?;
         Ok(())
+    }
+
+    /// Stores a file of this process, as it is read; a file of the same name is
+    /// replaced once all of it has arrived.
+    pub async fn put_file(
+        &self,
+        id: AssetId,
+        media: MediaType,
+        file: &FsPath,
+    ) -> Result<(), BlobError> {
+        const PIECE: usize = 8 * 1024 * 1024;
+        let mut source = tokio::fs::File::open(file).await?;
+        let mut target = BufWriter::with_capacity(self.0.clone(), path(id, media), PIECE);
+        let copied = tokio::io::copy(&mut source, &mut target).await;
+        match copied {
+            Ok(_) => Ok(target.shutdown().await?),
+            Err(error) => {
+                target.abort().await?;
+                Err(error.into())
+            }
+        }
     }
 
     /// A whole file.

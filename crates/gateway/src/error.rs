@@ -111,6 +111,12 @@ codes! {
     AudioInvalid = "audio_invalid", 422, Media;
     /// The audio is longer than the limit.
     AudioTooLong = "audio_too_long", 422, Media;
+    /// The model's provider does not make this content.
+    ContentPolicy = "content_policy", 422, Provider;
+    /// The model's provider refuses the request.
+    ProviderRejected = "provider_rejected", 422, Provider;
+    /// Whether the provider took the order cannot be found out; nothing is charged, and nothing sent twice.
+    SubmissionUnconfirmed = "submission_unconfirmed", 424, Provider;
     /// The task was cancelled while the caller waited for it.
     TaskCancelled = "cancelled", 409, Conflict;
     /// The key's requests per minute are used up.
@@ -119,6 +125,8 @@ codes! {
     TooManyTasks = "too_many_tasks", 429, RateLimit;
     /// Something broke inside; the log has it under the request id.
     InternalError = "internal_error", 500, Server;
+    /// Every route to the model is down, or nobody took the job.
+    ProviderUnavailable = "provider_unavailable", 503, Provider;
     /// The provider took the job and failed at it.
     GenerationFailed = "generation_failed", 503, Provider;
     /// The wait ended before the task did; the task goes on.

@@ -81,6 +81,10 @@ id!(
     /// Names a stored file.
     AssetId
 );
+id!(
+    /// Names something sent to a provider.
+    SubmissionId
+);
 
 impl TaskId {
     /// The id of the chat completion that waits for this task.

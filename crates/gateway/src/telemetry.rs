@@ -1,11 +1,19 @@
 //! The log: for people on a terminal, one JSON object a line otherwise, on
 //! standard error. Every line of a request or a task carries its ids.
+//!
+//! And what is counted, for Prometheus. Labels are names from the settings and
+//! words of this program; nothing that a caller wrote becomes one.
 
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+use std::time::Duration;
 
+use metrics::Unit;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, ConfigError, LogFormat};
+use crate::model::task::{Task, TaskState};
 
 /// Starts the log as the settings say.
 pub fn start(config: &Config) -> Result<(), ConfigError> {
@@ -30,4 +38,87 @@ pub fn start(config: &Config) -> Result<(), ConfigError> {
             .try_init(),
     };
     Ok(())
+}
+
+/// What is done with the numbers of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// They are added up.
+    Counter,
+    /// The latest holds.
+    Gauge,
+    /// They are counted by size.
+    Histogram,
+}
+
+/// A metric: its name, kind, unit and meaning.
+pub type Metric = (&'static str, Kind, Unit, &'static str);
+
+/// Everything that is counted; `docs/operations.md` has the same list.
+#[rustfmt::skip]
+pub const METRICS: [Metric; 13] = [
+    ("mediagate_tasks_accepted_total", Kind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
+    ("mediagate_tasks_ended_total", Kind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
+    ("mediagate_upstream_open_jobs", Kind::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
+    ("mediagate_upstream_calls_total", Kind::Counter, Unit::Count, "Calls to a provider, by stage and outcome"),
+    ("mediagate_upstream_call_seconds", Kind::Histogram, Unit::Seconds, "Time until a call was answered, by stage"),
+    ("mediagate_upstream_poll_lag_seconds", Kind::Histogram, Unit::Seconds, "Time from when a poll was due until it left"),
+    ("mediagate_upstream_settle_seconds", Kind::Histogram, Unit::Seconds, "Time from the poll that showed a job's end until its task had ended"),
+    ("mediagate_upstream_download_bytes_total", Kind::Counter, Unit::Bytes, "Bytes of results fetched whole"),
+    ("mediagate_upstream_unknown_words_total", Kind::Counter, Unit::Count, "Status words that no adapter knows"),
+    ("mediagate_submissions_unconfirmed_total", Kind::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
+    ("mediagate_provider_reachable", Kind::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
+    ("mediagate_route_open", Kind::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
+    ("mediagate_build_info", Kind::Gauge, Unit::Count, "1; the label says which version runs"),
+];
+
+/// Upper bounds of what histograms tell apart, in seconds.
+const BUCKETS: [f64; 16] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0,
+    900.0,
+];
+
+/// How often [`keep_metrics`] should run.
+pub const METRICS_UPKEEP: Duration = Duration::from_secs(5);
+
+static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
+
+/// Starts counting. A process counts once, however many gateways it runs.
+pub fn count() -> &'static PrometheusHandle {
+    RECORDER.get_or_init(|| {
+        let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
+        let recorder = builder.unwrap_or_default().build_recorder();
+        let handle = recorder.handle();
+        if metrics::set_global_recorder(recorder).is_err() {
+            tracing::warn!("somebody else counts already; /metrics stays empty");
+        }
+        for (name, kind, unit, meaning) in METRICS {
+            match kind {
+                Kind::Counter => metrics::describe_counter!(name, unit, meaning),
+                Kind::Gauge => metrics::describe_gauge!(name, unit, meaning),
+                Kind::Histogram => metrics::describe_histogram!(name, unit, meaning),
+            }
+        }
+        metrics::gauge!("mediagate_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        handle
+    })
+}
+
+/// Sums up what histograms were told, which is kept one by one until then.
+pub fn keep_metrics() {
+    count().run_upkeep();
+}
+
+/// Counts a task that was accepted.
+pub fn task_accepted(task: &Task) {
+    let (kind, model) = (task.kind().name(), task.model.clone());
+    metrics::counter!("mediagate_tasks_accepted_total", "kind" => kind, "model" => model)
+        .increment(1);
+}
+
+/// Counts a task that ended.
+pub fn task_ended(task: &Task, state: TaskState) {
+    let (kind, model, outcome) = (task.kind().name(), task.model.clone(), state.name());
+    metrics::counter!("mediagate_tasks_ended_total", "kind" => kind, "model" => model, "outcome" => outcome)
+        .increment(1);
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use mediagate::error::ErrorCode;
+use mediagate::telemetry::METRICS;
 
 /// Longest file, in lines.
 const LONGEST: usize = 600;
@@ -139,7 +140,7 @@ fn layers_know_only_what_lies_below() {
         ),
         (&["domain"], &["crate::http", "crate::worker", "crate::cli"]),
         (
-            &["store", "providers"],
+            &["store", "engines", "upstream"],
             &[
                 "crate::domain",
                 "crate::http",
@@ -234,6 +235,29 @@ fn the_error_document_is_the_table_in_the_code() {
         assert_eq!(documented, coded, "docs/errors.md");
     }
     assert_eq!(documented.len(), coded.len(), "docs/errors.md");
+}
+
+#[test]
+fn the_metrics_document_is_the_table_in_the_code() {
+    let document = std::fs::read_to_string(root().join("../../docs/operations.md")).unwrap();
+    let documented: Vec<(&str, String)> = document
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line
+                .strip_prefix("| `mediagate_")?
+                .split('|')
+                .map(str::trim);
+            Some((cells.next()?.trim_matches('`'), cells.next()?.to_owned()))
+        })
+        .collect();
+    let coded: Vec<(&str, String)> = METRICS
+        .iter()
+        .map(|(name, kind, ..)| {
+            let kind = format!("{kind:?}").to_lowercase();
+            (name.strip_prefix("mediagate_").unwrap(), kind)
+        })
+        .collect();
+    assert_eq!(documented, coded, "docs/operations.md");
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub(crate) async fn video(gateway: &Gateway) -> TaskId {
         fps: 30,
         seed: 0,
         user: None,
+        ..VideoJob::default()
     };
     let new = NewTask {
         model: gateway
@@ -79,11 +80,10 @@ pub(crate) async fn answer_at_once(gateway: &Gateway) {
                     continue;
                 }
                 app.bell.ring_for_work();
-                let until = now.plus(std::time::Duration::from_secs(3));
                 let name = owner.clone();
                 let claimed = app
                     .store
-                    .write(move |conn| store::tasks::claim(conn, &name, now, until))
+                    .write(move |conn| store::tasks::claim(conn, &name, now))
                     .await
                     .unwrap();
                 let Some(task) = claimed else { continue };
@@ -125,8 +125,8 @@ async fn ending(gateway: &Gateway) -> Ending {
         .unwrap();
     let output = VideoOutput {
         video: asset.id,
-        poster: asset.id,
-        sheet: asset.id,
+        poster: Some(asset.id),
+        sheet: Some(asset.id),
         width: 1280,
         height: 720,
         milliseconds: 5000,

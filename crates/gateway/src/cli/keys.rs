@@ -76,7 +76,8 @@ pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), Cli
 }
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
-    let catalog = Catalog::new(&config.models)?;
+    let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
+    let catalog = Catalog::new(&config.models, &sites)?;
     match args
         .models
         .iter()

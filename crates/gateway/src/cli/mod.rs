@@ -123,7 +123,8 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Keys(command) => keys::run(command, &cli.settings),
         Command::Config(ConfigCommand::Check) => {
             let config = Config::load(&cli.settings)?;
-            crate::domain::catalog::Catalog::new(&config.models)?;
+            let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
+            crate::domain::catalog::Catalog::new(&config.models, &sites)?;
             say(&config.show())
         }
         Command::Openapi => {

@@ -14,7 +14,6 @@ use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
 use crate::config::{Config, Overrides, file_mark};
 use crate::domain::accounts;
-use crate::domain::catalog::Catalog;
 use crate::domain::keys::{self, NewKey};
 use crate::http;
 use crate::http::server::Shutdown;
@@ -181,11 +180,8 @@ fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Re
 }
 
 fn reload(app: &App, settings: &Overrides) {
-    match Config::reload(settings).and_then(|models| Catalog::new(&models)) {
-        Ok(catalog) => {
-            app.catalog.store(std::sync::Arc::new(catalog));
-            tracing::info!("models and prices were read anew");
-        }
+    match app.reload(settings) {
+        Ok(()) => tracing::info!("models, prices and providers were read anew"),
         Err(error) => {
             tracing::error!(%error, "the changed settings are refused; the old ones stay");
         }

@@ -9,9 +9,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use url::Url;
 
+use crate::config::providers::{ModelSettings, ProviderTable};
 use crate::config::{ConfigError, LogFormat};
-use crate::model::catalog::PriceUnit;
-use crate::model::money::Micros;
 use crate::secret::SecretSource;
 
 /// The file as it stands; every key may be left out. The keys are the twins of
@@ -42,7 +41,64 @@ pub struct ConfigFile {
     pub log: Option<String>,
     pub fetch: FetchTable,
     pub personas: PersonasTable,
+    pub show_providers: Option<bool>,
+    pub providers: BTreeMap<String, ProviderTable>,
     pub models: BTreeMap<String, ModelSettings>,
+    /// The file itself, for errors that are found later.
+    #[serde(skip)]
+    pub source: Option<Source>,
+}
+
+/// A file's name and text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The file's name.
+    pub path: String,
+    /// What is in it.
+    pub text: String,
+}
+
+impl Source {
+    /// The error with its line, when it is about a key that stands in the file.
+    pub fn locate(&self, error: ConfigError) -> ConfigError {
+        let ConfigError::Value { key, message } = &error else {
+            return error;
+        };
+        let Some(at) = key_span(&self.text, key) else {
+            return error;
+        };
+        ConfigError::InFile {
+            path: self.path.clone(),
+            line: line_of(&self.text, at),
+            message: format!("`{key}`: {message}"),
+        }
+    }
+
+    /// The tables `[providers]` and `[models]` as they stand.
+    pub fn tables(&self) -> toml::Table {
+        let mut all: toml::Table = toml::from_str(&self.text).unwrap_or_default();
+        all.retain(|key, _| key == "providers" || key == "models");
+        all
+    }
+}
+
+/// Where a dotted key stands, or the nearest table above it that does.
+fn key_span(text: &str, key: &str) -> Option<usize> {
+    use toml::de::{DeTable, DeValue};
+    let parsed = DeTable::parse(text).ok()?;
+    let mut table = parsed.get_ref();
+    let mut found = None;
+    for part in key.split('.') {
+        let Some((name, value)) = table.iter().find(|(name, _)| name.get_ref() == part) else {
+            break;
+        };
+        found = Some(name.span().start);
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            _ => break,
+        }
+    }
+    found
 }
 
 /// `[fetch]`: callers' addresses.
@@ -62,29 +118,6 @@ pub struct PersonasTable {
     pub auto_approve: Option<bool>,
 }
 
-/// `[models.<id>]`: what the operator says of one model.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelSettings {
-    /// What its work costs; free when left out.
-    pub price: Option<PriceSettings>,
-    /// Other names, each with `*` for any characters; the model's own when left out.
-    pub aliases: Option<Vec<String>>,
-    /// Whether callers can name it; true when left out.
-    pub enabled: Option<bool>,
-}
-
-/// A price as the file writes it: `{ unit = "second", usd = "0.10" }`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PriceSettings {
-    /// What is counted.
-    pub unit: PriceUnit,
-    /// Dollars for one.
-    #[serde(deserialize_with = "dollars")]
-    pub usd: Micros,
-}
-
 /// Reads a file.
 pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
     let name = path.display().to_string();
@@ -97,14 +130,19 @@ pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
 
 /// Reads a file's text; `path` is for the errors.
 pub fn parse(path: &str, text: &str) -> Result<ConfigFile, ConfigError> {
-    toml::from_str(text).map_err(|error| {
+    let mut file: ConfigFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         ConfigError::InFile {
             path: path.to_owned(),
             line: line_of(text, at),
             message: explain(text, at, error.message()),
         }
-    })
+    })?;
+    file.source = Some(Source {
+        path: path.to_owned(),
+        text: text.to_owned(),
+    });
+    Ok(file)
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -122,21 +160,26 @@ fn explain(text: &str, at: usize, message: &str) -> String {
     if let (true, Some((unknown, known))) =
         (message.starts_with("unknown field"), names.split_first())
     {
-        let near = known
-            .iter()
-            .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
-            .min()
-            .filter(|(distance, _)| *distance <= unknown.len().div_ceil(2));
-        let hint = near.map_or_else(
-            || format!("the keys here are {}", known.join(", ")),
-            |(_, name)| format!("did you mean `{name}`?"),
-        );
-        return format!("unknown key `{unknown}`; {hint}");
+        return unknown_key(unknown, known);
     }
     match key_at(text, at) {
         Some(key) => format!("`{key}`: {message}"),
         None => message.replace('\n', " "),
     }
+}
+
+/// What is said of a key that nobody knows.
+pub fn unknown_key(unknown: &str, known: &[&str]) -> String {
+    let near = known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
+        .min()
+        .filter(|(distance, _)| *distance <= unknown.len().div_ceil(2));
+    let hint = near.map_or_else(
+        || format!("the keys here are {}", known.join(", ")),
+        |(_, name)| format!("did you mean `{name}`?"),
+    );
+    format!("unknown key `{unknown}`; {hint}")
 }
 
 /// The key of the line that holds the byte `at`, with its table.
@@ -152,19 +195,15 @@ fn key_at(text: &str, at: usize) -> Option<String> {
     Some(table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}")))
 }
 
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map(Some).map_err(|_| {
         serde::de::Error::custom(format!(
             "{text:?} is no time such as \"30s\", \"15m\" or \"30d\""
         ))
     })
-}
-
-fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
-    String::deserialize(deserializer)?
-        .parse()
-        .map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]

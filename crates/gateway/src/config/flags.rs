@@ -139,6 +139,14 @@ pub struct Overrides {
         global = true
     )]
     pub personas_auto_approve: Option<bool>,
+    /// Tell callers which provider made what [default: false]
+    #[arg(
+        long,
+        env = "MEDIAGATE_SHOW_PROVIDERS",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub show_providers: Option<bool>,
     /// How the log is written [default: auto]
     #[arg(
         long,

@@ -7,8 +7,10 @@
 
 pub mod file;
 mod flags;
+pub mod providers;
 mod show;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +20,8 @@ use url::Url;
 
 pub use flags::{LogFormat, Overrides};
 
-use crate::config::file::{ConfigFile, ModelSettings};
+use crate::config::file::{ConfigFile, Source};
+use crate::config::providers::{ModelSettings, ProviderConfig};
 use crate::secret::{Secret, SecretError, SecretSource};
 
 /// What is wrong with the settings.
@@ -119,8 +122,24 @@ pub struct ModelConfig {
     pub default_model: String,
     /// Music model for requests that name none.
     pub default_music_model: String,
+    /// Whether callers are told which provider made what.
+    pub show_providers: bool,
+    /// Providers by name.
+    pub providers: BTreeMap<String, ProviderConfig>,
     /// Settings by model name.
-    pub models: std::collections::BTreeMap<String, ModelSettings>,
+    pub models: BTreeMap<String, ModelSettings>,
+    /// The file, for errors that name its lines.
+    pub source: Option<Source>,
+}
+
+impl ModelConfig {
+    /// The error with its line in the file, where it has one.
+    pub fn locate(&self, error: ConfigError) -> ConfigError {
+        match &self.source {
+            Some(source) => source.locate(error),
+            None => error,
+        }
+    }
 }
 
 /// Where callers' addresses may lead; the rules are in `fetch.rs`.
@@ -238,10 +257,18 @@ impl Config {
                     .default_music_model
                     .or(file.default_music_model)
                     .unwrap_or_else(|| "stems-dsp-1".into()),
+                show_providers: flags
+                    .show_providers
+                    .or(file.show_providers)
+                    .unwrap_or(false),
+                providers: complete(file.providers, file.source.as_ref())?,
                 models: file.models,
+                source: file.source,
             },
         };
-        config.check()?;
+        config
+            .check()
+            .map_err(|error| config.models.locate(error))?;
         Ok(config)
     }
 
@@ -303,6 +330,20 @@ impl Config {
     pub fn show(&self) -> String {
         show::toml(self)
     }
+}
+
+fn complete(
+    tables: BTreeMap<String, providers::ProviderTable>,
+    source: Option<&Source>,
+) -> Result<BTreeMap<String, ProviderConfig>, ConfigError> {
+    let complete = |(name, table): (String, providers::ProviderTable)| {
+        let config = table.complete(&name).map_err(|error| match source {
+            Some(source) => source.locate(error),
+            None => error,
+        })?;
+        Ok((name, config))
+    };
+    tables.into_iter().map(complete).collect()
 }
 
 fn wrong(key: &str, message: &str) -> ConfigError {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
-use crate::config::file::ModelSettings;
 use crate::config::{Config, Database, LogFormat};
 
 pub(super) fn toml(config: &Config) -> String {
@@ -55,30 +54,42 @@ pub(super) fn toml(config: &Config) -> String {
         "personas",
         table([("auto_approve", Value::Boolean(config.personas_auto_approve))]),
     );
-    let models = config
-        .models
-        .models
-        .iter()
-        .map(|(id, settings)| (id.as_str(), model(settings)));
-    set("models", table(models));
+    set(
+        "show_providers",
+        Value::Boolean(config.models.show_providers),
+    );
+    if let Some(source) = &config.models.source {
+        for (key, mut value) in source.tables() {
+            mask_keys(&mut value);
+            set(&key, value);
+        }
+    }
     toml::to_string(&top).unwrap_or_default()
 }
 
-fn model(settings: &ModelSettings) -> Value {
-    let price = settings.price.map(|price| {
-        (
-            "price",
-            table([("unit", text(price.unit)), ("usd", text(price.usd))]),
-        )
-    });
-    let aliases = settings
-        .aliases
-        .as_ref()
-        .map(|aliases| ("aliases", list(aliases)));
-    let enabled = settings
-        .enabled
-        .map(|enabled| ("enabled", Value::Boolean(enabled)));
-    table([price, aliases, enabled].into_iter().flatten())
+/// Stars in place of credentials that stand in the file itself.
+fn mask_keys(value: &mut Value) {
+    let mask = |value: &mut Value| {
+        if let Value::String(text) = value
+            && !text.starts_with("env:")
+            && !text.starts_with("file:")
+        {
+            *text = "********".into();
+        }
+    };
+    match value {
+        Value::Table(table) => {
+            for (key, inner) in table.iter_mut() {
+                match (key.as_str(), inner) {
+                    ("api_key", inner) => mask(inner),
+                    ("api_keys", Value::Array(keys)) => keys.iter_mut().for_each(mask),
+                    (_, inner) => mask_keys(inner),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_keys),
+        _ => {}
+    }
 }
 
 fn database(database: &Database) -> String {

@@ -1,15 +1,20 @@
 //! Stored files: putting them in place and saying where they can be had.
 
+use std::path::Path;
+use std::time::Duration;
+
 use bytes::Bytes;
+use providers::Handover;
 use sha2::{Digest as _, Sha256};
 
 use crate::app::Parts;
 use crate::clock::Timestamp;
+use crate::engines::stems_engine::MadeClip;
 use crate::error::Error;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::{Asset, MediaType};
 use crate::model::music::ClipMedia;
-use crate::providers::stems_engine::MadeClip;
+use crate::store;
 
 /// How long a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,19 +35,78 @@ pub async fn keep(
     bytes: Bytes,
     lifetime: Lifetime,
 ) -> Result<Asset, Error> {
+    let sha256 = sha256_hex(&bytes);
+    let asset = record(app, account, media, bytes.len() as u64, sha256, lifetime);
+    app.blobs.put(asset.id, media, bytes).await?;
+    Ok(asset)
+}
+
+fn record(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    size_bytes: u64,
+    sha256: String,
+    lifetime: Lifetime,
+) -> Asset {
     let now = app.clock.now();
-    let asset = Asset {
+    Asset {
         id: AssetId::new(),
         account,
         media,
-        size_bytes: bytes.len() as u64,
-        sha256: sha256_hex(&bytes),
+        size_bytes,
+        sha256,
         created_at: now,
         expires_at: (lifetime == Lifetime::Media).then(|| now.plus(app.config.media_ttl)),
         removed_at: None,
+    }
+}
+
+/// A stored file's record and content; `None` once it was removed.
+pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Error> {
+    let asset = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .await?;
+    let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
+        return Ok(None);
     };
-    app.blobs.put(asset.id, media, bytes).await?;
+    let bytes = app.blobs.get(id, asset.media).await?;
+    Ok(Some((asset, bytes)))
+}
+
+/// Stores a file of this process as [`keep`] does.
+pub async fn keep_file(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    file: &Path,
+    size_bytes: u64,
+    sha256: String,
+) -> Result<Asset, Error> {
+    let asset = record(app, account, media, size_bytes, sha256, Lifetime::Media);
+    app.blobs.put_file(asset.id, media, file).await?;
     Ok(asset)
+}
+
+/// Whether a provider that takes files in this way can be given one.
+pub fn can_be_handed(app: &Parts, way: Handover) -> bool {
+    match way {
+        Handover::Any => true,
+        Handover::AddressOnly => app.config.public_url.is_some(),
+    }
+}
+
+/// An address under which anyone can fetch a stored file for a few hours;
+/// `None` when this gateway does not know its own address.
+pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
+    const TIME: Duration = Duration::from_hours(24);
+    let origin = app.config.public_url.as_ref()?;
+    let until = app.clock.now().plus(TIME);
+    Some(format!(
+        "{origin}{}",
+        app.signer.path(asset.id, asset.media, until)
+    ))
 }
 
 /// Stores a clip's files; the records are for the transaction that completes it.

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::file::ModelSettings;
+use providers::Kind;
+
+use crate::config::providers::{ModelKind, ModelSettings, PriceSettings, RouteSettings};
 use crate::config::{ConfigError, ModelConfig};
+use crate::domain::offers;
+use crate::engines;
 use crate::error::{Error, ErrorCode};
 use crate::model::account::ApiKey;
-use crate::model::catalog::Model;
+use crate::model::catalog::{Maker, Model, Route};
 use crate::model::money::Price;
 use crate::model::task::TaskKind;
-use crate::providers;
+use crate::upstream::Sites;
 
 /// The models as the settings leave them.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,20 +21,27 @@ pub struct Catalog {
     models: Vec<Model>,
     default_video: String,
     default_music: String,
+    shows_providers: bool,
 }
 
 impl Catalog {
-    /// The embedded models, changed by what the operator says of them.
-    pub fn new(config: &ModelConfig) -> Result<Self, ConfigError> {
-        let mut models = providers::embedded_models();
+    /// The embedded models, changed by what the operator says of them, and
+    /// those that the operator makes of routes to `sites`.
+    pub fn new(config: &ModelConfig, sites: &Sites) -> Result<Self, ConfigError> {
+        Self::build(config, sites).map_err(|error| config.locate(error))
+    }
+
+    fn build(config: &ModelConfig, sites: &Sites) -> Result<Self, ConfigError> {
+        let mut models = engines::embedded_models();
         for (id, settings) in &config.models {
-            apply(&mut models, id, settings)?;
+            apply(&mut models, id, settings, sites)?;
         }
         models.retain(|model| is_enabled(&config.models, &model.id));
         let catalog = Self {
             models,
             default_video: config.default_model.clone(),
             default_music: config.default_music_model.clone(),
+            shows_providers: config.show_providers,
         };
         catalog.check_default("default_model", &catalog.default_video, TaskKind::Video)?;
         catalog.check_default(
@@ -54,15 +65,26 @@ impl Catalog {
         })
     }
 
+    /// Whether callers are told which provider made what.
+    pub const fn shows_providers(&self) -> bool {
+        self.shows_providers
+    }
+
     /// Every model.
     pub fn models(&self) -> &[Model] {
         &self.models
     }
 
+    /// The model of exactly this name. What a task says is looked up by it:
+    /// another model may answer to the name of one that was taken away.
+    pub fn with_id(&self, id: &str) -> Option<&Model> {
+        self.models.iter().find(|model| model.id == id)
+    }
+
     /// The model that answers to this name; a model's own name goes before aliases.
     pub fn named(&self, name: &str) -> Option<&Model> {
-        let own = self.models.iter().find(|model| model.id == name);
-        own.or_else(|| self.models.iter().find(|model| model.answers_to(name)))
+        self.with_id(name)
+            .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
     }
 
     /// The name that is meant when a request of this kind names no model.
@@ -114,11 +136,25 @@ fn is_enabled(settings: &BTreeMap<String, ModelSettings>, id: &str) -> bool {
         .unwrap_or(true)
 }
 
-fn apply(models: &mut [Model], id: &str, settings: &ModelSettings) -> Result<(), ConfigError> {
-    let wrong = |message: String| ConfigError::Value {
-        key: format!("models.{id}"),
+/// What the operator says of one model: it changes an embedded one, or makes
+/// one of its routes.
+fn apply(
+    models: &mut Vec<Model>,
+    id: &str,
+    settings: &ModelSettings,
+    sites: &Sites,
+) -> Result<(), ConfigError> {
+    let wrong = |key: &str, message: String| ConfigError::Value {
+        key: format!("models.{id}{key}"),
         message,
     };
+    if let Some(routes) = &settings.routes {
+        if models.iter().any(|model| model.id == id) {
+            let message = "is an embedded model, which has no routes; give this one another name";
+            return Err(wrong("", message.into()));
+        }
+        models.push(routed(id, settings, routes, sites)?);
+    }
     let known = models
         .iter()
         .map(|model| model.id.as_str())
@@ -127,30 +163,141 @@ fn apply(models: &mut [Model], id: &str, settings: &ModelSettings) -> Result<(),
     let model = models
         .iter_mut()
         .find(|model| model.id == id)
-        .ok_or_else(|| wrong(format!("there is no such model; there are {known}")))?;
-    if let Some(price) = settings.price {
-        if !price.unit.fits(model.kind()) {
-            return Err(wrong(format!(
-                "the unit {} cannot be counted for a {} model",
-                price.unit,
-                model.kind()
-            )));
-        }
-        model.price = Some(Price {
-            unit: price.unit,
-            per_unit: price.usd,
-        });
-    }
+        .ok_or_else(|| {
+            wrong(
+                "",
+                format!("there is no such model; there are {known}; a new one needs routes"),
+            )
+        })?;
+    model.price = price(&wrong, settings.price, model.kind())?;
     if let Some(aliases) = &settings.aliases {
         model.aliases.clone_from(aliases);
     }
+    if let Some(summary) = &settings.summary {
+        model.summary.clone_from(summary);
+    }
+    if let Some(notes) = &settings.notes {
+        model.notes.clone_from(notes);
+    }
     Ok(())
+}
+
+fn price(
+    wrong: &impl Fn(&str, String) -> ConfigError,
+    price: Option<PriceSettings>,
+    kind: TaskKind,
+) -> Result<Option<Price>, ConfigError> {
+    let Some(price) = price else { return Ok(None) };
+    if !price.unit.fits(kind) {
+        let message = format!(
+            "the unit {} cannot be counted for a {kind} model",
+            price.unit
+        );
+        return Err(wrong(".price", message));
+    }
+    Ok(Some(Price {
+        unit: price.unit,
+        per_unit: price.usd,
+    }))
+}
+
+/// A model that hosted providers make.
+fn routed(
+    id: &str,
+    settings: &ModelSettings,
+    routes: &[RouteSettings],
+    sites: &Sites,
+) -> Result<Model, ConfigError> {
+    let wrong = |key: &str, message: String| ConfigError::Value {
+        key: format!("models.{id}{key}"),
+        message,
+    };
+    let kind = match settings.kind {
+        Some(ModelKind::Video) => Kind::Video,
+        Some(ModelKind::Music) => Kind::Music,
+        None => return Err(wrong("", "say kind = \"video\" or kind = \"music\"".into())),
+    };
+    let mut made = Vec::new();
+    for route in routes {
+        let limits = [
+            ("weight", route.weight),
+            ("max_running", route.max_running),
+            ("per_minute", route.per_minute),
+        ];
+        if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            let message =
+                format!("{key} = 0 would mean that nothing is ever sent; leave the route out");
+            return Err(wrong(".routes", message));
+        }
+        let site = sites.get(&route.provider).ok_or_else(|| {
+            let known: Vec<&str> = sites.keys().map(String::as_str).collect();
+            let known = if known.is_empty() {
+                "none".into()
+            } else {
+                known.join(", ")
+            };
+            wrong(
+                ".routes",
+                format!(
+                    "there is no provider {:?}; configured: {known}",
+                    route.provider
+                ),
+            )
+        })?;
+        let own = site
+            .provider
+            .adapter()
+            .limits(kind, &route.model)
+            .ok_or_else(|| {
+                let what = if kind == Kind::Video {
+                    "videos"
+                } else {
+                    "music"
+                };
+                wrong(".routes", format!("{} makes no {what}", route.provider))
+            })?;
+        let limits = offers::narrowed(own, &settings.limits)
+            .and_then(|limits| offers::narrowed(limits, &route.limits));
+        let limits =
+            limits.map_err(|(key, message)| wrong(".limits", format!("{key}: {message}")))?;
+        let task_kind = if kind == Kind::Video {
+            TaskKind::Video
+        } else {
+            TaskKind::Music
+        };
+        made.push(Route {
+            provider: route.provider.clone(),
+            model: route.model.clone(),
+            weight: route.weight,
+            price: price(&wrong, route.price, task_kind)?,
+            limits,
+            max_running: route.max_running,
+            per_minute: route.per_minute,
+        });
+    }
+    let limits = made
+        .iter()
+        .map(|route| route.limits.clone())
+        .reduce(offers::joined)
+        .ok_or_else(|| wrong(".routes", "at least one route is needed".into()))?;
+    let summary = match kind {
+        Kind::Video => "Makes videos at a hosted provider.",
+        Kind::Music => "Works on music at a hosted provider.",
+    };
+    Ok(Model {
+        id: id.to_owned(),
+        aliases: Vec::new(),
+        summary: summary.into(),
+        notes: Vec::new(),
+        limits,
+        price: None,
+        maker: Maker::Routes(made),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::file::PriceSettings;
     use crate::model::catalog::PriceUnit;
     use crate::model::money::Micros;
 
@@ -158,6 +305,9 @@ mod tests {
         ModelConfig {
             default_model: "animatic-1".into(),
             default_music_model: "stems-dsp-1".into(),
+            show_providers: false,
+            providers: BTreeMap::new(),
+            source: None,
             models: models
                 .iter()
                 .map(|(id, settings)| ((*id).to_owned(), settings.clone()))
@@ -165,15 +315,13 @@ mod tests {
         }
     }
 
-    const UNCHANGED: ModelSettings = ModelSettings {
-        price: None,
-        aliases: None,
-        enabled: None,
-    };
+    fn unchanged() -> ModelSettings {
+        ModelSettings::default()
+    }
 
     #[test]
     fn names_and_aliases_lead_to_their_model() {
-        let catalog = Catalog::new(&config(&[])).unwrap();
+        let catalog = Catalog::new(&config(&[]), &Sites::new()).unwrap();
         assert_eq!(catalog.named("chirp-auk").unwrap().id, "stems-dsp-1");
         assert_eq!(catalog.named("animatic-1").unwrap().id, "animatic-1");
         assert!(catalog.named("sora-2").is_none());
@@ -187,9 +335,10 @@ mod tests {
         };
         let priced = ModelSettings {
             price: Some(price),
-            ..UNCHANGED
+            ..unchanged()
         };
-        let catalog = Catalog::new(&config(&[("animatic-1", priced.clone())])).unwrap();
+        let catalog =
+            Catalog::new(&config(&[("animatic-1", priced.clone())]), &Sites::new()).unwrap();
         assert_eq!(
             catalog
                 .named("animatic-1")
@@ -201,19 +350,19 @@ mod tests {
             100_000
         );
         assert!(
-            Catalog::new(&config(&[("stems-dsp-1", priced)])).is_err(),
+            Catalog::new(&config(&[("stems-dsp-1", priced)]), &Sites::new()).is_err(),
             "stems are not counted in seconds"
         );
         assert!(
-            Catalog::new(&config(&[("sora-2", UNCHANGED)])).is_err(),
+            Catalog::new(&config(&[("sora-2", unchanged())]), &Sites::new()).is_err(),
             "no such model"
         );
         let off = ModelSettings {
             enabled: Some(false),
-            ..UNCHANGED
+            ..unchanged()
         };
         assert!(
-            Catalog::new(&config(&[("animatic-1", off)]))
+            Catalog::new(&config(&[("animatic-1", off)]), &Sites::new())
                 .unwrap()
                 .named("animatic-1")
                 .is_none()

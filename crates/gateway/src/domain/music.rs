@@ -1,17 +1,19 @@
 //! Music: source clips come in, separations are ordered, clips are looked after.
 
-use crate::app::App;
+use providers::{Limits, MusicLimits, StemLimits};
+
+use crate::app::{App, Parts};
 use crate::domain::assets;
 use crate::domain::submit::{self, NewTask};
+use crate::engines::{EngineError, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::{AccountId, ClipId, RequestId, TaskId};
 use crate::model::account::Caller;
-use crate::model::catalog::{Capabilities, Model, StemCapabilities};
+use crate::model::catalog::Model;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
 use crate::model::task::{Payload, StemTarget, StemTask, StemsJob, Task, TaskKind};
-use crate::providers::{EngineError, stems_engine};
 use crate::store;
 use crate::store::tasks::Page;
 
@@ -73,6 +75,7 @@ pub async fn upload(
         media_removed: false,
         is_trashed: false,
         failure: None,
+        upstream: None,
         created_at: app.clock.now(),
     };
     let row = clip.clone();
@@ -171,6 +174,7 @@ pub async fn separate(
         .unwrap_or_else(|| catalog.default_name(TaskKind::Music).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
+    submit::check_available(app, &model)?;
     let source = clip_param(app, caller.account.id, order.source, "continue_clip_id").await?;
     let media = check_source(&source, &order)?;
     let outputs: Vec<(ClipId, StemTarget)> = targets
@@ -192,6 +196,7 @@ pub async fn separate(
         make_instrumental: order.make_instrumental,
         title: title.clone(),
     };
+    check_routes(app, &model, &job)?;
     let new = NewTask {
         model,
         asked_model: asked,
@@ -238,6 +243,7 @@ fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec
         media_removed: false,
         is_trashed: false,
         failure: None,
+        upstream: None,
         created_at: task.created_at,
     };
     outputs.iter().map(clip).collect()
@@ -245,27 +251,89 @@ fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec
 
 /// What the clips of a separation are to hold.
 fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> {
-    let Capabilities::Stems(offered) = &model.capabilities else {
-        return Err(Error::internal("a music model without stems"));
+    let offered = match &model.limits {
+        Limits::Music(music) => music.stems.as_ref(),
+        Limits::Video(_) => None,
     };
+    let offered = offered.ok_or_else(|| {
+        let message = format!("{} does not separate.", model.id);
+        Error::at(ErrorCode::UnsupportedValue, "mv", message)
+    })?;
     let group = wanted_group(model, offered, order.group_name.as_deref())?;
-    Ok(match order.stem_task {
+    match order.stem_task {
         StemTask::Two => {
             let group = group.unwrap_or(StemGroup::Vocals);
             check_offered(model, offered, group)?;
-            vec![StemTarget::Only(group), StemTarget::Without(group)]
+            let rest = StemTarget::Without(group);
+            if !has_rest(offered, group) {
+                let message = format!("{} cannot give the rest beside {group}.", model.id);
+                let error = Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message);
+                return Err(error);
+            }
+            Ok(vec![StemTarget::Only(group), rest])
+        }
+        StemTask::Twelve if offered.full => {
+            let groups = offered.groups.iter().map(|group| StemTarget::Only(*group));
+            Ok(groups
+                .chain(offered.other.then_some(StemTarget::Other))
+                .collect())
         }
         StemTask::Twelve => {
-            let groups = offered.groups.iter().map(|group| StemTarget::Only(*group));
-            groups.chain([StemTarget::Other]).collect()
+            let message = format!("{} makes no full split.", model.id);
+            Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
         }
-    })
+    }
+}
+
+/// Whether the rest beside a group can be had: from the provider, or as the
+/// sum of all other parts of a full split that leaves nothing out.
+pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
+    (offered.two && offered.rests.contains(&group)) || (offered.full && offered.other)
+}
+
+/// Whether a route can do a separation.
+pub fn fits(app: &Parts, limits: &Limits, job: &StemsJob) -> bool {
+    let Limits::Music(MusicLimits {
+        stems: Some(offered),
+        ..
+    }) = limits
+    else {
+        return false;
+    };
+    job.outputs.iter().all(|(_, target)| match target {
+        StemTarget::Only(group) => offered.groups.contains(group),
+        StemTarget::Without(group) => has_rest(offered, *group),
+        StemTarget::Other => offered.other,
+    }) && (job.stem_task == StemTask::Two || offered.full)
+        && assets::can_be_handed(app, offered.handover)
+}
+
+/// Refuses what each of a model's routes does only in part.
+fn check_routes(app: &Parts, model: &Model, job: &StemsJob) -> Result<(), Error> {
+    let routes = model.routes();
+    if routes.is_empty() || routes.iter().any(|route| fits(app, &route.limits, job)) {
+        return Ok(());
+    }
+    let handed = routes.iter().any(|route| {
+        matches!(&route.limits, Limits::Music(MusicLimits { stems: Some(stems), .. }) if assets::can_be_handed(app, stems.handover))
+    });
+    let (param, message) = if handed {
+        (
+            "stem_task",
+            format!("No provider of {} makes all that is asked for.", model.id),
+        )
+    } else {
+        let message =
+            "Recordings cannot be handed to this model's provider: this gateway has no public_url.";
+        ("continue_clip_id", message.to_owned())
+    };
+    Err(Error::at(ErrorCode::UnsupportedValue, param, message))
 }
 
 /// The group that a name means; `None` when it names no single track.
 fn wanted_group(
     model: &Model,
-    offered: &StemCapabilities,
+    offered: &StemLimits,
     name: Option<&str>,
 ) -> Result<Option<StemGroup>, Error> {
     let Some(name) = name else { return Ok(None) };
@@ -277,7 +345,7 @@ fn wanted_group(
     Ok(Some(group))
 }
 
-fn check_offered(model: &Model, offered: &StemCapabilities, group: StemGroup) -> Result<(), Error> {
+fn check_offered(model: &Model, offered: &StemLimits, group: StemGroup) -> Result<(), Error> {
     if offered.groups.contains(&group) {
         Ok(())
     } else {
@@ -285,7 +353,7 @@ fn check_offered(model: &Model, offered: &StemCapabilities, group: StemGroup) ->
     }
 }
 
-fn refuse_group(model: &Model, offered: &StemCapabilities, name: &str) -> Error {
+fn refuse_group(model: &Model, offered: &StemLimits, name: &str) -> Error {
     let groups = offered
         .groups
         .iter()
@@ -305,10 +373,7 @@ fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
             format!("The clip {why}."),
         )
     };
-    let from = match source.origin {
-        ClipOrigin::Upload => None,
-        ClipOrigin::Stem { task, .. } => Some(task),
-    };
+    let from = source.origin.task();
     if order.source_task.is_some() && order.source_task != from {
         let message = "The clip did not come from this task.";
         return Err(Error::at(ErrorCode::InvalidValue, "task_id", message));

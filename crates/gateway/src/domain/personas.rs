@@ -12,6 +12,8 @@ use crate::model::music::{Clip, ClipState, Persona};
 use crate::store;
 use crate::store::tasks::Page;
 
+mod upstream;
+
 /// Most clips of one persona.
 pub const MAX_CLIPS: usize = 20;
 
@@ -48,6 +50,7 @@ pub async fn create(
         let message = format!("A persona has at most {MAX_CLIPS} clips, the root clip included.");
         return Err(Error::at(ErrorCode::InvalidValue, "clips", message));
     }
+    let upstream = upstream::create(app, &new, &clips).await?;
     let id = PersonaId::new();
     let picture =
         artwork::persona_portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
@@ -69,6 +72,7 @@ pub async fn create(
         clips: clips.iter().map(|clip| clip.id).collect(),
         is_public: new.is_public,
         is_public_approved: new.is_public && app.config.personas_auto_approve,
+        upstream,
         created_at: app.clock.now(),
     };
     let row = persona.clone();

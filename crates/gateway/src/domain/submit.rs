@@ -9,10 +9,11 @@ use crate::app::Parts;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{RequestId, TaskId};
 use crate::model::account::{ApiKey, Caller};
-use crate::model::catalog::Model;
+use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
 use crate::model::money::{Micros, Quantity};
 use crate::model::task::{Payload, Task, TaskState};
 use crate::store::{self, Conn};
+use crate::telemetry;
 
 /// A task to be accepted.
 #[derive(Debug, Clone)]
@@ -53,8 +54,13 @@ pub async fn accept(
         })
         .await?;
     for task in &tasks {
+        telemetry::task_accepted(task);
         tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
-        app.bell.ring_for_work();
+        if task.provider == EMBEDDED {
+            app.bell.ring_for_work();
+        } else {
+            app.bell.ring_for_upstream();
+        }
     }
     Ok(tasks)
 }
@@ -94,14 +100,15 @@ pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask)
         id: TaskId::new(),
         account: caller.account.id,
         key: caller.key.id,
-        fingerprint: fingerprint(&new.model),
-        cost: new
-            .model
-            .price
-            .map_or(Micros::ZERO, |price| price.of(new.quantity)),
+        fingerprint: fingerprint(&new.model, new.model.routes().first()),
+        cost: new.model.reserve(new.quantity),
+        provider: match new.model.routes().first() {
+            // Whoever takes it in the end is written down then.
+            Some(route) => route.provider.clone(),
+            None => EMBEDDED.to_owned(),
+        },
         model: new.model.id,
         asked_model: new.asked_model,
-        provider: new.model.provider,
         payload: new.payload,
         state: TaskState::Queued,
         progress: 0,
@@ -116,12 +123,34 @@ pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask)
     }
 }
 
+/// Refuses work for a model whose every route is down.
+pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
+    if app.upstream.is_available(model, app.clock.now()) {
+        return Ok(());
+    }
+    let message = format!(
+        "No provider of {} can be reached now. Nothing was charged.",
+        model.id
+    );
+    Err(Error::later(ErrorCode::ProviderUnavailable, message, 5))
+}
+
 /// `fp_` and ten hex digits that change only with the route, its version or its
 /// settings.
-fn fingerprint(model: &Model) -> String {
+pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
+    let maker = match (&model.maker, route) {
+        (Maker::Embedded { version }, _) => format!("{EMBEDDED} {version}"),
+        (Maker::Routes(_), Some(route)) => {
+            format!(
+                "{} {} {:?} {:?}",
+                route.provider, route.model, route.price, route.limits
+            )
+        }
+        (Maker::Routes(_), None) => String::new(),
+    };
     let settings = format!(
-        "{}\n{}\n{}\n{:?}\n{:?}",
-        model.id, model.provider, model.version, model.price, model.capabilities
+        "{}\n{maker}\n{:?}\n{:?}",
+        model.id, model.price, model.limits
     );
     let digest = Sha256::digest(settings.as_bytes());
     digest

@@ -1,16 +1,19 @@
 //! Making videos: what was asked, checked against the model, becomes tasks.
 
-use crate::app::App;
+use providers::{Durations, Limits, VideoLimits};
+
+use crate::app::{App, Parts};
+use crate::domain::assets;
 use crate::domain::pictures::{self, Picture, PictureSource};
 use crate::domain::submit::{self, NewTask};
 use crate::domain::tasks;
+use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode, Fault};
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::Caller;
-use crate::model::catalog::{Capabilities, Model, VideoCapabilities};
+use crate::model::catalog::{Maker, Model};
 use crate::model::money::Quantity;
-use crate::model::task::{Output, Payload, Task, TaskKind, VideoJob};
-use crate::providers::animatic_engine;
+use crate::model::task::{Message, Output, Payload, Task, TaskKind, VideoJob};
 use crate::store;
 
 /// What a caller asks for, in whatever dialect. The names in `params` are those
@@ -31,6 +34,8 @@ pub struct VideoOrder {
     pub seed: Option<u64>,
     /// What the video shall not show.
     pub negative_prompt: Option<String>,
+    /// The conversation before the prompt.
+    pub conversation: Vec<Message>,
     /// How many videos, 1–4.
     pub count: u32,
     /// The caller's own name for its end user.
@@ -47,6 +52,8 @@ pub struct Params {
     pub size: &'static str,
     pub seed: &'static str,
     pub negative_prompt: &'static str,
+    pub prompt: &'static str,
+    pub picture: &'static str,
 }
 
 /// Accepts the order: one task for each video.
@@ -62,12 +69,13 @@ pub async fn order(
         .clone()
         .unwrap_or_else(|| catalog.default_name(TaskKind::Video).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Video, &asked, "model")?;
-    refuse_what_is_not_offered(&model, &order)?;
-    let picture = match order.pictures.first() {
-        Some((source, param)) => Some(pictures::ingest(app, caller, source.clone(), param).await?),
-        None => None,
-    };
-    let job = plan(&order, picture.as_ref())?;
+    refuse_what_is_not_offered(app, &model, &order)?;
+    submit::check_available(app, &model)?;
+    let mut pictures = Vec::new();
+    for (source, param) in &order.pictures {
+        pictures.push(pictures::ingest(app, caller, source.clone(), param).await?);
+    }
+    let job = plan(app, &model, &order, &pictures)?;
     let quantity = Quantity {
         milliseconds: job.milliseconds,
         pixels: u64::from(job.width) * u64::from(job.height),
@@ -84,39 +92,137 @@ pub async fn order(
         quantity,
     });
     submit::accept(app, caller, request_id, new.collect(), move |conn, _| {
-        picture.map_or(Ok(()), |picture| {
-            Ok(store::assets::insert(conn, &picture.asset)?)
-        })
+        for picture in &pictures {
+            store::assets::insert(conn, &picture.asset)?;
+        }
+        Ok(())
     })
     .await
 }
 
 /// Decides everything that the order leaves open.
-fn plan(order: &VideoOrder, picture: Option<&Picture>) -> Result<VideoJob, Error> {
-    let asked = animatic_engine::Asked {
-        size: order.size,
-        seconds: order.seconds,
-        seed: order.seed,
-        picture_size: picture.map(|picture| picture.size),
-    };
-    let settled = animatic_engine::settle(&order.prompt, asked).map_err(Error::internal)?;
-    Ok(VideoJob {
+fn plan(
+    app: &Parts,
+    model: &Model,
+    order: &VideoOrder,
+    pictures: &[Picture],
+) -> Result<VideoJob, Error> {
+    let mut files = pictures.iter().map(|picture| picture.asset.id);
+    let mut job = VideoJob {
         prompt: order.prompt.clone(),
-        picture: picture.map(|picture| picture.asset.id),
-        width: settled.width,
-        height: settled.height,
-        milliseconds: animatic_engine::milliseconds(settled.seconds),
-        fps: settled.fps,
-        seed: settled.seed,
+        picture: files.next(),
+        more_pictures: files.collect(),
+        width: 0,
+        height: 0,
+        milliseconds: 0,
+        fps: 0,
+        seed: order.seed.unwrap_or_default(),
+        seed_is_asked: order.seed.is_some(),
+        negative_prompt: order.negative_prompt.clone(),
+        conversation: order.conversation.clone(),
         user: order.user.clone(),
-    })
+    };
+    match (&model.maker, &model.limits) {
+        (Maker::Embedded { .. }, _) => {
+            let asked = animatic_engine::Asked {
+                size: order.size,
+                seconds: order.seconds,
+                seed: order.seed,
+                picture_size: pictures.first().map(|picture| picture.size),
+            };
+            let settled = animatic_engine::settle(&order.prompt, asked).map_err(Error::internal)?;
+            (job.width, job.height) = (settled.width, settled.height);
+            job.milliseconds = animatic_engine::milliseconds(settled.seconds);
+            (job.fps, job.seed) = (settled.fps, settled.seed);
+        }
+        (Maker::Routes(routes), _) => {
+            // The route that is likeliest to make it says what is usual.
+            let usual = routes.iter().find_map(|route| {
+                video_limits(&route.limits).ok().filter(|offered| {
+                    refusals(&model.id, offered, order, true).is_empty()
+                        && (pictures.is_empty()
+                            || assets::can_be_handed(app, offered.pictures.handover))
+                })
+            });
+            let usual = usual.ok_or_else(|| Error::internal("no route offers what was checked"))?;
+            (job.width, job.height) = order
+                .size
+                .unwrap_or_else(|| usual_size(usual, pictures.first().map(|picture| picture.size)));
+            job.milliseconds = animatic_engine::milliseconds(
+                order
+                    .seconds
+                    .unwrap_or_else(|| f64::from(usual.default_seconds)),
+            );
+        }
+    }
+    Ok(job)
 }
 
-fn refuse_what_is_not_offered(model: &Model, order: &VideoOrder) -> Result<(), Error> {
-    let Capabilities::Video(offered) = &model.capabilities else {
-        return Err(Error::internal("a video model without video capabilities"));
+/// The size that is meant when none is asked for: the default one, or with a
+/// picture the first that is as wide as high, upright or wide as it is.
+fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) {
+    let shape = |(width, height): (u32, u32)| width.cmp(&height);
+    let default = offered.sizes.first().copied().unwrap_or((1280, 720));
+    let Some(picture) = picture else {
+        return default;
     };
-    let faults = refusals(&model.id, offered, order);
+    let fitting = offered
+        .sizes
+        .iter()
+        .find(|size| shape(**size) == shape(picture));
+    fitting.copied().unwrap_or(default)
+}
+
+fn video_limits(limits: &Limits) -> Result<&VideoLimits, Error> {
+    match limits {
+        Limits::Video(video) => Ok(video),
+        Limits::Music(_) => Err(Error::internal("a video model without video limits")),
+    }
+}
+
+/// Whether a route offers what a job of this gateway's asks for.
+pub fn fits(app: &Parts, limits: &Limits, job: &VideoJob) -> bool {
+    let Limits::Video(offered) = limits else {
+        return false;
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+    let seconds = job.milliseconds as f64 / 1000.0;
+    let pictures = usize::from(job.picture.is_some()) + job.more_pictures.len();
+    offered.durations.contains(seconds)
+        && offered.sizes.contains(&(job.width, job.height))
+        && pictures <= offered.pictures.max
+        && (pictures == 0 || assets::can_be_handed(app, offered.pictures.handover))
+        && (pictures > 0 || !offered.pictures.needed)
+        && (job.negative_prompt.is_none() || offered.negative_prompt)
+        && (!job.seed_is_asked || offered.seed)
+        && job.prompt.chars().count() <= offered.max_prompt
+}
+
+fn refuse_what_is_not_offered(app: &App, model: &Model, order: &VideoOrder) -> Result<(), Error> {
+    let is_hosted = !model.routes().is_empty();
+    let mut faults = refusals(&model.id, video_limits(&model.limits)?, order, is_hosted);
+    if faults.is_empty() && is_hosted {
+        let mut first = None;
+        for route in model.routes() {
+            let offered = video_limits(&route.limits)?;
+            let mut refused = refusals(&model.id, offered, order, true);
+            if let Some((_, param)) = order.pictures.first()
+                && !assets::can_be_handed(app, offered.pictures.handover)
+            {
+                let message = "Pictures cannot be handed to this model's provider: this gateway has no public_url.";
+                refused.push(Fault {
+                    code: ErrorCode::UnsupportedValue,
+                    param: param.clone(),
+                    message: message.into(),
+                });
+            }
+            if refused.is_empty() {
+                return Ok(());
+            }
+            first.get_or_insert(refused);
+        }
+        faults = first.unwrap_or_default();
+    }
     if faults.is_empty() {
         Ok(())
     } else {
@@ -124,7 +230,7 @@ fn refuse_what_is_not_offered(model: &Model, order: &VideoOrder) -> Result<(), E
     }
 }
 
-fn refusals(model: &str, offered: &VideoCapabilities, order: &VideoOrder) -> Vec<Fault> {
+fn refusals(model: &str, offered: &VideoLimits, order: &VideoOrder, is_hosted: bool) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut refuse = |param: &str, message: String| {
         faults.push(Fault {
@@ -133,28 +239,32 @@ fn refusals(model: &str, offered: &VideoCapabilities, order: &VideoOrder) -> Vec
             message,
         });
     };
-    if let Some(seconds) = order.seconds {
-        let (shortest, longest) = (offered.min_seconds, offered.max_seconds);
-        if !(f64::from(shortest)..=f64::from(longest)).contains(&seconds) {
-            refuse(
-                order.params.seconds,
-                format!("{model} makes videos of {shortest} to {longest} seconds."),
-            );
-        }
+    let is_whole = |seconds: f64| !is_hosted || seconds.fract() == 0.0;
+    if let Some(seconds) = order.seconds
+        && !(offered.durations.contains(seconds) && is_whole(seconds))
+    {
+        let lengths = match &offered.durations {
+            Durations::Range { min, max } if is_hosted => format!("{min} to {max} whole"),
+            Durations::Range { min, max } => format!("{min} to {max}"),
+            Durations::Only(list) => words(list),
+        };
+        refuse(
+            order.params.seconds,
+            format!("{model} makes videos of {lengths} seconds."),
+        );
     }
     if order
         .size
         .is_some_and(|size| !offered.sizes.contains(&size))
     {
-        let sizes = offered
+        let sizes: Vec<String> = offered
             .sizes
             .iter()
             .map(|(w, h)| format!("{w}x{h}"))
-            .collect::<Vec<_>>()
-            .join(", ");
+            .collect();
         refuse(
             order.params.size,
-            format!("{model} makes videos of the sizes {sizes}."),
+            format!("{model} makes videos of the sizes {}.", words(&sizes)),
         );
     }
     if order.negative_prompt.is_some() && !offered.negative_prompt {
@@ -163,13 +273,38 @@ fn refusals(model: &str, offered: &VideoCapabilities, order: &VideoOrder) -> Vec
             format!("{model} takes no negative prompt."),
         );
     }
-    if let Some((_, param)) = order.pictures.get(offered.max_pictures) {
+    if order.seed.is_some() && !offered.seed {
+        refuse(order.params.seed, format!("{model} takes no seed."));
+    }
+    if order.prompt.chars().count() > offered.max_prompt {
+        refuse(
+            order.params.prompt,
+            format!(
+                "{model} takes prompts of up to {} characters.",
+                offered.max_prompt
+            ),
+        );
+    }
+    if let Some((_, param)) = order.pictures.get(offered.pictures.max) {
         refuse(
             param,
-            format!("{model} takes {} picture(s) at most.", offered.max_pictures),
+            format!("{model} takes {} picture(s) at most.", offered.pictures.max),
+        );
+    }
+    if offered.pictures.needed && order.pictures.is_empty() {
+        refuse(
+            order.params.picture,
+            format!("{model} needs a picture to begin with."),
         );
     }
     faults
+}
+
+fn words<T: std::fmt::Display>(list: &[T]) -> String {
+    list.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The account's video with this task, unless it was deleted.
@@ -207,7 +342,8 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
             store::tasks::mark_deleted(conn, id, account, now)?;
             let task = store::tasks::by_id(conn, id, account)?;
             if let Some(Output::VideoV1(output)) = task.and_then(|task| task.output) {
-                for file in [output.video, output.poster, output.sheet] {
+                let files = [Some(output.video), output.poster, output.sheet];
+                for file in files.into_iter().flatten() {
                     store::assets::expire(conn, file, account, now)?;
                 }
             }

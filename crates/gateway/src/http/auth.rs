@@ -30,6 +30,7 @@ macro_rules! scopes {
 
 scopes! {
     AnyKey = None;
+    Admin = Some(Scope::Admin);
     VideoCreate = Some(Scope::VideoCreate);
     MusicCreate = Some(Scope::MusicCreate);
     PersonaCreate = Some(Scope::PersonaCreate);

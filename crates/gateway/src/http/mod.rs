@@ -13,6 +13,7 @@ mod error;
 mod frame;
 mod health;
 mod media;
+mod metrics;
 mod models;
 mod music;
 mod page_params;
@@ -79,7 +80,8 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(models::pricing_json))
         .routes(routes!(media::file))
         .routes(routes!(health::alive))
-        .routes(routes!(health::ready));
+        .routes(routes!(health::ready))
+        .routes(routes!(metrics::metrics));
     OpenApiRouter::with_openapi(docs::base())
         .merge(video)
         .nest(&format!("/{brand}"), music)

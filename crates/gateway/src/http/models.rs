@@ -6,32 +6,37 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::clock::Timestamp;
+use crate::domain::catalog::Catalog;
 use crate::domain::tasks;
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, AnyKey};
 use crate::http::base::Base;
 use crate::http::web;
-use crate::http::wire::models::{ModelList, ModelObject};
+use crate::http::wire::models::{ModelList, ModelObject, RouteObject, Standing};
+use crate::model::account::Scope;
+use crate::model::catalog::{Model, Route};
 
 /// List the models.
 #[utoipa::path(get, path = "/v1/models", tag = "models",
     responses((status = 200, description = "The models", body = ModelList)))]
 pub(super) async fn list(
-    _: Allowed<AnyKey>,
+    allowed: Allowed<AnyKey>,
     State(app): State<App>,
 ) -> Result<Json<ModelList>, Error> {
-    all(&app).await.map(Json)
+    let is_operator = allowed.caller.key.may(Scope::Admin);
+    all(&app, is_operator).await.map(Json)
 }
 
 /// Get a model.
 #[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "Its name")),
     responses((status = 200, description = "The model", body = ModelObject)))]
 pub(super) async fn get(
-    _: Allowed<AnyKey>,
+    allowed: Allowed<AnyKey>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<ModelObject>, Error> {
-    let models = all(&app).await?;
+    let models = all(&app, allowed.caller.key.may(Scope::Admin)).await?;
     let model = models.data.into_iter().find(|model| model.id == id);
     let not_found = || {
         Error::plain(
@@ -50,7 +55,7 @@ pub(super) async fn pricing(
     base: Base,
     State(app): State<App>,
 ) -> Result<Response, Error> {
-    let models = all(&app).await?;
+    let models = all(&app, false).await?;
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
@@ -71,16 +76,42 @@ pub(super) async fn pricing(
 #[utoipa::path(get, path = "/pricing.json", tag = "models", security(()),
     responses((status = 200, description = "The price list", body = ModelList)))]
 pub(super) async fn pricing_json(State(app): State<App>) -> Result<Json<ModelList>, Error> {
-    all(&app).await.map(Json)
+    all(&app, false).await.map(Json)
 }
 
-async fn all(app: &App) -> Result<ModelList, Error> {
+async fn standing(
+    app: &App,
+    catalog: &Catalog,
+    model: &Model,
+    is_operator: bool,
+) -> Result<Standing, Error> {
+    let now = app.clock.now();
+    let route = |route: &Route| RouteObject {
+        provider: route.provider.clone(),
+        model: route.model.clone(),
+        available: app.upstream.is_up(route, now),
+        paused_until: app
+            .upstream
+            .breaker(route, |breaker| breaker.opened_until())
+            .map(Timestamp::rfc3339),
+    };
+    let routes = model.routes();
+    let is_shown = (is_operator || catalog.shows_providers()) && !routes.is_empty();
+    Ok(Standing {
+        available: app.upstream.is_available(model, now),
+        routes: is_shown.then(|| routes.iter().map(route).collect()),
+        median: tasks::median_time(app, &model.id).await?,
+    })
+}
+
+/// Every model; its routes too for the operator, or where all may see them.
+async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
     let catalog = app.catalog.load_full();
     let mut data = Vec::new();
     for model in catalog.models() {
         data.push(ModelObject::new(
             model,
-            tasks::median_time(app, &model.id).await?,
+            standing(app, &catalog, model, is_operator).await?,
         ));
     }
     Ok(ModelList {

@@ -5,22 +5,22 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
-use crate::domain::{music, tasks};
+use crate::domain::{music, songs, tasks};
 use crate::error::Error;
 use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::about;
-use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, TaskRecord};
-use crate::http::wire::music_orders::{FetchRequest, SubmitRequest, read, read_fetch};
+use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
+use crate::http::wire::music_orders::{FetchRequest, MusicOrder, SubmitRequest, read, read_fetch};
 use crate::http::wire::tasks::List;
 use crate::ids::{ClipId, RequestId, TaskId};
 use crate::model::account::Account;
-use crate::model::music::{Clip, ClipOrigin};
+use crate::model::music::Clip;
 use crate::model::task::{Payload, Task};
 
-/// Separate a clip into stems.
+/// Separate a clip into stems, or have a configured provider do another task of the dialect.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
@@ -30,7 +30,12 @@ pub(super) async fn submit(
     State(app): State<App>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Error> {
-    let (task, clips) = music::separate(&app, &allowed.caller, &request_id, read(&body)?).await?;
+    let (task, clips) = match read(&body)? {
+        MusicOrder::Separation(order) => {
+            music::separate(&app, &allowed.caller, &request_id, order).await?
+        }
+        MusicOrder::Song(order) => songs::order(&app, &allowed.caller, &request_id, order).await?,
+    };
     record(&task, &clips, &allowed.caller.account, &base)
 }
 
@@ -184,7 +189,7 @@ async fn one(
     records.pop().map(Json).ok_or_else(music::clip_not_found)
 }
 
-/// Clips as records; a stem's `stem_task` stands in its task.
+/// Clips as records; what was asked for stands in their tasks.
 async fn records(
     app: &App,
     clips: &[Clip],
@@ -193,15 +198,16 @@ async fn records(
 ) -> Result<Vec<ClipRecord>, Error> {
     let mut records = Vec::with_capacity(clips.len());
     for clip in clips {
-        let stem_task = match clip.origin {
-            ClipOrigin::Upload => "",
-            ClipOrigin::Stem { task, .. } => match tasks::get(app, account.id, task).await?.payload
-            {
-                Payload::StemsV1(job) => job.stem_task.name(),
-                Payload::VideoV1(_) => "",
-            },
+        let task = match clip.origin.task() {
+            Some(task) => Some(tasks::get(app, account.id, task).await?),
+            None => None,
         };
-        records.push(ClipRecord::new(clip, stem_task, account, base));
+        let made_by = match task.as_ref().map(|task| &task.payload) {
+            Some(Payload::StemsV1(job)) => MadeBy::separation(job),
+            Some(Payload::SongV1(job)) => MadeBy::song(job),
+            Some(Payload::VideoV1(_)) | None => MadeBy::default(),
+        };
+        records.push(ClipRecord::new(clip, made_by, account, base));
     }
     Ok(records)
 }

@@ -21,6 +21,7 @@ use crate::http::wire::music::ClipView;
 use crate::http::wire::tasks::{List, TaskError, TaskOutput, TaskView};
 use crate::http::wire::videos::VideoFile;
 use crate::ids::{AccountId, RequestId, TaskId};
+use crate::model::catalog::EMBEDDED;
 use crate::model::media::MediaType;
 use crate::model::task::{Output, Payload, Task, TaskEvent};
 use crate::store::tasks::Filter;
@@ -206,14 +207,14 @@ pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView
     };
     let user = match &task.payload {
         Payload::VideoV1(job) => job.user.clone(),
-        Payload::StemsV1(_) => None,
+        Payload::StemsV1(_) | Payload::SongV1(_) => None,
     };
     Ok(TaskView {
         id: task.id.to_string(),
         object: "task",
         kind: task.kind().name(),
         model: task.model.clone(),
-        provider: task.provider.clone(),
+        provider: shown_provider(app, task),
         status: task.state.name(),
         progress: task.progress,
         error: task.failure.as_ref().map(|failure| TaskError {
@@ -228,6 +229,15 @@ pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView
         request_id: task.request_id.to_string(),
         user,
     })
+}
+
+/// Who makes the task, as far as the operator lets callers know.
+fn shown_provider(app: &App, task: &Task) -> String {
+    if task.provider == EMBEDDED || app.catalog.load().shows_providers() {
+        task.provider.clone()
+    } else {
+        "hosted".to_owned()
+    }
 }
 
 /// The file of a finished video task.
@@ -257,6 +267,6 @@ pub(super) fn video_file(app: &App, base: &Base, task: &Task) -> Option<VideoFil
         sha256: video.sha256.clone(),
         expires_at: expires_at.rfc3339(),
         removed,
-        poster_url: address(video.poster, MediaType::Jpeg),
+        poster_url: video.poster.map(|poster| address(poster, MediaType::Jpeg)),
     })
 }

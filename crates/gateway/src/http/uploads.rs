@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, too_large};
-use crate::http::wire::music::ClipRecord;
+use crate::http::wire::music::{ClipRecord, MadeBy};
 use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
 
 /// How long an upload may take to arrive.
@@ -46,7 +46,7 @@ pub(super) async fn audio(
     let clip = music::upload(&app, &allowed.caller, source, title, param).await?;
     Ok(Json(ClipRecord::new(
         &clip,
-        "",
+        MadeBy::default(),
         &allowed.caller.account,
         &base,
     )))

@@ -221,8 +221,8 @@ pub(super) async fn content(
         };
         return Err(error.of_task(task.id));
     };
-    let (asset, media): (AssetId, MediaType) = match variant.as_str() {
-        "video" => (output.video, MediaType::Mp4),
+    let (asset, media): (Option<AssetId>, MediaType) = match variant.as_str() {
+        "video" => (Some(output.video), MediaType::Mp4),
         "thumbnail" => (output.poster, MediaType::Jpeg),
         "spritesheet" => (output.sheet, MediaType::Jpeg),
         _ => {
@@ -230,6 +230,10 @@ pub(super) async fn content(
             return Err(Error::at(ErrorCode::InvalidValue, "variant", message));
         }
     };
+    let asset = asset.ok_or_else(|| {
+        let message = format!("There is no {variant} of this video.");
+        Error::at(ErrorCode::MediaNotFound, "variant", message)
+    })?;
     let file = media::serve(&app, asset, media, &headers).await?;
     Ok((about(task.id), file).into_response())
 }

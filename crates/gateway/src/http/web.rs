@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::error::{Error, ErrorCode};
 use crate::http::base::Base;
 use crate::http::pages::{self, ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
-use crate::http::wire::models::{ModelList, ModelObject};
+use crate::http::wire::models::{ModelList, ModelObject, RouteObject};
 use crate::model::task::TaskKind;
 
 /// Everything comes from this address, and nothing runs that is not a file of it.
@@ -70,10 +70,16 @@ fn row(model: &ModelObject) -> ModelRow {
         },
         takes: owned(&capabilities.input),
         makes: owned(&capabilities.output),
-        durations: capabilities
-            .min_seconds
-            .zip(capabilities.max_seconds)
-            .map(|(min, max)| format!("{min}–{max} s")),
+        durations: match &capabilities.seconds {
+            Some(list) => {
+                let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+                Some(format!("{} s", list.join(", ")))
+            }
+            None => capabilities
+                .min_seconds
+                .zip(capabilities.max_seconds)
+                .map(|(min, max)| format!("{min}–{max} s")),
+        },
         sizes: capabilities.sizes.clone().unwrap_or_default(),
         stems: capabilities.stems.as_deref().map(owned).unwrap_or_default(),
         price: model.price.as_ref().map_or_else(
@@ -86,7 +92,16 @@ fn row(model: &ModelObject) -> ModelRow {
             .map(|seconds| format!("{seconds:.1} s")),
         notes: model.notes.clone(),
         aliases: model.aliases.clone(),
-        providers: Vec::new(),
+        providers: model.routes.iter().flatten().map(route).collect(),
+    }
+}
+
+fn route(route: &RouteObject) -> String {
+    let name = format!("{} ({})", route.provider, route.model);
+    match (&route.paused_until, route.available) {
+        (_, true) => name,
+        (Some(until), false) => format!("{name}: paused until {until}"),
+        (None, false) => format!("{name}: unreachable"),
     }
 }
 

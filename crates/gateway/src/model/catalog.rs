@@ -4,9 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::money::Price;
-use crate::model::music::StemGroup;
+use providers::Limits;
+
+use crate::model::money::{Micros, Price, Quantity};
 use crate::model::task::TaskKind;
+
+/// The name that tasks made in this process carry as their provider.
+pub const EMBEDDED: &str = "embedded";
 
 /// What a price counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,41 +59,6 @@ impl fmt::Display for PriceUnit {
     }
 }
 
-/// What a model can be asked for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Capabilities {
-    /// Makes videos.
-    Video(VideoCapabilities),
-    /// Separates music.
-    Stems(StemCapabilities),
-}
-
-/// The limits of a video model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VideoCapabilities {
-    /// Frame sizes offered, width and height in pixels.
-    pub sizes: Vec<(u32, u32)>,
-    /// Shortest video in seconds.
-    pub min_seconds: u32,
-    /// Longest video in seconds.
-    pub max_seconds: u32,
-    /// Length when the request names none.
-    pub default_seconds: u32,
-    /// Size when the request names none.
-    pub default_size: (u32, u32),
-    /// How many source pictures it takes.
-    pub max_pictures: usize,
-    /// Whether it takes a negative prompt.
-    pub negative_prompt: bool,
-}
-
-/// The limits of a stem model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StemCapabilities {
-    /// Groups that it tells apart, in the order of a full split.
-    pub groups: Vec<StemGroup>,
-}
-
 /// Something that a caller can name in `model` or `mv`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
@@ -101,23 +70,86 @@ pub struct Model {
     pub summary: String,
     /// What else a caller should know before choosing it.
     pub notes: Vec<String>,
-    /// What it can be asked for.
-    pub capabilities: Capabilities,
+    /// What it can be asked for: what at least one of its routes offers.
+    pub limits: Limits,
     /// Free when `None`.
     pub price: Option<Price>,
     /// Who makes it.
+    pub maker: Maker,
+}
+
+/// Who makes what is asked of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Maker {
+    /// An engine in this process, of this version.
+    Embedded {
+        /// Part of `system_fingerprint`.
+        version: &'static str,
+    },
+    /// Hosted providers: at least one route.
+    Routes(Vec<Route>),
+}
+
+/// One way to have a model's work done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The provider, by the operator's name for it.
     pub provider: String,
-    /// Version of the route; part of `system_fingerprint`.
-    pub version: String,
+    /// The model, by the provider's name for it.
+    pub model: String,
+    /// Its share of the work among routes with weights; routes without are
+    /// tried in their order.
+    pub weight: Option<u32>,
+    /// What its work costs the caller, where that differs from the model's price.
+    pub price: Option<Price>,
+    /// What this route can be asked for.
+    pub limits: Limits,
+    /// Jobs that may run at once.
+    pub max_running: Option<u32>,
+    /// Submissions a minute.
+    pub per_minute: Option<u32>,
 }
 
 impl Model {
     /// The family of its work.
     pub const fn kind(&self) -> TaskKind {
-        match self.capabilities {
-            Capabilities::Video(_) => TaskKind::Video,
-            Capabilities::Stems(_) => TaskKind::Music,
+        match self.limits {
+            Limits::Video(_) => TaskKind::Video,
+            Limits::Music(_) => TaskKind::Music,
         }
+    }
+
+    /// Its routes; none when it is embedded.
+    pub fn routes(&self) -> &[Route] {
+        match &self.maker {
+            Maker::Embedded { .. } => &[],
+            Maker::Routes(routes) => routes,
+        }
+    }
+
+    /// What `quantity` costs at most, whichever route makes it.
+    pub fn reserve(&self, quantity: Quantity) -> Micros {
+        let own = self.price.into_iter();
+        let prices = own.chain(self.routes().iter().filter_map(|route| route.price));
+        prices
+            .map(|price| price.of(quantity))
+            .max()
+            .unwrap_or(Micros::ZERO)
+    }
+
+    /// The price when this provider made it with this model of its own.
+    pub fn price_by(&self, provider: &str, upstream_model: &str) -> Option<Price> {
+        let route = self.route(provider, upstream_model);
+        route.and_then(|route| route.price).or(self.price)
+    }
+
+    /// The route by which a provider makes this with this model of its own; one
+    /// for `*` hands the name on that was asked for.
+    pub fn route(&self, provider: &str, upstream_model: &str) -> Option<&Route> {
+        let mut routes = self.routes().iter();
+        routes.find(|route| {
+            route.provider == provider && [upstream_model, "*"].contains(&route.model.as_str())
+        })
     }
 
     /// Whether `name` is the model's name or matches an alias.

@@ -7,4 +7,5 @@ pub mod catalog;
 pub mod media;
 pub mod money;
 pub mod music;
+pub mod submission;
 pub mod task;

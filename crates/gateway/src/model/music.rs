@@ -1,86 +1,13 @@
 //! Music: clips, stem groups and personas.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, ClipId, PersonaId, TaskId};
 use crate::model::task::StemTarget;
 
-/// The instrument groups of the music dialect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum StemGroup {
-    Vocals,
-    BackingVocals,
-    Drums,
-    Bass,
-    Guitar,
-    Keyboard,
-    Percussion,
-    Strings,
-    Synth,
-    Fx,
-    Brass,
-    Woodwinds,
-}
-
-impl StemGroup {
-    /// Every group, in the order of a full split.
-    pub const ALL: [Self; 12] = [
-        Self::Vocals,
-        Self::BackingVocals,
-        Self::Drums,
-        Self::Bass,
-        Self::Guitar,
-        Self::Keyboard,
-        Self::Percussion,
-        Self::Strings,
-        Self::Synth,
-        Self::Fx,
-        Self::Brass,
-        Self::Woodwinds,
-    ];
-
-    /// The name that callers see.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Vocals => "Vocals",
-            Self::BackingVocals => "Backing_Vocals",
-            Self::Drums => "Drums",
-            Self::Bass => "Bass",
-            Self::Guitar => "Guitar",
-            Self::Keyboard => "Keyboard",
-            Self::Percussion => "Percussion",
-            Self::Strings => "Strings",
-            Self::Synth => "Synth",
-            Self::Fx => "FX",
-            Self::Brass => "Brass",
-            Self::Woodwinds => "Woodwinds",
-        }
-    }
-
-    /// Reads a name, without case and with `_`, space and `-` equal.
-    pub fn from_name(text: &str) -> Option<Self> {
-        let wanted = plain(text);
-        Self::ALL
-            .into_iter()
-            .find(|group| plain(group.name()) == wanted)
-    }
-}
-
-impl fmt::Display for StemGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A name in the form in which names are compared.
-pub fn plain(name: &str) -> String {
-    name.trim().to_lowercase().replace(['_', '-'], " ")
-}
+pub use providers::StemGroup;
+pub use providers::order::plain;
 
 /// Where a clip came from.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +23,53 @@ pub enum ClipOrigin {
         /// What it holds.
         target: StemTarget,
     },
+    /// A task makes it anew.
+    Song {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+impl ClipOrigin {
+    /// The task that makes it.
+    pub const fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Upload => None,
+            Self::Stem { task, .. } | Self::Song { task } => Some(*task),
+        }
+    }
+}
+
+/// What the provider that made a clip calls it and says of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClipUpstream {
+    /// The provider, by the operator's name for it.
+    pub provider: String,
+    /// The credential that it was made with.
+    pub credential: String,
+    /// The clip there.
+    pub clip_id: String,
+    /// The task there.
+    pub task_id: Option<String>,
+    /// Style.
+    pub tags: String,
+    /// Lyrics or prompt.
+    pub prompt: String,
+    /// The provider's own video of it; empty when there is none.
+    pub video_url: String,
+    /// The provider's name for the model.
+    pub model_name: String,
+}
+
+/// What a provider calls a persona.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersonaUpstream {
+    /// The provider, by the operator's name for it.
+    pub provider: String,
+    /// The credential that it was made with.
+    pub credential: String,
+    /// The persona there.
+    pub persona_id: String,
 }
 
 /// Where a clip stands.
@@ -151,6 +125,8 @@ pub struct Clip {
     pub is_trashed: bool,
     /// Why its task failed.
     pub failure: Option<(String, String)>,
+    /// What its provider calls it and says of it.
+    pub upstream: Option<ClipUpstream>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -176,29 +152,8 @@ pub struct Persona {
     pub is_public: bool,
     /// Whether the operator agreed.
     pub is_public_approved: bool,
+    /// What its provider calls it.
+    pub upstream: Option<PersonaUpstream>,
     /// When it was made.
     pub created_at: Timestamp,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn group_names_are_compared_loosely() {
-        for text in ["Backing_Vocals", "backing vocals", " BACKING-VOCALS "] {
-            assert_eq!(StemGroup::from_name(text), Some(StemGroup::BackingVocals));
-        }
-        assert_eq!(StemGroup::from_name("fx"), Some(StemGroup::Fx));
-        assert_eq!(StemGroup::from_name("Choir"), None);
-    }
-
-    #[test]
-    fn the_rest_has_a_name_of_its_own() {
-        assert_eq!(
-            StemTarget::Without(StemGroup::Vocals).name(),
-            "Instrumental"
-        );
-        assert_eq!(StemTarget::Without(StemGroup::Drums).name(), "No Drums");
-    }
 }

@@ -6,13 +6,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use providers::StemTarget;
+pub use providers::order::Message;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
-use crate::ids::{AccountId, AssetId, ClipId, KeyId, RequestId, TaskId};
+use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
 use crate::model::money::Micros;
-use crate::model::music::StemGroup;
 
 /// The two families of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -123,6 +125,8 @@ pub enum Payload {
     VideoV1(VideoJob),
     /// Separate a clip into stems.
     StemsV1(StemsJob),
+    /// Another task of the music dialect, done by a hosted provider.
+    SongV1(SongJob),
 }
 
 impl Payload {
@@ -130,13 +134,13 @@ impl Payload {
     pub const fn kind(&self) -> TaskKind {
         match self {
             Self::VideoV1(_) => TaskKind::Video,
-            Self::StemsV1(_) => TaskKind::Music,
+            Self::StemsV1(_) | Self::SongV1(_) => TaskKind::Music,
         }
     }
 }
 
 /// A video to be made; everything optional has been decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VideoJob {
     /// What the caller wrote.
     pub prompt: String,
@@ -154,6 +158,18 @@ pub struct VideoJob {
     pub seed: u64,
     /// The caller's own name for its end user.
     pub user: Option<String>,
+    /// Whether the caller chose the seed; providers choose their own otherwise.
+    #[serde(default)]
+    pub seed_is_asked: bool,
+    /// What the video shall not show.
+    #[serde(default)]
+    pub negative_prompt: Option<String>,
+    /// Source pictures after the first.
+    #[serde(default)]
+    pub more_pictures: Vec<AssetId>,
+    /// The conversation before the prompt, for providers that speak chat.
+    #[serde(default)]
+    pub conversation: Vec<Message>,
 }
 
 /// A separation to be made.
@@ -179,6 +195,27 @@ pub struct StemsJob {
     pub title: String,
 }
 
+/// A task of the music dialect that a hosted provider does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SongJob {
+    /// The operation, such as `extend`.
+    pub task: String,
+    /// The other fields as the caller sent them; ids in them are this gateway's.
+    pub fields: Map<String, Value>,
+    /// Fields that name clips, with the clips.
+    pub clips: Vec<(String, ClipId)>,
+    /// The persona that `persona_id` names.
+    pub persona: Option<PersonaId>,
+    /// The clips to fill, in order.
+    pub outputs: Vec<ClipId>,
+    /// `generation_type` as sent, kept.
+    pub generation_type: String,
+    /// `make_instrumental` as sent, kept.
+    pub make_instrumental: bool,
+    /// The caller's own title.
+    pub title: String,
+}
+
 /// How many parts a separation makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -195,30 +232,6 @@ impl StemTask {
         match self {
             Self::Two => "two",
             Self::Twelve => "twelve",
-        }
-    }
-}
-
-/// What one clip of a separation holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StemTarget {
-    /// This group.
-    Only(StemGroup),
-    /// Everything but this group.
-    Without(StemGroup),
-    /// What is left when every group was taken out.
-    Other,
-}
-
-impl StemTarget {
-    /// The name in `metadata.stem_type_group_name` and in the clip's title.
-    pub fn name(self) -> String {
-        match self {
-            Self::Only(group) => group.name().to_owned(),
-            Self::Without(StemGroup::Vocals) => "Instrumental".to_owned(),
-            Self::Without(group) => format!("No {}", group.name()),
-            Self::Other => "Other".to_owned(),
         }
     }
 }
@@ -241,10 +254,10 @@ pub enum Output {
 pub struct VideoOutput {
     /// The MP4.
     pub video: AssetId,
-    /// Its first frame.
-    pub poster: AssetId,
-    /// A sheet of frames over time.
-    pub sheet: AssetId,
+    /// Its first frame, where one was drawn.
+    pub poster: Option<AssetId>,
+    /// A sheet of frames over time, where one was drawn.
+    pub sheet: Option<AssetId>,
     /// Width in pixels.
     pub width: u32,
     /// Height in pixels.

@@ -3,7 +3,7 @@
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, ClipId, TaskId};
-use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState};
+use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
 use crate::model::task::{StemTarget, TaskState};
 use crate::store::conn::to_json;
 use crate::store::tasks::Page;
@@ -14,7 +14,7 @@ macro_rules! select {
         concat!(
             "SELECT c.id, c.account_id, c.task_id, c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
                     c.image, c.image_large, c.milliseconds, c.is_trashed, c.created_at,
-                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at
+                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream
              FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
             $rest
         )
@@ -25,6 +25,7 @@ macro_rules! select {
 pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), StoreError> {
     let (task, source, target) = match &clip.origin {
         ClipOrigin::Upload => (None, None, None),
+        ClipOrigin::Song { task } => (Some(task.to_string()), None, None),
         ClipOrigin::Stem {
             task,
             source,
@@ -68,6 +69,34 @@ pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<()
             (&media.image_large.to_string()).into(),
             i64::try_from(media.milliseconds).unwrap_or(i64::MAX).into(),
         ],
+    )?;
+    Ok(())
+}
+
+/// Notes what the provider that made a clip calls it and says of it.
+pub fn set_upstream(
+    conn: &mut Conn<'_>,
+    id: ClipId,
+    title: &str,
+    upstream: &ClipUpstream,
+) -> Result<(), StoreError> {
+    let upstream = to_json(upstream)?;
+    conn.execute(
+        "UPDATE clips SET upstream = $2, title = CASE $3 WHEN '' THEN title ELSE $3 END WHERE id = $1",
+        &[
+            (&id.to_string()).into(),
+            (&upstream).into(),
+            title.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Removes a clip that was never filled.
+pub fn remove_empty(conn: &mut Conn<'_>, id: ClipId) -> Result<(), StoreError> {
+    conn.execute(
+        "DELETE FROM clips WHERE id = $1 AND audio IS NULL",
+        &[(&id.to_string()).into()],
     )?;
     Ok(())
 }
@@ -148,6 +177,7 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
             source,
             target,
         },
+        (Some(task), _, _) => ClipOrigin::Song { task },
         _ => ClipOrigin::Upload,
     };
     let audio = row.parse_or_null(8, "clips.audio")?;
@@ -192,6 +222,10 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
         media_removed: row.int_or_null(17)?.is_some(),
         is_trashed: row.flag(12)?,
         failure,
+        upstream: row
+            .text_or_null(19)?
+            .map(|_| row.json(19, "clips.upstream"))
+            .transpose()?,
         created_at: Timestamp::from_micros(row.int(13)?),
     })
 }

@@ -18,11 +18,18 @@ pub struct Migration {
 }
 
 /// Every step, in order.
-pub const ALL: &[Migration] = &[Migration {
-    version: 1,
-    sql: include_str!("../../migrations/0001_first.sql"),
-    samples: include_str!("../../migrations/samples/0001.sql"),
-}];
+pub const ALL: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: include_str!("../../migrations/0001_first.sql"),
+        samples: include_str!("../../migrations/samples/0001.sql"),
+    },
+    Migration {
+        version: 2,
+        sql: include_str!("../../migrations/0002_upstream.sql"),
+        samples: include_str!("../../migrations/samples/0002.sql"),
+    },
+];
 
 /// Brings the database to the newest step; the caller owns the transaction.
 pub fn run(conn: &mut Conn<'_>) -> Result<(), StoreError> {

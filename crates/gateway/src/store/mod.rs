@@ -13,7 +13,9 @@ pub mod migrations;
 pub mod personas;
 mod postgres;
 mod sqlite;
+pub mod submissions;
 pub mod tasks;
+pub mod workers;
 
 use std::path::Path;
 use std::sync::Arc;

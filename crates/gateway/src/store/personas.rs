@@ -9,17 +9,18 @@ use crate::store::{Conn, Row, StoreError};
 
 macro_rules! columns {
     () => {
-        "id, account_id, name, description, image, root_clip_id, clip_ids, is_public, is_public_approved, created_at"
+        "id, account_id, name, description, image, root_clip_id, clip_ids, is_public, is_public_approved, created_at, upstream"
     };
 }
 
 /// Adds a persona.
 pub fn insert(conn: &mut Conn<'_>, persona: &Persona) -> Result<(), StoreError> {
     let clips = to_json(&persona.clips)?;
+    let upstream = persona.upstream.as_ref().map(to_json).transpose()?;
     conn.execute(
         "INSERT INTO personas (id, account_id, name, description, image, root_clip_id, clip_ids, is_public,
-                               is_public_approved, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                               is_public_approved, created_at, upstream)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         &[
             (&persona.id.to_string()).into(),
             (&persona.account.to_string()).into(),
@@ -31,6 +32,7 @@ pub fn insert(conn: &mut Conn<'_>, persona: &Persona) -> Result<(), StoreError> 
             persona.is_public.into(),
             persona.is_public_approved.into(),
             persona.created_at.micros().into(),
+            upstream.as_ref().into(),
         ],
     )?;
     Ok(())
@@ -94,5 +96,9 @@ fn persona(row: &Row<'_>) -> Result<Persona, StoreError> {
         is_public: row.flag(7)?,
         is_public_approved: row.flag(8)?,
         created_at: Timestamp::from_micros(row.int(9)?),
+        upstream: row
+            .text_or_null(10)?
+            .map(|_| row.json(10, "personas.upstream"))
+            .transpose()?,
     })
 }

@@ -157,76 +157,148 @@ pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId, most: u32) -> Result<u32, St
     narrow(count.unwrap_or(0))
 }
 
-/// Takes the task that has been due longest and that nobody holds; the taker
-/// holds it until `lease_until`.
-pub fn claim(
-    conn: &mut Conn<'_>,
-    owner: &str,
-    now: Timestamp,
-    lease_until: Timestamp,
-) -> Result<Option<Task>, StoreError> {
+/// Takes the task for an engine of this process that has been due longest and
+/// that nobody holds.
+pub fn claim(conn: &mut Conn<'_>, owner: &str, now: Timestamp) -> Result<Option<Task>, StoreError> {
     let sql = conn.dialect(
         concat!(
             "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, $2),
-                    lease_owner = $1, lease_until = $3,
-                    event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
-             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND due_at <= $2 AND lease_until <= $2
-                         ORDER BY due_at, id LIMIT 1)
+                    lease_owner = $1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                         AND provider = 'embedded' AND due_at <= $2 ORDER BY due_at, id LIMIT 1)
              RETURNING ", columns!()
         ),
         concat!(
             "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, $2),
-                    lease_owner = $1, lease_until = $3,
-                    event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
-             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND due_at <= $2 AND lease_until <= $2
-                         ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+                    lease_owner = $1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                         AND provider = 'embedded' AND due_at <= $2 ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
     );
-    let claimed = conn.one(
-        sql,
-        &[
-            owner.into(),
-            now.micros().into(),
-            lease_until.micros().into(),
-        ],
-        task,
-    )?;
+    let claimed = conn.one(sql, &[owner.into(), now.micros().into()], task)?;
     if let Some(task) = &claimed {
         append_event(conn, task.id)?;
     }
     Ok(claimed)
 }
 
-/// Whether a task waits to be claimed now; cheaper than a failing claim.
+/// Whether a task for an engine of this process waits to be claimed now;
+/// cheaper than a failing claim.
 pub fn any_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM tasks
-         WHERE state IN ('queued', 'running') AND due_at <= $1 AND lease_until <= $1 LIMIT 1",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider = 'embedded' AND due_at <= $1 LIMIT 1",
         &[now.micros().into()],
         |row| row.int(0),
     )?;
     Ok(found.is_some())
 }
 
-/// Prolongs all leases of a worker and says which tasks it still holds.
-pub fn heartbeat(
+/// The models with tasks for hosted providers that wait to be claimed now.
+pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<String>, StoreError> {
+    conn.all(
+        "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider <> 'embedded' AND due_at <= $1",
+        &[now.micros().into()],
+        |row| row.text(0),
+    )
+}
+
+/// Takes up to `most` tasks of a model for hosted providers that are in this
+/// state, those that have been due longest. They stay queued until [`begin`].
+pub fn claim_upstream(
     conn: &mut Conn<'_>,
     owner: &str,
-    lease_until: Timestamp,
-) -> Result<Vec<TaskId>, StoreError> {
+    model: &str,
+    state: TaskState,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = $1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = $2 AND state = $5 AND due_at <= $3
+                          ORDER BY due_at, id LIMIT $4)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = $1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = $2 AND state = $5 AND due_at <= $3
+                          ORDER BY due_at, id LIMIT $4 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let values = [
+        owner.into(),
+        model.into(),
+        now.micros().into(),
+        i64::from(most).into(),
+        state.name().into(),
+    ];
+    conn.all(sql, &values, task)
+}
+
+/// A provider took the task that `owner` holds: it runs, there and by this
+/// route. Returns whether `owner` still holds it.
+pub fn begin(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    provider: &str,
+    fingerprint: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END, state = 'running',
+                started_at = COALESCE(started_at, $5), provider = $3, fingerprint = $4
+         WHERE id = $1 AND lease_owner = $2 AND state IN ('queued', 'running')",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            provider.into(),
+            fingerprint.into(),
+            now.micros().into(),
+        ],
+    )?;
+    if changed == 1 {
+        append_event(conn, id)?;
+    }
+    Ok(changed == 1)
+}
+
+/// Whether `owner` holds the task and it has not ended.
+pub fn is_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = $1 AND lease_owner = $2 AND state IN ('queued', 'running')",
+        &[(&id.to_string()).into(), owner.into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Those that ended at `since` or later, whoever ended them.
+pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>, StoreError> {
     conn.all(
-        "UPDATE tasks SET lease_until = $2 WHERE lease_owner = $1 AND state = 'running' RETURNING id",
-        &[owner.into(), lease_until.micros().into()],
+        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= $1",
+        &[since.micros().into()],
         |row| row.parse(0, "tasks.id"),
     )
 }
 
-/// Gives a task back, to be taken by anyone at once.
-pub fn release(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<(), StoreError> {
+/// Gives a task back, to be taken by anyone from `due` on.
+pub fn release(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    due: Timestamp,
+) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE tasks SET lease_owner = NULL, lease_until = 0 WHERE id = $1 AND lease_owner = $2 AND state = 'running'",
-        &[(&id.to_string()).into(), owner.into()],
+        "UPDATE tasks SET lease_owner = NULL, due_at = $3
+         WHERE id = $1 AND lease_owner = $2 AND state IN ('queued', 'running')",
+        &[(&id.to_string()).into(), owner.into(), due.micros().into()],
     )?;
     Ok(())
 }
@@ -279,7 +351,7 @@ pub fn finish(
     let changed = conn.execute(
         "UPDATE tasks SET state = $3, cost_micros = $4, output = $5, error_code = $6, error_message = $7,
                 finished_at = $8, progress = CASE $3 WHEN 'succeeded' THEN 100 ELSE progress END,
-                event_seq = event_seq + 1, lease_owner = NULL, lease_until = 0
+                event_seq = event_seq + 1, lease_owner = NULL
          WHERE id = $1 AND state IN ('queued', 'running') AND (CAST($2 AS TEXT) IS NULL OR lease_owner = $2)",
         &[
             (&id.to_string()).into(),

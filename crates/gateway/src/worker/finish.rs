@@ -2,13 +2,92 @@
 //! records of files and clips change in one transaction, and only for the
 //! holder of the lease.
 
+use std::time::Duration;
+
 use crate::app::App;
-use crate::error::Error;
-use crate::model::money::Micros;
-use crate::model::task::{Payload, Task, TaskState};
+use crate::clock::Timestamp;
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AccountId, ClipId, SubmissionId, TaskId};
+use crate::model::media::Asset;
+use crate::model::money::{Micros, Quantity};
+use crate::model::music::{Clip, ClipMedia, ClipUpstream};
+use crate::model::submission::SubmissionState;
+use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
-use crate::store::{self};
-use crate::worker::run::{Made, Outcome};
+use crate::store::{self, Conn};
+use crate::telemetry;
+
+/// How a run ended.
+pub(super) enum Outcome {
+    /// It made this.
+    Made(Box<Made>),
+    /// It cannot be made.
+    Failed(TaskFailure),
+    /// It was interrupted: called off, or to be resumed.
+    Stopped,
+    /// There is no room for it now; it is due again after this time.
+    Later(Duration),
+}
+
+impl Outcome {
+    /// It cannot be made.
+    pub(super) fn failed(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Failed(TaskFailure {
+            code,
+            message: message.into(),
+        })
+    }
+}
+
+/// What a run made; the files are in place, nothing refers to them yet.
+pub(super) struct Made {
+    pub(super) output: Output,
+    pub(super) assets: Vec<Asset>,
+    pub(super) clips: Vec<(ClipId, ClipMedia)>,
+    /// Clips beyond those that the task promised.
+    pub(super) more_clips: Vec<Clip>,
+    /// What the provider calls clips, and their titles.
+    pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
+    /// Promised clips that were not made.
+    pub(super) missing_clips: Vec<ClipId>,
+    /// What is paid for.
+    pub(super) quantity: Quantity,
+    /// The provider and its own name for the model.
+    pub(super) by: Option<(String, String)>,
+}
+
+impl Made {
+    /// With nothing but this.
+    pub(super) fn new(output: Output, quantity: Quantity) -> Self {
+        Self {
+            output,
+            quantity,
+            assets: Vec::new(),
+            clips: Vec::new(),
+            more_clips: Vec::new(),
+            clip_facts: Vec::new(),
+            missing_clips: Vec::new(),
+            by: None,
+        }
+    }
+}
+
+/// What becomes of the submission when its task ends.
+#[derive(Debug, Clone)]
+pub(super) struct Closing {
+    pub(super) id: SubmissionId,
+    pub(super) state: SubmissionState,
+    /// Class and message.
+    pub(super) error: Option<(&'static str, String)>,
+}
+
+impl Closing {
+    fn write(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
+        let error = self.error.as_ref();
+        let error = error.map(|(class, message)| (*class, message.as_str()));
+        Ok(store::submissions::close(conn, self.id, self.state, error)?)
+    }
+}
 
 /// Writes the outcome down. When the task ended otherwise in the meantime, the
 /// files that were made are removed.
@@ -17,14 +96,16 @@ pub(super) async fn finish(
     owner: &str,
     task: &Task,
     outcome: Outcome,
+    closing: Option<Closing>,
 ) -> Result<(), Error> {
     match outcome {
         Outcome::Stopped => {
-            let (id, owner) = (task.id, owner.to_owned());
-            app.store
-                .write(move |conn| store::tasks::release(conn, id, &owner).map_err(Error::from))
-                .await?;
+            give_back(app, owner, task, task.created_at, closing).await?;
             tracing::info!("task stopped");
+        }
+        Outcome::Later(pause) => {
+            let due = app.clock.now().plus(pause);
+            give_back(app, owner, task, due, closing).await?;
         }
         Outcome::Failed(failure) => {
             tracing::warn!(code = %failure.code, "task failed");
@@ -34,7 +115,7 @@ pub(super) async fn finish(
                 output: None,
                 failure: Some(failure),
             };
-            end(app, owner, task, ending, None).await?;
+            end(app, owner, task, ending, None, closing).await?;
         }
         Outcome::Made(made) => {
             let ending = Ending {
@@ -48,7 +129,7 @@ pub(super) async fn finish(
                 .iter()
                 .map(|asset| (asset.id, asset.media))
                 .collect();
-            if end(app, owner, task, ending, Some(*made)).await? {
+            if end(app, owner, task, ending, Some(*made), closing).await? {
                 tracing::info!("task succeeded");
             } else {
                 for (id, media) in files {
@@ -60,44 +141,98 @@ pub(super) async fn finish(
     Ok(())
 }
 
+async fn give_back(
+    app: &App,
+    owner: &str,
+    task: &Task,
+    due: Timestamp,
+    closing: Option<Closing>,
+) -> Result<(), Error> {
+    let (id, owner) = (task.id, owner.to_owned());
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            if let Some(closing) = &closing {
+                closing.write(conn)?;
+            }
+            Ok(store::tasks::release(conn, id, &owner, due)?)
+        })
+        .await
+}
+
 async fn end(
     app: &App,
     owner: &str,
     task: &Task,
     ending: Ending,
     made: Option<Made>,
+    closing: Option<Closing>,
 ) -> Result<bool, Error> {
-    let (id, owner, now) = (task.id, owner.to_owned(), app.clock.now());
+    let (id, account, owner) = (task.id, task.account, owner.to_owned());
+    let now = app.clock.now();
+    let state = ending.state;
     let ended = app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            if !store::tasks::finish(conn, id, Some(&owner), &ending, now)? {
-                return Ok(false);
+            let ended = store::tasks::finish(conn, id, Some(&owner), &ending, now)?;
+            if let Some(made) = made.filter(|_| ended) {
+                keep(conn, &made)?;
             }
-            if let Some(made) = made {
-                for asset in &made.assets {
-                    store::assets::insert(conn, asset)?;
-                }
-                for (clip, media) in &made.clips {
-                    store::clips::complete(conn, *clip, media)?;
-                }
+            // A submission that another process follows by now is not this one's to close.
+            let is_over = ended || has_ended(conn, id, account)?;
+            if let Some(closing) = closing.filter(|_| is_over) {
+                closing.write(conn)?;
             }
-            Ok(true)
+            Ok(ended)
         })
         .await?;
-    if !ended {
+    if ended {
+        telemetry::task_ended(task, state);
+    } else {
         tracing::info!("the task ended otherwise before this run did");
     }
     Ok(ended)
 }
 
-/// What was made at the price that was reserved: never more than the reservation.
+fn has_ended(conn: &mut Conn<'_>, id: TaskId, account: AccountId) -> Result<bool, Error> {
+    let task = store::tasks::by_id(conn, id, account)?;
+    Ok(task.is_some_and(|task| task.state.is_terminal()))
+}
+
+fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
+    for asset in &made.assets {
+        store::assets::insert(conn, asset)?;
+    }
+    for (clip, position) in made.more_clips.iter().zip(100..) {
+        store::clips::insert(conn, clip, position)?;
+    }
+    for (clip, media) in &made.clips {
+        store::clips::complete(conn, *clip, media)?;
+    }
+    for (clip, title, upstream) in &made.clip_facts {
+        store::clips::set_upstream(conn, *clip, title, upstream)?;
+    }
+    for clip in &made.missing_clips {
+        store::clips::remove_empty(conn, *clip)?;
+    }
+    Ok(())
+}
+
+/// What was made at the price of whoever made it: never more than the
+/// reservation.
 fn settled(app: &App, task: &Task, made: &Made) -> Micros {
     /// A delivery this much shorter than the order still counts as whole.
     const TOLERANCE_MS: u64 = 250;
     let catalog = app.catalog.load();
-    let Some(price) = catalog.named(&task.model).and_then(|model| model.price) else {
+    // What was reserved holds for a model that the settings no longer have.
+    let Some(model) = catalog.with_id(&task.model) else {
         return task.cost;
+    };
+    let price = match &made.by {
+        Some((provider, name)) => model.price_by(provider, name),
+        None => model.price,
+    };
+    let Some(price) = price else {
+        return Micros::ZERO;
     };
     let mut quantity = made.quantity;
     if let Payload::VideoV1(job) = &task.payload {

@@ -1,88 +1,116 @@
-//! Runs tasks: as many at once as the settings allow.
+//! Runs tasks: those for the engines of this process in a few slots, those for
+//! hosted providers as many as the providers take.
 //!
-//! Each slot claims a task with a lease, runs it, and ends it by compare-and-set
-//! (`finish`). One heartbeat prolongs all leases of the process; a process that
-//! dies stops prolonging, and whoever claims next takes its tasks over.
+//! A worker process holds its tasks by one lease, a row that its heartbeat
+//! prolongs; a process that dies stops prolonging, and the others free its
+//! tasks. Whoever runs a task ends it by compare-and-set (`finish`).
 
+mod embedded;
 mod finish;
-mod run;
+mod hold;
 mod upkeep;
+mod upstream;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::error::Error;
-use crate::ids::{AssetId, TaskId};
+use crate::ids::TaskId;
 use crate::model::task::Task;
-use crate::providers::Watch;
 use crate::store;
+use crate::worker::hold::{Hold, Holds};
 
 pub use upkeep::{remove_expired_media, sweep_orphans};
 
 /// How long a lease holds without a heartbeat. A restarted process takes its
 /// tasks up again once this is over, so it bounds the pause after a crash.
 const LEASE: Duration = Duration::from_secs(3);
-/// How often leases are prolonged, and cancellations noticed.
+/// How often the lease is prolonged, and cancellations noticed.
 const HEARTBEAT: Duration = Duration::from_millis(750);
+/// How often providers are tried. A provider that is gone is known to be within
+/// 5 s: this, and the time that a probe takes at most.
+const PROBE: Duration = Duration::from_secs(2);
+/// How far back endings are looked for: heartbeats that came late included,
+/// and clocks that differ.
+const LOOK_BACK: Duration = Duration::from_secs(10);
 
 /// The workers of one process.
 pub struct Workers {
-    slots: TaskTracker,
-    stop: CancellationToken,
+    tracker: TaskTracker,
+    crew: Arc<Crew>,
 }
 
-/// What the slots of one process share.
+/// What the workers of one process share.
 struct Crew {
     app: App,
-    /// Names this process in leases.
-    name: String,
-    running: Mutex<HashMap<TaskId, Arc<Watch>>>,
+    holds: Holds,
     stop: CancellationToken,
 }
 
 impl Workers {
-    /// Starts the slots, the heartbeat and the upkeep.
+    /// Starts everything: slots, dispatcher, heartbeat, upkeep.
     pub fn start(app: &App) -> Self {
-        let stop = CancellationToken::new();
         let crew = Arc::new(Crew {
             app: app.clone(),
-            name: format!("{}-{}", std::process::id(), AssetId::new().simple()),
-            running: Mutex::default(),
-            stop: stop.clone(),
+            holds: Holds::new(),
+            stop: CancellationToken::new(),
         });
-        let slots = TaskTracker::new();
+        let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
-            slots.spawn(work(crew.clone()));
+            tracker.spawn(work(crew.clone()));
         }
-        slots.spawn(heartbeat(crew));
-        slots.spawn(upkeep::run(app.clone(), stop.clone()));
-        slots.close();
-        Self { slots, stop }
+        tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
+        tracker.spawn(hear(crew.clone(), app.bell.called_off()));
+        tracker.spawn(heartbeat(crew.clone()));
+        tracker.spawn(probe(crew.clone()));
+        tracker.spawn(upkeep::run(app.clone(), crew.stop.clone()));
+        tracker.close();
+        Self { tracker, crew }
     }
 
     /// Stops: running tasks are given back, to be resumed at the next start.
+    /// Submissions that are under way are waited for, up to `shutdown_grace`.
     pub async fn stop(self) {
-        self.stop.cancel();
-        self.slots.wait().await;
+        self.crew.stop.cancel();
+        let grace = self.crew.app.config.shutdown_grace;
+        if tokio::time::timeout(grace, self.tracker.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("submissions without an answer are left behind");
+        }
+        let name = self.crew.holds.name();
+        let left = self
+            .crew
+            .app
+            .store
+            .write(move |conn| store::workers::leave(conn, &name))
+            .await;
+        if let Err(error) = left {
+            tracing::warn!(%error, "cannot give the lease back; it runs out");
+        }
     }
 }
 
-/// One slot: takes a task, runs it, takes the next.
+/// One slot: takes a task for an engine, runs it, takes the next.
 async fn work(crew: Arc<Crew>) {
+    if crew.until_entered().await.is_none() {
+        return;
+    }
     while !crew.stop.is_cancelled() {
         match claim(&crew).await {
-            Ok(Some(task)) => {
+            Ok(Some((task, owner))) => {
                 // There may be more; another slot shall look.
                 crew.app.bell.ring_for_work();
                 let span =
                     tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
-                run_one(&crew, task).instrument(span).await;
+                run_embedded(&crew, task, owner).instrument(span).await;
             }
             Ok(None) => {
                 tokio::select! {
@@ -92,135 +120,158 @@ async fn work(crew: Arc<Crew>) {
             }
             Err(error) => {
                 tracing::error!(inside = ?error.inside(), "cannot claim a task");
-                tokio::select! {
-                    () = tokio::time::sleep(Duration::from_secs(1)) => {}
-                    () = crew.stop.cancelled() => {}
-                }
+                crew.pause(Duration::from_secs(1)).await;
             }
         }
     }
 }
 
-async fn claim(crew: &Crew) -> Result<Option<Task>, Error> {
+async fn claim(crew: &Crew) -> Result<Option<(Task, Arc<str>)>, Error> {
     let now = crew.app.clock.now();
     // Looking first keeps an idle process from writing.
-    if !crew
+    let any = crew
         .app
         .store
-        .read(move |conn| store::tasks::any_due(conn, now).map_err(Error::from))
-        .await?
-    {
+        .read(move |conn| store::tasks::any_due(conn, now).map_err(Error::from));
+    if !any.await? {
         return Ok(None);
     }
-    let owner = crew.name.clone();
-    let until = now.plus(LEASE);
-    crew.app
-        .store
-        .write(move |conn| store::tasks::claim(conn, &owner, now, until).map_err(Error::from))
-        .await
-}
-
-async fn run_one(crew: &Crew, task: Task) {
-    let id = task.id;
-    crew.app.bell.ring(id);
-    let watch = Arc::new(Watch::default());
-    crew.running
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(id, watch.clone());
-    let outcome = tokio::select! {
-        outcome = run::run(&crew.app, &task, &watch) => outcome,
-        () = report_progress(crew, &task, &watch) => run::Outcome::Stopped,
-        () = crew.stop.cancelled() => {
-            watch.stop();
-            run::Outcome::Stopped
-        }
-    };
-    if let Err(error) = finish::finish(&crew.app, &crew.name, &task, outcome).await {
-        // The lease runs out, and the task is taken up again.
-        tracing::error!(inside = ?error.inside(), "cannot end a task");
-    }
-    crew.running
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .remove(&id);
-    crew.app.bell.ring(id);
-}
-
-/// Writes the progress down as it rises; returns only when the task is to stop.
-async fn report_progress(crew: &Crew, task: &Task, watch: &Watch) {
-    const INTERVAL: Duration = Duration::from_millis(200);
-    let mut shown = task.progress;
-    let mut listener = crew.app.bell.listen(task.id);
-    loop {
-        tokio::time::sleep(INTERVAL).await;
-        let progress = watch.progress();
-        if progress > shown {
-            shown = progress;
-            let (id, owner) = (task.id, crew.name.clone());
-            let write = crew
-                .app
-                .store
-                .write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));
-            match write.await {
-                Ok(true) => crew.app.bell.ring(id),
-                // Cancelled, or somebody else's by now; the heartbeat stops it.
-                Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "cannot write progress"),
-            }
-        }
-        // A cancellation in this process is heard at once.
-        if tokio::time::timeout(Duration::ZERO, listener.changed())
-            .await
-            .is_ok()
-            && ended(crew, task).await
-        {
-            watch.stop();
-            return;
-        }
-    }
-}
-
-async fn ended(crew: &Crew, task: &Task) -> bool {
-    let (id, account) = (task.id, task.account);
-    let found = crew
+    let owner = crew.holds.name();
+    let by = owner.clone();
+    let claimed = crew
         .app
         .store
-        .read(move |conn| store::tasks::by_id(conn, id, account))
-        .await;
-    matches!(found, Ok(Some(task)) if task.state.is_terminal())
+        .write(move |conn| store::tasks::claim(conn, &by, now).map_err(Error::from))
+        .await?;
+    Ok(claimed.map(|task| (task, owner)))
 }
 
-/// Prolongs the leases, and stops what is no longer this process's.
-async fn heartbeat(crew: Arc<Crew>) {
-    while !crew.stop.is_cancelled() {
+async fn run_embedded(crew: &Crew, task: Task, owner: Arc<str>) {
+    crew.app.bell.ring(task.id);
+    let hold = crew.holds.take(task.id, owner);
+    let outcome = tokio::select! {
+        outcome = embedded::run(&crew.app, &task, &hold.watch) => outcome,
+        () = embedded::report_progress(&crew.app, &task, &hold) => finish::Outcome::Stopped,
+        () = crew.stop.cancelled() => {
+            hold.stop();
+            finish::Outcome::Stopped
+        }
+    };
+    crew.end(&task, &hold, outcome, None).await;
+}
+
+impl Crew {
+    /// Ends the task as far as this process is concerned.
+    async fn end(
+        &self,
+        task: &Task,
+        hold: &Hold,
+        outcome: finish::Outcome,
+        closing: Option<finish::Closing>,
+    ) {
+        let ended = finish::finish(&self.app, &hold.owner, task, outcome, closing).await;
+        if let Err(error) = ended {
+            // The lease runs out, and the task is taken up again.
+            tracing::error!(inside = ?error.inside(), "cannot end a task");
+        }
+        self.holds.drop_hold(task.id);
+        self.app.bell.ring(task.id);
+    }
+
+    /// Sleeps, but not beyond the end of the process.
+    async fn pause(&self, time: Duration) {
         tokio::select! {
-            () = tokio::time::sleep(HEARTBEAT) => {}
-            () = crew.stop.cancelled() => return,
-        }
-        let running: Vec<TaskId> = {
-            let running = crew.running.lock().unwrap_or_else(PoisonError::into_inner);
-            running.keys().copied().collect()
-        };
-        if running.is_empty() {
-            continue;
-        }
-        let (owner, until) = (crew.name.clone(), crew.app.clock.now().plus(LEASE));
-        match crew
-            .app
-            .store
-            .write(move |conn| store::tasks::heartbeat(conn, &owner, until))
-            .await
-        {
-            Ok(held) => {
-                let watches = crew.running.lock().unwrap_or_else(PoisonError::into_inner);
-                for id in running.iter().filter(|id| !held.contains(id)) {
-                    if let Some(watch) = watches.get(id) {
-                        watch.stop();
-                    }
-                }
-            }
-            Err(error) => tracing::warn!(%error, "cannot prolong leases"),
+            () = tokio::time::sleep(time) => {}
+            () = self.stop.cancelled() => {}
         }
     }
+
+    /// Waits until this process has its lease; `None` when it ends before.
+    async fn until_entered(&self) -> Option<()> {
+        tokio::select! {
+            () = self.holds.entered() => Some(()),
+            () = self.stop.cancelled() => None,
+        }
+    }
+}
+
+/// Stops at once what is called off in this process; the heartbeat finds what
+/// this misses.
+async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
+    loop {
+        tokio::select! {
+            heard = called_off.recv() => match heard {
+                Ok(task) => crew.holds.stop_all(&[task]),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            },
+            () = crew.stop.cancelled() => return,
+        }
+    }
+}
+
+/// Keeps up to date which providers take connections.
+async fn probe(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        tokio::select! {
+            () = crew.app.upstream.probe() => {}
+            () = crew.stop.cancelled() => {}
+        }
+        crew.pause(PROBE).await;
+    }
+}
+
+/// Prolongs the lease, stops what ended elsewhere, and frees the tasks of
+/// processes that died.
+async fn heartbeat(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        if let Err(error) = beat(&crew).await {
+            tracing::warn!(inside = ?error.inside(), "heartbeat failed");
+        }
+        crew.pause(HEARTBEAT).await;
+    }
+}
+
+async fn beat(crew: &Crew) -> Result<(), Error> {
+    let store = &crew.app.store;
+    let now = crew.app.clock.now();
+    let (name, until) = (crew.holds.name(), now.plus(LEASE));
+    if crew.holds.has_entered() {
+        let by = name.clone();
+        let holds = store
+            .write(move |conn| store::workers::prolong(conn, &by, until).map_err(Error::from))
+            .await?;
+        if !holds {
+            // Others took over what this process held while it stood still. It
+            // goes on under another name, or it could end what is theirs now.
+            tracing::warn!("the lease was lost; it is entered anew");
+            crew.holds.start_over();
+        }
+    }
+    if !crew.holds.has_entered() {
+        let name = crew.holds.name();
+        store
+            .write(move |conn| store::workers::enter(conn, &name, until).map_err(Error::from))
+            .await?;
+        crew.holds.enter();
+    }
+    if !crew.holds.is_empty() {
+        let since = now.minus(LOOK_BACK);
+        let ended = store
+            .read(move |conn| store::tasks::ended_since(conn, since).map_err(Error::from))
+            .await?;
+        crew.holds.stop_all(&ended);
+    }
+    let lapsed = store
+        .read(move |conn| store::workers::any_lapsed(conn, now).map_err(Error::from))
+        .await?;
+    if lapsed {
+        let freed = store
+            .write(move |conn| store::workers::free_lapsed(conn, now).map_err(Error::from))
+            .await?;
+        tracing::warn!(tasks = freed, "a worker is gone; its tasks are free");
+        crew.app.bell.ring_for_work();
+        crew.app.bell.ring_for_upstream();
+    }
+    Ok(())
 }

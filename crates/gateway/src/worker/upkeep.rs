@@ -1,5 +1,5 @@
 //! What has to happen now and then: media whose time is over is removed, and
-//! files that nothing refers to.
+//! files that nothing refers to; counts are summed up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::error::Error;
 use crate::store;
+use crate::telemetry;
 
 /// How often expired media is looked for.
 const MEDIA: Duration = Duration::from_secs(10);
@@ -21,8 +22,13 @@ const ORPHAN_AGE: Duration = Duration::from_hours(24);
 pub(super) async fn run(app: App, stop: CancellationToken) {
     let mut media = tokio::time::interval(MEDIA);
     let mut orphans = tokio::time::interval(ORPHANS);
+    let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
     loop {
         let done = tokio::select! {
+            _ = counts.tick() => {
+                telemetry::keep_metrics();
+                Ok(())
+            }
             _ = media.tick() => remove_expired_media(&app).await,
             _ = orphans.tick() => sweep_orphans(&app).await,
             () = stop.cancelled() => return,

@@ -39,6 +39,7 @@ async fn without_a_key_that_works_every_endpoint_refuses_before_anything_else() 
         (Method::POST, "/v1/tasks/x/cancel"),
         (Method::GET, "/v1/models"),
         (Method::GET, "/v1/models/x"),
+        (Method::GET, "/metrics"),
         (Method::POST, "/musicgen/submit/music"),
         (Method::POST, "/musicgen/uploads/audio"),
         (Method::GET, "/musicgen/tasks/x"),

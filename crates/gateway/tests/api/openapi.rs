@@ -26,6 +26,7 @@ async fn the_document_is_served_and_covers_every_endpoint() {
         "DELETE /v1/videos/{id}",
         "GET /healthz",
         "GET /media/{ticket}/{name}",
+        "GET /metrics",
         "GET /musicgen/clips",
         "GET /musicgen/clips/{id}",
         "GET /musicgen/feed/{ids}",

@@ -41,7 +41,7 @@ pub fn asset_version() -> &'static str {
 }
 
 /// Every file, as it was written.
-pub const ASSETS: [Asset; 8] = [
+pub const ASSETS: [Asset; 9] = [
     Asset {
         name: "style.css",
         content_type: CSS,
@@ -71,6 +71,11 @@ pub const ASSETS: [Asset; 8] = [
         name: "api.js",
         content_type: JS,
         body: include_str!("assets/api.js"),
+    },
+    Asset {
+        name: "routes.js",
+        content_type: JS,
+        body: include_str!("assets/routes.js"),
     },
     Asset {
         name: "tasks.js",

@@ -19,6 +19,7 @@ pub fn console(page: &ConsolePage) -> String {
             }
             (playground(page))
             (tasks())
+            (routes())
         }
         dialog #detail aria-labelledby="detail-title" {
             div.dialog-head {
@@ -75,6 +76,28 @@ fn tasks() -> Markup {
                 }
             }
             p.empty #no-tasks hidden { "No tasks yet. Make the first one above." }
+        }
+    }
+}
+
+/// For operators: filled only when the key may see the routes, and there are any.
+fn routes() -> Markup {
+    html! {
+        section #routes-section aria-labelledby="routes-title" hidden {
+            div.section-head {
+                h2 #routes-title { "Providers" }
+                p.muted { "How each route stands now. A paused route is tried again by itself." }
+            }
+            div.scroll {
+                table.tasks {
+                    caption.unseen { "Routes of every model" }
+                    thead { tr {
+                        th scope="col" { "Model" } th scope="col" { "Provider" } th scope="col" { "Its model" }
+                        th scope="col" { "State" }
+                    } }
+                    tbody #route-rows {}
+                }
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::domain::video::{Params, VideoOrder};
 use crate::error::ErrorCode;
 use crate::http::wire::fields::Fields;
 use crate::http::wire::videos::{self, ADDRESS, PROMPT};
+use crate::model::task::Message;
 
 /// Most messages of a request, and parts of a message.
 const MESSAGES: usize = 256;
@@ -145,6 +146,8 @@ const PARAMS: Params = Params {
     size: "video.size",
     seed: "video.seed",
     negative_prompt: "video.negative_prompt",
+    prompt: "messages",
+    picture: "messages",
 };
 
 /// Reads a request.
@@ -154,7 +157,11 @@ pub fn read(body: &Fields<'_>) -> Option<Chat> {
     if model.as_deref() == Some("") {
         body.fault("model", ErrorCode::InvalidValue, "Must not be empty.");
     }
-    let (prompt, pictures) = messages(body).unwrap_or_default();
+    let Asked {
+        prompt,
+        pictures,
+        conversation,
+    } = messages(body).unwrap_or_default();
     check_ignored(body);
     let video = body.object("video");
     let video = video.as_ref();
@@ -172,6 +179,7 @@ pub fn read(body: &Fields<'_>) -> Option<Chat> {
             .integer("n", 1..=4)
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(1),
+        conversation,
         user: body.filled_string("user", 512),
         params: PARAMS,
     };
@@ -217,8 +225,17 @@ fn check_ignored(body: &Fields<'_>) {
 
 type Prompt = (String, Vec<(PictureSource, String)>);
 
-/// Checks all messages; the last user message is the order.
-fn messages(body: &Fields<'_>) -> Option<Prompt> {
+/// What the messages ask for.
+#[derive(Default)]
+struct Asked {
+    prompt: String,
+    pictures: Vec<(PictureSource, String)>,
+    conversation: Vec<Message>,
+}
+
+/// Checks all messages; the last user message is the order, those before it
+/// are the conversation.
+fn messages(body: &Fields<'_>) -> Option<Asked> {
     body.require("messages");
     let items = body.array("messages", MESSAGES)?;
     if items.is_empty() {
@@ -230,6 +247,7 @@ fn messages(body: &Fields<'_>) -> Option<Prompt> {
         return None;
     }
     let mut last = None;
+    let mut said = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let Some(message) = body.item("messages", index, item) else {
             continue;
@@ -251,6 +269,16 @@ fn messages(body: &Fields<'_>) -> Option<Prompt> {
             message.require("content");
         }
         let content = content(&message);
+        let text = content.as_ref().map(|(text, _)| text.clone());
+        if let (Some(role), Some(text)) = (&role, text) {
+            said.push((
+                index,
+                Message {
+                    role: role.clone(),
+                    text,
+                },
+            ));
+        }
         if role.as_deref() == Some("user") {
             last = Some((index, content));
         }
@@ -272,7 +300,12 @@ fn messages(body: &Fields<'_>) -> Option<Prompt> {
             "Must hold a prompt or an image.",
         );
     }
-    Some((prompt, pictures))
+    said.retain(|(at, _)| *at < index);
+    Some(Asked {
+        prompt,
+        pictures,
+        conversation: said.into_iter().map(|(_, message)| message).collect(),
+    })
 }
 
 /// A message's text and pictures.

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::model::catalog::{Capabilities, Model};
+use providers::{Durations, Limits};
+
+use crate::http::wire::music::GEN_STEM;
+use crate::model::catalog::Model;
 
 /// The list of models, as the `OpenAI` SDKs read it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -42,9 +45,37 @@ pub struct ModelObject {
     pub capabilities: CapabilitiesObject,
     /// Whether it works now.
     pub available: bool,
+    /// The routes to it and whether each works now, where the operator shows them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routes: Option<Vec<RouteObject>>,
     /// Median time of the last 24 hours from order to result; null when there was none.
     #[schema(required = true)]
     pub median_seconds: Option<f64>,
+}
+
+/// A route to a model.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RouteObject {
+    /// The provider, by the operator's name for it.
+    pub provider: String,
+    /// The model, by the provider's name for it.
+    pub model: String,
+    /// Whether it works now.
+    pub available: bool,
+    /// Until when its circuit breaker is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<String>,
+}
+
+/// What changes about a model while the settings stay.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Whether it works now.
+    pub available: bool,
+    /// Its routes, where callers may see them.
+    pub routes: Option<Vec<RouteObject>>,
+    /// Median time of the last 24 hours.
+    pub median: Option<Duration>,
 }
 
 /// A price.
@@ -72,20 +103,38 @@ pub struct CapabilitiesObject {
     /// Longest video.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<u32>,
+    /// The lengths offered, where it is not any between the shortest and the longest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Vec<u32>>,
+    /// The length when the request names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_seconds: Option<u32>,
     /// How many source images it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_images: Option<usize>,
+    /// Whether it makes nothing without an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_image: Option<bool>,
+    /// Whether it takes a seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<bool>,
     /// Whether it takes a negative prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negative_prompt: Option<bool>,
     /// Groups it can tell apart; a full split adds `Other`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stems: Option<Vec<&'static str>>,
+    /// Tasks of the music dialect that it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Vec<String>>,
+    /// Whether personas of its clips sing at the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub personas: Option<bool>,
 }
 
 impl ModelObject {
-    /// A model with its median time.
-    pub fn new(model: &Model, median: Option<Duration>) -> Self {
+    /// A model as it stands now.
+    pub fn new(model: &Model, standing: Standing) -> Self {
         Self {
             id: model.id.clone(),
             object: "model",
@@ -99,23 +148,31 @@ impl ModelObject {
                 unit: price.unit.name(),
                 usd: price.per_unit.to_string(),
             }),
-            capabilities: CapabilitiesObject::new(&model.capabilities),
-            // What is embedded works as long as the process does.
-            available: true,
-            median_seconds: median.map(|median| (median.as_secs_f64() * 1000.0).round() / 1000.0),
+            capabilities: CapabilitiesObject::new(&model.limits),
+            available: standing.available,
+            routes: standing.routes,
+            median_seconds: standing
+                .median
+                .map(|median| (median.as_secs_f64() * 1000.0).round() / 1000.0),
         }
     }
 }
 
 impl CapabilitiesObject {
-    fn new(capabilities: &Capabilities) -> Self {
-        match capabilities {
-            Capabilities::Video(video) => Self {
-                input: if video.max_pictures > 0 {
-                    vec!["text", "image"]
-                } else {
-                    vec!["text"]
+    fn new(limits: &Limits) -> Self {
+        match limits {
+            Limits::Video(video) => Self {
+                input: match (video.pictures.max, video.pictures.needed) {
+                    (0, _) => vec!["text"],
+                    _ => vec!["text", "image"],
                 },
+                needs_image: Some(video.pictures.needed),
+                seed: Some(video.seed),
+                seconds: match &video.durations {
+                    Durations::Only(list) => Some(list.clone()),
+                    Durations::Range { .. } => None,
+                },
+                default_seconds: Some(video.default_seconds),
                 output: vec!["video"],
                 sizes: Some(
                     video
@@ -124,16 +181,32 @@ impl CapabilitiesObject {
                         .map(|(width, height)| format!("{width}x{height}"))
                         .collect(),
                 ),
-                min_seconds: Some(video.min_seconds),
-                max_seconds: Some(video.max_seconds),
-                max_images: Some(video.max_pictures),
+                min_seconds: Some(video.durations.min()),
+                max_seconds: Some(video.durations.max()),
+                max_images: Some(video.pictures.max),
                 negative_prompt: Some(video.negative_prompt),
-                stems: None,
+                ..Self::default()
             },
-            Capabilities::Stems(stems) => Self {
-                input: vec!["audio"],
+            Limits::Music(music) => Self {
+                input: if music.tasks.is_empty() {
+                    vec!["audio"]
+                } else {
+                    vec!["text", "audio"]
+                },
                 output: vec!["audio"],
-                stems: Some(stems.groups.iter().map(|group| group.name()).collect()),
+                stems: music
+                    .stems
+                    .as_ref()
+                    .map(|stems| stems.groups.iter().map(|group| group.name()).collect()),
+                tasks: Some(
+                    music
+                        .stems
+                        .iter()
+                        .map(|_| GEN_STEM.to_owned())
+                        .chain(music.tasks.iter().cloned())
+                        .collect(),
+                ),
+                personas: Some(music.personas),
                 ..Self::default()
             },
         }

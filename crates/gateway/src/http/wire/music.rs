@@ -9,7 +9,7 @@ use crate::http::wire::words;
 use crate::model::account::Account;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin};
-use crate::model::task::{Payload, StemsJob, Task, TaskState};
+use crate::model::task::{Payload, SongJob, StemsJob, Task, TaskState};
 
 /// The one value of `stem_type_id` that this family of services knows.
 pub(super) const STEM_TYPE: i64 = 91;
@@ -46,7 +46,7 @@ pub struct ClipRecord {
     pub id: String,
     /// Always `song_schema`.
     pub entity_type: &'static str,
-    /// Empty: no video is made of a clip.
+    /// The provider's own video of it; empty where none was made.
     pub video_url: String,
     /// 24-bit FLAC; empty until complete and once removed.
     pub audio_url: String,
@@ -120,8 +120,11 @@ pub struct ClipView {
     reason = "the fields that the API documents"
 )]
 pub struct RecordMetadata {
-    /// Empty: a separation has no prompt.
+    /// Lyrics or prompt; empty for uploads and stems.
     pub prompt: String,
+    /// Style, of what a hosted provider made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<String>,
     /// The clips that it came from.
     pub history: Vec<HistoryEntry>,
     /// The clip that a stem is taken from; empty for an upload.
@@ -141,7 +144,7 @@ pub struct RecordMetadata {
     pub stream: bool,
     /// Always false.
     pub infill: bool,
-    /// `gen_stem`; empty for an upload.
+    /// `gen_stem` or another task of the dialect; empty for an upload.
     pub task: String,
     /// Always true.
     pub can_remix: bool,
@@ -237,21 +240,54 @@ pub struct JobRecord {
 impl TaskRecord {
     /// A task and its clips; `None` for a task of another kind.
     pub fn new(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Option<Self> {
-        let Payload::StemsV1(job) = &task.payload else {
-            return None;
+        let (metadata, made_by) = match &task.payload {
+            Payload::StemsV1(job) => {
+                let metadata = RecordMetadata::of_separation(task, job);
+                (metadata, MadeBy::separation(job))
+            }
+            Payload::SongV1(job) => (RecordMetadata::of_song(task, job), MadeBy::song(job)),
+            Payload::VideoV1(_) => return None,
         };
+        let clips: Vec<ClipRecord> = clips
+            .iter()
+            .map(|clip| ClipRecord::new(clip, made_by, account, base))
+            .collect();
         Some(Self {
             id: task.id.to_string(),
-            clips: clips
-                .iter()
-                .map(|clip| ClipRecord::new(clip, job.stem_task.name(), account, base))
-                .collect(),
-            metadata: RecordMetadata::of_task(task, job),
+            metadata,
             major_model_version: VERSION.into(),
             status: words::music(task.state),
             created_at: task.created_at.rfc3339(),
-            batch_size: job.outputs.len(),
+            batch_size: clips.len(),
+            clips,
         })
+    }
+}
+
+/// What a clip's record tells of the task that made it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MadeBy<'a> {
+    /// The operation; empty for an upload.
+    pub task: &'a str,
+    /// `two` or `twelve` when it was a separation.
+    pub stem_task: &'a str,
+}
+
+impl<'a> MadeBy<'a> {
+    /// By a separation.
+    pub fn separation(job: &StemsJob) -> Self {
+        Self {
+            task: GEN_STEM,
+            stem_task: job.stem_task.name(),
+        }
+    }
+
+    /// By another task of the dialect.
+    pub fn song(job: &'a SongJob) -> Self {
+        Self {
+            task: &job.task,
+            stem_task: "",
+        }
     }
 }
 
@@ -259,8 +295,8 @@ impl TaskRecord {
 const VERSION: &str = "v1";
 
 impl ClipRecord {
-    /// A clip; `stem_task` is its task's.
-    pub fn new(clip: &Clip, stem_task: &str, account: &Account, base: &Base) -> Self {
+    /// A clip.
+    pub fn new(clip: &Clip, made_by: MadeBy<'_>, account: &Account, base: &Base) -> Self {
         let files = clip.media.filter(|_| !clip.media_removed);
         let address = |asset, media| {
             files.map_or_else(String::new, |files| {
@@ -278,7 +314,10 @@ impl ClipRecord {
         Self {
             id: clip.id.to_string(),
             entity_type: "song_schema",
-            video_url: String::new(),
+            video_url: clip
+                .upstream
+                .as_ref()
+                .map_or_else(String::new, |upstream| upstream.video_url.clone()),
             audio_url,
             image_url,
             image_large_url,
@@ -288,7 +327,7 @@ impl ClipRecord {
                 VERSION.into()
             },
             model_name: clip.model.clone(),
-            metadata: RecordMetadata::of_clip(clip, stem_task),
+            metadata: RecordMetadata::of_clip(clip, made_by),
             is_liked: false,
             user_id: account.id.to_string(),
             display_name: account.display_name.clone(),
@@ -335,7 +374,7 @@ impl ClipView {
 
 fn group(clip: &Clip) -> String {
     match &clip.origin {
-        ClipOrigin::Upload => String::new(),
+        ClipOrigin::Upload | ClipOrigin::Song { .. } => String::new(),
         ClipOrigin::Stem { target, .. } => target.name(),
     }
 }
@@ -347,12 +386,13 @@ fn seconds(clip: &Clip) -> f64 {
 }
 
 impl RecordMetadata {
-    fn of_task(task: &Task, job: &StemsJob) -> Self {
+    fn of_separation(task: &Task, job: &StemsJob) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "a recording's length is small")]
         let duration = job.milliseconds as f64 / 1000.0;
         let failure = task.failure.as_ref();
         Self {
             prompt: String::new(),
+            tags: None,
             history: vec![HistoryEntry::new(
                 &job.source.to_string(),
                 &job.group_name,
@@ -378,34 +418,65 @@ impl RecordMetadata {
         }
     }
 
-    fn of_clip(clip: &Clip, stem_task: &str) -> Self {
-        let (source, is_upload) = match &clip.origin {
-            ClipOrigin::Upload => (String::new(), true),
-            ClipOrigin::Stem { source, .. } => (source.to_string(), false),
+    fn of_song(task: &Task, job: &SongJob) -> Self {
+        let text = |name: &str| {
+            let value = job.fields.get(name).and_then(serde_json::Value::as_str);
+            value.unwrap_or_default().to_owned()
         };
-        let stem_task = if is_upload { "" } else { stem_task };
-        let history = if is_upload {
-            Vec::new()
-        } else {
-            vec![HistoryEntry::new(&source, &group(clip), stem_task)]
+        let source = job
+            .clips
+            .first()
+            .map_or_else(String::new, |(_, clip)| clip.to_string());
+        let failure = task.failure.as_ref();
+        Self {
+            prompt: text("prompt"),
+            tags: Some(text("tags")),
+            history: Vec::new(),
+            stem_from_id: String::new(),
+            stem_task: String::new(),
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: String::new(),
+            is_remix: !source.is_empty(),
+            edited_clip_id: source,
+            kind: "gen",
+            stream: false,
+            infill: job.task == "infill",
+            task: job.task.clone(),
+            can_remix: true,
+            priority: 0,
+            duration: 0.0,
+            generation_type: Some(job.generation_type.clone()),
+            make_instrumental: Some(job.make_instrumental),
+            error_type: failure.map(|failure| failure.code.name().to_owned()),
+            error_message: failure.map(|failure| failure.message.clone()),
+        }
+    }
+
+    fn of_clip(clip: &Clip, made_by: MadeBy<'_>) -> Self {
+        let is_upload = clip.origin == ClipOrigin::Upload;
+        let (source, history) = match &clip.origin {
+            ClipOrigin::Upload | ClipOrigin::Song { .. } => (String::new(), Vec::new()),
+            ClipOrigin::Stem { source, .. } => {
+                let source = source.to_string();
+                let entry = HistoryEntry::new(&source, &group(clip), made_by.stem_task);
+                (source, vec![entry])
+            }
         };
         let failure = clip.failure.as_ref();
+        let upstream = clip.upstream.as_ref();
         Self {
-            prompt: String::new(),
+            prompt: upstream.map_or_else(String::new, |upstream| upstream.prompt.clone()),
+            tags: upstream.map(|upstream| upstream.tags.clone()),
             history,
             stem_from_id: source.clone(),
-            stem_task: stem_task.into(),
+            stem_task: made_by.stem_task.into(),
             stem_type_id: STEM_TYPE,
             stem_type_group_name: group(clip),
             edited_clip_id: source,
             kind: if is_upload { "upload" } else { "gen" },
             stream: false,
             infill: false,
-            task: if is_upload {
-                String::new()
-            } else {
-                GEN_STEM.into()
-            },
+            task: made_by.task.into(),
             can_remix: true,
             is_remix: !is_upload,
             priority: 0,

@@ -4,6 +4,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::music::Separation;
+use crate::domain::songs::SongOrder;
 use crate::error::{Error, ErrorCode};
 use crate::http::wire::fields::{self, Fields};
 use crate::http::wire::music::{GEN_STEM, STEM_TYPE};
@@ -17,7 +18,7 @@ const TITLE: usize = 200;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "documents what the reader below takes")]
 pub struct SubmitRequest {
-    /// What to do: `gen_stem` separates a clip.
+    /// What to do: `gen_stem` separates a clip; other tasks are those that a configured provider does.
     task: String,
     /// The clip to separate. Required for `gen_stem`.
     continue_clip_id: Option<String>,
@@ -39,21 +40,79 @@ pub struct SubmitRequest {
     make_instrumental: Option<bool>,
 }
 
+/// A submission that was read.
+#[derive(Debug)]
+pub enum MusicOrder {
+    /// Separate a clip.
+    Separation(Separation),
+    /// Another task of the dialect.
+    Song(SongOrder),
+}
+
 /// Reads a submission.
-pub fn read(body: &Value) -> Result<Separation, Error> {
-    fields::read(body, separation)
+pub fn read(body: &Value) -> Result<MusicOrder, Error> {
+    fields::read(body, |fields| {
+        fields.require("task");
+        match fields.string("task", 64) {
+            Some(task) if task != GEN_STEM => song(body, fields, task).map(MusicOrder::Song),
+            task => {
+                let separation = separation(fields);
+                task.and(separation).map(MusicOrder::Separation)
+            }
+        }
+    })
+}
+
+/// Fields that name one clip, and those that name several.
+const CLIP_FIELDS: [&str; 3] = ["continue_clip_id", "cover_clip_id", "artist_clip_id"];
+const CLIP_LISTS: [&str; 2] = ["playlist_clip_ids", "mashup_clip_ids"];
+/// Fields that this gateway settles itself.
+const OWN_FIELDS: [&str; 5] = ["task", "mv", "task_id", "notify_hook", "persona_id"];
+/// Most members of a submission for a provider.
+const MEMBERS: usize = 100;
+
+fn song(body: &Value, fields: &Fields<'_>, task: String) -> Option<SongOrder> {
+    let mut clips: Vec<(String, ClipId)> = Vec::new();
+    for name in CLIP_FIELDS {
+        if !is_absent(fields.value(name)) {
+            clips.extend(fields.id(name).map(|id| (name.to_owned(), id)));
+        }
+    }
+    for name in CLIP_LISTS {
+        for (index, id) in fields.array(name, 20).into_iter().flatten().enumerate() {
+            let param = format!("{name}[{index}]");
+            match id.as_str().and_then(|id| id.parse().ok()) {
+                Some(id) => clips.push((param, id)),
+                None => {
+                    fields.fault_at(param, ErrorCode::InvalidValue, "Must be the id of a clip.");
+                }
+            }
+        }
+    }
+    let mut others = body.as_object()?.clone();
+    if others.len() > MEMBERS {
+        let message = format!("A submission has at most {MEMBERS} fields.");
+        fields.fault("", ErrorCode::InvalidValue, message);
+    }
+    others.retain(|name, value| !OWN_FIELDS.contains(&name.as_str()) && !value.is_null());
+    let persona = if is_absent(fields.value("persona_id")) {
+        None
+    } else {
+        fields.id("persona_id")
+    };
+    Some(SongOrder {
+        model: fields.filled_string("mv", 200),
+        task,
+        title: fields.filled_string("title", TITLE).unwrap_or_default(),
+        generation_type: fields.string("generation_type", 64).unwrap_or_default(),
+        make_instrumental: fields.boolean("make_instrumental").unwrap_or(false),
+        fields: others,
+        clips,
+        persona,
+    })
 }
 
 fn separation(body: &Fields<'_>) -> Option<Separation> {
-    body.require("task");
-    let task = body.string("task", 64);
-    if task.as_ref().is_some_and(|task| task != GEN_STEM) {
-        body.fault(
-            "task",
-            ErrorCode::UnsupportedValue,
-            "The tasks that can be done here: gen_stem.",
-        );
-    }
     let source = if is_absent(body.value("continue_clip_id")) {
         body.fault(
             "continue_clip_id",
@@ -176,7 +235,9 @@ mod tests {
         let body = json!({"task": "gen_stem", "generation_type": "TEXT", "title": "", "mv": "chirp-auk", "prompt": "",
             "make_instrumental": true, "task_id": "", "continue_clip_id": ID, "continue_at": null,
             "stem_type_id": 91.0, "stem_type_group_name": "Twelve", "stem_task": "twelve"});
-        let order = read(&body).unwrap();
+        let MusicOrder::Separation(order) = read(&body).unwrap() else {
+            panic!("not a separation");
+        };
         assert_eq!(order.stem_task, StemTask::Twelve);
         assert_eq!((order.title, order.source_task), (None, None));
         assert_eq!(order.group_name.as_deref(), Some("Twelve"));
@@ -186,7 +247,6 @@ mod tests {
     fn every_fault_names_its_field() {
         let cases = [
             ("task", json!(null), "task"),
-            ("task", json!("cover"), "task"),
             ("task", json!(1), "task"),
             ("continue_clip_id", json!(null), "continue_clip_id"),
             ("continue_clip_id", json!(""), "continue_clip_id"),

@@ -165,7 +165,10 @@ impl PersonaClip {
         Self {
             id: clip.id.to_string(),
             entity_type: "song_schema",
-            video_url: String::new(),
+            video_url: clip
+                .upstream
+                .as_ref()
+                .map_or_else(String::new, |upstream| upstream.video_url.clone()),
             audio_url: files.map_or_else(String::new, |f| {
                 base.media(f.audio, MediaType::Flac, f.expires_at)
             }),
@@ -182,8 +185,14 @@ impl PersonaClip {
             },
             model_name: clip.model.clone(),
             metadata: PersonaClipMetadata {
-                tags: String::new(),
-                prompt: String::new(),
+                tags: clip
+                    .upstream
+                    .as_ref()
+                    .map_or_else(String::new, |upstream| upstream.tags.clone()),
+                prompt: clip
+                    .upstream
+                    .as_ref()
+                    .map_or_else(String::new, |upstream| upstream.prompt.clone()),
                 kind: if is_upload { "upload" } else { "gen" },
                 duration: clip
                     .media

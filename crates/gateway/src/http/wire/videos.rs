@@ -39,8 +39,9 @@ pub struct VideoFile {
     pub expires_at: String,
     /// Whether it has been removed.
     pub removed: bool,
-    /// The first frame as a picture; empty once removed.
-    pub poster_url: String,
+    /// The first frame as a picture, where there is one; empty once removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poster_url: Option<String>,
 }
 
 /// A video job as the `OpenAI` SDKs know it.
@@ -175,6 +176,8 @@ const PARAMS: Params = Params {
     size: "size",
     seed: "seed",
     negative_prompt: "negative_prompt",
+    prompt: "prompt",
+    picture: "input_reference",
 };
 
 /// Reads a JSON body.
@@ -213,6 +216,7 @@ fn order(body: &Fields<'_>) -> Option<VideoOrder> {
             .and_then(|seed| u64::try_from(seed).ok()),
         negative_prompt: body.filled_string("negative_prompt", PROMPT),
         count: 1,
+        conversation: Vec::new(),
         user: body.filled_string("user", 512),
         params: PARAMS,
     };

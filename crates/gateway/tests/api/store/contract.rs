@@ -1,12 +1,16 @@
 //! What every database must do, through the functions that the gateway uses.
 
 use mediagate::error::ErrorCode;
-use mediagate::ids::{ClipId, PersonaId, TaskId};
+use mediagate::ids::{ClipId, PersonaId, SubmissionId, TaskId};
 use mediagate::model::money::Micros;
 use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
+use mediagate::model::submission::{Submission, SubmissionState};
 use mediagate::model::task::{Output, StemTarget, TaskFailure, TaskKind, TaskState};
 use mediagate::store::tasks::{Ending, Filter, Page};
-use mediagate::store::{Conn, Store, StoreError, accounts, assets, clips, personas, tasks};
+use mediagate::store::{
+    Conn, Store, StoreError, accounts, assets, clips, personas, submissions, tasks, workers,
+};
+use providers::Handle;
 
 use super::{account, asset, at, key, owner, task};
 
@@ -56,6 +60,8 @@ on_both! {
     a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends
     many_claimers_never_get_the_same_task
     a_heartbeat_keeps_and_a_release_gives_back
+    work_for_providers_waits_by_model_and_is_begun_once
+    submissions_are_counted_until_they_are_over
     progress_rises_only_for_the_holder
     a_task_ends_once_whoever_is_first
     lists_page_in_both_directions_and_filter
@@ -195,12 +201,13 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
             let (newer, older) = (task(owner, at(20)), task(owner, at(10)));
             tasks::insert(conn, &newer)?;
             tasks::insert(conn, &older)?;
+            workers::enter(conn, "a", at(33))?;
+            workers::enter(conn, "b", at(99))?;
             Ok((older, newer))
         })
         .await;
     let claim = async |who: &'static str, now: i64| {
-        db.write(move |conn| tasks::claim(conn, who, at(now), at(now + 3)))
-            .await
+        db.write(move |conn| tasks::claim(conn, who, at(now))).await
     };
     assert!(!db.read(|conn| tasks::any_due(conn, at(9))).await);
     assert!(claim("a", 9).await.is_none(), "nothing is due yet");
@@ -212,8 +219,10 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
     );
     assert_eq!(first.started_at, Some(at(30)));
     assert_eq!(claim("b", 31).await.unwrap().id, newer.id);
-    assert!(claim("c", 32).await.is_none());
-    // The lease of the first has run out.
+    assert!(claim("c", 40).await.is_none(), "nobody has freed it yet");
+    assert!(!db.read(|conn| workers::any_lapsed(conn, at(32))).await);
+    assert!(db.read(|conn| workers::any_lapsed(conn, at(33))).await);
+    assert_eq!(db.write(|conn| workers::free_lapsed(conn, at(33))).await, 1);
     let again = claim("c", 33).await.unwrap();
     assert_eq!(
         (again.id, again.attempts, again.started_at),
@@ -245,9 +254,7 @@ async fn many_claimers_never_get_the_same_task(db: Fixture) {
         let mut mine = Vec::new();
         loop {
             let who = name.clone();
-            let claimed = db
-                .write(move |conn| tasks::claim(conn, &who, at(1), at(100)))
-                .await;
+            let claimed = db.write(move |conn| tasks::claim(conn, &who, at(1))).await;
             match claimed {
                 Some(task) => mine.push(task.id),
                 None => return mine,
@@ -271,40 +278,152 @@ async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
             let (one, two) = (task(owner, at(0)), task(owner, at(1)));
             tasks::insert(conn, &one)?;
             tasks::insert(conn, &two)?;
-            tasks::claim(conn, "a", at(2), at(5))?;
-            tasks::claim(conn, "b", at(2), at(5))?;
+            workers::enter(conn, "a", at(5))?;
+            workers::enter(conn, "b", at(5))?;
+            tasks::claim(conn, "a", at(2))?;
+            tasks::claim(conn, "b", at(2))?;
             Ok((one.id, two.id))
         })
         .await;
-    assert_eq!(
-        db.write(|conn| tasks::heartbeat(conn, "a", at(50))).await,
-        [one]
+    assert!(db.write(|conn| workers::prolong(conn, "a", at(50))).await);
+    assert!(!db.write(|conn| workers::prolong(conn, "c", at(50))).await);
+    assert_eq!(db.write(|conn| workers::free_lapsed(conn, at(6))).await, 1);
+    let next = db.write(|conn| tasks::claim(conn, "c", at(6))).await;
+    assert_eq!(next.unwrap().id, two, "only the one that was not prolonged");
+    assert!(
+        !db.write(|conn| workers::prolong(conn, "b", at(50))).await,
+        "what it held is c's now"
     );
-    assert_eq!(
-        db.write(|conn| tasks::heartbeat(conn, "c", at(50))).await,
-        []
-    );
-    let next = db
-        .write(|conn| tasks::claim(conn, "c", at(6), at(9)))
-        .await
-        .unwrap();
-    assert_eq!(next.id, two, "only the one that was not prolonged");
-    assert_eq!(
-        db.write(|conn| tasks::heartbeat(conn, "b", at(50))).await,
-        [],
-        "it is c's now"
-    );
-    db.write(move |conn| tasks::release(conn, one, "b")).await;
+    db.write(move |conn| tasks::release(conn, one, "b", at(7)))
+        .await;
     assert!(
         !db.read(|conn| tasks::any_due(conn, at(7))).await,
         "b has nothing to give back"
     );
-    db.write(move |conn| tasks::release(conn, one, "a")).await;
-    let next = db
-        .write(|conn| tasks::claim(conn, "c", at(7), at(9)))
+    db.write(move |conn| tasks::release(conn, one, "a", at(8)))
+        .await;
+    assert!(!db.read(|conn| tasks::any_due(conn, at(7))).await);
+    let next = db.write(|conn| tasks::claim(conn, "c", at(8))).await;
+    assert_eq!(next.unwrap().id, one);
+    db.write(|conn| workers::leave(conn, "c")).await;
+    let next = db.write(|conn| tasks::claim(conn, "d", at(9))).await;
+    assert!(next.is_some(), "who leaves gives everything back");
+}
+
+async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
+    let ids = db
+        .write(|conn| {
+            let owner = owner(conn)?;
+            let mut ids = Vec::new();
+            for (number, model) in [(0, "x"), (1, "x"), (2, "y"), (3, "x")] {
+                let mut task = task(owner, at(number));
+                (task.provider, task.model) = ("acme".into(), model.into());
+                tasks::insert(conn, &task)?;
+                ids.push(task.id);
+            }
+            Ok(ids)
+        })
+        .await;
+    assert!(
+        !db.read(|conn| tasks::any_due(conn, at(9))).await,
+        "no engine's"
+    );
+    let mut models = db.read(|conn| tasks::models_due(conn, at(9))).await;
+    models.sort();
+    assert_eq!(models, ["x", "y"]);
+    let claimed = db
+        .write(|conn| tasks::claim_upstream(conn, "a", "x", TaskState::Queued, 2, at(9)))
+        .await;
+    let mut found: Vec<TaskId> = claimed.iter().map(|task| task.id).collect();
+    found.sort();
+    assert_eq!(found, [ids[0], ids[1]]);
+    assert!(claimed.iter().all(|task| task.state == TaskState::Queued));
+    let (one, account) = (ids[0], claimed[0].account);
+    let begin = async |who: &'static str| {
+        db.write(move |conn| tasks::begin(conn, one, who, "other", "fp_0", at(10)))
+            .await
+    };
+    assert!(!begin("b").await, "it is a's");
+    assert!(begin("a").await && begin("a").await);
+    let task = db
+        .read(move |conn| tasks::by_id(conn, one, account))
         .await
         .unwrap();
-    assert_eq!(next.id, one);
+    assert_eq!(
+        (task.state, task.provider.as_str(), task.event_seq),
+        (TaskState::Running, "other", 2)
+    );
+    assert!(db.read(move |conn| tasks::is_held(conn, one, "a")).await);
+    db.write(move |conn| tasks::finish(conn, one, None, &ending(TaskState::Cancelled), at(11)))
+        .await;
+    assert!(!db.read(move |conn| tasks::is_held(conn, one, "a")).await);
+    assert_eq!(
+        db.read(|conn| tasks::ended_since(conn, at(11))).await,
+        [one]
+    );
+    assert!(!begin("a").await, "what has ended is not begun");
+}
+
+async fn submissions_are_counted_until_they_are_over(db: Fixture) {
+    let (task, first, second) = db
+        .write(|conn| {
+            let task = task(owner(conn)?, at(0));
+            tasks::insert(conn, &task)?;
+            let new = |attempt, credential: &str| Submission {
+                id: SubmissionId::new(),
+                task: task.id,
+                attempt,
+                provider: "acme".into(),
+                route_model: "m".into(),
+                credential: credential.into(),
+                state: SubmissionState::Intended,
+                handle: None,
+                created_at: at(i64::from(attempt)),
+                accepted_at: None,
+            };
+            let (first, second) = (new(1, "1:aa"), new(2, "2:bb"));
+            submissions::intend(conn, &first)?;
+            submissions::intend(conn, &second)?;
+            Ok((task.id, first, second))
+        })
+        .await;
+    let mut open = db.read(|conn| submissions::open_of(conn, "acme")).await;
+    open.sort();
+    assert_eq!(
+        open,
+        [
+            ("m".into(), "1:aa".into(), 1),
+            ("m".into(), "2:bb".into(), 1)
+        ]
+    );
+    let id = first.id;
+    db.write(move |conn| {
+        submissions::close(
+            conn,
+            id,
+            SubmissionState::Refused,
+            Some(("account", "no money")),
+        )
+    })
+    .await;
+    let (id, handle) = (second.id, Handle(serde_json::json!({"id": "video_1"})));
+    let kept = handle.clone();
+    db.write(move |conn| submissions::accept(conn, id, Some(&kept), at(5)))
+        .await;
+    assert_eq!(
+        db.read(|conn| submissions::open_of(conn, "acme")).await,
+        [("m".into(), "2:bb".into(), 1)]
+    );
+    let lately = db
+        .read(|conn| submissions::made_since(conn, "acme", at(1)))
+        .await;
+    assert_eq!(lately, [("m".into(), "2:bb".into(), 1)], "later than that");
+    let latest = db.read(move |conn| submissions::latest(conn, task)).await;
+    let latest = latest.unwrap();
+    assert_eq!(
+        (latest.state, latest.handle, latest.accepted_at),
+        (SubmissionState::Accepted, Some(handle), Some(at(5)))
+    );
 }
 
 async fn progress_rises_only_for_the_holder(db: Fixture) {
@@ -320,12 +439,13 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
             .await
     };
     assert!(!raise("a", 10).await, "nobody holds it");
-    db.write(|conn| tasks::claim(conn, "a", at(1), at(4))).await;
+    db.write(|conn| tasks::claim(conn, "a", at(1))).await;
     assert!(raise("a", 10).await);
     assert!(!raise("a", 10).await);
     assert!(!raise("a", 9).await);
     assert!(!raise("b", 50).await);
-    db.write(|conn| tasks::claim(conn, "b", at(5), at(9))).await;
+    db.write(|conn| workers::free_lapsed(conn, at(5))).await;
+    db.write(|conn| tasks::claim(conn, "b", at(5))).await;
     assert!(!raise("a", 60).await, "it is b's now");
     assert!(!raise("b", 5).await, "what was reached stays");
     assert!(raise("b", 60).await);
@@ -353,7 +473,7 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
                 Ok((task.id, task.account))
             })
             .await;
-        db.write(|conn| tasks::claim(conn, "a", at(1), at(100)))
+        db.write(|conn| tasks::claim(conn, "a", at(1)))
             .await
             .unwrap();
         let end = async |who: Option<&'static str>, state| {
@@ -576,6 +696,7 @@ fn upload(account: mediagate::ids::AccountId, media: Option<ClipMedia>) -> Clip 
         media_removed: false,
         is_trashed: false,
         failure: None,
+        upstream: None,
         created_at: at(0),
     }
 }
@@ -637,7 +758,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             .await,
         stems
     );
-    db.write(|conn| tasks::claim(conn, "a", at(2), at(5)))
+    db.write(|conn| tasks::claim(conn, "a", at(2)))
         .await
         .unwrap();
     assert_eq!(get(stems[0].id).await.state, ClipState::Running);
@@ -698,6 +819,7 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
                     clips: vec![root.id, other.id],
                     is_public: number == 1,
                     is_public_approved: number == 2,
+                    upstream: None,
                     created_at: at(number),
                 };
                 personas::insert(conn, &persona)?;

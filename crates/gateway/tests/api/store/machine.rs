@@ -7,7 +7,7 @@ use mediagate::ids::{AccountId, KeyId, TaskId};
 use mediagate::model::money::Micros;
 use mediagate::model::task::TaskState;
 use mediagate::store::tasks::{self, Ending};
-use mediagate::store::{Conn, migrations};
+use mediagate::store::{Conn, migrations, workers};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -21,6 +21,7 @@ enum Step {
     Accept,
     Claim(usize),
     Heartbeat(usize),
+    FreeLapsed,
     Progress(usize, usize, u8),
     Release(usize, usize),
     Finish(usize, usize, bool),
@@ -33,7 +34,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         2 => Just(Step::Accept),
         4 => worker.clone().prop_map(Step::Claim),
-        2 => worker.clone().prop_map(Step::Heartbeat),
+        3 => worker.clone().prop_map(Step::Heartbeat),
+        2 => Just(Step::FreeLapsed),
         4 => (worker.clone(), task.clone(), 0_u8..100).prop_map(|(w, t, p)| Step::Progress(w, t, p)),
         1 => (worker.clone(), task.clone()).prop_map(|(w, t)| Step::Release(w, t)),
         2 => (worker, task.clone(), any::<bool>()).prop_map(|(w, t, ok)| Step::Finish(w, t, ok)),
@@ -50,14 +52,13 @@ struct Known {
     state: TaskState,
     progress: u8,
     holder: Option<&'static str>,
-    lease_until: i64,
     attempts: u32,
     events: Vec<(TaskState, u8)>,
 }
 
 impl Known {
     fn is_held_by(&self, worker: &str) -> bool {
-        self.state == TaskState::Running && self.holder == Some(worker)
+        !self.state.is_terminal() && self.holder == Some(worker)
     }
 
     fn happened(&mut self) {
@@ -76,13 +77,15 @@ impl Known {
 
 fn run(conn: &mut Conn<'_>, steps: &[Step]) {
     conn.execute(
-        "UPDATE tasks SET state = 'cancelled' WHERE state IN ('queued', 'running')",
+        "UPDATE tasks SET state = 'cancelled', lease_owner = NULL WHERE state IN ('queued', 'running')",
         &[],
     )
     .unwrap();
     let owner: (AccountId, KeyId) = owner(conn).unwrap();
     let mut now = 0;
     let mut known: Vec<Known> = Vec::new();
+    let mut held_until = [i64::MIN; WORKERS.len()];
+    conn.execute("DELETE FROM workers", &[]).unwrap();
     for step in steps {
         match *step {
             Step::Wait(seconds) => now += seconds,
@@ -95,17 +98,15 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                     state: TaskState::Queued,
                     progress: 0,
                     holder: None,
-                    lease_until: i64::MIN,
                     attempts: 0,
                     events: vec![(TaskState::Queued, 0)],
                 });
             }
             Step::Claim(worker) => {
-                let claimed =
-                    tasks::claim(conn, WORKERS[worker], at(now), at(now + LEASE)).unwrap();
+                let claimed = tasks::claim(conn, WORKERS[worker], at(now)).unwrap();
                 let free = known
                     .iter_mut()
-                    .filter(|k| !k.state.is_terminal() && k.due <= now && k.lease_until <= now);
+                    .filter(|k| !k.state.is_terminal() && k.due <= now && k.holder.is_none());
                 let expected = free.min_by_key(|k| (k.due, k.id.to_string()));
                 assert_eq!(
                     claimed.as_ref().map(|task| task.id),
@@ -113,8 +114,7 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 );
                 if let Some(k) = expected {
                     let is_new = k.state == TaskState::Queued;
-                    (k.state, k.holder, k.lease_until) =
-                        (TaskState::Running, Some(WORKERS[worker]), now + LEASE);
+                    (k.state, k.holder) = (TaskState::Running, Some(WORKERS[worker]));
                     k.attempts += 1;
                     if is_new {
                         k.happened();
@@ -122,15 +122,35 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 }
             }
             Step::Heartbeat(worker) => {
-                let mut held = tasks::heartbeat(conn, WORKERS[worker], at(now + LEASE)).unwrap();
-                let mut expected = Vec::new();
-                for k in known.iter_mut().filter(|k| k.is_held_by(WORKERS[worker])) {
-                    k.lease_until = now + LEASE;
-                    expected.push(k.id);
+                let until = at(now + LEASE);
+                let held = workers::prolong(conn, WORKERS[worker], until).unwrap();
+                assert_eq!(held, held_until[worker] != i64::MIN);
+                if !held {
+                    workers::enter(conn, WORKERS[worker], until).unwrap();
                 }
-                held.sort_by_key(ToString::to_string);
-                expected.sort_by_key(ToString::to_string);
-                assert_eq!(held, expected);
+                held_until[worker] = now + LEASE;
+            }
+            Step::FreeLapsed => {
+                for until in &mut held_until {
+                    if *until <= now {
+                        *until = i64::MIN;
+                    }
+                }
+                let lapsed = |holder: &str| {
+                    WORKERS
+                        .iter()
+                        .position(|name| *name == holder)
+                        .is_none_or(|worker| held_until[worker] == i64::MIN)
+                };
+                let mut freed = 0;
+                for k in known.iter_mut().filter(|k| !k.state.is_terminal()) {
+                    if k.holder.is_some_and(lapsed) {
+                        k.holder = None;
+                        freed += 1;
+                    }
+                }
+                assert_eq!(workers::any_lapsed(conn, at(now)).unwrap(), freed > 0);
+                assert_eq!(workers::free_lapsed(conn, at(now)).unwrap(), freed);
             }
             Step::Progress(worker, which, progress) => {
                 let Some(k) = known.get_mut(which) else {
@@ -147,9 +167,9 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 let Some(k) = known.get_mut(which) else {
                     continue;
                 };
-                tasks::release(conn, k.id, WORKERS[worker]).unwrap();
+                tasks::release(conn, k.id, WORKERS[worker], at(now + 1)).unwrap();
                 if k.is_held_by(WORKERS[worker]) {
-                    (k.holder, k.lease_until) = (None, i64::MIN);
+                    (k.holder, k.due) = (None, now + 1);
                 }
             }
             Step::Finish(worker, which, succeeds) => {
@@ -183,7 +203,7 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
         }
         let due = known
             .iter()
-            .any(|k| !k.state.is_terminal() && k.due <= now && k.lease_until <= now);
+            .any(|k| !k.state.is_terminal() && k.due <= now && k.holder.is_none());
         assert_eq!(tasks::any_due(conn, at(now)).unwrap(), due);
     }
     for k in &known {

@@ -78,6 +78,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
             fps: 30,
             seed: 7,
             user: Some("someone".into()),
+            ..VideoJob::default()
         }),
         state: TaskState::Queued,
         progress: 0,

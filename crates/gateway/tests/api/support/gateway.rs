@@ -1,6 +1,7 @@
 //! A gateway in this process: real settings, store, workers, router and server.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -44,9 +45,16 @@ pub(crate) struct TestGateway {
     workers: Option<Workers>,
     draining: CancellationToken,
     server: Option<tokio::task::JoinHandle<()>>,
+    /// What it was started with.
+    overrides: Overrides,
     // Dropped last.
-    _database: Option<TestDatabase>,
-    _data: tempfile::TempDir,
+    home: Arc<Home>,
+}
+
+/// What a gateway keeps, and what outlives its restarts.
+struct Home {
+    database: Option<TestDatabase>,
+    data: tempfile::TempDir,
 }
 
 impl Deref for TestGateway {
@@ -104,21 +112,40 @@ impl Builder {
         } else {
             None
         };
-        let file = data.path().join("mediagate.toml");
+        let home = Arc::new(Home { database, data });
+        let file = home.file();
         std::fs::write(&file, &self.toml).unwrap();
         let overrides = Overrides {
             config: Some(file),
-            data: Some(data.path().join("data")),
-            database: database
+            data: Some(home.data.path().join("data")),
+            database: home
+                .database
                 .as_ref()
                 .map(|database| database.url.parse().unwrap()),
             workers: Some(2),
             ..self.overrides
         };
+        let mut gateway = TestGateway::open(overrides, self.clock, home).await;
+        if self.workers {
+            gateway.start_workers();
+        }
+        gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);
+        gateway
+    }
+}
+
+impl Home {
+    fn file(&self) -> std::path::PathBuf {
+        self.data.path().join("mediagate.toml")
+    }
+}
+
+impl TestGateway {
+    async fn open(overrides: Overrides, clock: Clock, home: Arc<Home>) -> Self {
         let config = Config::load(&overrides).unwrap();
         let documented =
             config.brand == "musicgen" && config.persona_brand_field == "is_service_persona";
-        let app = App::open(config, self.clock).unwrap();
+        let app = App::open(config, clock).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let draining = CancellationToken::new();
@@ -129,23 +156,19 @@ impl Builder {
         };
         let router = mediagate::http::router(&app);
         let server = tokio::spawn(serve(listener, router, shutdown));
-        let workers = self.workers.then(|| Workers::start(&app));
-        let mut gateway = TestGateway {
-            client: Client::new(&base, None),
+        let mut client = Client::new(&base, None);
+        client.documented = documented;
+        Self {
+            client,
             app,
-            workers,
+            workers: None,
             draining,
             server: Some(server),
-            _database: database,
-            _data: data,
-        };
-        gateway.client.documented = documented;
-        gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);
-        gateway
+            overrides,
+            home,
+        }
     }
-}
 
-impl TestGateway {
     pub(crate) fn builder() -> Builder {
         Builder {
             overrides: Overrides::default(),
@@ -162,6 +185,27 @@ impl TestGateway {
 
     pub(crate) fn start_workers(&mut self) {
         self.workers = Some(Workers::start(&self.app));
+    }
+
+    /// Writes another configuration file and has it read.
+    pub(crate) fn reconfigure(&self, toml: &str) {
+        std::fs::write(self.home.file(), toml).unwrap();
+        self.app.reload(&self.overrides).unwrap();
+    }
+
+    /// Ends it and starts it again on what it kept, with another configuration
+    /// if one is given. Its address is another one.
+    pub(crate) async fn restart(self, toml: Option<&str>) -> Self {
+        let (overrides, home) = (self.overrides.clone(), self.home.clone());
+        let key = self.client.key.clone();
+        self.stop().await;
+        if let Some(toml) = toml {
+            std::fs::write(home.file(), toml).unwrap();
+        }
+        let mut gateway = Self::open(overrides, Clock::system(), home).await;
+        gateway.client.key = key;
+        gateway.start_workers();
+        gateway
     }
 
     /// Ends it as the program does, and checks what it leaves behind.
@@ -214,7 +258,10 @@ impl TestGateway {
         let claimed = self
             .app
             .store
-            .write(move |conn| store::tasks::claim(conn, SCRIPT, now, until).map_err(Error::from))
+            .write(move |conn| -> Result<_, Error> {
+                store::workers::enter(conn, SCRIPT, until)?;
+                Ok(store::tasks::claim(conn, SCRIPT, now)?)
+            })
             .await;
         let task = claimed.unwrap().expect("a task to claim");
         self.app.bell.ring(task.id);

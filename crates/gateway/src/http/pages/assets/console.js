@@ -2,10 +2,12 @@
 
 import { at, call, key, tell, whenDenied } from "./api.js";
 import { startPlayground } from "./playground.js";
+import { startRoutes, stopRoutes } from "./routes.js";
 import { startTasks, stopTasks } from "./tasks.js";
 
 function showForm(message) {
   stopTasks();
+  stopRoutes();
   at("desk").hidden = true;
   at("key-section").hidden = false;
   at("key-error").hidden = !message;
@@ -18,6 +20,7 @@ function showDesk() {
   at("key-section").hidden = true;
   at("desk").hidden = false;
   startTasks();
+  startRoutes();
   startPlayground();
 }
 

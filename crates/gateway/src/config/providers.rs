@@ -1,0 +1,226 @@
+//! `[providers.<name>]` and `[models.<id>]`: what the operator pays for, and
+//! what callers can name.
+
+use std::time::Duration;
+
+use providers::{Durations, Secret};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use url::Url;
+
+use crate::config::ConfigError;
+use crate::model::catalog::PriceUnit;
+use crate::model::money::Micros;
+use crate::secret::SecretSource;
+
+/// `[providers.<name>]` as it stands. The keys that are not common to all
+/// protocols are the protocol's own options.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ProviderTable {
+    /// The name of a protocol.
+    pub protocol: String,
+    /// Where it is; the protocol's own address when left out.
+    pub base_url: Option<Url>,
+    /// Its credential.
+    pub api_key: Option<SecretSource>,
+    /// Its credentials, when there are several; work is spread over them.
+    #[serde(default)]
+    pub api_keys: Vec<SecretSource>,
+    /// Hosts beside its own that may be sent the credential.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Jobs that may run at once with one credential.
+    pub max_running: Option<u32>,
+    /// Submissions a minute with one credential.
+    pub per_minute: Option<u32>,
+    /// How long a job may take before it is given up.
+    #[serde(default, deserialize_with = "super::file::duration")]
+    pub job_limit: Option<Duration>,
+    /// The protocol's own options.
+    #[serde(flatten)]
+    pub options: Map<String, Value>,
+}
+
+/// A provider, complete and checked but for its options.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProviderConfig {
+    /// The name of a protocol.
+    pub protocol: String,
+    /// Where it is; the protocol's own address when left out.
+    pub base_url: Option<Url>,
+    /// Its credentials; empty for those that need none.
+    pub secrets: Vec<Secret>,
+    /// Hosts beside its own that may be sent the credential.
+    pub hosts: Vec<String>,
+    /// Jobs that may run at once with one credential.
+    pub max_running: Option<u32>,
+    /// Submissions a minute with one credential.
+    pub per_minute: Option<u32>,
+    /// How long a job may take before it is given up.
+    pub job_limit: Duration,
+    /// The protocol's own options.
+    pub options: Map<String, Value>,
+}
+
+/// How long a job may take when the operator does not say.
+pub const JOB_LIMIT: Duration = Duration::from_hours(6);
+
+impl ProviderTable {
+    /// Reads the secrets.
+    pub(super) fn complete(self, name: &str) -> Result<ProviderConfig, ConfigError> {
+        let wrong = |key: &str, message: String| ConfigError::Value {
+            key: format!("providers.{name}.{key}"),
+            message,
+        };
+        if self.api_key.is_some() && !self.api_keys.is_empty() {
+            return Err(wrong(
+                "api_keys",
+                "say api_key or api_keys, not both".into(),
+            ));
+        }
+        let (key, sources) = match self.api_key {
+            Some(one) => ("api_key", vec![one]),
+            None => ("api_keys", self.api_keys),
+        };
+        let secrets = sources
+            .into_iter()
+            .map(|source| source.read().map_err(|error| wrong(key, error.to_string())))
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(url) = &self.base_url
+            && (!matches!(url.scheme(), "http" | "https") || url.query().is_some())
+        {
+            let message = "must be an http or https address without a query";
+            return Err(wrong("base_url", message.into()));
+        }
+        if self.max_running == Some(0) || self.per_minute == Some(0) {
+            let message = "0 would mean that nothing is ever sent; leave the provider out instead";
+            let key = if self.max_running == Some(0) {
+                "max_running"
+            } else {
+                "per_minute"
+            };
+            return Err(wrong(key, message.into()));
+        }
+        Ok(ProviderConfig {
+            protocol: self.protocol,
+            base_url: self.base_url,
+            secrets,
+            hosts: self.hosts,
+            max_running: self.max_running,
+            per_minute: self.per_minute,
+            job_limit: self.job_limit.unwrap_or(JOB_LIMIT),
+            options: self.options,
+        })
+    }
+}
+
+/// `[models.<id>]`: what the operator says of one model.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelSettings {
+    /// `video` or `music`; required with routes.
+    pub kind: Option<ModelKind>,
+    /// What its work costs; free when left out.
+    pub price: Option<PriceSettings>,
+    /// Other names, each with `*` for any characters; the model's own when left out.
+    pub aliases: Option<Vec<String>>,
+    /// Whether callers can name it; true when left out.
+    pub enabled: Option<bool>,
+    /// One sentence for people.
+    pub summary: Option<String>,
+    /// What else a caller should know.
+    pub notes: Option<Vec<String>>,
+    /// Who makes it: in this order, or by weight.
+    pub routes: Option<Vec<RouteSettings>>,
+    /// What every route offers, where the adapters' own tables are wrong or silent.
+    pub limits: LimitSettings,
+}
+
+/// The kind of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// Makes videos.
+    Video,
+    /// Works on music.
+    Music,
+}
+
+/// One way to have a model's work done.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteSettings {
+    /// A name under `[providers]`.
+    pub provider: String,
+    /// The model, by the provider's name for it.
+    pub model: String,
+    /// Its share among routes with weights.
+    pub weight: Option<u32>,
+    /// What its work costs the caller, where that differs from the model's price.
+    pub price: Option<PriceSettings>,
+    /// Jobs that may run at once by this route.
+    pub max_running: Option<u32>,
+    /// Submissions a minute by this route.
+    pub per_minute: Option<u32>,
+    /// What this route offers.
+    #[serde(default)]
+    pub limits: LimitSettings,
+}
+
+/// What may be asked for, as far as the operator says.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitSettings {
+    /// Frame sizes, such as `"1280x720"`; the first is the default.
+    #[serde(deserialize_with = "sizes")]
+    pub sizes: Option<Vec<(u32, u32)>>,
+    /// Lengths: a list, or `{ min, max }`.
+    pub seconds: Option<Durations>,
+    /// The length when the request names none.
+    pub default_seconds: Option<u32>,
+    /// Most source pictures.
+    pub pictures: Option<usize>,
+    /// Whether it takes a negative prompt.
+    pub negative_prompt: Option<bool>,
+    /// Whether it takes a seed.
+    pub seed: Option<bool>,
+    /// Stem groups that it tells apart.
+    pub stems: Option<Vec<String>>,
+    /// Tasks of the music dialect that it does, beside `gen_stem`.
+    pub tasks: Option<Vec<String>>,
+}
+
+/// A price as the file writes it: `{ unit = "second", usd = "0.10" }`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceSettings {
+    /// What is counted.
+    pub unit: PriceUnit,
+    /// Dollars for one.
+    #[serde(deserialize_with = "dollars")]
+    pub usd: Micros,
+}
+
+fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
+    String::deserialize(deserializer)?
+        .parse()
+        .map_err(serde::de::Error::custom)
+}
+
+fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<(u32, u32)>>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let size = |text: &String| {
+        let (width, height) = text.split_once('x')?;
+        let (width, height) = (width.parse().ok()?, height.parse().ok()?);
+        ((16..=8192).contains(&width) && (16..=8192).contains(&height)).then_some((width, height))
+    };
+    texts
+        .iter()
+        .map(|text| {
+            size(text).ok_or_else(|| {
+                serde::de::Error::custom(format!("{text:?} is no size such as \"1280x720\""))
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map(Some)
+}

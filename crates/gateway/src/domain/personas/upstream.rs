@@ -1,0 +1,107 @@
+//! A persona at the provider that made its clips, so that it can sing there.
+
+use providers::driver::{Accepted, SubmitError, Watch};
+use providers::order::{Persona, Work};
+use providers::{Class, Limits, Order, ProviderError, What};
+
+use crate::app::App;
+use crate::domain::personas::NewPersona;
+use crate::error::{Error, ErrorCode};
+use crate::ids::SubmissionId;
+use crate::model::music::{Clip, ClipUpstream, PersonaUpstream};
+
+/// Makes the persona where its root clip was made. A persona of clips that no
+/// provider with personas made is this gateway's alone.
+pub(super) async fn create(
+    app: &App,
+    new: &NewPersona,
+    clips: &[Clip],
+) -> Result<Option<PersonaUpstream>, Error> {
+    let Some(root) = clips.first().and_then(|clip| clip.upstream.as_ref()) else {
+        return Ok(None);
+    };
+    let sites = app.upstream.sites();
+    let Some(site) = sites.get(&root.provider) else {
+        return Ok(None);
+    };
+    let limits = site
+        .provider
+        .adapter()
+        .limits(providers::Kind::Music, &root.model_name);
+    if !matches!(limits, Some(Limits::Music(music)) if music.personas) {
+        return Ok(None);
+    }
+    let Some(credential) = site.credential(&root.credential) else {
+        return Ok(None);
+    };
+    let order = Order {
+        key: SubmissionId::new().to_string(),
+        model: root.model_name.clone(),
+        work: Work::Persona(persona(new, root, clips)),
+    };
+    let made = app
+        .upstream
+        .driver
+        .submit(
+            &site.provider,
+            &credential.secret,
+            &order,
+            &Watch::default(),
+            async || Ok::<(), Error>(()),
+        )
+        .await;
+    let outputs = match made {
+        Ok(Accepted::Done(outputs)) => outputs,
+        Ok(Accepted::Job { .. }) => return Err(Error::internal("a persona that is a job")),
+        Err(error) => return Err(refused(error)),
+    };
+    let id = outputs.into_iter().find_map(|output| match output.what {
+        What::Persona { id, .. } => Some(id),
+        _ => None,
+    });
+    let persona_id = id.ok_or_else(|| Error::internal("the provider names no persona"))?;
+    Ok(Some(PersonaUpstream {
+        provider: root.provider.clone(),
+        credential: credential.id.clone(),
+        persona_id,
+    }))
+}
+
+/// Clips of other providers, or made with another credential, are not known there.
+fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> Persona {
+    let known = clips.iter().filter_map(|clip| clip.upstream.as_ref());
+    let known =
+        known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
+    Persona {
+        root_clip: root.clip_id.clone(),
+        clips: known.map(|clip| clip.clip_id.clone()).collect(),
+        name: new.name.clone(),
+        description: new.description.clone(),
+        is_public: new.is_public,
+    }
+}
+
+fn refused(error: SubmitError<Error>) -> Error {
+    let error = match error {
+        SubmitError::Intent(error) => return error,
+        SubmitError::Before(error)
+        | SubmitError::Refused(error)
+        | SubmitError::Failed(error)
+        | SubmitError::Unclear(error) => error,
+    };
+    tracing::warn!(class = error.class.name(), message = %error.message, "a provider made no persona");
+    let ProviderError { class, message, .. } = error;
+    match class {
+        Class::Refused => Error::plain(ErrorCode::ContentPolicy, message),
+        Class::Rejected => Error::plain(ErrorCode::ProviderRejected, message),
+        Class::Unclear => Error::plain(
+            ErrorCode::SubmissionUnconfirmed,
+            "Whether the provider made the persona cannot be found out. Nothing was charged.",
+        ),
+        _ => Error::later(
+            ErrorCode::ProviderUnavailable,
+            "The provider that made the clip makes no personas now.",
+            5,
+        ),
+    }
+}

@@ -1,0 +1,181 @@
+//! Tasks of the music dialect that hosted providers do: songs made, extended,
+//! covered.
+
+use providers::Limits;
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::domain::music;
+use crate::domain::submit::{self, NewTask};
+use crate::error::{Error, ErrorCode};
+use crate::ids::{ClipId, PersonaId, RequestId};
+use crate::model::account::Caller;
+use crate::model::catalog::Model;
+use crate::model::money::Quantity;
+use crate::model::music::{Clip, ClipOrigin, ClipState};
+use crate::model::task::{Payload, SongJob, Task, TaskKind};
+use crate::store;
+
+/// Clips that a task makes, as far as is known beforehand: the family's
+/// services make two of everything.
+const CLIPS: usize = 2;
+/// The length for which a price by the minute is reserved: the longest song
+/// that the family's services make.
+const LONGEST_MS: u64 = 8 * 60_000;
+
+/// A task as a caller asks for it.
+#[derive(Debug, Clone)]
+pub struct SongOrder {
+    /// The model's name (`mv`); the first that does the task when `None`.
+    pub model: Option<String>,
+    /// The operation.
+    pub task: String,
+    /// Title of what is made.
+    pub title: String,
+    /// Kept as sent.
+    pub generation_type: String,
+    /// Kept as sent.
+    pub make_instrumental: bool,
+    /// The other fields as sent.
+    pub fields: Map<String, Value>,
+    /// The fields that name clips.
+    pub clips: Vec<(String, ClipId)>,
+    /// The persona that is named.
+    pub persona: Option<PersonaId>,
+}
+
+/// Accepts a task: its clips are queued.
+pub async fn order(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    order: SongOrder,
+) -> Result<(Task, Vec<Clip>), Error> {
+    let (model, asked_model) = choose(app, caller, &order)?;
+    submit::check_available(app, &model)?;
+    let account = caller.account.id;
+    for (param, id) in &order.clips {
+        let clip = music::clip_param(app, account, *id, param).await?;
+        if clip.is_trashed || clip.state != ClipState::Complete || clip.media_removed {
+            let message = "The clip is not complete, in the trash, or past its time.";
+            return Err(Error::at(ErrorCode::ClipNotReady, param, message));
+        }
+    }
+    if let Some(persona) = order.persona {
+        let found = app
+            .store
+            .read(move |conn| store::personas::by_id(conn, persona, account).map_err(Error::from))
+            .await?;
+        let Some(upstream) = found.and_then(|persona| persona.upstream) else {
+            let message = "There is no persona with this id that a provider can sing with.";
+            return Err(Error::at(ErrorCode::PersonaNotFound, "persona_id", message));
+        };
+        let mut routes = model.routes().iter();
+        if !routes.any(|route| route.provider == upstream.provider) {
+            let message = format!("The persona does not sing for {}.", model.id);
+            return Err(Error::at(
+                ErrorCode::UnsupportedValue,
+                "persona_id",
+                message,
+            ));
+        }
+    }
+    let outputs: Vec<ClipId> = (0..CLIPS).map(|_| ClipId::new()).collect();
+    let new = NewTask {
+        model,
+        asked_model,
+        payload: Payload::SongV1(SongJob {
+            task: order.task,
+            fields: order.fields,
+            clips: order.clips,
+            persona: order.persona,
+            outputs: outputs.clone(),
+            generation_type: order.generation_type,
+            make_instrumental: order.make_instrumental,
+            title: order.title.clone(),
+        }),
+        quantity: Quantity {
+            milliseconds: LONGEST_MS,
+            pixels: 0,
+            stems: CLIPS as u64,
+        },
+    };
+    let title = order.title;
+    let mut tasks = submit::accept(app, caller, request_id, vec![new], move |conn, tasks| {
+        for task in tasks {
+            for (id, position) in outputs.iter().zip(0..) {
+                store::clips::insert(conn, &clip(task, *id, &title), position)?;
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    let task = tasks
+        .pop()
+        .ok_or_else(|| Error::internal("a song without a task"))?;
+    let clips = music::clips_of_task(app, account, task.id).await?;
+    Ok((task, clips))
+}
+
+/// A clip that a task is going to fill.
+pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
+    Clip {
+        id,
+        account: task.account,
+        origin: ClipOrigin::Song { task: task.id },
+        title: title.to_owned(),
+        model: task.model.clone(),
+        asked_model: task.asked_model.clone(),
+        state: ClipState::Queued,
+        media: None,
+        media_removed: false,
+        is_trashed: false,
+        failure: None,
+        upstream: None,
+        created_at: task.created_at,
+    }
+}
+
+/// The model that does this task, by the name that was asked for if any; and
+/// that name.
+fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, String), Error> {
+    let catalog = app.catalog.load_full();
+    let does = |model: &&Model| tasks_of(model).any(|task| task == order.task);
+    let usable = || {
+        catalog
+            .models()
+            .iter()
+            .filter(|model| caller.key.may_use(&model.id))
+    };
+    let named = |model: &&Model| match &order.model {
+        Some(name) => model.answers_to(name),
+        None => true,
+    };
+    if let Some(model) = usable().filter(does).find(named) {
+        let asked = order.model.clone().unwrap_or_else(|| model.id.clone());
+        return Ok((model.clone(), asked));
+    }
+    if let Some(name) = &order.model {
+        // A name that nothing answers to goes before a task that nobody does.
+        catalog.choose(&caller.key, TaskKind::Music, name, "mv")?;
+    }
+    let mut tasks: Vec<&str> = usable().flat_map(tasks_of).collect();
+    tasks.push("gen_stem");
+    tasks.sort_unstable();
+    tasks.dedup();
+    let message = format!("The tasks that can be done here: {}.", tasks.join(", "));
+    Err(Error::at(ErrorCode::UnsupportedValue, "task", message))
+}
+
+/// Whether a route does a task.
+pub fn fits(limits: &Limits, task: &str) -> bool {
+    matches!(limits, Limits::Music(music) if music.tasks.iter().any(|known| known == task))
+}
+
+fn tasks_of(model: &Model) -> impl Iterator<Item = &str> {
+    let tasks = match &model.limits {
+        Limits::Music(music) => music.tasks.as_slice(),
+        Limits::Video(_) => &[],
+    };
+    tasks.iter().map(String::as_str)
+}

@@ -1,0 +1,146 @@
+//! `animatic-1`: the embedded video model, on the `animatic` crate.
+
+use animatic::{Control, Direction, MakeError, Options, OptionsError, PictureLimits, Request};
+
+use providers::{Durations, Limits, Pictures, VideoLimits};
+
+use crate::engines::{EngineError, Watch};
+use crate::model::catalog::{Maker, Model};
+use crate::model::task::VideoJob;
+
+/// What it is and can do.
+pub fn model() -> Model {
+    Model {
+        id: "animatic-1".into(),
+        aliases: Vec::new(),
+        summary: "Makes an animatic: a camera move over your picture, or over a scene drawn from the prompt.".into(),
+        notes: vec![
+            "Runs inside this gateway: nothing leaves the machine.".into(),
+            "Made without anyone's pretrained weights: it moves a camera, it does not imagine new content.".into(),
+        ],
+        limits: Limits::Video(VideoLimits {
+            sizes: sizes(),
+            durations: Durations::Range {
+                min: whole(animatic::MIN_SECONDS),
+                max: whole(animatic::MAX_SECONDS),
+            },
+            default_seconds: 5,
+            pictures: Pictures::frames(1),
+            negative_prompt: false,
+            seed: true,
+            max_prompt: usize::MAX,
+        }),
+        price: None,
+        maker: Maker::Embedded {
+            version: env!("CARGO_PKG_VERSION"),
+        },
+    }
+}
+
+/// The engine's sizes, its usual one first.
+fn sizes() -> Vec<(u32, u32)> {
+    let usual = (1280, 720);
+    let others = animatic::SIZES.iter().filter(|size| **size != usual);
+    std::iter::once(usual).chain(others.copied()).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small constants"
+)]
+fn whole(seconds: f64) -> u32 {
+    seconds as u32
+}
+
+/// What a caller set explicitly.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Width and height in pixels.
+    pub size: Option<(u32, u32)>,
+    /// Length in seconds.
+    pub seconds: Option<f64>,
+    /// Decides what is left to chance.
+    pub seed: Option<u64>,
+    /// Size of the source picture.
+    pub picture_size: Option<(u32, u32)>,
+}
+
+/// Decides every option from what was asked, the prompt's words and the picture.
+pub fn settle(prompt: &str, asked: Asked) -> Result<Options, OptionsError> {
+    let asked = animatic::Asked {
+        size: asked.size,
+        seconds: asked.seconds,
+        fps: None,
+        seed: asked.seed,
+        picture: asked.picture_size,
+    };
+    Options::resolve(&asked, &Direction::parse(prompt))
+}
+
+/// Seconds as whole milliseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a video's length is small and positive"
+)]
+pub fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1000.0).round() as u64
+}
+
+/// A finished video's files and measures.
+pub struct Made {
+    /// The MP4.
+    pub mp4: Vec<u8>,
+    /// Its first frame as JPEG.
+    pub poster: Vec<u8>,
+    /// A sheet of frames over time as JPEG.
+    pub sheet: Vec<u8>,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Measured length in milliseconds.
+    pub milliseconds: u64,
+    /// What of the prompt was understood.
+    pub direction: Vec<String>,
+}
+
+/// Makes the video. Blocks until it is done or stopped.
+pub fn make(job: &VideoJob, picture: Option<&[u8]>, watch: &Watch) -> Result<Made, EngineError> {
+    let picture = picture
+        .map(|bytes| animatic::picture::decode(bytes, &PictureLimits::default()))
+        .transpose()
+        .map_err(|error| EngineError::Source(error.to_string()))?;
+    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+    let options = Options {
+        width: job.width,
+        height: job.height,
+        seconds: job.milliseconds as f64 / 1000.0,
+        fps: job.fps,
+        seed: job.seed,
+    };
+    let request = Request {
+        picture: picture.as_ref(),
+        prompt: &job.prompt,
+        options,
+    };
+    let mut control = Control {
+        progress: &mut |share| watch.report(share),
+        cancelled: &|| watch.is_stopped(),
+    };
+    let video = animatic::make(&request, &mut control).map_err(|error| match error {
+        MakeError::Cancelled => EngineError::Stopped,
+        other => EngineError::Broken(other.to_string()),
+    })?;
+    let broken = |error: animatic::picture::WriteError| EngineError::Broken(error.to_string());
+    Ok(Made {
+        poster: video.poster_jpeg().map_err(broken)?,
+        sheet: video.sheet_jpeg().map_err(broken)?,
+        width: video.width,
+        height: video.height,
+        milliseconds: milliseconds(video.seconds),
+        direction: video.understood.clone(),
+        mp4: video.mp4,
+    })
+}

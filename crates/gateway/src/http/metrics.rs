@@ -1,0 +1,15 @@
+//! What is counted, for Prometheus.
+
+use axum::http::header;
+use axum::response::IntoResponse;
+
+use crate::http::auth::{Admin, Allowed};
+use crate::telemetry;
+
+/// What this process counts, in Prometheus' text format.
+#[utoipa::path(get, path = "/metrics", tag = "health",
+    responses((status = 200, description = "The counts", body = String, content_type = "text/plain")))]
+pub(super) async fn metrics(_: Allowed<Admin>) -> impl IntoResponse {
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], telemetry::count().render())
+}

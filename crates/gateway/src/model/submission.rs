@@ -1,0 +1,82 @@
+//! Submissions: what was sent to a provider for a task, and what is known of
+//! the outcome.
+
+use std::str::FromStr;
+
+use providers::Handle;
+
+use crate::clock::Timestamp;
+use crate::ids::{SubmissionId, TaskId};
+use crate::model::task::UnknownWord;
+
+/// Where a submission stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubmissionState {
+    /// The request was about to leave; nobody knows yet what became of it.
+    Intended,
+    /// The provider took it.
+    Accepted,
+    /// The provider took nothing, provably.
+    Refused,
+    /// Whether the provider took it cannot be found out.
+    Unclear,
+    /// The provider's job is over.
+    Ended,
+}
+
+impl SubmissionState {
+    const ALL: [Self; 5] = [
+        Self::Intended,
+        Self::Accepted,
+        Self::Refused,
+        Self::Unclear,
+        Self::Ended,
+    ];
+
+    /// The name that the store keeps.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Intended => "intended",
+            Self::Accepted => "accepted",
+            Self::Refused => "refused",
+            Self::Unclear => "unclear",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl FromStr for SubmissionState {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.name() == text)
+            .ok_or(UnknownWord)
+    }
+}
+
+/// Something that was, or was about to be, sent to a provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    /// Names it; a provider that deduplicates is given this.
+    pub id: SubmissionId,
+    /// The task that it is for.
+    pub task: TaskId,
+    /// Counts from 1 for each task.
+    pub attempt: u32,
+    /// The provider, by the operator's name for it.
+    pub provider: String,
+    /// The model, by the provider's name for it.
+    pub route_model: String,
+    /// The credential that it was made with, see `upstream::Credential`.
+    pub credential: String,
+    /// Where it stands.
+    pub state: SubmissionState,
+    /// Names the job at the provider.
+    pub handle: Option<Handle>,
+    /// When it was about to leave.
+    pub created_at: Timestamp,
+    /// When the provider took it.
+    pub accepted_at: Option<Timestamp>,
+}

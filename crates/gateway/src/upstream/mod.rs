@@ -1,0 +1,304 @@
+//! The hosted providers as configured: their addresses, credentials and
+//! health, and the driver that speaks to them.
+//!
+//! Knows the `providers` crate and the settings; knows nothing of tasks or
+//! accounts. Who is asked to make what is decided here ([`route`]); that
+//! something is made, and what it costs, elsewhere.
+
+pub mod breaker;
+pub mod route;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use providers::driver::{Driver, Provider, Rules};
+use providers::{Secret, Settings};
+use sha2::{Digest as _, Sha256};
+
+use crate::clock::Timestamp;
+use crate::config::file::unknown_key;
+use crate::config::providers::ProviderConfig;
+use crate::config::{ConfigError, FetchRules, ModelConfig};
+use crate::model::catalog::{EMBEDDED, Model, Route};
+use crate::upstream::breaker::Breaker;
+
+/// The providers by the operator's names for them.
+pub type Sites = BTreeMap<String, Arc<Site>>;
+
+/// A provider with what is known of it.
+#[derive(Debug)]
+pub struct Site {
+    /// Its settings.
+    pub config: ProviderConfig,
+    /// Its address and protocol, for the driver.
+    pub provider: Provider,
+    /// Its credentials, at least one; an empty one where none is needed.
+    pub credentials: Vec<Arc<Credential>>,
+    reachable: AtomicBool,
+}
+
+/// One credential of a provider.
+#[derive(Debug)]
+pub struct Credential {
+    /// Its place in the settings and a mark of its value, `1:0011aabb`.
+    pub id: String,
+    /// The credential itself.
+    pub secret: Secret,
+    /// Jobs of this process that run with it.
+    open: AtomicU32,
+    /// Those of the provider, as they are shown.
+    shown: metrics::Gauge,
+}
+
+/// Counts a job as running with a credential until it is dropped.
+#[derive(Debug)]
+pub struct OpenJob(Arc<Credential>);
+
+impl Drop for OpenJob {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.shown.decrement(1.0);
+    }
+}
+
+impl Credential {
+    fn new(provider: &str, place: usize, secret: Secret) -> Self {
+        let digest = Sha256::digest(secret.expose().as_bytes());
+        let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
+        Self {
+            id: format!("{place}:{:08x}", u32::from_be_bytes([a, b, c, d])),
+            secret,
+            open: AtomicU32::new(0),
+            shown: metrics::gauge!("mediagate_upstream_open_jobs", "provider" => provider.to_owned()),
+        }
+    }
+
+    /// Jobs of this process that run with it.
+    pub fn open_jobs(&self) -> u32 {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Counts a job.
+    pub fn open(self: &Arc<Self>) -> OpenJob {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.shown.increment(1.0);
+        OpenJob(self.clone())
+    }
+}
+
+impl Site {
+    fn new(name: &str, config: &ProviderConfig, fetch: &FetchRules) -> Result<Self, ConfigError> {
+        let wrong = |key: &str, message: String| ConfigError::Value {
+            key: format!("providers.{name}.{key}"),
+            message,
+        };
+        if name == EMBEDDED {
+            let message = "is the name of the models in this process; choose another";
+            return Err(ConfigError::Value {
+                key: format!("providers.{name}"),
+                message: message.into(),
+            });
+        }
+        let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
+            let names: Vec<&str> = providers::PROTOCOLS.iter().map(|p| p.name).collect();
+            let hint =
+                unknown_key(&config.protocol, &names).replace("unknown key", "unknown protocol");
+            wrong("protocol", hint.replace("the keys here are", "there are"))
+        })?;
+        let common = [
+            "protocol",
+            "base_url",
+            "api_key",
+            "api_keys",
+            "hosts",
+            "max_running",
+            "per_minute",
+            "job_limit",
+        ];
+        if let Some(option) = config
+            .options
+            .keys()
+            .find(|key| !protocol.options.contains(&key.as_str()))
+        {
+            let known: Vec<&str> = common.iter().chain(protocol.options).copied().collect();
+            return Err(wrong(option, unknown_key(option, &known)));
+        }
+        if config.secrets.is_empty() && !protocol.anonymous {
+            let message = format!("{} needs an api_key", protocol.name);
+            return Err(wrong("protocol", message));
+        }
+        let settings = Settings {
+            name: name.to_owned(),
+            base_url: config.base_url.clone(),
+            options: config.options.clone(),
+        };
+        let rules = Rules {
+            hosts: config.hosts.clone(),
+            allow_networks: fetch.allow_networks.clone(),
+            ..Rules::default()
+        };
+        let provider = Provider::new(protocol, &settings, rules).map_err(|error| {
+            let message = match error.line {
+                Some(line) => format!("line {line}: {}", error.message),
+                None => error.message.clone(),
+            };
+            wrong(error.key.as_deref().unwrap_or("protocol"), message)
+        })?;
+        let mut secrets = config.secrets.clone();
+        if secrets.is_empty() {
+            secrets.push(Secret::new(""));
+        }
+        let credentials = secrets
+            .into_iter()
+            .zip(1..)
+            .map(|(secret, place)| Arc::new(Credential::new(name, place, secret)));
+        Ok(Self {
+            credentials: credentials.collect(),
+            config: config.clone(),
+            provider,
+            reachable: AtomicBool::new(true),
+        })
+    }
+
+    /// The credential that a task was made with: the one with the same value,
+    /// else, after a rotation, the one in the same place.
+    pub fn credential(&self, id: &str) -> Option<&Arc<Credential>> {
+        let (place, mark) = id.split_once(':')?;
+        let same_value = self.credentials.iter().find(|credential| {
+            credential
+                .id
+                .split_once(':')
+                .is_some_and(|parts| parts.1 == mark)
+        });
+        same_value.or_else(|| {
+            let place: usize = place.parse().ok()?;
+            self.credentials.get(place.checked_sub(1)?)
+        })
+    }
+
+    /// Jobs of this process that it works on.
+    pub fn open_jobs(&self) -> u32 {
+        self.credentials.iter().map(|one| one.open_jobs()).sum()
+    }
+
+    /// Whether its host took a connection when it was last tried.
+    pub fn is_reachable(&self) -> bool {
+        self.reachable.load(Ordering::Relaxed)
+    }
+}
+
+/// The providers, their health, and the driver.
+pub struct Upstream {
+    /// Speaks to providers.
+    pub driver: Driver,
+    sites: ArcSwap<Sites>,
+    breakers: Mutex<HashMap<(String, String), Breaker>>,
+}
+
+/// The providers that the settings name; those that did not change stay as
+/// they are in `before`.
+pub fn sites(
+    config: &ModelConfig,
+    fetch: &FetchRules,
+    before: Option<&Sites>,
+) -> Result<Sites, ConfigError> {
+    build(config, fetch, before).map_err(|error| config.locate(error))
+}
+
+fn build(
+    config: &ModelConfig,
+    fetch: &FetchRules,
+    before: Option<&Sites>,
+) -> Result<Sites, ConfigError> {
+    let mut sites = Sites::new();
+    for (name, settings) in &config.providers {
+        let same = before
+            .and_then(|before| before.get(name))
+            .filter(|site| site.config == *settings);
+        let site = match same {
+            Some(site) => site.clone(),
+            None => Arc::new(Site::new(name, settings, fetch)?),
+        };
+        sites.insert(name.clone(), site);
+    }
+    Ok(sites)
+}
+
+impl Upstream {
+    /// With these providers.
+    pub fn new(sites: Sites) -> Self {
+        Self {
+            driver: Driver::new(),
+            sites: ArcSwap::from_pointee(sites),
+            breakers: Mutex::default(),
+        }
+    }
+
+    /// The providers now.
+    pub fn sites(&self) -> Arc<Sites> {
+        self.sites.load_full()
+    }
+
+    /// Replaces the providers; jobs that are under way keep theirs.
+    pub fn replace(&self, sites: Sites) {
+        self.sites.store(Arc::new(sites));
+    }
+
+    fn breakers(&self) -> MutexGuard<'_, HashMap<(String, String), Breaker>> {
+        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `act` on the breaker of a route.
+    pub fn breaker<T>(&self, route: &Route, act: impl FnOnce(&mut Breaker) -> T) -> T {
+        let key = (route.provider.clone(), route.model.clone());
+        let mut breakers = self.breakers();
+        let breaker = breakers.entry(key).or_default();
+        let was_open = breaker.opened_until().is_some();
+        let outcome = act(breaker);
+        let is_open = breaker.opened_until().is_some();
+        if was_open != is_open {
+            tracing::warn!(provider = %route.provider, model = %route.model, open = is_open, "circuit breaker");
+        }
+        metrics::gauge!("mediagate_route_open", "provider" => route.provider.clone(), "model" => route.model.clone())
+            .set(if is_open { 1.0 } else { 0.0 });
+        outcome
+    }
+
+    /// Asks to send by this route; whoever may tells the breaker what came of it.
+    pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_reachable(route) && self.breaker(route, |breaker| breaker.enter(now))
+    }
+
+    fn is_reachable(&self, route: &Route) -> bool {
+        let sites = self.sites.load();
+        let site = sites.get(&route.provider);
+        site.is_some_and(|site| site.is_reachable())
+    }
+
+    /// Whether work can be sent by this route now.
+    pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_reachable(route) && self.breaker(route, |breaker| breaker.lets_pass(now))
+    }
+
+    /// Whether a model can do work now.
+    pub fn is_available(&self, model: &Model, now: Timestamp) -> bool {
+        let routes = model.routes();
+        routes.is_empty() || routes.iter().any(|route| self.is_up(route, now))
+    }
+
+    /// Tries whether each provider's host takes connections.
+    pub async fn probe(&self) {
+        let sites = self.sites();
+        let probes = sites.iter().map(|(name, site)| async move {
+            let reachable = self.driver.reachable(&site.provider).await;
+            if site.reachable.swap(reachable, Ordering::Relaxed) != reachable {
+                tracing::warn!(provider = %name, reachable, "provider");
+            }
+            metrics::gauge!("mediagate_provider_reachable", "provider" => name.clone())
+                .set(if reachable { 1.0 } else { 0.0 });
+        });
+        futures_util::future::join_all(probes).await;
+    }
+}

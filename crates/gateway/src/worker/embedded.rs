@@ -1,0 +1,223 @@
+//! One run of one task by an engine of this process, from its payload to an
+//! [`Outcome`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::app::App;
+use crate::domain::assets::{self, Lifetime};
+use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
+use crate::error::{Error, ErrorCode};
+use crate::ids::AssetId;
+use crate::model::media::MediaType;
+use crate::model::money::Quantity;
+use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
+use crate::store;
+use crate::worker::finish::{Made, Outcome};
+use crate::worker::hold::Hold;
+
+/// Attempts after which a task that keeps killing its process is given up.
+const ATTEMPTS: u32 = 50;
+
+/// Runs a task. Interrupting it loses nothing but time.
+pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
+    if task.attempts > ATTEMPTS {
+        let message = format!("The task was begun {ATTEMPTS} times and never came to an end.");
+        return Outcome::Failed(TaskFailure {
+            code: ErrorCode::GenerationFailed,
+            message,
+        });
+    }
+    tracing::info!(attempt = task.attempts, model = %task.model, "task begun");
+    let made = match &task.payload {
+        Payload::VideoV1(job) => video(app, task, job, watch).await,
+        Payload::StemsV1(job) => separation(app, task, job, watch).await,
+        Payload::SongV1(_) => Err(RunError::Inside(Error::internal("no engine makes songs"))),
+    };
+    match made {
+        Ok(made) => Outcome::Made(Box::new(made)),
+        Err(RunError::Engine(EngineError::Stopped)) => Outcome::Stopped,
+        Err(RunError::Engine(EngineError::Source(why))) => {
+            let message = format!("The source cannot be used: {why}.");
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::GenerationFailed,
+                message,
+            })
+        }
+        Err(RunError::Engine(EngineError::Broken(why))) => {
+            tracing::error!(%why, "the engine failed");
+            let message = "The model failed at this task. It costs nothing.".into();
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::GenerationFailed,
+                message,
+            })
+        }
+        Err(RunError::Gone) => {
+            let message = "The source's media was removed before the task began.".into();
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::GenerationFailed,
+                message,
+            })
+        }
+        Err(RunError::Inside(error)) => {
+            tracing::error!(inside = ?error.inside(), "the run failed");
+            let message = "Something went wrong inside the gateway. The task costs nothing.".into();
+            Outcome::Failed(TaskFailure {
+                code: ErrorCode::InternalError,
+                message,
+            })
+        }
+    }
+}
+
+enum RunError {
+    Engine(EngineError),
+    /// The source's file is not there any more.
+    Gone,
+    Inside(Error),
+}
+
+impl From<EngineError> for RunError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Error> for RunError {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}
+
+async fn video(
+    app: &App,
+    task: &Task,
+    job: &VideoJob,
+    watch: &Arc<Watch>,
+) -> Result<Made, RunError> {
+    let picture = match job.picture {
+        Some(id) => Some(load(app, id).await?),
+        None => None,
+    };
+    let (job, watching) = (job.clone(), watch.clone());
+    let made = app
+        .compute(move || animatic_engine::make(&job, picture.as_deref(), &watching))
+        .await??;
+    let keep = async |media, bytes: Vec<u8>| {
+        assets::keep(app, task.account, media, bytes.into(), Lifetime::Media).await
+    };
+    let video = keep(MediaType::Mp4, made.mp4).await?;
+    let poster = keep(MediaType::Jpeg, made.poster).await?;
+    let sheet = keep(MediaType::Jpeg, made.sheet).await?;
+    let output = Output::VideoV1(VideoOutput {
+        video: video.id,
+        poster: Some(poster.id),
+        sheet: Some(sheet.id),
+        width: made.width,
+        height: made.height,
+        milliseconds: made.milliseconds,
+        size_bytes: video.size_bytes,
+        sha256: video.sha256.clone(),
+        expires_at_micros: video
+            .expires_at
+            .map_or(i64::MAX, crate::clock::Timestamp::micros),
+        direction: made.direction,
+    });
+    let quantity = Quantity {
+        milliseconds: made.milliseconds,
+        pixels: u64::from(made.width) * u64::from(made.height),
+        stems: 0,
+    };
+    Ok(Made {
+        assets: vec![video, poster, sheet],
+        ..Made::new(output, quantity)
+    })
+}
+
+async fn separation(
+    app: &App,
+    task: &Task,
+    job: &StemsJob,
+    watch: &Arc<Watch>,
+) -> Result<Made, RunError> {
+    let source = load(app, job.source_audio).await?;
+    let (engine_job, watching) = (job.clone(), watch.clone());
+    let made = app
+        .compute(move || stems_engine::separate(&engine_job, &source, &watching))
+        .await??;
+    let mut assets = Vec::new();
+    let mut clips = Vec::new();
+    for ((id, _), clip) in job.outputs.iter().zip(made) {
+        let (media, stored) = assets::keep_clip(app, task.account, clip).await?;
+        clips.push((*id, media));
+        assets.extend(stored);
+    }
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        pixels: 0,
+        stems: clips.len() as u64,
+    };
+    let output = Output::ClipsV1 {
+        clips: clips.iter().map(|(id, _)| *id).collect(),
+    };
+    Ok(Made {
+        assets,
+        clips,
+        ..Made::new(output, quantity)
+    })
+}
+
+async fn load(app: &App, id: AssetId) -> Result<Bytes, RunError> {
+    let found = assets::load(app, id).await?;
+    found.map(|(_, bytes)| bytes).ok_or(RunError::Gone)
+}
+
+/// Writes the progress down as it rises; returns only when the task is to stop.
+pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
+    const INTERVAL: Duration = Duration::from_millis(200);
+    let mut shown = task.progress;
+    let mut listener = app.bell.listen(task.id);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = hold.called_off.cancelled() => return,
+        }
+        let progress = hold.watch.progress();
+        if progress > shown {
+            shown = progress;
+            write_progress(app, task, hold, progress).await;
+        }
+        // A cancellation in this process is heard at once.
+        let rang = tokio::time::timeout(Duration::ZERO, listener.changed()).await;
+        if rang.is_ok() && has_ended(app, task).await {
+            hold.stop();
+            return;
+        }
+    }
+}
+
+/// Writes a risen progress down and rings.
+pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress: u8) {
+    let (id, owner) = (task.id, hold.owner.clone());
+    let write = app
+        .store
+        .write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));
+    match write.await {
+        Ok(true) => app.bell.ring(id),
+        // Cancelled, or somebody else's by now; the heartbeat stops it.
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "cannot write progress"),
+    }
+}
+
+/// Whether the task has ended, whoever ended it.
+pub(super) async fn has_ended(app: &App, task: &Task) -> bool {
+    let (id, account) = (task.id, task.account);
+    let found = app
+        .store
+        .read(move |conn| store::tasks::by_id(conn, id, account))
+        .await;
+    matches!(found, Ok(Some(task)) if task.state.is_terminal())
+}

@@ -1,0 +1,346 @@
+//! What a provider made: fetched whole, checked by its bytes, and stored,
+//! before the task succeeds.
+
+use std::path::Path;
+
+use providers::driver::{DownloadError, Downloaded};
+use providers::{Output as Piece, Source, StemTarget, What};
+use stems::Audio;
+
+use super::Taken;
+use crate::app::App;
+use crate::domain::{assets, songs};
+use crate::engines::stems_engine;
+use crate::error::Error;
+use crate::ids::ClipId;
+use crate::model::media::MediaType;
+use crate::model::money::Quantity;
+use crate::model::music::ClipUpstream;
+use crate::model::task::{Output, Payload, SongJob, StemsJob, Task, VideoOutput};
+use crate::worker::finish::Made;
+
+/// Why a result is not in the store.
+pub(super) enum Bad {
+    /// It was not fetched whole; polling again may give a fresh address.
+    Again(String),
+    /// It was fetched, and is not what it should be.
+    Useless(String),
+    /// The database or the files.
+    Inside(Error),
+}
+
+impl From<Error> for Bad {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}
+
+/// Fetches, checks and stores what was made.
+pub(super) async fn keep(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    pieces: Vec<Piece>,
+) -> Result<Made, Bad> {
+    let made = match &task.payload {
+        Payload::VideoV1(_) => video(app, task, taken, pieces).await?,
+        Payload::StemsV1(job) => stems(app, task, taken, job, pieces).await?,
+        Payload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
+    };
+    Ok(Made {
+        by: Some((
+            taken.site.provider.name().to_owned(),
+            taken.route_model.clone(),
+        )),
+        ..made
+    })
+}
+
+/// A file on its way into the store.
+struct Fetched {
+    path: tempfile::TempPath,
+    facts: Downloaded,
+}
+
+async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad> {
+    let spool = app.config.spool_path();
+    let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    let (site, secret) = (&taken.site, &taken.credential.secret);
+    let fetched = app
+        .upstream
+        .driver
+        .download(&site.provider, secret, source, &mut file)
+        .await;
+    match fetched {
+        Ok(facts) => {
+            let provider = site.provider.name().to_owned();
+            metrics::counter!("mediagate_upstream_download_bytes_total", "provider" => provider)
+                .increment(facts.size_bytes);
+            Ok(Fetched { path, facts })
+        }
+        Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
+        Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
+        Err(DownloadError::Failed(error)) => Err(Bad::Again(error.message)),
+        Err(DownloadError::Local(error)) => Err(Bad::Inside(Error::internal(error))),
+    }
+}
+
+async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Result<Made, Bad> {
+    let piece = pieces
+        .into_iter()
+        .find(|piece| piece.what == What::Video)
+        .ok_or_else(|| Bad::Useless("there is no video in it".into()))?;
+    let fetched = fetch(app, taken, &piece.source).await?;
+    let path = fetched.path.to_path_buf();
+    let film = app
+        .compute(move || measure(&path))
+        .await?
+        .map_err(Bad::Useless)?;
+    let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
+    let video = assets::keep_file(
+        app,
+        task.account,
+        MediaType::Mp4,
+        &fetched.path,
+        size,
+        sha256,
+    )
+    .await?;
+    let quantity = Quantity {
+        milliseconds: film.milliseconds,
+        pixels: u64::from(film.width) * u64::from(film.height),
+        stems: 0,
+    };
+    let output = Output::VideoV1(VideoOutput {
+        video: video.id,
+        poster: None,
+        sheet: None,
+        width: film.width,
+        height: film.height,
+        milliseconds: film.milliseconds,
+        size_bytes: video.size_bytes,
+        sha256: video.sha256.clone(),
+        expires_at_micros: video
+            .expires_at
+            .map_or(i64::MAX, crate::clock::Timestamp::micros),
+        direction: Vec::new(),
+    });
+    Ok(Made {
+        assets: vec![video],
+        ..Made::new(output, quantity)
+    })
+}
+
+/// What a film's container says of it.
+struct Film {
+    width: u32,
+    height: u32,
+    milliseconds: u64,
+}
+
+/// Reads an MP4's container; anything else is no video here.
+fn measure(path: &Path) -> Result<Film, String> {
+    let open = || -> std::io::Result<_> {
+        let file = std::fs::File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok((std::io::BufReader::new(file), size))
+    };
+    let (mut file, size) = open().map_err(|_| "the file cannot be read".to_owned())?;
+    let mut start = [0; 12];
+    let read = std::io::Read::read_exact(&mut file, &mut start);
+    if read.is_err() || &start[4..8] != b"ftyp" {
+        return Err("the file is no MP4 video".into());
+    }
+    std::io::Seek::rewind(&mut file).map_err(|_| "the file cannot be read".to_owned())?;
+    // The reader is not ours: whatever a broken file does to it stays here.
+    let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        re_mp4::Mp4::read(file, size)
+    }));
+    let Ok(Ok(film)) = parsed else {
+        return Err("the file's container is broken".into());
+    };
+    let track = film
+        .tracks()
+        .values()
+        .find(|track| track.kind == Some(re_mp4::TrackKind::Video))
+        .ok_or("the file has no video track")?;
+    let reaches = |sample: &re_mp4::Sample| sample.offset.saturating_add(sample.size) <= size;
+    if track.samples.is_empty() || !track.samples.iter().all(reaches) {
+        return Err("the file ends before its video does".into());
+    }
+    let milliseconds = track.duration.saturating_mul(1000) / track.timescale.max(1);
+    if milliseconds == 0 {
+        return Err("the video has no length".into());
+    }
+    Ok(Film {
+        width: track.width.into(),
+        height: track.height.into(),
+        milliseconds,
+    })
+}
+
+async fn decode(app: &App, fetched: Fetched) -> Result<Audio, Bad> {
+    let decoded = app
+        .compute(move || {
+            let bytes = std::fs::read(&fetched.path).map_err(|error| error.to_string())?;
+            let limits = stems::DecodeLimits {
+                max_seconds: 3600,
+                ..stems::DecodeLimits::default()
+            };
+            let decoded = stems::decode(&bytes, &limits).map_err(|error| error.to_string())?;
+            Ok::<_, String>(decoded.audio)
+        })
+        .await?;
+    decoded.map_err(|why| Bad::Useless(format!("the recording cannot be read: {why}")))
+}
+
+async fn stems(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    job: &StemsJob,
+    pieces: Vec<Piece>,
+) -> Result<Made, Bad> {
+    let mut parts: Vec<(StemTarget, Audio, Option<ClipUpstream>)> = Vec::new();
+    for piece in pieces {
+        let (target, upstream) = match &piece.what {
+            What::Stem(target) => (*target, None),
+            What::Clip(facts) => match facts.stem {
+                Some(target) => (target, Some(upstream_of(taken, facts))),
+                None => continue,
+            },
+            What::Video | What::Persona { .. } => continue,
+        };
+        let fetched = fetch(app, taken, &piece.source).await?;
+        parts.push((target, decode(app, fetched).await?, upstream));
+    }
+    let mut made = Made::new(
+        Output::ClipsV1 {
+            clips: job.outputs.iter().map(|(id, _)| *id).collect(),
+        },
+        Quantity {
+            milliseconds: job.milliseconds,
+            pixels: 0,
+            stems: job.outputs.len() as u64,
+        },
+    );
+    for (id, target) in &job.outputs {
+        let given = parts.iter().find(|part| part.0 == *target);
+        let audio = match given {
+            Some((_, audio, _)) => audio.clone(),
+            None => rest(*target, &parts)
+                .ok_or_else(|| Bad::Useless(format!("there is no {} in it", target.name())))?,
+        };
+        let name = id.to_string();
+        let clip = app
+            .compute(move || stems_engine::stem_clip(&name, &audio))
+            .await?
+            .map_err(|error| Bad::Useless(error.to_string()))?;
+        let (media, stored) = assets::keep_clip(app, task.account, clip).await?;
+        made.clips.push((*id, media));
+        made.assets.extend(stored);
+        if let Some((_, _, Some(upstream))) = given {
+            made.clip_facts.push((*id, String::new(), upstream.clone()));
+        }
+    }
+    Ok(made)
+}
+
+/// Everything but one group, as the sum of all other parts.
+fn rest(target: StemTarget, parts: &[(StemTarget, Audio, Option<ClipUpstream>)]) -> Option<Audio> {
+    let StemTarget::Without(group) = target else {
+        return None;
+    };
+    let others: Vec<&Audio> = parts
+        .iter()
+        .filter(|part| match part.0 {
+            StemTarget::Only(other) => other != group,
+            StemTarget::Other => true,
+            StemTarget::Without(_) => false,
+        })
+        .map(|part| &part.1)
+        .collect();
+    // A sum that leaves something out would be no rest.
+    if !parts.iter().any(|part| part.0 == StemTarget::Other) {
+        return None;
+    }
+    let first = others.first()?;
+    let (rate, width) = (first.rate(), first.channels().len());
+    if others
+        .iter()
+        .any(|part| part.rate() != rate || part.channels().len() != width)
+    {
+        return None;
+    }
+    let frames = others.iter().map(|part| part.frames()).max()?;
+    let mut sum = vec![vec![0.0_f32; frames]; width];
+    for part in others {
+        for (plane, channel) in sum.iter_mut().zip(part.channels()) {
+            for (sample, more) in plane.iter_mut().zip(channel) {
+                *sample += more;
+            }
+        }
+    }
+    for sample in sum.iter_mut().flatten() {
+        *sample = sample.clamp(-1.0, 1.0);
+    }
+    Audio::new(rate, sum).ok()
+}
+
+async fn songs(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    job: &SongJob,
+    pieces: Vec<Piece>,
+) -> Result<Made, Bad> {
+    let mut promised = job.outputs.iter().copied();
+    let mut made = Made::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let mut ids = Vec::new();
+    for piece in pieces {
+        let What::Clip(facts) = &piece.what else {
+            continue;
+        };
+        let fetched = fetch(app, taken, &piece.source).await?;
+        let audio = decode(app, fetched).await?;
+        let id = promised.next().unwrap_or_else(|| {
+            let id = ClipId::new();
+            made.more_clips.push(songs::clip(task, id, &job.title));
+            id
+        });
+        let name = id.to_string();
+        let clip = app
+            .compute(move || stems_engine::ingest(&name, &audio))
+            .await?
+            .map_err(|error| Bad::Useless(error.to_string()))?;
+        let (media, stored) = assets::keep_clip(app, task.account, clip).await?;
+        made.quantity.milliseconds += media.milliseconds;
+        made.quantity.stems += 1;
+        made.clips.push((id, media));
+        made.assets.extend(stored);
+        made.clip_facts
+            .push((id, facts.title.clone(), upstream_of(taken, facts)));
+        ids.push(id);
+    }
+    if ids.is_empty() {
+        return Err(Bad::Useless("there is no recording in it".into()));
+    }
+    made.missing_clips = promised.collect();
+    made.output = Output::ClipsV1 { clips: ids };
+    Ok(made)
+}
+
+fn upstream_of(taken: &Taken, facts: &providers::port::ClipFacts) -> ClipUpstream {
+    ClipUpstream {
+        provider: taken.site.provider.name().to_owned(),
+        credential: taken.credential.id.clone(),
+        clip_id: facts.id.clone(),
+        task_id: facts.task_id.clone(),
+        tags: facts.tags.clone(),
+        prompt: facts.prompt.clone(),
+        video_url: facts.video_url.clone(),
+        model_name: facts.model_name.clone(),
+    }
+}

@@ -1,0 +1,115 @@
+//! How many jobs may be sent: by a route, and with one credential of a
+//! provider, at once and in a minute. Counted in the database, so that all
+//! processes together keep the limits.
+
+use std::time::Duration;
+
+use crate::app::App;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::model::catalog::Route;
+use crate::store::{self, Conn, StoreError};
+use crate::upstream::{Credential, Site};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Submissions by route model and credential.
+#[derive(Debug, Default)]
+struct Counts {
+    open: Vec<(String, String, u32)>,
+    lately: Vec<(String, String, u32)>,
+}
+
+impl Counts {
+    fn read(conn: &mut Conn<'_>, provider: &str, now: Timestamp) -> Result<Self, StoreError> {
+        Ok(Self {
+            open: store::submissions::open_of(conn, provider)?,
+            lately: store::submissions::made_since(conn, provider, now.minus(MINUTE))?,
+        })
+    }
+
+    /// Places left by this route with this credential.
+    fn room(&self, route: &Route, site: &Site, credential: &str) -> u32 {
+        let by_route = |rows: &[(String, String, u32)]| {
+            let rows = rows
+                .iter()
+                .filter(|row| row.0 == route.model || route.model == "*");
+            rows.map(|row| row.2).sum::<u32>()
+        };
+        let with_credential = |rows: &[(String, String, u32)]| {
+            let rows = rows.iter().filter(|row| row.1 == credential);
+            rows.map(|row| row.2).sum::<u32>()
+        };
+        let limits = [
+            (route.max_running, by_route(&self.open)),
+            (route.per_minute, by_route(&self.lately)),
+            (site.config.max_running, with_credential(&self.open)),
+            (site.config.per_minute, with_credential(&self.lately)),
+        ];
+        let left = limits
+            .into_iter()
+            .filter_map(|(limit, used)| Some(limit?.saturating_sub(used)));
+        left.min().unwrap_or(u32::MAX)
+    }
+}
+
+fn is_limited(route: &Route, site: &Site) -> bool {
+    route.max_running.or(route.per_minute).is_some()
+        || site.config.max_running.or(site.config.per_minute).is_some()
+}
+
+/// Places left for tasks of a model. A model that the settings no longer have
+/// gets some, so that its tasks come to an end.
+pub(super) async fn for_model(app: &App, model: &str) -> Result<u32, Error> {
+    let catalog = app.catalog.load_full();
+    let model = catalog.with_id(model);
+    let Some(model) = model.filter(|model| !model.routes().is_empty()) else {
+        return Ok(u32::MAX);
+    };
+    let sites = app.upstream.sites();
+    let now = app.clock.now();
+    let mut total = 0_u32;
+    for route in model.routes() {
+        let Some(site) = sites.get(&route.provider) else {
+            continue;
+        };
+        if !is_limited(route, site) {
+            return Ok(u32::MAX);
+        }
+        let provider = route.provider.clone();
+        let counts = app
+            .store
+            .read(move |conn| Counts::read(conn, &provider, now).map_err(Error::from))
+            .await?;
+        let by_credential = site
+            .credentials
+            .iter()
+            .map(|credential| counts.room(route, site, &credential.id))
+            .fold(0, u32::saturating_add);
+        // The route's own limit counts once, however many credentials there are.
+        let own = Counts::room(&counts, route, site, "");
+        let own = if route.max_running.or(route.per_minute).is_some() {
+            own
+        } else {
+            u32::MAX
+        };
+        total = total.saturating_add(by_credential.min(own));
+    }
+    Ok(total)
+}
+
+/// Whether one more job fits; asked in the transaction that writes the intent.
+pub(super) fn fits(
+    conn: &mut Conn<'_>,
+    route: &Route,
+    site: &Site,
+    credential: &Credential,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    if !is_limited(route, site) {
+        return Ok(true);
+    }
+    store::submissions::lock_provider(conn, &route.provider)?;
+    let counts = Counts::read(conn, &route.provider, now)?;
+    Ok(counts.room(route, site, &credential.id) > 0)
+}

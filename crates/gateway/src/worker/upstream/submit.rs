@@ -1,0 +1,493 @@
+//! One task, one submission: routes are tried in their order until one takes
+//! it, and another is tried only when it is certain that none before did.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use providers::driver::{Accepted, SubmitError, Watch};
+use providers::{Class, Order, ProviderError};
+
+use super::{Ended, Job, Taken, inside, order, room, unconfirmed};
+use crate::domain::{music, songs, submit, video};
+use crate::error::{Error, ErrorCode};
+use crate::ids::SubmissionId;
+use crate::model::catalog::Route;
+use crate::model::submission::{Submission, SubmissionState};
+use crate::model::task::Payload;
+use crate::store;
+use crate::upstream::breaker::Breaker;
+use crate::upstream::{Credential, Site, route};
+use crate::worker::embedded::write_progress;
+use crate::worker::finish::{Closing, Outcome};
+
+/// Pauses between rounds over all routes, while none takes the task.
+const ROUNDS: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+/// How long a task waits for providers that say that it is too much right now.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How long a submission may be repeated where the provider makes one job of
+/// both: well within the day for which keys are kept.
+const REPETITION: Duration = Duration::from_hours(1);
+/// Pause before a full route is looked at again.
+const FULL: Duration = Duration::from_secs(1);
+
+/// Why a route did not take the task.
+enum Passed {
+    /// It is down, busy, or being tried by another task.
+    Closed,
+    /// It has no room.
+    Full,
+    /// Its provider took nothing, and another may.
+    No(ProviderError),
+}
+
+/// Why nothing was sent.
+enum Halt {
+    /// The task ended, or is somebody else's.
+    Gone,
+    /// The route has no room after all.
+    Full,
+    /// The database.
+    Inside(Error),
+}
+
+impl From<store::StoreError> for Halt {
+    fn from(error: store::StoreError) -> Self {
+        Self::Inside(error.into())
+    }
+}
+
+impl Job<'_> {
+    /// Finds a route that takes the task.
+    pub(super) async fn submit(&self) -> Result<Taken, Ended> {
+        let upstream = &self.crew.app.upstream;
+        let known_at = order::known_at(&self.crew.app, self.task).await;
+        for round in 0..=ROUNDS.len() {
+            let routes = self.routes(known_at.as_deref())?;
+            let mut full = false;
+            for (route, site) in &routes {
+                match self.try_route(route, site).await? {
+                    Ok(taken) => return Ok(taken),
+                    Err(Passed::Full) => full = true,
+                    Err(Passed::Closed | Passed::No(_)) => {}
+                }
+            }
+            if full {
+                return Err((Outcome::Later(FULL), None));
+            }
+            let now = self.crew.app.clock.now();
+            let busy = routes.iter().filter_map(|(route, _)| {
+                upstream.breaker(route, |breaker| breaker.busy_until(now))
+            });
+            let began = self.task.started_at.unwrap_or(now);
+            if let Some(until) = busy.min()
+                && now.since(began) < PATIENCE
+            {
+                return Err((Outcome::Later(until.since(now)), None));
+            }
+            let Some(pause) = ROUNDS.get(round) else {
+                break;
+            };
+            tokio::select! {
+                () = self.crew.pause(*pause) => {}
+                () = self.hold.called_off.cancelled() => {}
+            }
+            if self.crew.stop.is_cancelled() || self.hold.called_off.is_cancelled() {
+                return Err((Outcome::Stopped, None));
+            }
+        }
+        let message = "No provider of this model took the task. Nothing was charged.";
+        Err((
+            Outcome::failed(ErrorCode::ProviderUnavailable, message),
+            None,
+        ))
+    }
+
+    /// The routes that can do the task, in the order in which it tries them.
+    fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<Site>)>, Ended> {
+        let app = &self.crew.app;
+        let catalog = app.catalog.load();
+        let sites = app.upstream.sites();
+        let model = catalog.with_id(&self.task.model);
+        let routes = model
+            .map(crate::model::catalog::Model::routes)
+            .unwrap_or_default();
+        let random = || {
+            let mut bytes = [0_u8; 4];
+            // Without randomness the first route goes first.
+            let _ = getrandom::fill(&mut bytes);
+            f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
+        };
+        let mut able: Vec<_> = route::in_order(routes, random)
+            .into_iter()
+            .filter(|route| match &self.task.payload {
+                Payload::VideoV1(job) => video::fits(app, &route.limits, job),
+                Payload::StemsV1(job) => music::fits(app, &route.limits, job),
+                Payload::SongV1(job) => {
+                    // A persona sings nowhere but where it was made.
+                    let knows = known_at == Some(&route.provider);
+                    songs::fits(&route.limits, &job.task) && (job.persona.is_none() || knows)
+                }
+            })
+            .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
+            .collect();
+        if able.is_empty() {
+            let message = "The model's providers no longer do what was asked. Nothing was charged.";
+            return Err((
+                Outcome::failed(ErrorCode::ProviderUnavailable, message),
+                None,
+            ));
+        }
+        // A provider that knows the sources already goes first.
+        able.sort_by_key(|(route, _)| known_at.is_some_and(|name| name != route.provider));
+        Ok(able)
+    }
+
+    /// Tries one route, with the credential that has the least to do first.
+    async fn try_route(
+        &self,
+        route: &Route,
+        site: &Arc<Site>,
+    ) -> Result<Result<Taken, Passed>, Ended> {
+        let upstream = &self.crew.app.upstream;
+        if !upstream.enter(route, self.crew.app.clock.now()) {
+            return Ok(Err(Passed::Closed));
+        }
+        let mut passed = Passed::Full;
+        let order = order::build(&self.crew.app, self.task, route, site).await;
+        let prepared = match order {
+            Ok(prepared) => prepared,
+            Err(order::Unusable::Gone(what)) => {
+                upstream.breaker(route, Breaker::undecided);
+                let message =
+                    format!("{what} was removed before the task began. Nothing was charged.");
+                return Err((Outcome::failed(ErrorCode::GenerationFailed, message), None));
+            }
+            Err(order::Unusable::Inside(error)) => {
+                upstream.breaker(route, Breaker::undecided);
+                return Err(inside(&error));
+            }
+        };
+        let credentials = match &prepared.credential {
+            Some(pinned) => vec![pinned.clone()],
+            None => route::by_load(site),
+        };
+        for credential in credentials {
+            let submission = Submission {
+                id: SubmissionId::new(),
+                task: self.task.id,
+                attempt: 0,
+                provider: route.provider.clone(),
+                route_model: prepared.order.model.clone(),
+                credential: credential.id.clone(),
+                state: SubmissionState::Intended,
+                handle: None,
+                created_at: self.crew.app.clock.now(),
+                accepted_at: None,
+            };
+            let order = Order {
+                key: submission.id.to_string(),
+                ..prepared.order.clone()
+            };
+            match self
+                .send(route, site, &credential, order, submission, true)
+                .await?
+            {
+                Ok(taken) => return Ok(Ok(taken)),
+                Err(Passed::Full | Passed::Closed) => {}
+                Err(Passed::No(error)) => {
+                    // What is wrong with one credential may be right with the next.
+                    let is_its_own = matches!(
+                        error.class,
+                        Class::Credentials | Class::Account | Class::RateLimited
+                    );
+                    passed = Passed::No(error);
+                    if !is_its_own {
+                        break;
+                    }
+                }
+            }
+        }
+        if let Passed::No(error) = &passed {
+            let now = self.crew.app.clock.now();
+            let at_once = matches!(error.class, Class::Credentials | Class::Account);
+            let pause = error.retry_after;
+            upstream.breaker(route, |breaker| match error.class {
+                Class::RateLimited => breaker.limited(now, pause),
+                _ => breaker.failed(now, at_once, pause),
+            });
+        }
+        Ok(Err(passed))
+    }
+
+    /// A submission whose outcome nobody saw, because the process died.
+    pub(super) async fn repeat(&self, submission: Submission) -> Result<Taken, Ended> {
+        let sites = self.crew.app.upstream.sites();
+        let site = sites.get(&submission.provider).cloned();
+        let route = self.route(&submission.provider, &submission.route_model);
+        let (Some(site), Some(route)) = (site, route) else {
+            return Err(unconfirmed(
+                submission.id,
+                "the process ended while it was sent",
+            ));
+        };
+        let credential = site.credential(&submission.credential).cloned();
+        let Some(credential) = credential.filter(|_| site.provider.adapter().deduplicates()) else {
+            return Err(unconfirmed(
+                submission.id,
+                "the process ended while it was sent",
+            ));
+        };
+        // The provider makes one job of both.
+        let order = order::build(&self.crew.app, self.task, &route, &site).await;
+        let Ok(prepared) = order else {
+            return Err(unconfirmed(submission.id, "its source is gone"));
+        };
+        let order = Order {
+            key: submission.id.to_string(),
+            ..prepared.order
+        };
+        let id = submission.id;
+        let age = self.crew.app.clock.now().since(submission.created_at);
+        match self
+            .send(&route, &site, &credential, order, submission, false)
+            .await?
+        {
+            Ok(taken) => Ok(taken),
+            // Nobody was reached: it stays as it is, to be repeated again.
+            Err(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
+                Err((Outcome::Later(FULL), None))
+            }
+            // That it is refused now says nothing about the first time.
+            Err(_) => Err(unconfirmed(id, "the provider refuses the repetition")),
+        }
+    }
+
+    /// Sends the order; the outer error ends the task, the inner one leads to
+    /// the next route. Once the request has left, nothing interrupts this.
+    async fn send(
+        &self,
+        route: &Route,
+        site: &Arc<Site>,
+        credential: &Arc<Credential>,
+        order: Order,
+        submission: Submission,
+        is_new: bool,
+    ) -> Result<Result<Taken, Passed>, Ended> {
+        let app = &self.crew.app;
+        let open = credential.open();
+        let (id, made_with) = (submission.id, submission.credential.clone());
+        let intent = async || {
+            if is_new {
+                self.intend(route, site, credential, submission.clone())
+                    .await
+            } else {
+                Ok(())
+            }
+        };
+        let watch = Watch::default();
+        let driver = &app.upstream.driver;
+        let sent = driver.submit(&site.provider, &credential.secret, &order, &watch, intent);
+        let answer = self.while_progress(sent, &watch).await;
+        let (result, poll_after) = match answer {
+            Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
+            Ok(Accepted::Done(outputs)) => (Err(outputs), None),
+            Err(SubmitError::Intent(halt)) => {
+                app.upstream.breaker(route, Breaker::undecided);
+                return match halt {
+                    Halt::Gone => Err((Outcome::Stopped, None)),
+                    Halt::Full => Ok(Err(Passed::Full)),
+                    Halt::Inside(error) => Err(inside(&error)),
+                };
+            }
+            Err(SubmitError::Before(error)) => return self.refused(route, None, error),
+            // Of a repetition this is proof of nothing, and not written down.
+            Err(SubmitError::Refused(error)) if !is_new => return Ok(Err(Passed::No(error))),
+            Err(SubmitError::Refused(error)) => {
+                let closing = closing(id, SubmissionState::Refused, &error);
+                return self.refused_after(route, closing, error).await;
+            }
+            Err(SubmitError::Failed(error)) => {
+                app.upstream.breaker(route, Breaker::succeeded);
+                let closing = closing(id, SubmissionState::Ended, &error);
+                return Err((failure(&error), Some(closing)));
+            }
+            Err(SubmitError::Unclear(error)) => {
+                let now = app.clock.now();
+                app.upstream
+                    .breaker(route, |breaker| breaker.failed(now, false, None));
+                tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody can tell whether the provider took it");
+                return Err(unconfirmed(id, &error.message));
+            }
+        };
+        app.upstream.breaker(route, Breaker::succeeded);
+        let accepted_at = self
+            .write_accepted(id, route, result.as_ref().ok().cloned())
+            .await;
+        tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
+        Ok(Ok(Taken {
+            submission: id,
+            site: site.clone(),
+            credential: credential.clone(),
+            made_with,
+            route_model: order.model,
+            accepted_at,
+            result,
+            poll_after,
+            _open: open,
+        }))
+    }
+
+    /// Waits for an answer, showing the progress that a streamed one tells of.
+    async fn while_progress<T>(&self, sent: impl Future<Output = T>, watch: &Watch) -> T {
+        tokio::pin!(sent);
+        let mut shown = self.task.progress;
+        loop {
+            tokio::select! {
+                answer = &mut sent => return answer,
+                () = tokio::time::sleep(Duration::from_millis(200)) => {}
+            }
+            let progress = watch.progress().unwrap_or(0).min(99);
+            if progress > shown {
+                shown = progress;
+                write_progress(&self.crew.app, self.task, self.hold, progress).await;
+            }
+        }
+    }
+
+    /// Makes it durable that a request is about to leave, if there is room and
+    /// the task is still this process's.
+    async fn intend(
+        &self,
+        route: &Route,
+        site: &Arc<Site>,
+        credential: &Arc<Credential>,
+        mut submission: Submission,
+    ) -> Result<(), Halt> {
+        let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
+        let (task, owner) = (self.task.id, self.hold.owner.clone());
+        let model = self
+            .crew
+            .app
+            .catalog
+            .load()
+            .with_id(&self.task.model)
+            .cloned();
+        let now = self.crew.app.clock.now();
+        self.crew
+            .app
+            .store
+            .write(move |conn| -> Result<(), Halt> {
+                if !store::tasks::is_held(conn, task, &owner)? {
+                    return Err(Halt::Gone);
+                }
+                if !room::fits(conn, &route, &site, &credential, now)? {
+                    return Err(Halt::Full);
+                }
+                let before = store::submissions::latest(conn, task)?;
+                submission.attempt = before.map_or(0, |before| before.attempt) + 1;
+                store::submissions::intend(conn, &submission)?;
+                let fingerprint = model.map(|model| submit::fingerprint(&model, Some(&route)));
+                let fingerprint = fingerprint.unwrap_or_default();
+                store::tasks::begin(conn, task, &owner, &route.provider, &fingerprint, now)?;
+                Ok(())
+            })
+            .await
+            .inspect(|()| self.crew.app.bell.ring(task))
+    }
+
+    /// Writes down that the provider took it. As long as the database does not
+    /// take that, it is tried again: the job must not be lost.
+    async fn write_accepted(
+        &self,
+        id: SubmissionId,
+        route: &Route,
+        handle: Option<providers::Handle>,
+    ) -> crate::clock::Timestamp {
+        let now = self.crew.app.clock.now();
+        loop {
+            let handle = handle.clone();
+            let written = self.crew.app.store.write(move |conn| {
+                store::submissions::accept(conn, id, handle.as_ref(), now).map_err(Error::from)
+            });
+            match written.await {
+                Ok(()) => return now,
+                Err(error) => {
+                    tracing::error!(provider = %route.provider, submission_id = %id, inside = ?error.inside(), "cannot write down that a provider took a task");
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
+            }
+        }
+    }
+
+    async fn refused_after(
+        &self,
+        route: &Route,
+        closing: Closing,
+        error: ProviderError,
+    ) -> Result<Result<Taken, Passed>, Ended> {
+        let id = closing.id;
+        let message = error.message.clone();
+        let class = error.class.name();
+        let written = self.crew.app.store.write(move |conn| {
+            store::submissions::close(conn, id, SubmissionState::Refused, Some((class, &message)))
+                .map_err(Error::from)
+        });
+        // Unwritten it would count as unclear, so the task waits for the database.
+        if let Err(error) = written.await {
+            return Err(inside(&error));
+        }
+        self.refused(route, Some(closing), error)
+    }
+
+    /// The provider took nothing: another route may, or the caller is told.
+    fn refused(
+        &self,
+        route: &Route,
+        closing: Option<Closing>,
+        error: ProviderError,
+    ) -> Result<Result<Taken, Passed>, Ended> {
+        tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "the provider took nothing");
+        if error.class.allows_fail_over() || error.class == Class::Unclear {
+            return Ok(Err(Passed::No(error)));
+        }
+        // The provider works; it is the request that it does not like.
+        self.crew.app.upstream.breaker(route, Breaker::succeeded);
+        Err((failure(&error), closing))
+    }
+}
+
+fn closing(id: SubmissionId, state: SubmissionState, error: &ProviderError) -> Closing {
+    Closing {
+        id,
+        state,
+        error: Some((error.class.name(), error.message.clone())),
+    }
+}
+
+/// A provider's error as the caller is told of it.
+pub(super) fn failure(error: &ProviderError) -> Outcome {
+    let said = error.message.trim_end_matches('.');
+    match error.class {
+        Class::Refused => Outcome::failed(
+            ErrorCode::ContentPolicy,
+            format!("The model's provider does not make this: {said}. Nothing was charged."),
+        ),
+        Class::Rejected => Outcome::failed(
+            ErrorCode::ProviderRejected,
+            format!("The model's provider refuses the request: {said}. Nothing was charged."),
+        ),
+        Class::Lost => Outcome::failed(
+            ErrorCode::GenerationFailed,
+            format!("The model's provider lost the task: {said}. Nothing was charged."),
+        ),
+        _ => Outcome::failed(
+            ErrorCode::GenerationFailed,
+            format!("The model failed at this task: {said}. Nothing was charged."),
+        ),
+    }
+}

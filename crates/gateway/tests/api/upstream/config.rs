@@ -1,0 +1,218 @@
+//! `mediagate config check` on files that are wrong: the line, the key and what
+//! to do about it.
+
+use crate::support::program::{output, program, text};
+
+/// What is said of a file that is refused.
+async fn refused(toml: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    std::fs::write(&file, toml).unwrap();
+    let mut command = program(&["config", "check", "--config", file.to_str().unwrap()]);
+    command.env("ACME_KEY", "secret-of-acme");
+    let checked = output(command).await;
+    let said = text(&checked.stderr).to_owned();
+    assert_eq!(
+        checked.status.code(),
+        Some(2),
+        "{toml}: {said}{}",
+        text(&checked.stdout)
+    );
+    let name = file.display().to_string();
+    said.trim()
+        .trim_start_matches("mediagate: ")
+        .replace(&name, "m.toml")
+}
+
+const ACME: &str = "[providers.acme]\nprotocol = \"openai-videos\"\napi_key = \"env:ACME_KEY\"\n";
+
+#[tokio::test]
+async fn a_wrong_line_is_named_and_mended() {
+    let film = "[models.film]\nkind = \"video\"\n";
+    let routed = format!("{ACME}{film}routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n");
+    for (toml, line, words) in [
+        (
+            "[providers.a]\nprotocol = \"openai-video\"\n".into(),
+            2,
+            "did you mean `openai-videos`?",
+        ),
+        (
+            "[providers.a]\nprotocol = \"kling\"\n".into(),
+            2,
+            "needs an api_key",
+        ),
+        (
+            format!("{ACME}encodin = \"json\"\n"),
+            4,
+            "did you mean `encoding`?",
+        ),
+        (format!("{ACME}encoding = \"xml\"\n"), 4, "multipart, json"),
+        (format!("{ACME}idempotency = 7\n"), 4, "idempotency"),
+        (
+            format!("{ACME}max_running = 0\n"),
+            4,
+            "nothing is ever sent",
+        ),
+        (format!("{ACME}per_minute = -1\n"), 4, "per_minute"),
+        (
+            format!("{ACME}base_url = \"ftp://x\"\n"),
+            4,
+            "http or https",
+        ),
+        (format!("{ACME}api_keys = [\"x\"]\n"), 4, "not both"),
+        (format!("{ACME}job_limit = \"soon\"\n"), 4, "no time"),
+        (
+            "[providers.a]\nprotocol = \"openai-videos\"\napi_key = \"env:NOT_THERE\"\n".into(),
+            3,
+            "NOT_THERE",
+        ),
+        (
+            "[providers.a]\nprotocol = \"chat-video\"\napi_key = \"x\"\n".into(),
+            1,
+            "has no address of its own",
+        ),
+        (
+            format!("{ACME}{film}routes = [{{ provider = \"acne\", model = \"x\" }}]\n"),
+            6,
+            "configured: acme",
+        ),
+        (
+            format!("{ACME}[models.film]\nroutes = [{{ provider = \"acme\", model = \"x\" }}]\n"),
+            4,
+            "say kind",
+        ),
+        (
+            format!("{ACME}{film}routes = []\n"),
+            6,
+            "at least one route",
+        ),
+        (format!("{ACME}{film}"), 4, "needs routes"),
+        (
+            format!(
+                "{ACME}[models.film]\nkind = \"music\"\nroutes = [{{ provider = \"acme\", model = \"x\" }}]\n"
+            ),
+            6,
+            "makes no music",
+        ),
+        (format!("{ACME}[models.film]\nkind = \"film\"\n"), 5, "kind"),
+        (
+            format!("{ACME}{film}routes = [{{ provider = \"acme\", modell = \"x\" }}]\n"),
+            6,
+            "did you mean `model`?",
+        ),
+        (
+            format!("{routed}price = {{ unit = \"stem\", usd = \"1\" }}\n"),
+            7,
+            "cannot be counted",
+        ),
+        (
+            format!("{routed}limits = {{ sizes = [\"big\"] }}\n"),
+            7,
+            "no size",
+        ),
+        (
+            format!("{routed}limits = {{ seconds = [0] }}\n"),
+            7,
+            "seconds",
+        ),
+        (
+            format!("{routed}limits = {{ default_seconds = 5 }}\n"),
+            7,
+            "default_seconds",
+        ),
+        (
+            format!("{routed}limits = {{ stems = [\"Vocals\"] }}\n"),
+            7,
+            "has no stems",
+        ),
+        (
+            format!("{routed}limits = {{ size = [] }}\n"),
+            7,
+            "did you mean `sizes`?",
+        ),
+        (
+            format!(
+                "{ACME}[models.animatic-1]\nroutes = [{{ provider = \"acme\", model = \"x\" }}]\n"
+            ),
+            4,
+            "embedded",
+        ),
+        (ACME.replace("acme", "embedded"), 1, "in this process"),
+        (
+            format!(
+                "{ACME}{film}routes = [{{ provider = \"acme\", model = \"x\", weight = 0 }}]\n"
+            ),
+            6,
+            "weight = 0",
+        ),
+        (
+            format!(
+                "{ACME}{film}routes = [{{ provider = \"acme\", model = \"x\", per_minute = 0 }}]\n"
+            ),
+            6,
+            "per_minute = 0",
+        ),
+        (
+            format!("default_model = \"film\"\n{ACME}"),
+            1,
+            "no video model",
+        ),
+    ] {
+        let said = refused(&toml).await;
+        assert!(
+            said.starts_with(&format!("m.toml:{line}: ")),
+            "line {line} of\n{toml}\n{said}"
+        );
+        assert!(said.contains(words), "{words} of\n{toml}\n{said}");
+        assert!(!said.contains("secret-of-acme"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_recipe_is_named_by_its_line() {
+    let recipe = "[video]\nsizes = [\"1280x720\"]\nseconds = [5]\n[submit]\npath = \"/x\"\nkeep = { id = \"/id\" }\n[poll]\npath = \"/x/{di}\"\n[state]\nword = \"/status\"\n[result]\naddress = \"/url\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, recipe).unwrap();
+    let toml = format!(
+        "[providers.own]\nprotocol = \"recipe\"\nbase_url = \"https://own.example\"\nrecipe = \"file:{}\"\n",
+        file.display()
+    );
+    let said = refused(&toml).await;
+    assert!(
+        said.starts_with("m.toml:4: `providers.own.recipe`: line 8: "),
+        "{said}"
+    );
+    std::fs::write(&file, "[submit]\npath = 7\n").unwrap();
+    let said = refused(&toml).await;
+    assert!(
+        said.starts_with("m.toml:4: `providers.own.recipe`: line "),
+        "{said}"
+    );
+    std::fs::remove_file(&file).unwrap();
+    let said = refused(&toml).await;
+    assert!(
+        said.starts_with("m.toml:4: `providers.own.recipe`: cannot read "),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_right_is_shown_with_its_keys_masked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let toml = format!(
+        "{ACME}[providers.other]\nprotocol = \"xai\"\napi_keys = [\"xai-plain-secret\"]\n[models.film]\nkind = \"video\"\nroutes = [{{ provider = \"acme\", model = \"sora-2\", weight = 3 }}]\n"
+    );
+    std::fs::write(&file, toml).unwrap();
+    let mut command = program(&["config", "check", "--config", file.to_str().unwrap()]);
+    command.env("ACME_KEY", "secret-of-acme");
+    let checked = output(command).await;
+    let shown = text(&checked.stdout);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    assert!(
+        shown.contains("env:ACME_KEY") && shown.contains("weight = 3"),
+        "{shown}"
+    );
+    assert!(!shown.contains("secret"), "{shown}");
+}

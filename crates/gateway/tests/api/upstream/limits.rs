@@ -1,0 +1,294 @@
+//! What a request may ask is known for each model, published, and refused
+//! before anything is sent or written.
+
+use serde_json::{Value, json};
+
+use super::{
+    chat_order_with_picture, film, gateway, one_provider, provider, simulator, submissions,
+};
+use crate::support::{TestGateway, sound};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Nothing was written, and nothing arrived.
+async fn nothing_happened(gateway: &TestGateway, simulator: &simulator::Simulator) {
+    let list = gateway.get("/v1/tasks").await.ok();
+    assert_eq!(list["data"], json!([]));
+    assert_eq!(simulator.world().journal().len(), 0);
+    assert_eq!(submissions(simulator), 0);
+}
+
+fn chat(video: &Value) -> Value {
+    json!({"model": "film", "video": video, "messages": [{"role": "user", "content": "a lake"}]})
+}
+
+#[tokio::test]
+async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
+    let simulator = simulator().await;
+    let gateway = gateway(&one_provider(&simulator)).await;
+    for (asked, param) in [
+        (json!({"seconds": 5}), "video.seconds"),
+        (json!({"seconds": 4.5}), "video.seconds"),
+        (json!({"seconds": 24}), "video.seconds"),
+        (json!({"size": "480x480"}), "video.size"),
+        (json!({"negative_prompt": "rain"}), "video.negative_prompt"),
+        (json!({"seed": 7}), "video.seed"),
+    ] {
+        let refused = gateway.post(CHAT, &chat(&asked)).await;
+        refused.refused(400, "unsupported_value").at(param);
+        assert!(refused.message().contains("film"), "{}", refused.message());
+    }
+    for (field, value) in [("seconds", json!("5")), ("size", json!("1920x1080"))] {
+        let mut body = json!({"model": "film", "prompt": "a lake"});
+        body[field] = value;
+        let refused = gateway.post("/v1/videos", &body).await;
+        refused.refused(400, "unsupported_value").at(field);
+    }
+    // All faults are named at once.
+    let refused = gateway
+        .post(
+            CHAT,
+            &chat(&json!({"seconds": 5, "size": "480x480", "seed": 1})),
+        )
+        .await;
+    refused.refused(400, "unsupported_value");
+    for field in ["seconds", "size", "seed"] {
+        assert!(refused.message().contains(field), "{}", refused.message());
+    }
+    let mut two = chat_order_with_picture("a lake");
+    let picture = two["messages"][0]["content"][1].clone();
+    two["messages"][0]["content"]
+        .as_array_mut()
+        .unwrap()
+        .push(picture);
+    let refused = gateway.post(CHAT, &two).await;
+    refused
+        .refused(400, "unsupported_value")
+        .at("messages[0].content[2].image_url.url");
+    nothing_happened(&gateway, &simulator).await;
+
+    // What it offers is what is published.
+    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    assert_eq!(offered["seconds"], json!([4, 8, 12, 16, 20]));
+    assert_eq!(
+        (
+            &offered["max_images"],
+            &offered["seed"],
+            &offered["negative_prompt"]
+        ),
+        (&json!(1), &json!(false), &json!(false))
+    );
+    for size in offered["sizes"].as_array().unwrap() {
+        gateway
+            .post(CHAT, &chat(&json!({"seconds": 4, "size": size})))
+            .await
+            .ok();
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_picture_that_is_needed_is_asked_for() {
+    let simulator = simulator().await;
+    let toml = provider("acme", "runway", &simulator, "")
+        + &film(r#"{ provider = "acme", model = "gen4_turbo" }"#);
+    let gateway = gateway(&toml).await;
+    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    assert_eq!(offered["needs_image"], true);
+    gateway
+        .post(CHAT, &chat(&json!({})))
+        .await
+        .refused(400, "unsupported_value");
+    let body = json!({"model": "film", "prompt": "a lake"});
+    gateway
+        .post("/v1/videos", &body)
+        .await
+        .refused(400, "unsupported_value")
+        .at("input_reference");
+    let mut long = chat_order_with_picture("a lake");
+    long["messages"][0]["content"][0]["text"] = "x".repeat(5_001).into();
+    gateway
+        .post(CHAT, &long)
+        .await
+        .refused(400, "unsupported_value");
+    nothing_happened(&gateway, &simulator).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_fetches_files_itself_needs_an_address_of_this_gateway() {
+    let simulator = simulator().await;
+    let toml = provider("acme", "luma", &simulator, "api = \"dream-machine\"")
+        + &film(r#"{ provider = "acme", model = "ray-2" }"#);
+    let private = gateway(&toml).await;
+    let refused = private.post(CHAT, &chat_order_with_picture("a lake")).await;
+    refused
+        .refused(400, "unsupported_value")
+        .at("messages[0].content[1].image_url.url");
+    nothing_happened(&private, &simulator).await;
+    private.post(CHAT, &chat(&json!({}))).await.ok();
+    private.stop().await;
+
+    let public = gateway(&format!("public_url = \"https://media.example\"\n{toml}")).await;
+    let answer = public.post(CHAT, &chat_order_with_picture("a lake")).await;
+    answer.ok();
+    let journal = simulator.world().journal();
+    let order = journal
+        .iter()
+        .rfind(|one| one.role == simulator::Role::Submit)
+        .unwrap();
+    let lent = order.body["keyframes"]["frame0"]["url"].as_str().unwrap();
+    assert!(
+        lent.starts_with("https://media.example/media/") && lent.ends_with(".png"),
+        "{lent}"
+    );
+    // The address holds the gateway's own copy, and needs no key.
+    let path = lent.trim_start_matches("https://media.example");
+    let copy = public.without_key().get(path).await;
+    assert_eq!(copy.header("content-type"), Some("image/png"));
+    public.stop().await;
+}
+
+#[tokio::test]
+async fn another_route_may_take_what_the_first_cannot_be_given() {
+    let (first, second) = (simulator().await, simulator().await);
+    let routes =
+        r#"{ provider = "first", model = "ray-2" }, { provider = "second", model = "ray-3.2" }"#;
+    let toml = provider("first", "luma", &first, "api = \"dream-machine\"")
+        + &provider("second", "luma", &second, "")
+        + &film(routes);
+    let gateway = gateway(&toml).await;
+    gateway
+        .post(CHAT, &chat_order_with_picture("a lake"))
+        .await
+        .ok();
+    assert_eq!((submissions(&first), submissions(&second)), (0, 1));
+    gateway.post(CHAT, &chat(&json!({"seconds": 5}))).await.ok();
+    assert_eq!((submissions(&first), submissions(&second)), (1, 1));
+    // Ten seconds only the second makes, nine only the first.
+    gateway
+        .post(CHAT, &chat(&json!({"seconds": 10})))
+        .await
+        .ok();
+    gateway.post(CHAT, &chat(&json!({"seconds": 9}))).await.ok();
+    assert_eq!((submissions(&first), submissions(&second)), (2, 2));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_operator_narrows_and_widens_what_is_offered() {
+    let simulator = simulator().await;
+    let routes = r#"{ provider = "acme", model = "sora-2", limits = { seconds = { min = 2, max = 6 }, default_seconds = 3, pictures = 0 } }"#;
+    let toml = one_provider(&simulator);
+    let (providers, _) = toml.split_once("[models").unwrap();
+    let toml =
+        providers.to_owned() + &film(routes) + "limits = { sizes = [\"640x360\"], seed = true }\n";
+    let gateway = gateway(&toml).await;
+    let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
+    let facts = json!([
+        offered["sizes"],
+        offered["min_seconds"],
+        offered["max_seconds"],
+        offered["default_seconds"],
+        offered["seed"],
+        offered["max_images"]
+    ]);
+    assert_eq!(facts, json!([["640x360"], 2, 6, 3, true, 0]));
+    gateway
+        .post(CHAT, &chat_order_with_picture("a lake"))
+        .await
+        .refused(400, "unsupported_value");
+    gateway
+        .post(CHAT, &chat(&json!({"seconds": 7})))
+        .await
+        .refused(400, "unsupported_value")
+        .at("video.seconds");
+    nothing_happened(&gateway, &simulator).await;
+    gateway.post(CHAT, &chat(&json!({"seed": 7}))).await.ok();
+    let order = simulator.world().journal()[0].body.clone();
+    assert_eq!(
+        json!([order["size"], order["seconds"], order["seed"]]),
+        json!(["640x360", "3", "7"])
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_music_model_cannot_tell_apart_is_refused() {
+    let simulator = simulator().await;
+    let toml = provider(
+        "acme",
+        "musicai",
+        &simulator,
+        "stems = [\"vocals\", \"instrumental\"]",
+    ) + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"two-stems\" }]\n";
+    let gateway = gateway(&toml).await;
+    let source = gateway.upload("Song").await;
+    let submit = async |more: Value| {
+        let mut body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"]});
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        gateway.post("/musicgen/submit/music", &body).await
+    };
+    let drums = submit(json!({"stem_type_group_name": "Drums"})).await;
+    drums
+        .refused(400, "unsupported_value")
+        .at("stem_type_group_name");
+    assert!(
+        drums.message().contains("Vocals"),
+        "it says what it can: {}",
+        drums.message()
+    );
+    submit(json!({"stem_task": "twelve"}))
+        .await
+        .refused(400, "unsupported_value")
+        .at("stem_task");
+    let song = gateway
+        .post(
+            "/musicgen/submit/music",
+            &json!({"task": "generate", "title": "x"}),
+        )
+        .await;
+    song.refused(400, "unsupported_value").at("task");
+    assert!(song.message().contains("gen_stem"));
+    nothing_happened(&gateway, &simulator).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_recording_goes_only_where_it_can_be_fetched() {
+    let simulator = simulator().await;
+    let recipe = r#"
+[stems]
+groups = { Vocals = "vocals" }
+two = true
+address_only = true
+[submit]
+path = "/jobs"
+body = { url = "{recording:url}" }
+keep = { id = "/id" }
+[poll]
+path = "/jobs/{id}"
+[state]
+word = "/status"
+done = ["done"]
+[result]
+stems = { Vocals = "/vocals", rest = "/rest" }
+"#;
+    let toml = provider(
+        "acme",
+        "recipe",
+        &simulator,
+        &format!("recipe = '''{recipe}'''"),
+    ) + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"x\" }]\n";
+    let gateway = gateway(&toml).await;
+    let source = crate::support::gateway::upload(&gateway, "Song", sound::wav(1, 1)).await;
+    let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"]});
+    let refused = gateway.post("/musicgen/submit/music", &body).await;
+    refused
+        .refused(400, "unsupported_value")
+        .at("continue_clip_id");
+    nothing_happened(&gateway, &simulator).await;
+    gateway.stop().await;
+}

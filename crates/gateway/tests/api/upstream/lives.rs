@@ -1,0 +1,300 @@
+//! Tasks whose life is interrupted: called off, or the process ends
+//! or dies. Whatever happens, nothing is ordered twice.
+
+use std::time::Duration;
+
+use mediagate::error::Error;
+use mediagate::ids::SubmissionId;
+use mediagate::model::submission::{Submission, SubmissionState};
+use mediagate::model::task::{Task, TaskState};
+use mediagate::store;
+use serde_json::json;
+use simulator::{End, Fault, Phase, Role, Simulator};
+
+use super::{
+    SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered,
+    plan, provider, simulator, status, submissions, without_workers,
+};
+use crate::support::program::Server;
+use crate::support::{Client, TestGateway, eventually};
+
+const LONG: Duration = Duration::from_hours(1);
+
+async fn cancel(client: &Client, task: &str) {
+    let path = format!("/v1/tasks/{task}/cancel");
+    let off = client.post(&path, &json!({})).await.ok();
+    assert_eq!(
+        (&off["status"], &off["cost_usd"]),
+        (&json!("cancelled"), &json!("0.00"))
+    );
+}
+
+#[tokio::test]
+async fn what_is_called_off_here_is_called_off_there() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    cancel(&gateway, &task).await;
+    eventually("the job is called off", async || {
+        let jobs = simulator.world().jobs("openai-videos");
+        (jobs[0].phase() == Phase::Cancelled).then_some(())
+    })
+    .await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_called_off_while_it_is_sent_is_called_off_there() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    at_submission(&simulator, Fault::Latency(Duration::from_secs(1)), 1);
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Submit, 1).await;
+    cancel(&gateway, &task).await;
+    eventually("the job is called off", async || {
+        let jobs = simulator.world().jobs("openai-videos");
+        (jobs.first()?.phase() == Phase::Cancelled).then_some(())
+    })
+    .await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_goes_on_with_the_job_that_was_made() {
+    goes_on(false).await;
+}
+
+#[tokio::test]
+async fn a_restart_goes_on_with_the_job_that_was_made_on_postgres() {
+    goes_on(true).await;
+}
+
+async fn goes_on(postgres: bool) {
+    let simulator = simulator().await;
+    plan(&simulator, SOME, End::Success);
+    // With room for one, which it has already.
+    let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
+    let mut builder = TestGateway::builder().toml(&toml);
+    if postgres {
+        builder = builder.on_postgres();
+    }
+    let gateway = builder.start().await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    let gateway = gateway.restart(None).await;
+    let done = gateway.finished(&task).await;
+    assert_eq!(
+        (&done["status"], &done["cost_usd"]),
+        (&json!("succeeded"), &json!("0.40")),
+        "{done}"
+    );
+    assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_waits_for_an_answer_that_is_under_way() {
+    let simulator = simulator().await;
+    at_submission(&simulator, Fault::Latency(Duration::from_secs(2)), 1);
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Submit, 1).await;
+    let gateway = gateway.restart(None).await;
+    assert_eq!(gateway.finished(&task).await["status"], "succeeded");
+    assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+/// What a process leaves behind that dies while it sends this task's order.
+async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
+    let now = gateway.app.clock.now();
+    let credential = gateway.app.upstream.sites()["acme"].credentials[0]
+        .id
+        .clone();
+    let left = gateway.app.store.write(move |conn| -> Result<_, Error> {
+        store::workers::enter(conn, "dead", now.plus(Duration::from_mins(1)))?;
+        let mut claimed =
+            store::tasks::claim_upstream(conn, "dead", "film", TaskState::Queued, 1, now)?;
+        let task = claimed.pop().expect("a waiting task");
+        let submission = Submission {
+            id,
+            task: task.id,
+            attempt: 1,
+            provider: "acme".into(),
+            route_model: "sora-2".into(),
+            credential,
+            state: SubmissionState::Intended,
+            handle: None,
+            created_at: now,
+            accepted_at: None,
+        };
+        store::submissions::intend(conn, &submission)?;
+        store::tasks::begin(conn, task.id, "dead", "acme", "fp_0000000000", now)?;
+        store::workers::leave(conn, "dead")?;
+        Ok(task)
+    });
+    left.await.unwrap()
+}
+
+#[tokio::test]
+async fn what_a_crash_may_have_sent_is_not_sent_again() {
+    let simulator = simulator().await;
+    let mut gateway = without_workers(&one_provider(&simulator)).await;
+    let caller = gateway.client.clone();
+    let waiting = tokio::spawn(async move {
+        caller
+            .post("/v1/chat/completions", &chat_order("a lake"))
+            .await
+    });
+    eventually("the task is accepted", async || {
+        let list = gateway.get("/v1/tasks").await.ok();
+        (!list["data"].as_array().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    let task = die_while_sending(&gateway, SubmissionId::new()).await;
+    gateway.start_workers();
+    waiting
+        .await
+        .unwrap()
+        .refused(424, "submission_unconfirmed");
+    assert_failed(
+        &gateway.finished(&task.id.to_string()).await,
+        "submission_unconfirmed",
+    );
+    assert_eq!(
+        simulator.world().journal().len(),
+        0,
+        "the provider is not asked"
+    );
+    gateway.stop().await;
+}
+
+fn keyed(simulator: &Simulator) -> String {
+    provider("acme", "openai-videos", simulator, "idempotency = true")
+        + &film(r#"{ provider = "acme", model = "sora-2" }"#)
+}
+
+#[tokio::test]
+async fn where_the_provider_makes_one_job_of_both_it_is_sent_again() {
+    let simulator = simulator().await;
+    let mut gateway = without_workers(&keyed(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    let id = SubmissionId::new();
+    die_while_sending(&gateway, id).await;
+    // At first it is refused, which says nothing about the first time.
+    at_submission(&simulator, status(429), 2);
+    gateway.start_workers();
+    let done = gateway.finished(&task).await;
+    assert_eq!(done["status"], "succeeded", "{done}");
+    let journal = simulator.world().journal();
+    let sent = journal.iter().filter(|one| one.role == Role::Submit);
+    let keys: Vec<&str> = sent
+        .map(|one| one.headers["idempotency-key"].to_str().unwrap())
+        .collect();
+    assert_eq!(keys, [&id.to_string(); 3], "always with the same key");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_repetition_that_is_refused_for_good_leaves_it_open() {
+    let simulator = simulator().await;
+    let mut gateway = without_workers(&keyed(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    die_while_sending(&gateway, SubmissionId::new()).await;
+    at_submission(&simulator, status(401), 1);
+    gateway.start_workers();
+    assert_failed(&gateway.finished(&task).await, "submission_unconfirmed");
+    assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn submissions_of_tasks_that_have_ended_take_no_room() {
+    let simulator = simulator().await;
+    let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
+    let mut gateway = without_workers(&toml).await;
+    let dead = ordered(&gateway, "a lake").await;
+    die_while_sending(&gateway, SubmissionId::new()).await;
+    cancel(&gateway, &dead).await;
+    gateway.start_workers();
+    let next = ordered(&gateway, "a lake").await;
+    assert_eq!(gateway.finished(&next).await["status"], "succeeded");
+    assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() {
+    let simulator = simulator().await;
+    plan(&simulator, SOME, End::Success);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    std::fs::write(&file, one_provider(&simulator)).unwrap();
+    let data = folder.path().join("data");
+    let words = ["--config", file.to_str().unwrap()];
+    let server = Server::start(&data, &words).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let body = json!({"model": "film", "prompt": "a lake"});
+        let answer = client.post("/v1/videos", &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        tasks.push(answer.header("x-task-id").unwrap().to_owned());
+    }
+    // All were taken, and that is written down: they are polled.
+    eventually("all jobs are polled", async || {
+        let jobs = simulator.world().jobs("openai-videos");
+        (jobs.len() == 3 && jobs.iter().all(|job| job.polls > 0)).then_some(())
+    })
+    .await;
+    server.crash();
+    let server = Server::start(&data, &words).await;
+    let client = Client {
+        base: server.base.clone(),
+        ..client
+    };
+    for task in &tasks {
+        let done = crate::support::gateway::finished(&client, task).await;
+        assert_eq!(
+            (&done["status"], &done["cost_usd"]),
+            (&json!("succeeded"), &json!("0.40")),
+            "{done}"
+        );
+    }
+    assert_eq!(submissions(&simulator), 3);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_crash_while_an_order_is_sent_ends_the_task_unconfirmed() {
+    let simulator = simulator().await;
+    at_submission(&simulator, Fault::Latency(Duration::from_secs(30)), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    std::fs::write(&file, one_provider(&simulator)).unwrap();
+    let data = folder.path().join("data");
+    let words = ["--config", file.to_str().unwrap()];
+    let server = Server::start(&data, &words).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let body = json!({"model": "film", "prompt": "a lake"});
+    let answer = client.post("/v1/videos", &body).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    arrives(&simulator, Role::Submit, 1).await;
+    server.crash();
+    let server = Server::start(&data, &words).await;
+    let client = Client {
+        base: server.base.clone(),
+        ..client
+    };
+    let done = crate::support::gateway::finished(&client, &task).await;
+    assert_failed(&done, "submission_unconfirmed");
+    assert_eq!(
+        submissions(&simulator),
+        1,
+        "the provider took it, and is not asked again"
+    );
+    server.stop().await;
+}

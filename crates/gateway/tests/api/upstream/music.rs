@@ -1,0 +1,316 @@
+//! Stems by each protocol that makes them; songs and personas by the family's.
+
+use serde_json::{Value, json};
+use simulator::{Role, Simulator};
+
+use super::{arrived, gateway, provider, simulator, submissions};
+use crate::support::TestGateway;
+use crate::support::gateway::finished;
+
+const SUBMIT: &str = "/musicgen/submit/music";
+
+/// The table of the music model `band` with this route, a nickel a stem.
+fn band(model: &str) -> String {
+    format!(
+        "[models.band]\nkind = \"music\"\nprice = {{ unit = \"stem\", usd = \"0.05\" }}\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
+    )
+}
+
+/// A test for each protocol.
+macro_rules! stems {
+    ($($name:ident: $protocol:literal $model:literal $options:literal $splits:expr;)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            separates($protocol, $model, $options, &$splits).await;
+        })*
+    };
+}
+
+stems! {
+    elevenlabs: "elevenlabs" "stems" "" ["two", "twelve"];
+    musicai: "musicai" "two-stems" "stems = [\"vocals\", \"instrumental\"]" ["two"];
+    musicai_full: "musicai" "four-stems" "" ["two", "twelve"];
+    lalal: "lalal" "phoenix" "" ["two"];
+    lalal_full: "lalal" "auto" "" ["two", "twelve"];
+    audioshake: "audioshake" "stems" "" ["two", "twelve"];
+    fal: "fal" "fal-ai/demucs" "api_key = \"simulated-id:simulated-secret\"" ["two", "twelve"];
+    replicate: "replicate" "cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953" "" ["two", "twelve"];
+    suno_family: "suno-family" "chirp-auk" "" ["two", "twelve"];
+    suno_family_direct: "suno-family" "chirp-bare" "upload = \"direct\"\nbatch = \"one\"" ["two", "twelve"];
+}
+
+async fn separates(protocol: &str, model: &str, options: &str, splits: &[&str]) {
+    let simulator = simulator().await;
+    let toml = provider("acme", protocol, &simulator, options) + &band(model);
+    let gateway = gateway(&toml).await;
+    let offered = gateway.get("/v1/models/band").await.ok()["capabilities"]["stems"].clone();
+    let source = gateway.upload("Night Song").await;
+    let mut made = Vec::new();
+    for split in splits {
+        let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"], "stem_task": split});
+        made.push(gateway.post(SUBMIT, &body).await.ok()["id"].clone());
+    }
+    for (task, split) in made.iter().zip(splits) {
+        let view = gateway.finished(task.as_str().unwrap()).await;
+        assert_eq!(view["status"], "succeeded", "{view}");
+        let clips = clips(&gateway, task).await;
+        let groups: Vec<&str> = clips
+            .iter()
+            .map(|clip| clip["metadata"]["stem_type_group_name"].as_str().unwrap())
+            .collect();
+        if *split == "two" {
+            assert_eq!(groups, ["Vocals", "Instrumental"]);
+        } else {
+            let offered: Vec<&str> = offered
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|name| name.as_str().unwrap())
+                .collect();
+            assert!(groups.starts_with(&offered), "{groups:?} of {offered:?}");
+            assert!(
+                matches!(groups[offered.len()..], [] | ["Other"]),
+                "{groups:?}"
+            );
+        }
+        let cost = clips.len() * 5;
+        assert_eq!(
+            view["cost_usd"],
+            format!("{}.{:02}", cost / 100, cost % 100)
+        );
+    }
+    assert_eq!(submissions(&simulator), splits.len(), "one for each order");
+    drop(simulator);
+    for task in &made {
+        check_clips(&gateway, &clips(&gateway, task).await).await;
+    }
+    gateway.stop().await;
+}
+
+async fn clips(gateway: &TestGateway, task: &Value) -> Vec<Value> {
+    let path = format!("/musicgen/tasks/{}", task.as_str().unwrap());
+    gateway.get(&path).await.ok()["clips"]
+        .as_array()
+        .unwrap()
+        .clone()
+}
+
+/// The clips are complete, lossless and the gateway's own.
+async fn check_clips(gateway: &TestGateway, clips: &[Value]) {
+    for clip in clips {
+        assert_eq!(clip["status"], "complete", "{clip}");
+        for (field, kind) in [("audio_url", "audio/flac"), ("image_url", "image/png")] {
+            let url = clip[field].as_str().unwrap();
+            assert!(url.starts_with(&gateway.base), "{field}: {url}");
+            let file = gateway.without_key().get(url).await;
+            assert_eq!(
+                (file.status, file.header("content-type")),
+                (200, Some(kind))
+            );
+        }
+        assert!(
+            clip["metadata"]["duration"].as_f64().unwrap() > 0.0,
+            "{clip}"
+        );
+    }
+}
+
+/// A gateway with the family's provider at the simulator.
+async fn family(simulator: &Simulator) -> TestGateway {
+    let toml = provider(
+        "acme",
+        "suno-family",
+        simulator,
+        "upload = \"direct\"\nbatch = \"one\"",
+    );
+    gateway(&(toml + &band("chirp-record"))).await
+}
+
+/// Orders something and waits for its clips.
+async fn done(gateway: &TestGateway, body: &Value) -> Vec<Value> {
+    let record = gateway.post(SUBMIT, body).await.ok();
+    let view = finished(gateway, record["id"].as_str().unwrap()).await;
+    assert_eq!(view["status"], "succeeded", "{body}: {view}");
+    clips(gateway, &record["id"]).await
+}
+
+/// The last order that arrived.
+fn last_order(simulator: &Simulator) -> Value {
+    let journal = simulator.world().journal();
+    let mut orders = journal.into_iter().filter(|one| one.role == Role::Submit);
+    orders.next_back().unwrap().body
+}
+
+#[tokio::test]
+async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
+    let simulator = simulator().await;
+    let gateway = family(&simulator).await;
+    let offered = gateway.get("/v1/models/band").await.ok()["capabilities"].clone();
+    assert_eq!(offered["personas"], true);
+    assert_eq!(offered["tasks"][0], "gen_stem");
+
+    let song = done(
+        &gateway,
+        &json!({"task": "generate", "mv": "band", "title": "Rain",
+        "tags": "calm piano", "prompt": "[Verse] rain on the sea"}),
+    )
+    .await;
+    assert_eq!(song.len(), 2);
+    assert_eq!(
+        (&song[0]["title"], &song[0]["metadata"]["tags"]),
+        (&json!("Rain"), &json!("calm piano"))
+    );
+    assert_eq!(song[0]["metadata"]["prompt"], "[Verse] rain on the sea");
+    let order = last_order(&simulator);
+    assert_eq!(
+        (&order["mv"], &order["title"]),
+        (&json!("chirp-record"), &json!("Rain"))
+    );
+    let names: Vec<String> = simulator.world().jobs("suno-family")[..1]
+        .iter()
+        .flat_map(|job| [format!("{}_0", job.id), format!("{}_1", job.id)])
+        .collect();
+
+    // What the provider made is not handed over again.
+    let stems = done(
+        &gateway,
+        &json!({"task": "gen_stem", "mv": "band", "continue_clip_id": song[1]["id"]}),
+    )
+    .await;
+    assert_eq!(stems.len(), 2);
+    assert_eq!(stems[0]["metadata"]["stem_from_id"], song[1]["id"]);
+    assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[1]));
+    let extended = done(&gateway, &json!({"task": "extend", "mv": "band", "continue_clip_id": song[0]["id"], "continue_at": 1})).await;
+    assert_eq!(extended.len(), 2);
+    assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[0]));
+    assert_eq!(arrived(&simulator, Role::Upload), 0);
+    // Some tasks make one clip, and none is left without sound.
+    let whole = done(
+        &gateway,
+        &json!({"task": "concat", "mv": "band", "continue_clip_id": song[0]["id"]}),
+    )
+    .await;
+    assert_eq!(whole.len(), 1);
+    // What it did not make is.
+    let upload = gateway.upload("Hum").await;
+    done(
+        &gateway,
+        &json!({"task": "cover", "mv": "band", "cover_clip_id": upload["id"]}),
+    )
+    .await;
+    assert_eq!(arrived(&simulator, Role::Upload), 1);
+
+    let persona = gateway
+        .post(
+            "/musicgen/persona/create",
+            &json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"}),
+        )
+        .await
+        .ok();
+    assert_eq!(last_order(&simulator)["root_clip_id"], json!(names[0]));
+    let made_there = simulator.world().jobs("suno-family");
+    let sung = done(
+        &gateway,
+        &json!({"task": "generate", "mv": "band", "title": "Again", "persona_id": persona["id"]}),
+    )
+    .await;
+    assert_eq!(sung.len(), 2);
+    let named = last_order(&simulator)["persona_id"].clone();
+    assert!(
+        made_there.iter().any(|job| json!(job.id) == named),
+        "its own id, not the gateway's"
+    );
+    assert_eq!(submissions(&simulator), 7, "one for each order");
+
+    drop(simulator);
+    for clips in [song, stems, extended, whole, sung] {
+        check_clips(&gateway, &clips).await;
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_nobody_sings_is_refused_before_anything_is_sent() {
+    let simulator = simulator().await;
+    let gateway = family(&simulator).await;
+    let strange = gateway
+        .post(SUBMIT, &json!({"task": "yodel", "mv": "band"}))
+        .await;
+    strange.refused(400, "unsupported_value").at("task");
+    for task in ["gen_stem", "generate", "cover"] {
+        assert!(strange.message().contains(task), "{}", strange.message());
+    }
+    let own = gateway.upload("Own").await;
+    let persona = json!({"root_clip_id": own["id"], "name": "Nobody", "description": ""});
+    let persona = gateway
+        .post("/musicgen/persona/create", &persona)
+        .await
+        .ok();
+    let body = json!({"task": "generate", "mv": "band", "title": "x", "persona_id": persona["id"]});
+    gateway
+        .post(SUBMIT, &body)
+        .await
+        .refused(404, "persona_not_found")
+        .at("persona_id");
+    let body = json!({"task": "cover", "mv": "band", "cover_clip_id": uuid::Uuid::new_v4()});
+    gateway
+        .post(SUBMIT, &body)
+        .await
+        .refused(404, "clip_not_found")
+        .at("cover_clip_id");
+    assert_eq!(submissions(&simulator), 0);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_persona_that_the_provider_forbids_is_a_refusal() {
+    let simulator = simulator().await;
+    let gateway = family(&simulator).await;
+    let song = done(
+        &gateway,
+        &json!({"task": "generate", "mv": "band", "title": "Rain"}),
+    )
+    .await;
+    let body =
+        json!({"root_clip_id": song[0]["id"], "name": "forbidden voice", "description": "x"});
+    let refused = gateway.post("/musicgen/persona/create", &body).await;
+    refused.refused(422, "content_policy");
+    let none = gateway.get("/musicgen/personas").await.ok();
+    assert_eq!(none["data"], json!([]));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_persona_sings_only_where_it_was_made() {
+    let (simulator, other) = (simulator().await, simulator().await);
+    let options = "upload = \"direct\"\nbatch = \"one\"";
+    let toml = provider("acme", "suno-family", &simulator, options)
+        + &provider("other", "suno-family", &other, options)
+        + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }, { provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.home]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
+    let gateway = gateway(&toml).await;
+    let song = json!({"task": "generate", "mv": "home", "title": "Rain"});
+    let song = done(&gateway, &song).await;
+    let persona = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
+    let persona = gateway
+        .post("/musicgen/persona/create", &persona)
+        .await
+        .ok();
+    let sing = |model: &str| json!({"task": "generate", "mv": model, "title": "Again", "persona_id": persona["id"]});
+    gateway
+        .post(SUBMIT, &sing("away"))
+        .await
+        .refused(400, "unsupported_value")
+        .at("persona_id");
+    // The first route does not know it; the second does.
+    done(&gateway, &sing("band")).await;
+    assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));
+    // And it goes nowhere else when its provider does not take it.
+    super::at_submission(&simulator, super::status(401), 1);
+    let record = gateway.post(SUBMIT, &sing("band")).await.ok();
+    let view = finished(&gateway, record["id"].as_str().unwrap()).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert_eq!((submissions(&simulator), submissions(&other)), (5, 0));
+    gateway.stop().await;
+}

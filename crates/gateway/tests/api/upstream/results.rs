@@ -1,0 +1,164 @@
+//! What a provider delivers is fetched whole and checked before a task succeeds.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use simulator::{End, Fault, Role, Simulator};
+
+use super::{
+    assert_failed, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
+};
+use crate::support::{TestGateway, sound};
+
+/// A gateway whose provider does this to the next requests for something; the
+/// end of one order.
+async fn made(fault: Fault, role: Role, times: u32) -> (Simulator, TestGateway, Value) {
+    let simulator = simulator().await;
+    simulator.world().order(fault, None, Some(role), times);
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    let view = gateway.finished(&task).await;
+    assert_eq!(submissions(&simulator), 1, "it is not ordered again");
+    (simulator, gateway, view)
+}
+
+/// It succeeded, with all that the provider has.
+#[track_caller]
+fn assert_whole(view: &Value) {
+    let whole = simulator::media::video(4);
+    assert_eq!(view["status"], "succeeded", "{view}");
+    let video = &view["output"]["videos"][0];
+    assert_eq!(video["bytes"], whole.len());
+    let hex = mediagate::domain::assets::sha256_hex(&whole);
+    assert_eq!(video["sha256"], hex);
+    assert_eq!(view["cost_usd"], "0.40");
+}
+
+#[tokio::test]
+async fn a_page_that_calls_itself_a_video_is_no_video() {
+    let (_simulator, gateway, view) = made(Fault::Lying, Role::Download, 9).await;
+    assert_failed(&view, "generation_failed");
+    let message = view["error"]["message"].as_str().unwrap();
+    assert!(message.contains("no MP4"), "{message}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_ends_early_is_fetched_again() {
+    for (fault, times) in [
+        (Fault::Truncated, 2),
+        (Fault::DropInBody, 1),
+        (Fault::DropBefore, 2),
+    ] {
+        let (_simulator, gateway, view) = made(fault, Role::Download, times).await;
+        assert_whole(&view);
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn slow_results_and_polls_that_fail_are_waited_for() {
+    let (_simulator, gateway, view) =
+        made(Fault::Slow(Duration::from_millis(30)), Role::Download, 1).await;
+    assert_whole(&view);
+    gateway.stop().await;
+    let (_simulator, gateway, view) = made(super::status(500), Role::Poll, 2).await;
+    assert_whole(&view);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_word_that_nobody_knows_ends_nothing() {
+    let (simulator, gateway, view) = made(Fault::UnknownWord, Role::Poll, 2).await;
+    assert_whole(&view);
+    assert!(super::arrived(&simulator, Role::Poll) >= 3);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_that_has_expired_is_asked_for_again() {
+    let simulator = simulator().await;
+    simulator
+        .world()
+        .order(Fault::Expired, None, Some(Role::Download), 1);
+    let toml = provider("acme", "xai", &simulator, "")
+        + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
+    let gateway = gateway(&toml).await;
+    let task = ordered(&gateway, "a lake").await;
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert!(
+        super::arrived(&simulator, Role::Poll) >= 2,
+        "the poll gives a fresh one"
+    );
+    assert_eq!(
+        (
+            submissions(&simulator),
+            super::arrived(&simulator, Role::Download)
+        ),
+        (1, 2)
+    );
+    gateway.stop().await;
+}
+
+/// How a task ends whose job ends so.
+async fn ends(end: End) -> Value {
+    let simulator = simulator().await;
+    plan(&simulator, Duration::from_millis(20), end);
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let body = super::chat_order("a lake");
+    let answer = gateway.post("/v1/chat/completions", &body).await;
+    let view = gateway.get("/v1/tasks").await.ok()["data"][0].clone();
+    assert_eq!(submissions(&simulator), 1);
+    assert_eq!(answer.json["error"]["code"], view["error"]["code"]);
+    let transient = view["error"]["code"] == "generation_failed";
+    assert_eq!(answer.status, if transient { 503 } else { 422 });
+    gateway.stop().await;
+    view
+}
+
+#[tokio::test]
+async fn a_job_that_ends_badly_costs_nothing() {
+    assert_failed(&ends(End::Failure).await, "generation_failed");
+    assert_failed(&ends(End::Empty).await, "generation_failed");
+    assert_failed(&ends(End::Refusal).await, "content_policy");
+}
+
+#[tokio::test]
+async fn what_is_shorter_than_ordered_costs_what_was_delivered() {
+    let simulator = simulator().await;
+    // The service tells of eight seconds and knows no other length.
+    let toml = provider("acme", "chat-video", &simulator, "")
+        + &film(r#"{ provider = "acme", model = "veo3", limits = { seconds = [20] } }"#);
+    let gateway = gateway(&toml).await;
+    let task = ordered(&gateway, "a lake").await;
+    let view = gateway.finished(&task).await;
+    let delivered = view["output"]["videos"][0]["seconds"].as_f64().unwrap();
+    assert!((1.0..20.0).contains(&delivered), "{view}");
+    assert_eq!((delivered, &view["cost_usd"]), (8.0, &json!("0.80")));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_stem_that_is_no_recording_fails_the_task_and_its_clips() {
+    let simulator = simulator().await;
+    simulator
+        .world()
+        .order(Fault::Lying, None, Some(Role::Download), 9);
+    let toml = provider("acme", "replicate", &simulator, "")
+        + "[models.band]\nkind = \"music\"\nprice = { unit = \"stem\", usd = \"0.05\" }\nroutes = [{ provider = \"acme\", model = \"cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953\" }]\n";
+    let gateway = gateway(&toml).await;
+    let source = crate::support::gateway::upload(&gateway, "Song", sound::wav(1, 1)).await;
+    let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"]});
+    let record = gateway.post("/musicgen/submit/music", &body).await.ok();
+    let task = record["id"].as_str().unwrap();
+    assert_failed(&gateway.finished(task).await, "generation_failed");
+    let done = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
+    for clip in done["clips"].as_array().unwrap() {
+        assert_eq!(
+            (&clip["status"], &clip["audio_url"]),
+            (&json!("error"), &json!(""))
+        );
+    }
+    gateway.stop().await;
+}

@@ -1,0 +1,184 @@
+//! A gateway in front of a gateway: the second is a provider like any other, and
+//! the models in the end are the embedded ones.
+
+use mediagate::domain::keys::NewKey;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::gateway;
+use crate::support::sse::Events;
+use crate::support::{TestGateway, sound};
+
+/// The second gateway's way to the first.
+async fn pair(
+    models: &str,
+    protocol: &str,
+    path: &str,
+    options: &str,
+) -> (TestGateway, TestGateway) {
+    let far = TestGateway::start().await;
+    let key = far.new_key("reseller", NewKey::default()).await;
+    let toml = format!(
+        "[providers.far]\nprotocol = \"{protocol}\"\nbase_url = \"{}{path}\"\napi_key = \"{key}\"\n{options}\n{models}",
+        far.base
+    );
+    let near = gateway(&toml).await;
+    (far, near)
+}
+
+const FILM: &str = r#"
+[models.film]
+kind = "video"
+price = { unit = "second", usd = "0.10" }
+routes = [{ provider = "far", model = "animatic-1" }]
+limits = { sizes = ["480x480"], seconds = [1, 2] }
+"#;
+
+const BAND: &str = r#"
+[models.band]
+kind = "music"
+price = { unit = "task", usd = "0.25" }
+routes = [{ provider = "far", model = "stems-dsp-1" }]
+limits = { stems = ["Vocals", "Drums", "Bass"] }
+"#;
+
+async fn tasks(gateway: &TestGateway) -> Vec<Value> {
+    // All accounts' tasks: the reseller's key is not at hand.
+    let rows = gateway
+        .app
+        .store
+        .read(|conn| conn.all("SELECT state FROM tasks", &[], |row| row.text(0)));
+    let rows: Result<Vec<String>, mediagate::store::StoreError> = rows.await;
+    rows.unwrap().into_iter().map(Value::from).collect()
+}
+
+async fn check_film(far: &TestGateway, near: &TestGateway, url: &str) {
+    assert!(url.starts_with(&near.base), "its own copy: {url}");
+    let file = near.without_key().get(url).await;
+    assert_eq!((file.status, &file.bytes[4..8]), (200, &b"ftyp"[..]));
+    assert_eq!(tasks(far).await, ["succeeded"], "one task there");
+}
+
+#[tokio::test]
+async fn chat_by_chat() {
+    let options = "idempotency = true\nextension = true";
+    let (far, near) = pair(FILM, "chat-video", "/v1", options).await;
+    let picture = sound::data_url("image/png", &sound::png(320, 320));
+    let body = json!({"model": "film", "video": {"seconds": 1, "seed": 7}, "stream": true, "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [
+            {"type": "text", "text": "a lake at dawn"},
+            {"type": "image_url", "image_url": {"url": picture}},
+        ]},
+    ]});
+    let request = near
+        .request(Method::POST, "/v1/chat/completions")
+        .json(&body);
+    let events = Events::open(request).await.rest().await;
+    let videos = events[..events.len() - 1].iter().filter_map(|event| {
+        let video = &event.json()["choices"][0]["delta"]["video"];
+        video["url"].as_str().map(|_| video.clone())
+    });
+    let videos: Vec<Value> = videos.collect();
+    assert_eq!(videos.len(), 1, "{events:?}");
+    assert_eq!(
+        (&videos[0]["width"], &videos[0]["seconds"]),
+        (&json!(480), &json!(1.0))
+    );
+    check_film(&far, &near, videos[0]["url"].as_str().unwrap()).await;
+    near.stop().await;
+    far.stop().await;
+}
+
+#[tokio::test]
+async fn videos_by_videos() {
+    let (far, near) = pair(FILM, "openai-videos", "/v1", "idempotency = true").await;
+    let body = json!({"model": "film", "prompt": "a lake at dawn", "seconds": "2"});
+    let answer = near.post("/v1/videos", &body).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    let view = near.finished(&task).await;
+    assert_eq!(
+        (&view["status"], &view["cost_usd"]),
+        (&json!("succeeded"), &json!("0.20")),
+        "{view}"
+    );
+    check_film(
+        &far,
+        &near,
+        view["output"]["videos"][0]["url"].as_str().unwrap(),
+    )
+    .await;
+    near.stop().await;
+    far.stop().await;
+}
+
+#[tokio::test]
+async fn chat_by_videos_called_off_there_too() {
+    let (far, near) = pair(FILM, "openai-videos", "/v1", "idempotency = true").await;
+    // Long enough to be caught at work.
+    let toml = std::fs::read_to_string(near.app.config.path.clone().unwrap()).unwrap();
+    near.reconfigure(
+        &toml
+            .replace("[1, 2]", "[20]")
+            .replace("480x480", "1280x720"),
+    );
+    let task = super::ordered(&near, "a long lake").await;
+    crate::support::eventually("it is at work there", async || {
+        (tasks(&far).await == ["running"]).then_some(())
+    })
+    .await;
+    near.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+        .await
+        .ok();
+    crate::support::eventually("it is called off there", async || {
+        (tasks(&far).await == ["cancelled"]).then_some(())
+    })
+    .await;
+    near.stop().await;
+    far.stop().await;
+}
+
+#[tokio::test]
+async fn stems_and_a_persona() {
+    let options = "upload = \"direct\"\ntasks = []\nidempotency = true";
+    let (far, near) = pair(BAND, "suno-family", "/musicgen", options).await;
+    let source = near.upload("Night Song").await;
+    for (split, groups) in [
+        ("two", vec!["Vocals", "Instrumental"]),
+        ("twelve", vec!["Vocals", "Drums", "Bass"]),
+    ] {
+        let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"], "stem_task": split});
+        let record = near.post("/musicgen/submit/music", &body).await.ok();
+        let task = record["id"].as_str().unwrap();
+        let view = near.finished(task).await;
+        assert_eq!(
+            (&view["status"], &view["cost_usd"]),
+            (&json!("succeeded"), &json!("0.25")),
+            "{view}"
+        );
+        let done = near.get(&format!("/musicgen/tasks/{task}")).await.ok();
+        let clips = done["clips"].as_array().unwrap();
+        let named: Vec<&Value> = clips
+            .iter()
+            .map(|clip| &clip["metadata"]["stem_type_group_name"])
+            .collect();
+        assert_eq!(named, groups);
+        for clip in clips {
+            let url = clip["audio_url"].as_str().unwrap();
+            assert!(url.starts_with(&near.base), "{url}");
+            assert_eq!(near.without_key().get(url).await.status, 200);
+        }
+        // What the first gateway made it knows by its own name.
+        let body = json!({"root_clip_id": clips[0]["id"], "name": "Voice", "description": "low"});
+        near.post("/musicgen/persona/create", &body).await.ok();
+    }
+    assert_eq!(tasks(&far).await, ["succeeded", "succeeded"]);
+    let personas = far
+        .app
+        .store
+        .read(|conn| conn.one("SELECT COUNT(*) FROM personas", &[], |row| row.int(0)));
+    let personas: Result<Option<i64>, mediagate::store::StoreError> = personas.await;
+    assert_eq!(personas.unwrap(), Some(2));
+    near.stop().await;
+    far.stop().await;
+}

@@ -1,0 +1,228 @@
+//! Limits of routes and credentials, which make work wait; and credentials,
+//! which share it and keep what they made.
+
+use std::time::Duration;
+
+use mediagate::worker::Workers;
+use simulator::{End, Phase, Role, Simulator};
+
+use super::{
+    arrived, film, gateway, keys, one_provider, ordered, plan, provider, simulator, submissions,
+};
+use crate::support::{TestGateway, eventually};
+
+const LONG: Duration = Duration::from_hours(1);
+
+/// Jobs that have not ended at the provider.
+fn running(simulator: &Simulator) -> usize {
+    let jobs = simulator.world().jobs("openai-videos");
+    let open = |phase| matches!(phase, Phase::Queued | Phase::Running(_));
+    jobs.iter().filter(|job| open(job.phase())).count()
+}
+
+/// Waits for the end of all of these, and asserts that they succeeded.
+async fn all_succeed(gateway: &TestGateway, tasks: &[String]) {
+    for task in tasks {
+        let done = gateway.finished(task).await;
+        assert_eq!(done["status"], "succeeded", "{done}");
+    }
+}
+
+#[tokio::test]
+async fn no_more_run_at_once_than_the_route_takes() {
+    two_at_once(false).await;
+}
+
+#[tokio::test]
+async fn no_more_run_at_once_than_the_route_takes_on_postgres() {
+    two_at_once(true).await;
+}
+
+/// Two processes share a route with room for two.
+async fn two_at_once(postgres: bool) {
+    let simulator = simulator().await;
+    plan(&simulator, Duration::from_millis(300), End::Success);
+    let route = r#"{ provider = "acme", model = "sora-2", max_running = 2 }"#;
+    let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
+    let mut builder = TestGateway::builder().toml(&toml);
+    if postgres {
+        builder = builder.on_postgres();
+    }
+    let gateway = builder.start().await;
+    let others = Workers::start(&gateway.app);
+    let mut tasks = Vec::new();
+    for _ in 0..6 {
+        tasks.push(ordered(&gateway, "a lake").await);
+    }
+    let most = std::cell::Cell::new(0);
+    eventually("all are sent", async || {
+        let now = running(&simulator);
+        most.set(now.max(most.get()));
+        (submissions(&simulator) == 6).then_some(())
+    })
+    .await;
+    assert_eq!(most.get(), 2, "the room is used, and no more");
+    all_succeed(&gateway, &tasks).await;
+    others.stop().await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_waits_for_room_is_queued_and_can_be_called_off() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
+    let gateway = gateway(&toml).await;
+    let first = ordered(&gateway, "a lake").await;
+    super::arrives(&simulator, Role::Submit, 1).await;
+    let second = ordered(&gateway, "a lake").await;
+    let third = ordered(&gateway, "a lake").await;
+    let off = async |task: &str| {
+        let path = format!("/v1/tasks/{task}/cancel");
+        let off = gateway.post(&path, &serde_json::json!({})).await.ok();
+        assert_eq!(off["status"], "cancelled");
+    };
+    let view = gateway.get(&format!("/v1/tasks/{second}")).await.ok();
+    assert_eq!(view["status"], "queued", "{view}");
+    off(&second).await;
+    // The place of one that is called off is free for the next.
+    off(&first).await;
+    super::arrives(&simulator, Role::Submit, 2).await;
+    let view = gateway.get(&format!("/v1/tasks/{third}")).await.ok();
+    assert_eq!(view["status"], "running", "{view}");
+    off(&third).await;
+    assert_eq!(submissions(&simulator), 2);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_are_sent_in_a_minute_than_the_route_takes() {
+    let simulator = simulator().await;
+    let route = r#"{ provider = "acme", model = "sora-2", per_minute = 2 }"#;
+    let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
+    let gateway = TestGateway::builder()
+        .manual_clock()
+        .toml(&toml)
+        .start()
+        .await;
+    let mut tasks = Vec::new();
+    for _ in 0..5 {
+        tasks.push(ordered(&gateway, "a lake").await);
+    }
+    for sent in [2, 4, 5] {
+        super::arrives(&simulator, Role::Submit, sent).await;
+        eventually("those that were sent end", async || {
+            let list = gateway.get("/v1/tasks?status=succeeded").await.ok();
+            (list["data"].as_array().unwrap().len() == sent).then_some(())
+        })
+        .await;
+        assert_eq!(submissions(&simulator), sent);
+        gateway.app.clock.advance(Duration::from_secs(61));
+    }
+    all_succeed(&gateway, &tasks).await;
+    gateway.stop().await;
+}
+
+fn two_keys(simulator: &Simulator, keys: &str) -> String {
+    one_provider(simulator).replace(
+        &format!("api_key = \"{}\"", super::KEY),
+        &format!("api_keys = [{keys}]"),
+    )
+}
+
+#[tokio::test]
+async fn credentials_share_the_work() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let gateway = gateway(&two_keys(&simulator, r#""one", "two""#)).await;
+    for sent in 1..=6 {
+        ordered(&gateway, "a lake").await;
+        super::arrives(&simulator, Role::Submit, sent).await;
+    }
+    let with = keys(&simulator, Role::Submit);
+    let count = |key: &str| with.iter().filter(|one| *one == key).count();
+    assert_eq!((count("one"), count("two")), (3, 3), "{with:?}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn each_credential_has_its_own_room() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let toml =
+        two_keys(&simulator, r#""one", "two""#).replace("api_keys", "max_running = 1\napi_keys");
+    let gateway = gateway(&toml).await;
+    for _ in 0..4 {
+        ordered(&gateway, "a lake").await;
+    }
+    super::arrives(&simulator, Role::Submit, 2).await;
+    let mut with = keys(&simulator, Role::Submit);
+    with.sort();
+    assert_eq!(with, ["one", "two"]);
+    // The jobs are polled meanwhile, and nothing else is sent.
+    let polls = arrived(&simulator, Role::Poll);
+    super::arrives(&simulator, Role::Poll, polls + 4).await;
+    assert_eq!(submissions(&simulator), 2);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_credential_that_is_refused_is_passed_over() {
+    let simulator = simulator().await;
+    super::at_submission(&simulator, super::status(401), 1);
+    let gateway = gateway(&two_keys(&simulator, r#""one", "two""#)).await;
+    let task = ordered(&gateway, "a lake").await;
+    all_succeed(&gateway, &[task]).await;
+    assert_eq!(keys(&simulator, Role::Submit), ["one", "two"]);
+    assert!(keys(&simulator, Role::Poll).iter().all(|key| key == "two"));
+    gateway.stop().await;
+}
+
+/// Waits for a poll with this key.
+async fn polled_with(simulator: &Simulator, key: &str) {
+    simulator.world().clear_journal();
+    eventually("a poll with the key", async || {
+        let polls = keys(simulator, Role::Poll);
+        polls.iter().any(|one| one == key).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_stays_with_the_credential_that_made_it() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let gateway = gateway(&two_keys(&simulator, r#""one", "two""#)).await;
+    ordered(&gateway, "a lake").await;
+    super::arrives(&simulator, Role::Submit, 1).await;
+    let task = ordered(&gateway, "another").await;
+    super::arrives(&simulator, Role::Submit, 2).await;
+    assert_eq!(keys(&simulator, Role::Submit), ["one", "two"]);
+    // Only the second job is looked at from here on.
+    let list = gateway.get("/v1/tasks").await.ok();
+    for other in list["data"].as_array().unwrap() {
+        if other["id"] != task {
+            let path = format!("/v1/tasks/{}/cancel", other["id"].as_str().unwrap());
+            gateway.post(&path, &serde_json::json!({})).await.ok();
+        }
+    }
+    polled_with(&simulator, "two").await;
+    // The keys trade places: it is known by its value.
+    gateway.reconfigure(&two_keys(&simulator, r#""two", "one""#));
+    polled_with(&simulator, "two").await;
+    gateway.reconfigure(&two_keys(&simulator, r#""one", "two""#));
+    // It is rotated: the one in its place has taken over.
+    gateway.reconfigure(&two_keys(&simulator, r#""one", "new""#));
+    polled_with(&simulator, "new").await;
+    assert!(keys(&simulator, Role::Poll).iter().all(|key| key != "one"));
+    // Also after a restart, with yet another.
+    let gateway = gateway
+        .restart(Some(&two_keys(&simulator, r#""one", "newer""#)))
+        .await;
+    polled_with(&simulator, "newer").await;
+    assert!(keys(&simulator, Role::Poll).iter().all(|key| key != "one"));
+    assert_eq!(submissions(&simulator), 0, "nothing is sent again");
+    let path = format!("/v1/tasks/{task}/cancel");
+    gateway.post(&path, &serde_json::json!({})).await.ok();
+    gateway.stop().await;
+}

@@ -1,0 +1,385 @@
+//! What our adapters send for a fixed set of orders, as JSON: for each case the
+//! simulator's journal of it. The checks of `crates/simulator/tests/sdk` give
+//! official SDKs the same input and compare.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program of its own"
+)]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use providers::driver::{Accepted, Driver, Polled, Provider, Rules, Watch};
+use providers::order::{
+    File, Picture, PictureRole, Recording, StemGroup, StemTarget, Stems, Video,
+};
+use providers::{Order, Output, Secret, Settings, Source, Work};
+use serde_json::{Map, Value, json};
+use simulator::{Plan, Simulator};
+
+/// An order to a provider.
+struct Case {
+    /// The protocol, and what is special.
+    name: &'static str,
+    options: Value,
+    order: Order,
+    /// Calls it off in place of waiting for it.
+    cancels: bool,
+}
+
+const PROMPT: &str = "a lighthouse in a storm";
+const KEY: &str = "sk-check";
+/// fal's keys are pairs.
+const FAL_KEY: &str = "id:sk-check";
+
+fn case(name: &'static str, model: &str, work: Work) -> Case {
+    Case {
+        name,
+        options: json!({}),
+        order: Order {
+            key: "key-of-the-order".into(),
+            model: model.into(),
+            work,
+        },
+        cancels: false,
+    }
+}
+
+impl Case {
+    fn with(mut self, options: Value) -> Self {
+        self.options = options;
+        self
+    }
+
+    fn called_off(mut self) -> Self {
+        self.cancels = true;
+        self
+    }
+}
+
+fn cases() -> Vec<Case> {
+    use PictureRole::{FirstFrame, LastFrame};
+    let hd = (1280, 720);
+    vec![
+        case("openai-videos: text", "sora-2", video(4, hd, [])),
+        case(
+            "openai-videos: picture",
+            "sora-2",
+            video(4, hd, [small(FirstFrame)]),
+        ),
+        case("openai-videos: cancel", "sora-2", video(4, hd, [])).called_off(),
+        case("openai-videos: text as json", "sora-2", video(4, hd, []))
+            .with(json!({"encoding": "json"})),
+        case("openai-videos: cancel as json", "sora-2", video(4, hd, []))
+            .with(json!({"encoding": "json"}))
+            .called_off(),
+        case("fal: text", "fal-ai/veo3.1", video(8, hd, [])),
+        case(
+            "fal: picture",
+            "fal-ai/veo3.1/image-to-video",
+            video(8, hd, [small(FirstFrame)]),
+        ),
+        case(
+            "fal: upload",
+            "fal-ai/veo3.1/image-to-video",
+            video(8, hd, [large(FirstFrame)]),
+        ),
+        case("fal: cancel", "fal-ai/veo3.1", video(8, hd, [])).called_off(),
+        case("fal: stems", "fal-ai/demucs", stems()),
+        case("replicate: text", "google/veo-3.1", video(8, hd, [])),
+        case(
+            "replicate: picture",
+            "google/veo-3.1",
+            video(8, hd, [small(FirstFrame)]),
+        ),
+        case(
+            "replicate: upload",
+            "google/veo-3.1",
+            video(8, hd, [large(FirstFrame)]),
+        ),
+        case("replicate: cancel", "google/veo-3.1", video(8, hd, [])).called_off(),
+        case("replicate: stems", DEMUCS, stems()),
+        case("xai: text", "grok-imagine-video", video(5, hd, [])),
+        case(
+            "xai: picture",
+            "grok-imagine-video",
+            video(5, hd, [small(FirstFrame)]),
+        ),
+        case("runway: text", "veo3.1", video(8, hd, [])),
+        case(
+            "runway: picture",
+            "gen4_turbo",
+            video(5, hd, [small(FirstFrame)]),
+        ),
+        case(
+            "runway: upload",
+            "gen4_turbo",
+            video(5, hd, [large(FirstFrame)]),
+        ),
+        case(
+            "runway: cancel",
+            "gen4_turbo",
+            video(5, hd, [small(FirstFrame)]),
+        )
+        .called_off(),
+        case("luma: text", "ray-3.2", video(5, hd, [])),
+        case(
+            "luma: frames",
+            "ray-3.2",
+            video(5, hd, [small(FirstFrame), small(LastFrame)]),
+        ),
+        case("luma: dream machine text", "ray-2", video(5, hd, []))
+            .with(json!({"api": "dream-machine"})),
+        case(
+            "luma: dream machine frames",
+            "ray-2",
+            video(5, hd, [linked(FirstFrame), linked(LastFrame)]),
+        )
+        .with(json!({"api": "dream-machine"})),
+        case("luma: dream machine cancel", "ray-2", video(5, hd, []))
+            .with(json!({"api": "dream-machine"}))
+            .called_off(),
+        case(
+            "modelark: text",
+            "seedance-1-5-pro-251215",
+            video(5, hd, []),
+        ),
+        case(
+            "modelark: frames",
+            "seedance-1-5-pro-251215",
+            video(5, hd, [small(FirstFrame), small(LastFrame)]),
+        ),
+        case(
+            "modelark: cancel",
+            "seedance-1-5-pro-251215",
+            video(5, hd, []),
+        )
+        .called_off(),
+        case("dashscope: text", "wan2.6-t2v", video(5, hd, [])),
+        case(
+            "dashscope: picture",
+            "wan2.6-i2v",
+            video(5, hd, [small(FirstFrame)]),
+        ),
+        case(
+            "dashscope: frames",
+            "wan2.2-kf2v-flash",
+            video(5, hd, [small(FirstFrame), small(LastFrame)]),
+        ),
+        case(
+            "dashscope: list of pictures",
+            "wan2.7-i2v",
+            video(5, hd, [small(FirstFrame)]),
+        ),
+        case("dashscope: cancel", "wan2.6-t2v", video(5, hd, [])).called_off(),
+        case(
+            "gemini-veo: text",
+            "veo-3.1-generate-preview",
+            video(8, hd, []),
+        ),
+        case(
+            "gemini-veo: frames",
+            "veo-3.1-generate-preview",
+            video(8, hd, [small(FirstFrame), small(LastFrame)]),
+        ),
+        case(
+            "gemini-veo: vertex text",
+            "veo-3.1-generate-001",
+            video(8, hd, []),
+        )
+        .with(vertex()),
+        case(
+            "gemini-veo: vertex picture",
+            "veo-3.1-generate-001",
+            video(8, hd, [small(FirstFrame)]),
+        )
+        .with(vertex()),
+        case("gemini-veo: interactions text", OMNI, video(8, hd, [])).with(interactions()),
+        case(
+            "gemini-veo: interactions picture",
+            OMNI,
+            video(8, hd, [small(FirstFrame)]),
+        )
+        .with(interactions()),
+        case("gemini-veo: interactions cancel", OMNI, video(8, hd, []))
+            .with(interactions())
+            .called_off(),
+        case("elevenlabs: stems", "six_stems_v1", stems()),
+        case("musicai: stems", "stems", stems()),
+    ]
+}
+
+const OMNI: &str = "gemini-omni-1.2-flash";
+
+fn vertex() -> Value {
+    json!({"api": "vertex", "project": "simulated", "location": "europe-west4"})
+}
+
+fn interactions() -> Value {
+    json!({"api": "interactions"})
+}
+
+/// `cjwbw/demucs` at Replicate.
+const DEMUCS: &str =
+    "cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953";
+
+fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [Picture; N]) -> Work {
+    Work::Video(Video {
+        prompt: PROMPT.into(),
+        negative_prompt: None,
+        pictures: pictures.into(),
+        seconds,
+        size,
+        seed: None,
+        user: None,
+        conversation: Vec::new(),
+    })
+}
+
+/// Not a real picture.
+const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+fn small(role: PictureRole) -> Picture {
+    picture(role, PICTURE.into(), None)
+}
+
+/// Too large for a request itself.
+fn large(role: PictureRole) -> Picture {
+    let mut bytes = PICTURE.to_vec();
+    bytes.resize(5_000_000, 0);
+    picture(role, bytes, None)
+}
+
+/// One that the provider can fetch.
+fn linked(role: PictureRole) -> Picture {
+    let url = "https://example.com/picture.png";
+    picture(role, PICTURE.into(), Some(url.into()))
+}
+
+fn picture(role: PictureRole, bytes: Vec<u8>, url: Option<String>) -> Picture {
+    Picture {
+        role,
+        file: File {
+            name: "picture.png".into(),
+            mime: "image/png",
+            bytes: bytes.into(),
+            url,
+        },
+    }
+}
+
+/// A full split of a recording that is none.
+fn stems() -> Work {
+    let groups = [
+        StemGroup::Vocals,
+        StemGroup::Drums,
+        StemGroup::Bass,
+        StemGroup::Guitar,
+        StemGroup::Keyboard,
+    ];
+    let targets = groups.into_iter().map(StemTarget::Only);
+    Work::Stems(Stems {
+        source: Recording {
+            file: File {
+                name: "song.mp3".into(),
+                mime: "audio/mpeg",
+                bytes: b"ID3\x04".as_slice().into(),
+                url: None,
+            },
+            milliseconds: 10_000,
+            upstream: None,
+        },
+        targets: targets.chain([StemTarget::Other]).collect(),
+        full: true,
+        title: "Song".into(),
+    })
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    let simulator = Simulator::start().await?;
+    let mut all = Map::new();
+    let mut failed = false;
+    for case in cases() {
+        simulator.world().reset();
+        simulator.world().set_plan(Plan {
+            queued: Duration::from_secs(if case.cancels { 60 } else { 0 }),
+            running: Duration::ZERO,
+            polls: 1,
+            ..Plan::default()
+        });
+        match run(&simulator, &case).await {
+            Ok(()) => _ = all.insert(case.name.into(), journal(&simulator)),
+            Err(error) => {
+                failed = true;
+                eprintln!("{}: {error:#}", case.name);
+            }
+        }
+    }
+    println!("{:#}", Value::Object(all));
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// What was received; where the simulator listens is no part of it.
+fn journal(simulator: &Simulator) -> Value {
+    let journal = simulator.world().journal();
+    let journal: Value = journal.iter().map(simulator::Received::to_json).collect();
+    let origin = format!("http://{}", simulator.address());
+    let text = journal.to_string().replace(&origin, "SIMULATOR");
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Made for tests; it gets its tokens from the simulator.
+const ACCOUNT: &str = include_str!("../tests/data/service-account.json");
+
+async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
+    let (name, _) = case.name.split_once(':').context("no protocol")?;
+    let protocol = providers::protocol(name).context("no such protocol")?;
+    let settings = Settings {
+        name: name.into(),
+        base_url: Some(simulator.url(name).parse()?),
+        options: case.options.as_object().cloned().unwrap_or_default(),
+    };
+    let provider = Provider::new(protocol, &settings, Rules::default())?;
+    let driver = Driver::new();
+    let secret = Secret::new(match name {
+        "fal" => FAL_KEY,
+        _ if case.options["api"] == "vertex" => ACCOUNT,
+        _ => KEY,
+    });
+    let accepted = driver
+        .submit(&provider, &secret, &case.order, &Watch::new(), async || {
+            anyhow::Ok(())
+        })
+        .await;
+    let outputs = match accepted.map_err(|error| anyhow::anyhow!("{error}"))? {
+        Accepted::Done(outputs) => outputs,
+        Accepted::Job { handle, .. } if case.cancels => {
+            driver.cancel(&provider, &secret, &handle).await?;
+            return Ok(());
+        }
+        Accepted::Job { handle, .. } => loop {
+            match driver.poll(&provider, &secret, &handle).await? {
+                Polled::Done(outputs) => break outputs,
+                Polled::Running { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        },
+    };
+    ensure!(!outputs.is_empty(), "nothing was made");
+    for Output { source, .. } in &outputs {
+        if !matches!(source, Source::Bytes(_) | Source::Nothing) {
+            let mut file = tokio::fs::File::from_std(tempfile::tempfile()?);
+            driver
+                .download(&provider, &secret, source, &mut file)
+                .await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! `audioshake`: the Tasks API of `AudioShake`. One task runs several models
+//! ("targets") on one recording.
+//!
+//! Source: developer.audioshake.ai; no SDK was compared.
+//!
+//! ```text
+//! POST /assets      multipart file → {id}
+//! POST /tasks       {assetId, targets: [{model, formats}], metadata} → {id}
+//! GET  /tasks/{id}  {targets: [{model, status: processing │ completed │ error, output: [{link, format}], error}]}
+//! ```
+//!
+//! A task has no status of its own: it is done when each target is. Where some
+//! targets failed, the others are delivered.
+//!
+//! The rest of a recording is to be had beside the vocals (`instrumental`). The
+//! documents know a `residual` for other models too, "if supported", but neither
+//! for which nor under which name it comes, so none is asked for and a two-way
+//! split of another group gives that group alone. `other` is what is left
+//! without vocals, drums and bass, which is not what is left of a full split of
+//! five, so it is not asked for either. Unknown: how to call a task off, whether
+//! anything deduplicates.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::adapters::{Protocol, stem_names};
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::{
+    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, Step, TELLING,
+};
+use crate::secret::Secret;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "audioshake",
+    base_url: Some("https://api.audioshake.ai"),
+    options: &[],
+    anonymous: false,
+    build: |_| Ok(Arc::new(AudioShake)),
+};
+
+const GROUPS: [StemGroup; 5] = [
+    StemGroup::Vocals,
+    StemGroup::Drums,
+    StemGroup::Bass,
+    StemGroup::Guitar,
+    StemGroup::Keyboard,
+];
+
+#[derive(Debug)]
+struct AudioShake;
+
+impl Adapter for AudioShake {
+    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
+        (kind == Kind::Music).then(|| {
+            Limits::Music(MusicLimits {
+                stems: Some(StemLimits {
+                    groups: GROUPS.to_vec(),
+                    two: true,
+                    rests: vec![StemGroup::Vocals],
+                    full: true,
+                    other: false,
+                    handover: Handover::Any,
+                }),
+                tasks: Vec::new(),
+                personas: false,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(3), Duration::from_secs(30))
+    }
+
+    fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
+        Ok(Authorization::header("x-api-key", secret))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Stems(stems) = &order.work else {
+            let message = "this provider separates recordings only";
+            return Err(ProviderError::new(Class::Rejected, message));
+        };
+        if models(&order.work).is_empty() {
+            let message = "the provider has no model for what is wanted";
+            return Err(ProviderError::new(Class::Rejected, message));
+        }
+        let parts = vec![Part::file("file", &stems.source.file)];
+        Ok(Call::new("upload", Method::POST, "/assets")
+            .with_body(Body::Multipart(parts))
+            .works(TELLING))
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let body = answer.success(describe)?;
+        let id = required_text(&body, "/id")?;
+        if asked.stage != "upload" {
+            return Ok(Step::submitted(json!({"id": id})));
+        }
+        let targets: Vec<Value> = models(&order.work)
+            .into_iter()
+            .map(|model| json!({"model": model, "formats": ["wav"]}))
+            .collect();
+        // The metadata is how an unclear submission is found in the dashboard.
+        let body = json!({"assetId": id, "targets": targets, "metadata": order.key});
+        Ok(Step::next(Call::post("submit", "/tasks", body).submits()))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(Call::get("poll", format!("/tasks/{}", handle.text("id"))))
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = answer.success(describe).map_err(|error| {
+            let class = match error.class {
+                Class::Rejected if answer.status == 404 => Class::Lost,
+                // A task that was taken does not end by a wrong question.
+                Class::Rejected | Class::Account => Class::Unclear,
+                class => class,
+            };
+            error.of_class(class)
+        })?;
+        let Some(targets) = body["targets"]
+            .as_array()
+            .filter(|targets| !targets.is_empty())
+        else {
+            return Err(ProviderError::unreadable(
+                "the provider's answer has no targets",
+            ));
+        };
+        let mut outputs = Vec::new();
+        let (mut going, mut error) = (0, None);
+        for target in targets {
+            match target["status"].as_str() {
+                Some("processing") => going += 1,
+                Some("completed") => outputs.extend(output(target)),
+                Some("error") => error = error.or_else(|| Some(failure(target))),
+                Some(word) => return Ok(Step::unknown(word)),
+                None => return Err(ProviderError::unreadable("a target has no status")),
+            }
+        }
+        match error {
+            _ if going > 0 => {
+                let share = (targets.len() - going) * 100 / targets.len();
+                Ok(Step::running(u8::try_from(share).ok()))
+            }
+            Some(error) if outputs.is_empty() => Err(error),
+            _ => Step::done(outputs),
+        }
+    }
+}
+
+/// The models that make what is wanted, each once.
+fn models(work: &Work) -> Vec<&'static str> {
+    let Work::Stems(stems) = work else {
+        return Vec::new();
+    };
+    let mut models = Vec::new();
+    for target in &stems.targets {
+        let model = match target {
+            StemTarget::Without(StemGroup::Vocals) => Some("instrumental"),
+            // The group itself, so that the rest can be worked out.
+            StemTarget::Only(group) | StemTarget::Without(group) => model(*group),
+            StemTarget::Other => None,
+        };
+        models.extend(model.filter(|model| !models.contains(model)));
+    }
+    models
+}
+
+const fn model(group: StemGroup) -> Option<&'static str> {
+    Some(match group {
+        StemGroup::Vocals => "vocals",
+        StemGroup::Drums => "drums",
+        StemGroup::Bass => "bass",
+        StemGroup::Guitar => "guitar",
+        StemGroup::Keyboard => "piano",
+        _ => return None,
+    })
+}
+
+/// What a completed target made.
+fn output(target: &Value) -> Option<Output> {
+    let what = stem_names::target(target["model"].as_str()?)?;
+    let files = target["output"].as_array()?;
+    let link = files.iter().find_map(|file| text_at(file, "/link"))?;
+    Some(Output::stem_at(what, link))
+}
+
+fn failure(target: &Value) -> ProviderError {
+    let said = Described::at(target, "/error/code", "/error/message");
+    ProviderError {
+        class: Class::Failed,
+        code: said.code,
+        message: said.message.unwrap_or_else(|| "the model failed".into()),
+        retry_after: None,
+    }
+}
+
+/// `{"error": {"code", "message"}}`, or the two by themselves.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/error/code", "/error/message");
+    if said == Described::default() {
+        return Described::at(body, "/code", "/message");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::tests::{adapter, stems, video};
+    use crate::port::{Effect, What};
+
+    fn submit(order: &Order) -> Call {
+        let adapter = adapter("audioshake", &json!({}));
+        let upload = adapter.start(order).unwrap();
+        assert_eq!(upload.effect, Effect::Free);
+        let answer = Answer::json_of(200, &json!({"id": "asset-1"}));
+        match adapter.submitted(order, &upload.asked(), &answer).unwrap() {
+            Step::Next(call) => *call,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn asked_for(targets: Vec<StemTarget>, full: bool) -> Vec<String> {
+        let mut order = stems("audioshake");
+        if let Work::Stems(stems) = &mut order.work {
+            (stems.targets, stems.full) = (targets, full);
+        }
+        let Body::Json(body) = submit(&order).body else {
+            panic!("no JSON");
+        };
+        let targets = body["targets"].as_array().unwrap().iter();
+        targets
+            .map(|target| target["model"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn each_part_is_a_target() {
+        let call = submit(&stems("audioshake"));
+        assert_eq!(call.effect, Effect::Submission);
+        let Body::Json(body) = &call.body else {
+            panic!("no JSON");
+        };
+        assert_eq!(
+            *body,
+            json!({"assetId": "asset-1", "metadata": "0197-key", "targets": [
+                {"model": "vocals", "formats": ["wav"]}, {"model": "instrumental", "formats": ["wav"]}]})
+        );
+        let drums = vec![
+            StemTarget::Only(StemGroup::Drums),
+            StemTarget::Without(StemGroup::Drums),
+        ];
+        assert_eq!(asked_for(drums, false), ["drums"]);
+        let mut all: Vec<StemTarget> = GROUPS.map(StemTarget::Only).to_vec();
+        all.push(StemTarget::Other);
+        assert_eq!(
+            asked_for(all, true),
+            ["vocals", "drums", "bass", "guitar", "piano"]
+        );
+    }
+
+    #[test]
+    fn what_no_model_makes_is_not_ordered() {
+        let adapter = adapter("audioshake", &json!({}));
+        let mut order = stems("audioshake");
+        if let Work::Stems(stems) = &mut order.work {
+            stems.targets = vec![StemTarget::Only(StemGroup::Brass)];
+        }
+        assert_eq!(adapter.start(&order).unwrap_err().class, Class::Rejected);
+        assert_eq!(
+            adapter.start(&video("x")).unwrap_err().class,
+            Class::Rejected
+        );
+    }
+
+    #[test]
+    fn errors_of_a_submission() {
+        let adapter = adapter("audioshake", &json!({}));
+        let order = stems("audioshake");
+        let asked = submit(&order).asked();
+        for (status, class) in [
+            (200, Class::Unclear),
+            (400, Class::Rejected),
+            (401, Class::Credentials),
+            (402, Class::Account),
+            (429, Class::RateLimited),
+            (500, Class::Unclear),
+            (503, Class::Unclear),
+        ] {
+            let answer = Answer::json_of(status, &json!({}));
+            let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
+            assert_eq!(error.class, class, "{status}");
+        }
+    }
+
+    fn polled(status: u16, body: &Value) -> Result<Step, ProviderError> {
+        let adapter = adapter("audioshake", &json!({}));
+        let handle = Handle(json!({"id": "t-1"}));
+        let asked = adapter.poll(&handle).unwrap().asked();
+        adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+    }
+
+    fn targets(words: &[(&str, &str)]) -> Result<Step, ProviderError> {
+        let target = |(model, word): &(&str, &str)| {
+            json!({"model": model, "status": word,
+                "output": if *word == "completed" { json!([{"name": model, "format": "wav", "link": "https://cdn.example/x"}]) } else { json!([]) },
+                "error": if *word == "error" { json!({"code": 7, "message": "no sound"}) } else { json!(null) }})
+        };
+        let targets: Vec<Value> = words.iter().map(target).collect();
+        polled(
+            200,
+            &json!({"id": "t-1", "completedAt": null, "targets": targets}),
+        )
+    }
+
+    #[test]
+    fn a_task_is_done_when_every_target_is() {
+        let step = targets(&[("vocals", "completed"), ("instrumental", "processing")]).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                progress: Some(50),
+                ..
+            }
+        ));
+        let step = targets(&[("vocals", "completed"), ("instrumental", "resting")]).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                unknown_word: Some(_),
+                ..
+            }
+        ));
+        let names = |step: Step| match step {
+            Step::Done { outputs } => outputs
+                .iter()
+                .map(|output| match output.what {
+                    What::Stem(target) => target.name(),
+                    _ => panic!("no stem"),
+                })
+                .collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        let step = targets(&[("vocals", "completed"), ("instrumental", "completed")]).unwrap();
+        assert_eq!(names(step), ["Vocals", "Instrumental"]);
+        let step = targets(&[("piano", "completed"), ("bass", "error")]).unwrap();
+        assert_eq!(names(step), ["Keyboard"]);
+        let error = targets(&[("piano", "error"), ("bass", "error")]).unwrap_err();
+        assert_eq!(
+            (error.class, error.code.as_deref(), error.message.as_str()),
+            (Class::Failed, Some("7"), "no sound")
+        );
+    }
+
+    #[test]
+    fn a_poll_that_fails_ends_nothing_but_what_is_gone() {
+        for (status, class) in [
+            (404, Class::Lost),
+            (400, Class::Unclear),
+            (429, Class::RateLimited),
+            (502, Class::Unclear),
+        ] {
+            assert_eq!(
+                polled(status, &json!({})).unwrap_err().class,
+                class,
+                "{status}"
+            );
+        }
+        assert_eq!(
+            polled(200, &json!({"targets": []})).unwrap_err().class,
+            Class::Unclear
+        );
+        let empty = json!({"targets": [{"model": "vocals", "status": "completed", "output": []}]});
+        assert_eq!(polled(200, &empty).unwrap_err().class, Class::Failed);
+    }
+}

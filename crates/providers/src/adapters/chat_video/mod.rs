@@ -1,0 +1,277 @@
+//! `chat-video`: videos out of chat completions, as many resellers sell them,
+//! and as another Mediagate answers.
+//!
+//! Sources: public documentation of several resellers (medium sure); Mediagate's
+//! own answers.
+//!
+//! ```text
+//! POST /chat/completions   {model, messages, stream} → words, and in the end a link
+//! ```
+//!
+//! The answer to the submission is the result: there is no job, so nothing can
+//! be asked again or called off, and a connection that breaks leaves nobody
+//! knowing. With the option `idempotency` (Mediagate) the same submission may be
+//! sent again and joins the first.
+//!
+//! Unknown, and taken on the safe side: error codes other than those in
+//! [`classed`] leave the outcome open once anything shows that the order was
+//! taken; an answer that ends without saying so is no answer, even with a link
+//! in it. Words without a link are a failure, as resellers mean them.
+
+mod reply;
+mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{Kind, Order, Video, Work};
+use crate::port::{Adapter, Asked, Call, Output, Pace, Step, TELLING};
+use crate::settings::{Settings, SettingsError};
+use crate::shape;
+
+use reply::Reply;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "chat-video",
+    base_url: None,
+    options: &["stream", "idempotency", "extension"],
+    anonymous: false,
+    build,
+};
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let stream = match settings.options.get("stream") {
+        Some(Value::Bool(stream)) => *stream,
+        _ => settings.word("stream", &["true", "false"])? == "true",
+    };
+    Ok(Arc::new(ChatVideo {
+        stream,
+        deduplicates: settings.flag("idempotency")?,
+        extension: settings.flag("extension")?,
+    }))
+}
+
+#[derive(Debug)]
+struct ChatVideo {
+    /// Some resellers answer in no other way, and only so is there progress.
+    stream: bool,
+    /// Whether the server keeps `Idempotency-Key`s, as Mediagate does.
+    deduplicates: bool,
+    /// Whether the server knows Mediagate's `video` object.
+    extension: bool,
+}
+
+impl Adapter for ChatVideo {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        // Two pictures are the first frame and the last on models named so.
+        let pictures = if model.ends_with("-fl") || model.contains("-fl-") {
+            2
+        } else {
+            1
+        };
+        let (sizes, durations) = if self.extension {
+            let sizes = vec![
+                (1280, 720),
+                (720, 1280),
+                (720, 720),
+                (1920, 1080),
+                (1080, 1920),
+            ];
+            (sizes, Durations::Range { min: 1, max: 60 })
+        } else {
+            // Chat has no field for either: what comes is the model's choice.
+            (vec![(1280, 720)], Durations::Only(vec![8]))
+        };
+        (kind == Kind::Video).then(|| {
+            Limits::Video(VideoLimits {
+                sizes,
+                durations,
+                default_seconds: 8,
+                pictures: Pictures::frames(pictures),
+                negative_prompt: self.extension,
+                seed: self.extension,
+                max_prompt: 8_000,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(5), Duration::from_secs(15))
+    }
+
+    fn deduplicates(&self) -> bool {
+        self.deduplicates
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos only",
+            ));
+        };
+        let mut body = Map::new();
+        body.insert("model".into(), json!(order.model));
+        body.insert("messages".into(), messages(video));
+        body.insert("stream".into(), json!(self.stream));
+        if self.extension {
+            body.insert("video".into(), options(video));
+        }
+        let call = Call::post("submit", "/chat/completions", Value::Object(body))
+            .works(TELLING)
+            .submits();
+        Ok(if self.deduplicates {
+            call.with_header("idempotency-key", &order.key)
+        } else {
+            call
+        })
+    }
+
+    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        if !answer.status.is_success() {
+            let taken = answer.header("x-task-id").is_some()
+                || answer
+                    .json()
+                    .is_ok_and(|body| body.pointer("/error/task_id").is_some());
+            return Err(classed(answer.failure(describe), taken));
+        }
+        let reply = if is_events(answer) {
+            Reply::of_events(&answer.body)
+        } else {
+            Reply::of_json(&answer.json()?)
+        };
+        read(reply)
+    }
+
+    fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
+        let reply = Reply::of_events(body_so_far);
+        let said = text::percent(&reply.text).or_else(|| text::percent(&reply.thoughts));
+        reply.progress.max(said)
+    }
+}
+
+fn messages(video: &Video) -> Value {
+    let earlier = video.conversation.iter();
+    let mut messages: Vec<Value> = earlier
+        .map(|message| json!({"role": message.role, "content": message.text}))
+        .collect();
+    let content = if video.pictures.is_empty() {
+        json!(video.prompt)
+    } else {
+        let pictures = video.pictures.iter().map(|picture| {
+            json!({"type": "image_url", "image_url": {"url": picture.file.url_or_data()}})
+        });
+        let text = json!({"type": "text", "text": video.prompt});
+        std::iter::once(text).chain(pictures).collect()
+    };
+    messages.push(json!({"role": "user", "content": content}));
+    Value::Array(messages)
+}
+
+/// Mediagate's extension of the dialect.
+fn options(video: &Video) -> Value {
+    let mut options = json!({
+        "seconds": video.seconds,
+        "size": shape::size_text(video.size, 'x'),
+    });
+    if let Some(seed) = video.seed {
+        options["seed"] = json!(seed);
+    }
+    if let Some(negative) = &video.negative_prompt {
+        options["negative_prompt"] = json!(negative);
+    }
+    options
+}
+
+/// Servers that stream without having been asked to, or the other way round,
+/// are read all the same.
+fn is_events(answer: &Answer) -> bool {
+    let mime = answer.header("content-type").unwrap_or_default();
+    let body = answer.body.trim_ascii_start();
+    mime.starts_with("text/event-stream")
+        || [&b"data:"[..], b"event:", b":"]
+            .iter()
+            .any(|start| body.starts_with(start))
+}
+
+fn read(reply: Reply) -> Result<Step, ProviderError> {
+    if let Some(error) = &reply.error {
+        let said = match error {
+            Value::String(message) => Described {
+                code: None,
+                message: Some(message.clone()),
+            },
+            error => Described::at(error, "/code", "/message"),
+        };
+        let message = said.message.unwrap_or("the provider broke off".into());
+        let mut error = ProviderError::unreadable(message);
+        error.code = said.code;
+        return Err(classed(error, reply.taken));
+    }
+    // A chunk with the address as a value of its own came whole.
+    if let Some(url) = reply.video {
+        return Step::done(vec![Output::video_at(url)]);
+    }
+    if !reply.ended || !reply.seen {
+        return Err(ProviderError::unreadable(
+            "the provider's answer ends before its end",
+        ));
+    }
+    if reply.finish_reason.as_deref() == Some("content_filter") {
+        let message = "the provider's filter holds the answer back";
+        return Err(ProviderError::new(Class::Refused, message));
+    }
+    match text::link(&reply.text) {
+        Some(url) => Step::done(vec![Output::video_at(url)]),
+        None if reply.text.trim().is_empty() => Step::done(Vec::new()),
+        None => {
+            let words: String = reply.text.trim().chars().take(300).collect();
+            let message = format!("the provider answered without a link: {words}");
+            Err(ProviderError::new(Class::Failed, message))
+        }
+    }
+}
+
+/// `{"error": {"code", "message"}}`; some put the kind into `type` alone.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/error/code", "/error/message");
+    match said.code {
+        Some(_) => said,
+        None => Described::at(body, "/error/type", "/error/message"),
+    }
+}
+
+/// `taken` tells that the provider took the order before it said this.
+fn classed(error: ProviderError, taken: bool) -> ProviderError {
+    let class = match error.code.as_deref() {
+        Some(
+            "content_policy" | "content_policy_violation" | "content_filter" | "moderation_blocked",
+        ) => Class::Refused,
+        Some("generation_failed") => Class::Failed,
+        Some("cancelled") => Class::Lost,
+        // Another Mediagate: the job goes on there.
+        Some("still_running" | "submission_unconfirmed") => Class::Unclear,
+        Some("insufficient_quota" | "insufficient_user_quota" | "budget_exceeded") => {
+            Class::Account
+        }
+        Some("provider_unavailable" | "overloaded" | "shutting_down") => Class::Unavailable,
+        Some("rate_limit_exceeded" | "too_many_tasks") => Class::RateLimited,
+        _ => error.class,
+    };
+    let ended = matches!(class, Class::Refused | Class::Failed | Class::Lost);
+    // Whoever took it cannot take it back by these words.
+    error.of_class(if taken && !ended {
+        Class::Unclear
+    } else {
+        class
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! A chat completion, whole or in server-sent events, possibly broken off.
+
+use serde_json::Value;
+
+use crate::answer::{percent_at, text_at};
+
+/// What a completion says.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    /// The assistant's words.
+    pub(super) text: String,
+    /// Thoughts, in which some gateways report progress.
+    pub(super) thoughts: String,
+    /// The address in `message.video`, which Mediagate adds for programs.
+    pub(super) video: Option<String>,
+    /// Why the last choice ended.
+    pub(super) finish_reason: Option<String>,
+    /// An error in place of a choice.
+    pub(super) error: Option<Value>,
+    /// Progress as Mediagate counts it.
+    pub(super) progress: Option<u8>,
+    /// Whether the answer is whole.
+    pub(super) ended: bool,
+    /// Whether anything shows that the order was taken.
+    pub(super) taken: bool,
+    /// Whether there was anything of a completion at all.
+    pub(super) seen: bool,
+}
+
+impl Reply {
+    /// Reads events as far as they have come.
+    pub(super) fn of_events(body: &[u8]) -> Self {
+        let body = String::from_utf8_lossy(body);
+        let mut reply = Self::default();
+        let mut data = String::new();
+        for line in body.lines() {
+            if line.is_empty() {
+                reply.event(&data);
+                data.clear();
+            } else if let Some(more) = line.strip_prefix("data:") {
+                if !data.is_empty() {
+                    data.push('\n');
+                }
+                data.push_str(more.trim_start());
+            }
+        }
+        // Some servers leave out the blank line at the very end; half an event
+        // is no JSON.
+        reply.event(&data);
+        reply
+    }
+
+    /// Reads a whole completion.
+    pub(super) fn of_json(body: &Value) -> Self {
+        let mut reply = Self::default();
+        reply.object(body);
+        reply.ended = true;
+        reply
+    }
+
+    fn event(&mut self, data: &str) {
+        if data == "[DONE]" {
+            self.ended = true;
+        } else if let Ok(object) = serde_json::from_str(data) {
+            self.object(&object);
+        }
+    }
+
+    fn object(&mut self, object: &Value) {
+        if let Some(error) = object.get("error").filter(|error| !error.is_null()) {
+            self.taken |= text_at(error, "/task_id").is_some();
+            self.error = Some(error.clone());
+        }
+        if let Some(task) = object.get("task") {
+            self.taken = true;
+            self.progress = percent_at(task, "/progress", 100.0).or(self.progress);
+        }
+        let choices = object.get("choices").and_then(Value::as_array);
+        for choice in choices.into_iter().flatten() {
+            self.seen = true;
+            for part in ["delta", "message"]
+                .iter()
+                .filter_map(|name| choice.get(name))
+            {
+                self.message(part);
+            }
+            if let Some(reason) = text_at(choice, "/finish_reason") {
+                self.finish_reason = Some(reason);
+                self.ended = true;
+            }
+        }
+    }
+
+    fn message(&mut self, message: &Value) {
+        match &message["content"] {
+            Value::String(text) => self.text.push_str(text),
+            Value::Array(parts) => {
+                for text in parts.iter().filter_map(|part| text_at(part, "/text")) {
+                    self.text.push_str(&text);
+                }
+            }
+            _ => {}
+        }
+        if let Some(thought) = message["reasoning_content"].as_str() {
+            self.thoughts.push_str(thought);
+        }
+        self.video = text_at(message, "/video/url").or(self.video.take());
+        let said = !self.text.trim().is_empty() || !self.thoughts.trim().is_empty();
+        self.taken |= said || self.video.is_some();
+    }
+}

@@ -1,0 +1,384 @@
+//! Stored graphs and the places in them that an order's values are put at.
+//!
+//! A graph is what `ComfyUI` exports as "API format": `{"3": {"class_type",
+//! "inputs"}, …}`. A place is `node.member.member`, such as `6.inputs.text`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{Order, PictureRole, Video};
+use crate::settings::{Settings, SettingsError};
+
+/// Sizes that graphs with free width and height may be asked for.
+const USUAL_SIZES: [(u32, u32); 7] = [
+    (832, 480),
+    (480, 832),
+    (1280, 720),
+    (720, 1280),
+    (640, 640),
+    (960, 960),
+    (1024, 1024),
+];
+
+/// The graphs of a provider.
+#[derive(Debug)]
+pub(super) struct Graphs {
+    by_model: BTreeMap<String, Graph>,
+    /// For every model that has none of its own.
+    general: Option<Graph>,
+}
+
+#[derive(Debug)]
+struct Graph {
+    nodes: Value,
+    places: Places,
+    fps: Option<u32>,
+}
+
+/// The options' `patch`: for each value one place, or several.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Places {
+    prompt: Place,
+    negative_prompt: Place,
+    image: Place,
+    last_image: Place,
+    seed: Place,
+    width: Place,
+    height: Place,
+    seconds: Place,
+    frames: Place,
+    fps: Place,
+}
+
+/// JSON pointers.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "OneOrMany")]
+struct Place(Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for Place {
+    fn from(places: OneOrMany) -> Self {
+        let places = match places {
+            OneOrMany::One(place) => vec![place],
+            OneOrMany::Many(places) => places,
+        };
+        let pointer = |place: &String| {
+            let escaped = place.replace('~', "~0").replace('/', "~1");
+            format!("/{}", escaped.replace('.', "/"))
+        };
+        Self(places.iter().map(pointer).collect())
+    }
+}
+
+impl Place {
+    fn is_set(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+impl Places {
+    fn all(&self) -> [(&'static str, &Place); 10] {
+        [
+            ("prompt", &self.prompt),
+            ("negative_prompt", &self.negative_prompt),
+            ("image", &self.image),
+            ("last_image", &self.last_image),
+            ("seed", &self.seed),
+            ("width", &self.width),
+            ("height", &self.height),
+            ("seconds", &self.seconds),
+            ("frames", &self.frames),
+            ("fps", &self.fps),
+        ]
+    }
+}
+
+impl Graphs {
+    /// Reads `graph`, `graphs`, `patch` and `fps`, and the files that they name.
+    pub(super) fn read(settings: &Settings) -> Result<Self, SettingsError> {
+        let options = &settings.options;
+        let patch = options.get("patch");
+        let fps = read_fps("fps", options.get("fps"))?;
+        let general = options
+            .get("graph")
+            .map(|graph| Graph::read("graph", graph, patch, fps))
+            .transpose()?;
+        let mut by_model = BTreeMap::new();
+        match options.get("graphs") {
+            None => {}
+            Some(Value::Object(graphs)) => {
+                for (model, graph) in graphs {
+                    let key = format!("graphs.{model}");
+                    // `{ graph = …, patch = …, fps = … }` where the places differ.
+                    let own = graph.as_object().filter(|own| own.contains_key("graph"));
+                    let graph = match own {
+                        Some(own) => Graph::read_own(&key, own, patch, fps)?,
+                        None => Graph::read(&key, graph, patch, fps)?,
+                    };
+                    by_model.insert(model.clone(), graph);
+                }
+            }
+            Some(_) => return Err(SettingsError::at("graphs", "must be a table")),
+        }
+        if general.is_none() && by_model.is_empty() {
+            return Err(SettingsError::at(
+                "graph",
+                "is missing: say which graph to run, as \"file:PATH\"",
+            ));
+        }
+        Ok(Self { by_model, general })
+    }
+
+    fn of(&self, model: &str) -> Option<&Graph> {
+        self.by_model.get(model).or(self.general.as_ref())
+    }
+
+    /// Whether a graph takes pictures.
+    pub(super) fn take_pictures(&self) -> bool {
+        let all = self.by_model.values().chain(&self.general);
+        all.into_iter().any(|graph| graph.places.image.is_set())
+    }
+
+    /// What a model's graph may be asked for; `None` when it has no graph.
+    pub(super) fn limits(&self, model: &str) -> Option<Limits> {
+        self.of(model).map(|graph| Limits::Video(graph.limits()))
+    }
+
+    /// The model's graph with an order's values in it. `pictures` are by the
+    /// names that the server gave them.
+    pub(super) fn fill(
+        &self,
+        order: &Order,
+        video: &Video,
+        pictures: &[(PictureRole, &str)],
+    ) -> Result<Value, ProviderError> {
+        let graph = self.of(&order.model).ok_or_else(|| {
+            let message = format!("there is no graph for the model {}", order.model);
+            ProviderError::new(Class::Rejected, message)
+        })?;
+        Ok(graph.fill(&order.key, video, pictures))
+    }
+}
+
+fn read_fps(key: &str, value: Option<&Value>) -> Result<Option<u32>, SettingsError> {
+    let Some(value) = value else { return Ok(None) };
+    let fps = value.as_u64().and_then(|fps| u32::try_from(fps).ok());
+    match fps {
+        Some(1..=240) => Ok(fps),
+        _ => Err(SettingsError::at(key, "must be a number from 1 to 240")),
+    }
+}
+
+impl Graph {
+    fn read_own(
+        key: &str,
+        own: &Map<String, Value>,
+        patch: Option<&Value>,
+        fps: Option<u32>,
+    ) -> Result<Self, SettingsError> {
+        if let Some(odd) = own
+            .keys()
+            .find(|member| !["graph", "patch", "fps"].contains(&member.as_str()))
+        {
+            return Err(SettingsError::at(key, format!("{odd:?} is no option here")));
+        }
+        let own_fps = read_fps(&format!("{key}.fps"), own.get("fps"))?;
+        let graph = own.get("graph").unwrap_or(&Value::Null);
+        Self::read(key, graph, own.get("patch").or(patch), own_fps.or(fps))
+    }
+
+    fn read(
+        key: &str,
+        graph: &Value,
+        patch: Option<&Value>,
+        fps: Option<u32>,
+    ) -> Result<Self, SettingsError> {
+        let graph = match graph {
+            Value::String(text) => {
+                let text = match text.strip_prefix("file:") {
+                    Some(path) => std::fs::read_to_string(path).map_err(|error| {
+                        SettingsError::at(key, format!("cannot read {path}: {error}"))
+                    })?,
+                    None => text.clone(),
+                };
+                serde_json::from_str(&text)
+                    .map_err(|error| SettingsError::at(key, format!("is not JSON: {error}")))?
+            }
+            other => other.clone(),
+        };
+        let nodes = graph
+            .as_object()
+            .filter(|nodes| !nodes.is_empty())
+            .ok_or_else(|| SettingsError::at(key, "must be a graph, as text or \"file:PATH\""))?;
+        if nodes.get("nodes").is_some_and(Value::is_array) {
+            return Err(SettingsError::at(
+                key,
+                "is in the editor's format: export it in the API format",
+            ));
+        }
+        if let Some((node, _)) = nodes.iter().find(|(_, node)| !node["inputs"].is_object()) {
+            let message = format!("node {node} has no inputs: is this the API format?");
+            return Err(SettingsError::at(key, message));
+        }
+        let patch = patch.cloned().unwrap_or(Value::Null);
+        let places = if patch.is_null() {
+            Places::default()
+        } else {
+            Places::deserialize(patch)
+                .map_err(|error| SettingsError::at("patch", error.to_string()))?
+        };
+        let read = Self {
+            nodes: graph,
+            places,
+            fps,
+        };
+        read.check(key)?;
+        Ok(read)
+    }
+
+    fn check(&self, key: &str) -> Result<(), SettingsError> {
+        let places = &self.places;
+        if !places.prompt.is_set() {
+            return Err(SettingsError::at(
+                "patch.prompt",
+                "is missing: without it the graph would make the same video for everyone",
+            ));
+        }
+        if places.width.is_set() != places.height.is_set() {
+            return Err(SettingsError::at("patch", "width and height go together"));
+        }
+        if self.fps.is_none() && (places.frames.is_set() || places.fps.is_set()) {
+            return Err(SettingsError::at(
+                "fps",
+                "is missing: frames are counted from seconds with it",
+            ));
+        }
+        for (name, place) in places.all() {
+            for pointer in &place.0 {
+                let shown = pointer.trim_start_matches('/').replace('/', ".");
+                let at = format!("patch.{name}");
+                match self.nodes.pointer(pointer) {
+                    None => {
+                        let message = format!("{key} has no place {shown}");
+                        return Err(SettingsError::at(&at, message));
+                    }
+                    Some(Value::Array(_) | Value::Object(_)) => {
+                        let message = format!(
+                            "{shown} in {key} holds no value of its own; it may be wired to another node"
+                        );
+                        return Err(SettingsError::at(&at, message));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn limits(&self) -> VideoLimits {
+        let places = &self.places;
+        let own = self.own_size();
+        let sizes = if places.width.is_set() {
+            let others = USUAL_SIZES.into_iter().filter(|size| Some(*size) != own);
+            own.into_iter().chain(others).collect()
+        } else {
+            vec![own.unwrap_or((1280, 720))]
+        };
+        let free_length = places.seconds.is_set() || places.frames.is_set();
+        let pictures = usize::from(places.image.is_set()) + usize::from(places.last_image.is_set());
+        VideoLimits {
+            sizes,
+            durations: if free_length {
+                Durations::Range { min: 1, max: 10 }
+            } else {
+                Durations::Only(vec![5])
+            },
+            default_seconds: 5,
+            pictures: Pictures {
+                // The picture that is stored in the graph is nobody's wish.
+                needed: places.image.is_set(),
+                ..Pictures::frames(pictures)
+            },
+            negative_prompt: places.negative_prompt.is_set(),
+            seed: places.seed.is_set(),
+            max_prompt: 10_000,
+        }
+    }
+
+    /// Width and height as they are stored: at the patched places, else at the
+    /// first node that has both.
+    fn own_size(&self) -> Option<(u32, u32)> {
+        let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+        let patched = |place: &Place| number(self.nodes.pointer(place.0.first()?)?);
+        let places = &self.places;
+        if let (Some(width), Some(height)) = (patched(&places.width), patched(&places.height)) {
+            return Some((width, height));
+        }
+        self.nodes.as_object()?.values().find_map(|node| {
+            let inputs = &node["inputs"];
+            Some((number(&inputs["width"])?, number(&inputs["height"])?))
+        })
+    }
+
+    fn fill(&self, key: &str, video: &Video, pictures: &[(PictureRole, &str)]) -> Value {
+        let mut graph = self.nodes.clone();
+        let named = |role: PictureRole| {
+            let found = pictures.iter().find(|(one, _)| *one == role);
+            found.map(|(_, name)| json!(name))
+        };
+        let places = &self.places;
+        let fps = self.fps.unwrap_or(1);
+        // A film of n seconds has one frame more than n times the rate: video
+        // models count 4n + 1 or 8n + 1.
+        let frames = u64::from(video.seconds) * u64::from(fps) + 1;
+        let seed = video.seed.unwrap_or_else(|| seed_of(key));
+        let values = [
+            (&places.prompt, Some(json!(video.prompt))),
+            (
+                &places.negative_prompt,
+                video.negative_prompt.as_ref().map(|text| json!(text)),
+            ),
+            (&places.image, named(PictureRole::FirstFrame)),
+            (&places.last_image, named(PictureRole::LastFrame)),
+            (&places.seed, Some(json!(seed))),
+            (&places.width, Some(json!(video.size.0))),
+            (&places.height, Some(json!(video.size.1))),
+            (&places.seconds, Some(json!(video.seconds))),
+            (&places.frames, Some(json!(frames))),
+            (&places.fps, Some(json!(fps))),
+        ];
+        for (place, value) in values {
+            let Some(value) = value else { continue };
+            for pointer in &place.0 {
+                if let Some(slot) = graph.pointer_mut(pointer) {
+                    // What is text there stays text.
+                    *slot = match &value {
+                        Value::Number(number) if slot.is_string() => json!(number.to_string()),
+                        value => value.clone(),
+                    };
+                }
+            }
+        }
+        graph
+    }
+}
+
+/// A seed for an order that names none. `ComfyUI` answers a graph that it has
+/// run already from its cache, so the stored seed would give one video to all.
+fn seed_of(key: &str) -> u64 {
+    let digest = Sha256::digest(key.as_bytes());
+    let bytes = digest.iter().take(6);
+    bytes.fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+}

@@ -1,0 +1,369 @@
+//! `comfyui`: a `ComfyUI` server, one's own or in Comfy Cloud, that runs a
+//! stored graph with the order's values put at named places ([`graph`]).
+//!
+//! Sources: the server of late 2025 and frontend 1.58.1, read as source; Comfy
+//! Cloud's documentation (the same calls with `X-API-Key`). `api = "v2"` speaks
+//! the newer jobs API instead ([`v2`]).
+//!
+//! ```text
+//! POST /api/upload/image       the picture, first → {name, subfolder, type}
+//! POST /api/prompt             {prompt: GRAPH, client_id, prompt_id?} → {prompt_id, node_errors}
+//! GET  /api/history/{id}       {} until it ended, then {"{id}": {outputs, status}}
+//! GET  /api/queue              {queue_running, queue_pending}: tells waiting from lost
+//! GET  /api/view               the bytes of an output
+//! POST /api/jobs/{id}/cancel   waiting or running (newer servers)
+//! POST /api/queue              {delete: [id]}, waiting only (`cancel = "queue"`)
+//! ```
+//!
+//! Every route also exists without `/api`; Comfy Cloud has them only with it.
+//!
+//! Unknown: what the server does with a `prompt_id` that it has already, so a
+//! submission is never repeated; how it words a refusal of content (only hosted
+//! nodes refuse any), so the word of the newer API is looked for; what the
+//! cancellation answers, so a 2xx is believed.
+
+mod graph;
+mod v2;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use self::graph::Graphs;
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::Limits;
+use crate::order::{Kind, Order, Picture, Work};
+use crate::port::{
+    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, RESULT, Source, Step,
+    What,
+};
+use crate::secret::Secret;
+use crate::settings::{Settings, SettingsError};
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "comfyui",
+    base_url: None,
+    options: &["graph", "graphs", "patch", "fps", "api", "cancel"],
+    anonymous: true,
+    build,
+};
+
+/// Reads the graphs, which may be files: the one place of this adapter that
+/// does, when the settings are read.
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let graphs = Graphs::read(settings)?;
+    let cancels_by_queue = settings.word("cancel", &["jobs", "queue"])? == "queue";
+    if settings.word("api", &["v1", "v2"])? == "v2" {
+        return Ok(Arc::new(v2::ComfyJobs::new(graphs)?));
+    }
+    Ok(Arc::new(ComfyUi {
+        graphs,
+        cancels_by_queue,
+    }))
+}
+
+#[derive(Debug)]
+struct ComfyUi {
+    graphs: Graphs,
+    /// Older servers have no `/api/jobs`.
+    cancels_by_queue: bool,
+}
+
+impl Adapter for ComfyUi {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        (kind == Kind::Video)
+            .then(|| self.graphs.limits(model))
+            .flatten()
+    }
+
+    fn pace(&self) -> Pace {
+        pace()
+    }
+
+    fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
+        Ok(Authorization::header("x-api-key", secret))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        self.after_uploads(order, Vec::new())
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let body = answer.success(describe).map_err(class_by_code)?;
+        if asked.stage == "upload" {
+            let mut names: Vec<Value> = asked.memo.as_array().cloned().unwrap_or_default();
+            names.push(json!(stored_name(&body)?));
+            return Ok(Step::next(self.after_uploads(order, names)?));
+        }
+        // A graph of which only some outputs are wrong is taken, and then
+        // answered with an id beside the errors.
+        if text_at(&body, "/prompt_id").is_none() {
+            let said = describe(&body);
+            if let Some(message) = said.message {
+                return Err(ProviderError::new(Class::Rejected, message));
+            }
+        }
+        Ok(Step::submitted(
+            json!({"id": required_text(&body, "/prompt_id")?}),
+        ))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(history("history", handle))
+    }
+
+    fn polled(
+        &self,
+        handle: &Handle,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let body = answer.success(describe)?;
+        let id = handle.text("id");
+        if asked.stage == "queue" {
+            let is_ours = |item: &Value| item.get(1).and_then(Value::as_str) == Some(id);
+            let lists = ["queue_running", "queue_pending"].map(|name| body[name].as_array());
+            if lists.into_iter().flatten().flatten().any(is_ours) {
+                return Ok(Step::running(None));
+            }
+            if lists.iter().any(Option::is_none) {
+                return Err(ProviderError::unreadable("the server's queue is no queue"));
+            }
+            // It may have ended between the two calls.
+            return Ok(Step::next(history("history again", handle)));
+        }
+        match body.get(id) {
+            Some(record) => finished(record),
+            None if !body.is_object() => Err(ProviderError::unreadable(
+                "the server's history is no history",
+            )),
+            None if asked.stage == "history again" => Err(ProviderError::new(
+                Class::Lost,
+                "the server has it neither in its queue nor in its history",
+            )),
+            None => {
+                let mut call = Call::get("queue", "/api/queue");
+                // Every waiting graph is in it, whole.
+                call.limit_bytes = 100_000_000;
+                Ok(Step::next(call))
+            }
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let id = handle.text("id");
+        Some(if self.cancels_by_queue {
+            Call::post("cancel", "/api/queue", json!({"delete": [id]}))
+        } else {
+            Call::new("cancel", Method::POST, format!("/api/jobs/{id}/cancel"))
+        })
+    }
+
+    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+        // The queue says 200 whether the job was there or not.
+        answer.status.is_success() && !self.cancels_by_queue
+    }
+}
+
+impl ComfyUi {
+    /// The upload of the first picture that has no name at the server yet, or
+    /// the submission.
+    fn after_uploads(&self, order: &Order, names: Vec<Value>) -> Result<Call, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(videos_only());
+        };
+        if let Some(picture) = video.pictures.get(names.len()) {
+            return Ok(upload(order, picture, names));
+        }
+        let pictures: Vec<(_, &str)> = video
+            .pictures
+            .iter()
+            .zip(&names)
+            .map(|(picture, name)| (picture.role, name.as_str().unwrap_or_default()))
+            .collect();
+        let mut body = Map::new();
+        let filled = self.graphs.fill(order, video, &pictures)?;
+        body.insert("prompt".into(), filled);
+        body.insert("client_id".into(), json!("mediagate"));
+        if is_uuid(&order.key) {
+            body.insert("prompt_id".into(), json!(order.key));
+        }
+        Ok(Call::post("submit", "/api/prompt", Value::Object(body)).submits())
+    }
+}
+
+/// `ComfyUI`s are near and cheap to ask.
+fn pace() -> Pace {
+    Pace::new(Duration::from_secs(1), Duration::from_secs(10))
+}
+
+fn videos_only() -> ProviderError {
+    ProviderError::new(Class::Rejected, "this provider makes videos only")
+}
+
+fn upload(order: &Order, picture: &Picture, names: Vec<Value>) -> Call {
+    let mut file = picture.file.clone();
+    let extension = file.name.rsplit('.').next().unwrap_or("png");
+    // The same name for the same submission, so that a repeated upload writes
+    // over the first.
+    file.name = format!("{}-{}.{extension}", plain_name(&order.key), names.len());
+    let parts = vec![
+        Part::file("image", &file),
+        Part::text("type", "input"),
+        Part::text("overwrite", "true"),
+    ];
+    Call::new("upload", Method::POST, "/api/upload/image")
+        .with_body(Body::Multipart(parts))
+        .with_memo(Value::Array(names))
+}
+
+/// Letters, digits and dashes: file names at the server need no more.
+fn plain_name(key: &str) -> String {
+    key.chars()
+        .filter(|one| one.is_ascii_alphanumeric() || *one == '-')
+        .collect()
+}
+
+/// What a graph calls an uploaded picture.
+fn stored_name(body: &Value) -> Result<String, ProviderError> {
+    let name = required_text(body, "/name")?;
+    let folder = text_at(body, "/subfolder");
+    Ok(folder.map_or_else(|| name.clone(), |folder| format!("{folder}/{name}")))
+}
+
+fn history(stage: &'static str, handle: &Handle) -> Call {
+    let mut call = Call::get(stage, format!("/api/history/{}", handle.text("id")));
+    // The graph is in it, and whatever its nodes have to say.
+    call.limit_bytes = 100_000_000;
+    call
+}
+
+/// A record of the history: the job ended.
+fn finished(record: &Value) -> Result<Step, ProviderError> {
+    match text_at(record, "/status/status_str").as_deref() {
+        Some("success") | None => Step::done(video_of(record).into_iter().collect()),
+        Some("error") => Err(failure(record)),
+        Some(word) => Ok(Step::unknown(word)),
+    }
+}
+
+fn failure(record: &Value) -> ProviderError {
+    let messages = record.pointer("/status/messages").and_then(Value::as_array);
+    let find = |event: &str| {
+        let found = messages?
+            .iter()
+            .find(|message| message[0].as_str() == Some(event));
+        found.map(|message| &message[1])
+    };
+    if find("execution_interrupted").is_some() {
+        return ProviderError::new(Class::Lost, "the job was called off at the server");
+    }
+    let Some(error) = find("execution_error") else {
+        return ProviderError::new(Class::Failed, "the graph failed");
+    };
+    let said = text_at(error, "/exception_message");
+    let said = said.map_or_else(|| "the graph failed".into(), |text| text.trim().to_owned());
+    let class = if said.contains("content_policy_violation") {
+        Class::Refused
+    } else {
+        Class::Failed
+    };
+    let message = match text_at(error, "/node_type") {
+        Some(node) => format!("{node}: {said}"),
+        None => said,
+    };
+    ProviderError {
+        code: text_at(error, "/exception_type"),
+        ..ProviderError::new(class, message)
+    }
+}
+
+/// The video among a record's outputs, whatever key its node puts it under:
+/// a film before an animated picture, kept files before previews.
+fn video_of(record: &Value) -> Option<Output> {
+    let nodes = record.get("outputs")?.as_object()?.values();
+    let files = nodes
+        .filter_map(Value::as_object)
+        .flat_map(Map::values)
+        .filter_map(Value::as_array)
+        .flatten();
+    let ranked = files.filter_map(|file| {
+        let name = file.get("filename")?.as_str()?;
+        let extension = name.rsplit('.').next()?.to_ascii_lowercase();
+        let kind = match extension.as_str() {
+            "mp4" | "webm" | "mov" | "mkv" | "m4v" => 0,
+            "gif" | "webp" | "apng" => 1,
+            _ => return None,
+        };
+        let preview = file.get("type").and_then(Value::as_str) != Some("output");
+        Some(((preview, kind), file))
+    });
+    let (_, file) = ranked.min_by_key(|(rank, _)| *rank)?;
+    let mut call = Call::get("view", "/api/view");
+    for member in ["filename", "subfolder", "type"] {
+        let value = file.get(member).and_then(Value::as_str).unwrap_or_default();
+        call = call.with_query(member, value);
+    }
+    call.limit_bytes = RESULT;
+    Some(Output {
+        what: What::Video,
+        source: Source::Call(Box::new(call)),
+    })
+}
+
+/// `{"error": {"type", "message", "details"}, "node_errors"}`; what is wrong with
+/// which node says more than the error above it.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/error/type", "/error/message");
+    let nodes = body.get("node_errors").and_then(Value::as_object);
+    let first = nodes.and_then(|nodes| nodes.iter().next());
+    let Some((node, errors)) = first else {
+        return Described {
+            message: said.message.or_else(|| text_at(body, "/error")),
+            ..said
+        };
+    };
+    let parts = ["/errors/0/message", "/errors/0/details"];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter_map(|place| text_at(errors, place))
+        .collect();
+    Described {
+        message: Some(format!("node {node}: {}", parts.join(": "))),
+        ..said
+    }
+}
+
+fn class_by_code(error: ProviderError) -> ProviderError {
+    let class = match error.code.as_deref() {
+        Some("content_policy_violation") => Class::Refused,
+        Some("insufficient_credits") => Class::Account,
+        // It has the job; which one, it does not say.
+        Some("idempotency_key_reuse") => Class::Unclear,
+        _ => error.class,
+    };
+    error.of_class(class)
+}
+
+/// A UUID in its usual form.
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let lengths = parts.iter().map(|part| part.len());
+    lengths.eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| {
+            part.bytes()
+                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        })
+}
+
+#[cfg(test)]
+mod tests;

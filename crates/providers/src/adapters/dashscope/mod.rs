@@ -1,0 +1,308 @@
+//! `dashscope`: Alibaba's Model Studio, the home of the Wan video models.
+//!
+//! Sources: the `dashscope` SDK 2.0.2 (Python) on the wire; the help pages.
+//!
+//! ```text
+//! POST /services/aigc/video-generation/video-synthesis  {output: {task_id, task_status}}
+//! POST /services/aigc/image2video/video-synthesis       the same, for first and last frame
+//! GET  /tasks/{id}         PENDING │ RUNNING │ SUSPENDED │ SUCCEEDED │ FAILED │ CANCELED │ UNKNOWN
+//! POST /tasks/{id}/cancel  while it is pending
+//! ```
+//!
+//! A submission without `X-DashScope-Async: enable` is refused. A task and its
+//! result live 24 hours; UNKNOWN, under status 200, is said of an id that is
+//! past that or never was.
+//!
+//! What is asked for how depends on the model's name: `kf2v` takes two frames,
+//! `i2v` one, and from version 2.7 on pictures are a list and the size is a
+//! fineness and a ratio.
+//!
+//! Common knowledge only: the classes of the error codes, that cancelling works
+//! while a task is pending, and which sizes and lengths each version has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{Kind, Order, PictureRole, Video, Work};
+use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::settings::{Settings, SettingsError};
+use crate::shape;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "dashscope",
+    base_url: Some("https://dashscope-intl.aliyuncs.com/api/v1"),
+    options: &[],
+    anonymous: false,
+    build,
+};
+
+#[expect(clippy::unnecessary_wraps, reason = "the table's type")]
+fn build(_: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    Ok(Arc::new(DashScope))
+}
+
+#[derive(Debug)]
+struct DashScope;
+
+/// How a model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `first_frame_url` and `last_frame_url`, at a path of their own.
+    Frames,
+    /// `size` for text, `img_url` and `resolution` for a picture.
+    Old,
+    /// `media`, `resolution` and `ratio`.
+    New,
+}
+
+/// The version in a name such as `wan2.6-t2v` or `wanx2.1-i2v-plus`, as 26 or 21.
+fn version(model: &str) -> Option<u32> {
+    let rest = model.strip_prefix("wan")?;
+    let number = rest.trim_start_matches('x').split('-').next()?;
+    let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
+    Some(major.parse::<u32>().ok()? * 10 + minor.parse::<u32>().ok()?)
+}
+
+fn form(model: &str) -> Form {
+    if model.contains("kf2v") {
+        Form::Frames
+    } else if version(model).is_some_and(|version| version >= 27) {
+        Form::New
+    } else {
+        Form::Old
+    }
+}
+
+const P480: [(u32, u32); 3] = [(832, 480), (480, 832), (624, 624)];
+const P720: [(u32, u32); 3] = [(1280, 720), (720, 1280), (960, 960)];
+const P1080: [(u32, u32); 3] = [(1920, 1080), (1080, 1920), (1440, 1440)];
+
+impl Adapter for DashScope {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        // These work on references and on videos, by members of their own.
+        if kind != Kind::Video || model.contains("r2v") || model.contains("edit") {
+            return None;
+        }
+        let version = version(model);
+        let sizes = match version {
+            Some(26..) => [P720, P1080].concat(),
+            Some(25) => [P720, P1080, P480].concat(),
+            Some(22) if model.ends_with("-plus") => [P1080, P480].concat(),
+            Some(22) => [P720, P480].concat(),
+            _ => P720.to_vec(),
+        };
+        let durations = match version {
+            _ if form(model) == Form::Frames => Durations::Only(vec![5]),
+            Some(27..) => Durations::Range { min: 2, max: 15 },
+            Some(26) => Durations::Only(vec![5, 10, 15]),
+            Some(25) => Durations::Only(vec![5, 10]),
+            _ => Durations::Only(vec![5]),
+        };
+        let frames = match form(model) {
+            _ if model.contains("t2v") => 0,
+            Form::Frames | Form::New => 2,
+            Form::Old => 1,
+        };
+        Some(Limits::Video(VideoLimits {
+            sizes,
+            durations,
+            default_seconds: 5,
+            pictures: Pictures {
+                needed: model.contains("i2v") || model.contains("kf2v"),
+                ..Pictures::frames(frames)
+            },
+            negative_prompt: true,
+            seed: true,
+            max_prompt: if version >= Some(25) { 1500 } else { 800 },
+        }))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos only",
+            ));
+        };
+        let mut input = Map::new();
+        input.insert("prompt".into(), json!(video.prompt));
+        if let Some(negative) = &video.negative_prompt {
+            input.insert("negative_prompt".into(), json!(negative));
+        }
+        let mut parameters = Map::new();
+        parameters.insert("duration".into(), json!(video.seconds));
+        if let Some(seed) = video.seed {
+            parameters.insert("seed".into(), json!(seed % (1 << 31)));
+        }
+        let form = form(&order.model);
+        insert_pictures(form, video, &mut input)?;
+        if form == Form::Old && video.pictures.is_empty() {
+            let size = shape::size_text(video.size, '*');
+            parameters.insert("size".into(), json!(size));
+        } else {
+            parameters.insert("resolution".into(), json!(resolution(video.size)));
+        }
+        if form == Form::New && video.pictures.is_empty() {
+            parameters.insert("ratio".into(), json!(shape::ratio(video.size)));
+        }
+        let path = match form {
+            Form::Frames => "/services/aigc/image2video/video-synthesis",
+            Form::Old | Form::New => "/services/aigc/video-generation/video-synthesis",
+        };
+        let body = json!({"model": order.model, "input": input, "parameters": parameters});
+        let call = Call::post("submit", path, body);
+        Ok(call.with_header("X-DashScope-Async", "enable").submits())
+    }
+
+    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = opened(answer)?;
+        let id = required_text(&body, "/output/task_id")?;
+        Ok(Step::submitted(json!({"id": id})))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(Call::get("poll", format!("/tasks/{}", handle.text("id"))))
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        if answer.status == 404 {
+            return Err(answer.failure(describe).of_class(Class::Lost));
+        }
+        let body = opened(answer).map_err(|error| match error.class {
+            // A code that is not known ends no job.
+            Class::Rejected if answer.status.is_success() => error.of_class(Class::Unclear),
+            _ => error,
+        })?;
+        match required_text(&body, "/output/task_status")?.as_str() {
+            "PENDING" | "RUNNING" | "SUSPENDED" => Ok(Step::running(None)),
+            "SUCCEEDED" => {
+                let made = text_at(&body, "/output/video_url");
+                Step::done(made.map(Output::video_at).into_iter().collect())
+            }
+            "FAILED" => Err(failure(&body)),
+            "CANCELED" => Err(ProviderError::new(
+                Class::Lost,
+                "the task was called off at the provider",
+            )),
+            "UNKNOWN" => Err(ProviderError::new(
+                Class::Lost,
+                "the provider no longer knows the task",
+            )),
+            word => Ok(Step::unknown(word)),
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let path = format!("/tasks/{}/cancel", handle.text("id"));
+        Some(Call::new("cancel", Method::POST, path))
+    }
+}
+
+fn insert_pictures(
+    form: Form,
+    video: &Video,
+    input: &mut Map<String, Value>,
+) -> Result<(), ProviderError> {
+    let url = |role| video.picture(role).map(crate::order::File::url_or_data);
+    let first = url(PictureRole::FirstFrame);
+    let last = url(PictureRole::LastFrame);
+    match form {
+        Form::Frames => {
+            let (Some(first), Some(last)) = (first, last) else {
+                let message = "this model needs a first and a last frame";
+                return Err(ProviderError::new(Class::Rejected, message));
+            };
+            input.insert("first_frame_url".into(), json!(first));
+            input.insert("last_frame_url".into(), json!(last));
+        }
+        Form::Old => {
+            input.extend(first.map(|url| ("img_url".into(), json!(url))));
+        }
+        Form::New => {
+            let media = [("first_frame", first), ("last_frame", last)];
+            let media = media
+                .into_iter()
+                .filter_map(|(kind, url)| Some((kind, url?)));
+            let media: Vec<Value> = media
+                .map(|(kind, url)| json!({"type": kind, "url": url}))
+                .collect();
+            if !media.is_empty() {
+                input.insert("media".into(), json!(media));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The fineness by area: sizes of one fineness have nearly one area.
+fn resolution((width, height): (u32, u32)) -> &'static str {
+    match u64::from(width) * u64::from(height) {
+        0..600_000 => "480P",
+        600_000..1_400_000 => "720P",
+        _ => "1080P",
+    }
+}
+
+/// The body, unless it or the status tells of an error.
+fn opened(answer: &Answer) -> Result<Value, ProviderError> {
+    let body = answer.success(describe).map_err(class_by_code)?;
+    let no_output = body.get("output").is_none_or(Value::is_null);
+    if no_output && text_at(&body, "/code").is_some() {
+        let error = answer.failure(describe).of_class(Class::Rejected);
+        return Err(class_by_code(error));
+    }
+    Ok(body)
+}
+
+fn describe(body: &Value) -> Described {
+    Described::at(body, "/code", "/message")
+}
+
+fn is_refusal(code: &str) -> bool {
+    code.starts_with("DataInspectionFailed")
+}
+
+/// What the code of a refused call says beside its status.
+fn class_by_code(error: ProviderError) -> ProviderError {
+    // Only a 4xx proves that nothing was taken.
+    if error.class == Class::Unclear {
+        return error;
+    }
+    let class = match error.code.as_deref().unwrap_or_default() {
+        code if is_refusal(code) => Class::Refused,
+        code if code.starts_with("Throttling") => Class::RateLimited,
+        "Arrearage" | "AllocationQuota.FreeTierOnly" => Class::Account,
+        "InvalidApiKey" => Class::Credentials,
+        _ => error.class,
+    };
+    error.of_class(class)
+}
+
+fn failure(body: &Value) -> ProviderError {
+    let said = Described::at(body, "/output/code", "/output/message");
+    let refused = said.code.as_deref().is_some_and(is_refusal);
+    ProviderError {
+        class: if refused {
+            Class::Refused
+        } else {
+            Class::Failed
+        },
+        code: said.code,
+        message: said.message.unwrap_or_else(|| "the task failed".into()),
+        retry_after: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

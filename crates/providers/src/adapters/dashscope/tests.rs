@@ -1,0 +1,165 @@
+//! Tests of the `dashscope` adapter.
+
+use super::*;
+use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::order::Picture;
+use crate::port::{Body, Effect, Target};
+
+fn dashscope() -> Arc<dyn Adapter> {
+    adapter("dashscope", &json!({}))
+}
+
+fn with_frames(model: &str, roles: &[PictureRole]) -> Order {
+    let mut order = video(model);
+    if let Work::Video(video) = &mut order.work {
+        for role in roles {
+            let (role, file) = (*role, picture());
+            video.pictures.push(Picture { role, file });
+        }
+    }
+    order
+}
+
+fn sent(order: &Order) -> (String, Value) {
+    let call = dashscope().start(order).unwrap();
+    assert_eq!(call.effect, Effect::Submission);
+    let header = ("X-DashScope-Async".to_owned(), "enable".to_owned());
+    assert_eq!(call.headers, [header]);
+    match (call.to, call.body) {
+        (Target::Path(path), Body::Json(body)) => (path, body),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_model_decides_the_form() {
+    use PictureRole::{FirstFrame, LastFrame};
+    let new = "/services/aigc/video-generation/video-synthesis";
+    let data = picture().data_url();
+    let prompt = "a lighthouse in a storm";
+    let mut order = with_frames("wan2.6-t2v", &[]);
+    if let Work::Video(video) = &mut order.work {
+        (video.seed, video.negative_prompt) = (Some((1 << 31) + 3), Some("rain".into()));
+    }
+    let (path, body) = sent(&order);
+    assert_eq!(path, new);
+    assert_eq!(
+        body,
+        json!({"model": "wan2.6-t2v", "input": {"prompt": prompt, "negative_prompt": "rain"},
+               "parameters": {"size": "1280*720", "duration": 5, "seed": 3}})
+    );
+    let (path, body) = sent(&with_frames("wan2.6-i2v", &[FirstFrame]));
+    assert_eq!(path, new);
+    assert_eq!(body["input"], json!({"prompt": prompt, "img_url": data}));
+    assert_eq!(
+        body["parameters"],
+        json!({"resolution": "720P", "duration": 5})
+    );
+    let (path, body) = sent(&with_frames("wan2.2-kf2v-flash", &[FirstFrame, LastFrame]));
+    assert_eq!(path, "/services/aigc/image2video/video-synthesis");
+    assert_eq!(
+        body["input"],
+        json!({"prompt": prompt, "first_frame_url": data, "last_frame_url": data})
+    );
+    let (path, body) = sent(&with_frames("wan2.7-i2v", &[FirstFrame, LastFrame]));
+    assert_eq!(path, new);
+    let media = json!([{"type": "first_frame", "url": data}, {"type": "last_frame", "url": data}]);
+    assert_eq!(body["input"], json!({"prompt": prompt, "media": media}));
+    let (_, body) = sent(&with_frames("wan2.7-t2v", &[]));
+    assert_eq!(
+        body["parameters"],
+        json!({"resolution": "720P", "ratio": "16:9", "duration": 5})
+    );
+    let one = with_frames("wan2.2-kf2v-flash", &[FirstFrame]);
+    assert_eq!(dashscope().start(&one).unwrap_err().class, Class::Rejected);
+    let music = dashscope().start(&stems("x")).unwrap_err();
+    assert_eq!(music.class, Class::Rejected);
+}
+
+#[test]
+fn names_have_versions() {
+    for (model, wanted) in [
+        ("wan2.6-t2v", Some(26)),
+        ("wanx2.1-i2v-plus", Some(21)),
+        ("wan3-video", Some(30)),
+        ("wan3.0-video", Some(30)),
+        ("happyhorse-1.0", None),
+    ] {
+        assert_eq!(version(model), wanted, "{model}");
+    }
+    for (tier, sizes) in [("480P", P480), ("720P", P720), ("1080P", P1080)] {
+        assert!(sizes.into_iter().all(|size| resolution(size) == tier));
+    }
+}
+
+#[test]
+fn what_a_submission_may_answer() {
+    let order = video("wan2.6-t2v");
+    let asked = dashscope().start(&order).unwrap().asked();
+    let answered = |status, body: &Value| {
+        let answer = Answer::json_of(status, body);
+        dashscope().submitted(&order, &asked, &answer)
+    };
+    let taken = json!({"request_id": "r", "output": {"task_id": "t", "task_status": "PENDING"}});
+    assert!(matches!(answered(200, &taken), Ok(Step::Submitted { .. })));
+    for (status, code, class) in [
+        (400, "InvalidParameter", Class::Rejected),
+        (400, "DataInspectionFailed", Class::Refused),
+        (400, "Arrearage", Class::Account),
+        (401, "InvalidApiKey", Class::Credentials),
+        (403, "AccessDenied", Class::Credentials),
+        (403, "AllocationQuota.FreeTierOnly", Class::Account),
+        (429, "Throttling.RateQuota", Class::RateLimited),
+        (400, "Throttling", Class::RateLimited),
+        (500, "InternalError", Class::Unclear),
+        (500, "DataInspectionFailed", Class::Unclear),
+        (503, "ModelUnavailable", Class::Unavailable),
+        (200, "InvalidParameter", Class::Rejected),
+        (200, "Throttling", Class::RateLimited),
+    ] {
+        let body = json!({"code": code, "message": "no", "request_id": "r"});
+        let error = answered(status, &body).unwrap_err();
+        assert_eq!(error.class, class, "{status} {code}");
+    }
+    assert_eq!(answered(200, &json!({})).unwrap_err().class, Class::Unclear);
+}
+
+#[test]
+fn every_status_word() {
+    let handle = Handle(json!({"id": "t"}));
+    let asked = dashscope().poll(&handle).unwrap().asked();
+    let said = |output: Value| {
+        let body = json!({"request_id": "r", "output": output});
+        dashscope().polled(&handle, &asked, &Answer::json_of(200, &body))
+    };
+    for word in ["PENDING", "RUNNING", "SUSPENDED"] {
+        let step = said(json!({"task_status": word})).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                unknown_word: None,
+                ..
+            }
+        ));
+    }
+    let step = said(json!({"task_status": "PONDERING"})).unwrap();
+    assert!(matches!(
+        step,
+        Step::Running {
+            unknown_word: Some(_),
+            ..
+        }
+    ));
+    let done = json!({"task_status": "SUCCEEDED", "video_url": "https://x.example/v"});
+    assert!(matches!(said(done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    let class = |output| said(output).unwrap_err().class;
+    assert_eq!(class(json!({"task_status": "SUCCEEDED"})), Class::Failed);
+    assert_eq!(class(json!({"task_status": "CANCELED"})), Class::Lost);
+    assert_eq!(class(json!({"task_status": "UNKNOWN"})), Class::Lost);
+    let failed = |code: &str| json!({"task_status": "FAILED", "code": code, "message": "no"});
+    assert_eq!(class(failed("InternalError.Timeout")), Class::Failed);
+    assert_eq!(class(failed("DataInspectionFailed")), Class::Refused);
+    let odd = Answer::json_of(200, &json!({"code": "Odd", "message": "no"}));
+    let error = dashscope().polled(&handle, &asked, &odd).unwrap_err();
+    assert_eq!(error.class, Class::Unclear);
+}

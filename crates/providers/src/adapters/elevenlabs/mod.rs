@@ -1,0 +1,264 @@
+//! `elevenlabs`: stem separation by `ElevenLabs`. There are no jobs: the
+//! connection stays open until the stems come, in a ZIP archive.
+//!
+//! Sources: the `elevenlabs` SDK 2.78 (Python) on the wire, 2.73 (JS) in source,
+//! the API reference.
+//!
+//! ```text
+//! POST /v1/music/stem-separation?output_format=…   multipart file, stem_variation_id → ZIP
+//! ```
+//!
+//! Unknown: the names of the files in the archive. They are read by the words
+//! in them; a file that says nothing is the rest where exactly one other file
+//! says what it is, and else the order fails, naming the files, rather than that
+//! a stem is given a wrong name. A lost connection leaves it open whether the
+//! work was done and charged, so nothing is sent again.
+
+use std::io::{Cursor, Read as _};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+use zip::ZipArchive;
+
+use crate::adapters::{Protocol, stem_names};
+use crate::answer::{Answer, Described};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::{
+    Adapter, Asked, Authorization, Body, Call, Output, Pace, Part, Source, Step, What,
+};
+use crate::secret::Secret;
+use crate::settings::{Settings, SettingsError};
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "elevenlabs",
+    base_url: Some("https://api.elevenlabs.io"),
+    options: &["output_format"],
+    anonymous: false,
+    build,
+};
+
+const TWO: &str = "two_stems_v1";
+const SIX: &str = "six_stems_v1";
+/// What six stems are, beside the rest.
+const GROUPS: [StemGroup; 5] = [
+    StemGroup::Vocals,
+    StemGroup::Drums,
+    StemGroup::Bass,
+    StemGroup::Guitar,
+    StemGroup::Keyboard,
+];
+/// Most files in an archive.
+const MAX_FILES: usize = 16;
+/// Most bytes of all files in an archive, whatever it says of itself.
+const MAX_BYTES: u64 = 400_000_000;
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    // 192 kbit/s needs a dearer plan; formats other than MP3 come without a
+    // header that says what they are.
+    let formats = ["mp3_44100_128", "mp3_44100_192"];
+    let output_format = settings.word("output_format", &formats)?;
+    Ok(Arc::new(ElevenLabs { output_format }))
+}
+
+#[derive(Debug)]
+struct ElevenLabs {
+    output_format: &'static str,
+}
+
+impl Adapter for ElevenLabs {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let two = model == TWO;
+        (kind == Kind::Music).then(|| {
+            Limits::Music(MusicLimits {
+                stems: Some(StemLimits {
+                    groups: if two {
+                        vec![StemGroup::Vocals]
+                    } else {
+                        GROUPS.to_vec()
+                    },
+                    two: true,
+                    rests: if model == SIX {
+                        Vec::new()
+                    } else {
+                        vec![StemGroup::Vocals]
+                    },
+                    full: !two,
+                    other: !two,
+                    handover: Handover::Any,
+                }),
+                tasks: Vec::new(),
+                personas: false,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(1), Duration::from_secs(1))
+    }
+
+    fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
+        Ok(Authorization::header("xi-api-key", secret))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Stems(stems) = &order.work else {
+            let message = "this provider separates recordings only";
+            return Err(ProviderError::new(Class::Rejected, message));
+        };
+        let variation = match order.model.as_str() {
+            TWO => TWO,
+            SIX => SIX,
+            _ if stems.wanted() == Some(StemGroup::Vocals) => TWO,
+            _ => SIX,
+        };
+        let parts = vec![
+            Part::text("stem_variation_id", variation),
+            Part::file("file", &stems.source.file),
+        ];
+        Ok(
+            Call::new("submit", Method::POST, "/v1/music/stem-separation")
+                .with_query("output_format", self.output_format)
+                .with_body(Body::Multipart(parts))
+                .submits()
+                .works(MAX_BYTES),
+        )
+    }
+
+    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        if !answer.status.is_success() {
+            return Err(class_by_code(answer.failure(describe)));
+        }
+        if !answer.body.starts_with(b"PK") {
+            return Err(ProviderError::unreadable(
+                "the provider's answer is no archive",
+            ));
+        }
+        let outputs = name(unpack(&answer.body)?)?
+            .into_iter()
+            .map(|(target, bytes)| Output {
+                what: What::Stem(target),
+                source: Source::Bytes(bytes),
+            });
+        Step::done(outputs.collect())
+    }
+}
+
+/// The files of the archive. Neither the sizes nor the paths in it are believed.
+fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
+    let broken = |why: String| {
+        ProviderError::new(
+            Class::Failed,
+            format!("the provider's archive is broken: {why}"),
+        )
+    };
+    let mut archive =
+        ZipArchive::new(Cursor::new(archive)).map_err(|error| broken(error.to_string()))?;
+    if archive.len() > MAX_FILES {
+        return Err(broken(format!("{} files", archive.len())));
+    }
+    let mut left = MAX_BYTES;
+    let mut files = Vec::new();
+    for index in 0..archive.len() {
+        let file = archive
+            .by_index(index)
+            .map_err(|error| broken(error.to_string()))?;
+        let name = file
+            .name()
+            .map_err(|error| broken(error.to_string()))?
+            .into_owned();
+        if file.is_dir() || is_beside(&name) {
+            continue;
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(left + 1).read_to_end(&mut bytes);
+        read.map_err(|error| broken(error.to_string()))?;
+        left = left
+            .checked_sub(bytes.len() as u64)
+            .ok_or_else(|| broken(format!("more than {MAX_BYTES} bytes")))?;
+        if !bytes.is_empty() {
+            files.push((name, bytes.into()));
+        }
+    }
+    Ok(files)
+}
+
+/// What archivers put beside the files, and notes.
+fn is_beside(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    name.starts_with('.')
+        || path.starts_with("__MACOSX/")
+        || ["json", "txt"]
+            .iter()
+            .any(|other| ending.eq_ignore_ascii_case(other))
+}
+
+/// Says what each file holds.
+fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, ProviderError> {
+    let mut targets: Vec<_> = files.iter().map(|(name, _)| target(name)).collect();
+    if let [Some(StemTarget::Only(group)), None] | [None, Some(StemTarget::Only(group))] =
+        targets[..]
+    {
+        let rest = Some(StemTarget::Without(group));
+        targets = targets.into_iter().map(|target| target.or(rest)).collect();
+    }
+    let twice = |(index, target): (usize, &Option<StemTarget>)| targets[..index].contains(target);
+    if targets.contains(&None) || targets.iter().enumerate().any(twice) {
+        let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+        let message = format!(
+            "the provider's files do not say what they hold: {}",
+            names.join(", ")
+        );
+        return Err(ProviderError::new(Class::Failed, message));
+    }
+    let named = targets.into_iter().zip(files);
+    Ok(named
+        .filter_map(|(target, (_, bytes))| Some((target?, bytes)))
+        .collect())
+}
+
+/// What a file of this name holds: its whole name, else the last word or pair
+/// of words in it that says something (a song's title comes before).
+fn target(path: &str) -> Option<StemTarget> {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let name = name.rsplit_once('.').map_or(name, |(name, _)| name);
+    let words: Vec<&str> = name
+        .split(|sign: char| !sign.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    (0..words.len()).rev().find_map(|at| {
+        let pair = at.checked_sub(1).map(|first| words[first..=at].join(" "));
+        pair.and_then(|pair| stem_names::target(&pair))
+            .or_else(|| stem_names::target(words[at]))
+    })
+}
+
+/// `{"detail": {"status", "message"}}`, or a list of what is wrong with the form.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/detail/status", "/detail/message");
+    if said == Described::default() {
+        let list = Described::at(body, "/detail/0/type", "/detail/0/msg");
+        return Described {
+            message: list.message.or(Described::at(body, "", "/detail").message),
+            ..list
+        };
+    }
+    said
+}
+
+fn class_by_code(error: ProviderError) -> ProviderError {
+    let class = match error.code.as_deref() {
+        // Comes with status 401.
+        Some("quota_exceeded") => Class::Account,
+        _ => error.class,
+    };
+    error.of_class(class)
+}
+
+#[cfg(test)]
+mod tests;

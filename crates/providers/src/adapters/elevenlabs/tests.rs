@@ -1,0 +1,166 @@
+use std::io::Write as _;
+
+use serde_json::json;
+use zip::write::{SimpleFileOptions, ZipWriter};
+
+use super::*;
+use crate::adapters::tests::{adapter, stems, video};
+
+fn archive(names: &[&str]) -> Answer {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for name in names {
+        writer
+            .start_file(*name, SimpleFileOptions::default())
+            .unwrap();
+        writer.write_all(name.as_bytes()).unwrap();
+    }
+    let mut answer = Answer::json_of(200, &json!(null));
+    answer.body = writer.finish().unwrap().into_inner().into();
+    answer
+}
+
+fn read(answer: &Answer) -> Result<Vec<(String, Bytes)>, ProviderError> {
+    let adapter = adapter("elevenlabs", &json!({}));
+    let order = stems("music");
+    let asked = adapter.start(&order).unwrap().asked();
+    match adapter.submitted(&order, &asked, answer)? {
+        Step::Done { outputs } => Ok(outputs
+            .into_iter()
+            .map(|output| match (output.what, output.source) {
+                (What::Stem(target), Source::Bytes(bytes)) => (target.name(), bytes),
+                other => panic!("{other:?}"),
+            })
+            .collect()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names(files: &[&str]) -> Result<Vec<String>, ProviderError> {
+    Ok(read(&archive(files))?
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect())
+}
+
+#[test]
+fn files_are_known_by_the_words_in_their_names() {
+    let two = ["Vocals", "Instrumental"];
+    for files in [
+        ["vocals.mp3", "instrumental.mp3"],
+        ["stems/Vocals.mp3", "stems/Accompaniment.mp3"],
+        ["Bass Song_vocals.mp3", "Bass Song_no_vocals.mp3"],
+        ["vocals_44100.mp3", "background.mp3"],
+        ["vocals.mp3", "b.mp3"],
+    ] {
+        assert_eq!(names(&files).unwrap(), two, "{files:?}");
+    }
+    let six = [
+        "vocals.mp3",
+        "drums.mp3",
+        "bass.mp3",
+        "guitar.mp3",
+        "piano.mp3",
+        "other.mp3",
+    ];
+    assert_eq!(
+        names(&six).unwrap(),
+        ["Vocals", "Drums", "Bass", "Guitar", "Keyboard", "Other"]
+    );
+    let beside = [
+        "vocals.mp3",
+        "__MACOSX/._vocals.mp3",
+        "notes.json",
+        "instrumental.mp3",
+    ];
+    assert_eq!(names(&beside).unwrap(), two);
+    assert_eq!(&read(&archive(&six)).unwrap()[1].1[..], b"drums.mp3");
+}
+
+#[test]
+fn no_file_is_given_a_name_by_guessing() {
+    for files in [
+        &["a.mp3", "b.mp3"][..],
+        &["vocals.mp3", "b.mp3", "c.mp3"],
+        &["vocals.mp3", "lead_vocals.mp3"],
+    ] {
+        let error = names(files).unwrap_err();
+        assert_eq!(error.class, Class::Failed);
+        assert!(error.message.ends_with(&files.join(", ")), "{error}");
+    }
+}
+
+#[test]
+fn an_archive_that_is_none_does_no_harm() {
+    let with = |body: &'static [u8]| {
+        let mut answer = Answer::json_of(200, &json!(null));
+        answer.body = Bytes::from_static(body);
+        read(&answer).unwrap_err().class
+    };
+    assert_eq!(with(b""), Class::Unclear);
+    assert_eq!(with(b"<html>"), Class::Unclear);
+    assert_eq!(with(b"PK\x03\x04 and no more"), Class::Failed);
+    assert_eq!(read(&archive(&[])).unwrap_err().class, Class::Failed);
+    let many: Vec<String> = (0..17).map(|number| format!("{number}.mp3")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(names(&many).unwrap_err().message.contains("17 files"));
+}
+
+#[test]
+fn the_variation_fits_what_is_wanted() {
+    let adapter = adapter("elevenlabs", &json!({"output_format": "mp3_44100_192"}));
+    let variation = |order: &Order| {
+        let call = adapter.start(order).unwrap();
+        assert_eq!(
+            call.query,
+            [("output_format".into(), "mp3_44100_192".into())]
+        );
+        assert_eq!(call.patience, crate::port::Patience::Work);
+        match call.body {
+            Body::Multipart(parts) => match &parts[0] {
+                Part::Text { value, .. } => value.clone(),
+                Part::File { .. } => panic!("a file"),
+            },
+            _ => panic!("no form"),
+        }
+    };
+    let mut order = stems("music");
+    assert_eq!(variation(&order), TWO);
+    if let Work::Stems(stems) = &mut order.work {
+        stems.targets = vec![StemTarget::Only(StemGroup::Drums)];
+    }
+    assert_eq!(variation(&order), SIX);
+    if let Work::Stems(stems) = &mut order.work {
+        stems.full = true;
+    }
+    assert_eq!(variation(&order), SIX);
+    assert_eq!(variation(&stems(SIX)), SIX);
+    assert_eq!(
+        adapter.start(&video("x")).unwrap_err().class,
+        Class::Rejected
+    );
+}
+
+#[test]
+fn errors_are_read() {
+    let detail = |code: &str| json!({"detail": {"status": code, "message": "so it is"}});
+    for (status, body, class) in [
+        (401, detail("invalid_api_key"), Class::Credentials),
+        (401, detail("quota_exceeded"), Class::Account),
+        (
+            422,
+            json!({"detail": [{"type": "missing", "msg": "Field required"}]}),
+            Class::Rejected,
+        ),
+        (
+            429,
+            detail("too_many_concurrent_requests"),
+            Class::RateLimited,
+        ),
+        (500, detail("internal"), Class::Unclear),
+        (503, detail("system_busy"), Class::Unavailable),
+        (504, json!(null), Class::Unclear),
+    ] {
+        let error = read(&Answer::json_of(status, &body)).unwrap_err();
+        assert_eq!(error.class, class, "{status}");
+    }
+}

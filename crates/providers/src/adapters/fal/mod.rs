@@ -1,0 +1,323 @@
+//! `fal`: any model on fal.ai that makes a video, and Demucs for stems,
+//! through fal's queue.
+//!
+//! Sources: `fal_client` 1.0.3 (Python) and `@fal-ai/client` 1.10.1 (JS) on the
+//! wire; fal.ai/docs; the models' pages for the names of inputs ([`inputs`]).
+//!
+//! ```text
+//! POST {upload}/storage/upload/initiate  {content_type, file_name} → {upload_url, file_url}
+//! PUT  {upload_url}                      the bytes, without the key
+//! POST /{owner}/{alias}/…                the input → {request_id, status_url, response_url, cancel_url}
+//! GET  {status_url}                      {status: IN_QUEUE │ IN_PROGRESS │ COMPLETED, error, error_type}
+//! GET  {response_url}                    what the model says, or the failure by its status
+//! PUT  {cancel_url}                      202 {status: CANCELLATION_REQUESTED}
+//! ```
+//!
+//! The addresses in the answer are used as they are: they leave out what
+//! follows the alias. `COMPLETED` is the end of failed jobs too. A place in the
+//! queue is no progress. Files over 1 MB are uploaded first.
+//!
+//! Unknown: whether a job whose cancellation was requested is paid for (the
+//! request alone proves nothing); how long jobs are kept; the words of an empty
+//! account (`balance`, as reported by users).
+
+mod answers;
+mod inputs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::{Adapter, Asked, Authorization, Body, Call, Handle, Pace, Step, Target};
+use crate::secret::Secret;
+use crate::settings::{Settings, SettingsError};
+
+use answers::{before_submission, classed, describe, result};
+use inputs::Length;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "fal",
+    base_url: Some("https://queue.fal.run"),
+    options: &["upload_url", "duration"],
+    anonymous: false,
+    build,
+};
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    // Whoever goes by another way than fal's own does not want the key and the
+    // files to go past it.
+    let own = settings.base_url.as_ref().map(Url::as_str);
+    let upload_url = settings
+        .text("upload_url")?
+        .or(own)
+        .unwrap_or("https://rest.fal.ai")
+        .trim_end_matches('/')
+        .to_owned();
+    let wrong = || SettingsError::at("upload_url", "is no address");
+    let upload_host = Url::parse(&upload_url)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_owned))
+        .ok_or_else(wrong)?;
+    let words = ["by model", "number", "text", "seconds"];
+    let length = match settings.word("duration", &words)? {
+        "number" => Some(Length::Number),
+        "text" => Some(Length::Text),
+        "seconds" => Some(Length::Seconds),
+        _ => None,
+    };
+    Ok(Arc::new(Fal {
+        upload_url,
+        upload_host,
+        length,
+    }))
+}
+
+/// Most bytes of a file within a request.
+const INLINE: usize = 1_000_000;
+
+/// What Demucs tells apart, by its own names, in the order of a full split.
+const STEMS: [(StemGroup, &str); 5] = [
+    (StemGroup::Vocals, "vocals"),
+    (StemGroup::Drums, "drums"),
+    (StemGroup::Bass, "bass"),
+    (StemGroup::Guitar, "guitar"),
+    (StemGroup::Keyboard, "piano"),
+];
+
+#[derive(Debug)]
+struct Fal {
+    upload_url: String,
+    upload_host: String,
+    /// How lengths are written, for models that this adapter does not know.
+    length: Option<Length>,
+}
+
+impl Adapter for Fal {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        match (kind, is_demucs(model)) {
+            (Kind::Video, false) => Some(Limits::Video(inputs::of(model).limits(model))),
+            (Kind::Music, true) => Some(Limits::Music(MusicLimits {
+                stems: Some(StemLimits {
+                    groups: STEMS.iter().map(|(group, _)| *group).collect(),
+                    // What is not asked for is not in any other file, so the
+                    // rest is the sum of a full split.
+                    two: false,
+                    rests: Vec::new(),
+                    full: true,
+                    other: true,
+                    handover: Handover::Any,
+                }),
+                tasks: Vec::new(),
+                personas: false,
+            })),
+            _ => None,
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(1), Duration::from_secs(15))
+    }
+
+    fn authorize(
+        &self,
+        secret: &Secret,
+        _: std::time::SystemTime,
+    ) -> Result<Authorization, ProviderError> {
+        let value = format!("Key {}", secret.expose());
+        Ok(Authorization::Headers(vec![("authorization", value)]))
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        vec!["queue.fal.run".into(), self.upload_host.clone()]
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        self.next(order, &[])
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        match &*asked.stage {
+            "initiate" => {
+                let body = answer.success(describe).map_err(before_submission)?;
+                let to = required_text(&body, "/upload_url").map_err(before_submission)?;
+                let url = required_text(&body, "/file_url").map_err(before_submission)?;
+                let mut done = texts(&asked.memo);
+                let Some(file) = self.large(order, done.len())? else {
+                    return self.next(order, &done).map(Step::next);
+                };
+                done.push(url);
+                let body = Body::Bytes {
+                    bytes: file.bytes.clone(),
+                    mime: file.mime.into(),
+                };
+                let put = Call::new("put", Method::PUT, "")
+                    .to(Target::Address(to))
+                    .without_credential()
+                    .with_body(body)
+                    .with_memo(json!(done));
+                Ok(Step::next(put))
+            }
+            "put" => {
+                if !answer.status.is_success() {
+                    let error = answer.failure(|_| Described::default());
+                    return Err(error.of_class(Class::Unavailable));
+                }
+                self.next(order, &texts(&asked.memo)).map(Step::next)
+            }
+            _ => {
+                let body = answer.success(describe).map_err(classed)?;
+                let text = |pointer| required_text(&body, pointer);
+                let mut handle = json!({
+                    "id": text("/request_id")?,
+                    "status": text("/status_url")?,
+                    "response": text("/response_url")?,
+                    "cancel": text_at(&body, "/cancel_url"),
+                });
+                if matches!(order.work, Work::Stems(_)) {
+                    handle["stems"] = json!(true);
+                }
+                Ok(Step::submitted(handle))
+            }
+        }
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(follow("poll", Method::GET, handle.text("status")))
+    }
+
+    fn polled(
+        &self,
+        handle: &Handle,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        if answer.status == 404 {
+            return Err(answer.failure(describe).of_class(Class::Lost));
+        }
+        if asked.stage == "result" {
+            return result(handle, &asked.memo, answer);
+        }
+        let body = answer.success(describe).map_err(classed)?;
+        match required_text(&body, "/status")?.as_str() {
+            "IN_QUEUE" | "IN_PROGRESS" => Ok(Step::running(None)),
+            // The response tells a failure in more words than the status.
+            "COMPLETED" => Ok(Step::next(
+                follow("result", Method::GET, handle.text("response")).with_memo(json!({
+                    "error": text_at(&body, "/error"),
+                    "error_type": text_at(&body, "/error_type"),
+                })),
+            )),
+            word => Ok(Step::unknown(word)),
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let url = handle.text("cancel");
+        (!url.is_empty()).then(|| follow("cancel", Method::PUT, url))
+    }
+
+    fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
+        // "Cancellation requested": a job at work may end all the same.
+        false
+    }
+}
+
+impl Fal {
+    /// The upload of the next large file, or the submission when all are there.
+    fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
+        let (path, mut input, files) = self.input(order)?;
+        let mut urls = uploaded.iter();
+        for (member, file) in files {
+            let address = if is_large(&file) {
+                let Some(url) = urls.next() else {
+                    let asked = json!({"content_type": file.mime, "file_name": file.name});
+                    let to = format!("{}/storage/upload/initiate", self.upload_url);
+                    return Ok(Call::post("initiate", "", asked)
+                        .to(Target::Address(to))
+                        .with_memo(json!(uploaded)));
+                };
+                url.clone()
+            } else {
+                file.url_or_data()
+            };
+            input.insert(member.into(), json!(address));
+        }
+        Ok(Call::post("submit", format!("/{path}"), Value::Object(input)).submits())
+    }
+
+    /// The large file of this number, counting from 0.
+    fn large(&self, order: &Order, number: usize) -> Result<Option<File>, ProviderError> {
+        let (_, _, files) = self.input(order)?;
+        let mut large = files.into_iter().map(|(_, file)| file).filter(is_large);
+        Ok(large.nth(number))
+    }
+
+    /// The endpoint, its input, and the files that belong into it.
+    fn input(&self, order: &Order) -> Result<Input, ProviderError> {
+        let model = order.model.trim_matches('/');
+        match &order.work {
+            Work::Video(video) => {
+                let inputs = inputs::of(model);
+                let endpoint = inputs.endpoint(model, video);
+                let (input, files) = inputs.fill(&endpoint, video, self.length);
+                Ok((endpoint, input, files))
+            }
+            Work::Stems(stems) => {
+                let mut input = Map::new();
+                input.insert("model".into(), json!("htdemucs_6s"));
+                let name = |target: &StemTarget| {
+                    let mut all = STEMS.iter();
+                    let found = all.find(|(group, _)| *target == StemTarget::Only(*group));
+                    found.map(|(_, name)| *name)
+                };
+                let names: Option<Vec<&str>> = stems.targets.iter().map(name).collect();
+                if let Some(names) = names.filter(|_| !stems.full) {
+                    input.insert("stems".into(), json!(names));
+                }
+                let files = vec![("audio_url", stems.source.file.clone())];
+                Ok((model.to_owned(), input, files))
+            }
+            _ => Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos and stems only",
+            )),
+        }
+    }
+}
+
+type Input = (String, Map<String, Value>, Vec<(&'static str, File)>);
+
+fn is_demucs(model: &str) -> bool {
+    model.contains("demucs")
+}
+
+fn is_large(file: &File) -> bool {
+    file.url.is_none() && file.bytes.len() > INLINE
+}
+
+fn follow(stage: &'static str, method: Method, url: &str) -> Call {
+    Call::new(stage, method, "").to(Target::Address(url.to_owned()))
+}
+
+fn texts(memo: &Value) -> Vec<String> {
+    let items = memo.as_array().into_iter().flatten();
+    items
+        .filter_map(|item| item.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

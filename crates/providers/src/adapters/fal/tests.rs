@@ -1,0 +1,312 @@
+use super::*;
+use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::order::{Picture, PictureRole};
+use crate::port::{Effect, What};
+
+fn fal() -> Arc<dyn Adapter> {
+    adapter("fal", &json!({}))
+}
+
+fn body(call: &Call) -> &Value {
+    let Body::Json(body) = &call.body else {
+        panic!("not JSON");
+    };
+    body
+}
+
+fn with_pictures(mut order: Order, bytes: usize, roles: &[PictureRole]) -> Order {
+    if let Work::Video(video) = &mut order.work {
+        for role in roles {
+            let mut file = picture();
+            file.bytes = vec![0; bytes].into();
+            video.pictures.push(Picture { role: *role, file });
+        }
+    }
+    order
+}
+
+fn handle() -> Handle {
+    Handle(
+        json!({"id": "r1", "status": "https://queue.fal.run/a/b/requests/r1/status",
+        "response": "https://queue.fal.run/a/b/requests/r1", "cancel": "https://queue.fal.run/a/b/requests/r1/cancel"}),
+    )
+}
+
+fn status(status: u16, body: &Value) -> Result<Step, ProviderError> {
+    let asked = fal().poll(&handle()).unwrap().asked();
+    fal().polled(&handle(), &asked, &Answer::json_of(status, body))
+}
+
+fn response(
+    handle: &Handle,
+    told: &Value,
+    status: u16,
+    body: &Value,
+) -> Result<Step, ProviderError> {
+    let completed = Answer::json_of(200, told);
+    let asked = fal().poll(handle).unwrap().asked();
+    let Ok(Step::Next(call)) = fal().polled(handle, &asked, &completed) else {
+        panic!("no second hop");
+    };
+    assert_eq!(
+        call.to,
+        Target::Address("https://queue.fal.run/a/b/requests/r1".into())
+    );
+    fal().polled(handle, &call.asked(), &Answer::json_of(status, body))
+}
+
+#[test]
+fn lengths_and_endpoints_are_the_models() {
+    let first = [PictureRole::FirstFrame];
+    let both = [PictureRole::FirstFrame, PictureRole::LastFrame];
+    for (model, roles, path, duration) in [
+        ("fal-ai/veo3.1", &[][..], "/fal-ai/veo3.1", json!("5s")),
+        (
+            "fal-ai/veo3.1/fast",
+            &first[..],
+            "/fal-ai/veo3.1/fast/image-to-video",
+            json!("5s"),
+        ),
+        (
+            "fal-ai/veo3.1",
+            &both[..],
+            "/fal-ai/veo3.1/first-last-frame-to-video",
+            json!("5s"),
+        ),
+        (
+            "fal-ai/kling-video/v2.5-turbo/pro/text-to-video",
+            &first[..],
+            "/fal-ai/kling-video/v2.5-turbo/pro/image-to-video",
+            json!("5"),
+        ),
+        (
+            "fal-ai/sora-2/text-to-video",
+            &[][..],
+            "/fal-ai/sora-2/text-to-video",
+            json!(5),
+        ),
+        (
+            "somebody/new-model",
+            &first[..],
+            "/somebody/new-model",
+            json!(5),
+        ),
+    ] {
+        let order = with_pictures(video(model), 9, roles);
+        let call = fal().start(&order).unwrap();
+        assert_eq!(call.to, Target::Path(path.into()));
+        assert_eq!(call.effect, Effect::Submission);
+        let body = body(&call);
+        assert_eq!(body["duration"], duration, "{model}");
+        let member = if roles.len() == 2 {
+            "first_frame_url"
+        } else {
+            "image_url"
+        };
+        assert_eq!(body.get(member).is_some(), !roles.is_empty(), "{model}");
+    }
+    let texts = adapter("fal", &json!({"duration": "text"}));
+    let call = texts.start(&video("somebody/new-model")).unwrap();
+    assert_eq!(body(&call)["duration"], "5");
+}
+
+#[test]
+fn the_key_is_no_bearer() {
+    let secret = Secret::new("id:secret");
+    let Ok(Authorization::Headers(headers)) =
+        fal().authorize(&secret, std::time::SystemTime::UNIX_EPOCH)
+    else {
+        panic!("no headers");
+    };
+    assert_eq!(headers, [("authorization", "Key id:secret".to_owned())]);
+    assert_eq!(fal().hosts(), ["queue.fal.run", "rest.fal.ai"]);
+}
+
+#[test]
+fn large_files_go_ahead() {
+    let order = with_pictures(
+        video("fal-ai/veo3.1"),
+        INLINE + 1,
+        &[PictureRole::FirstFrame, PictureRole::LastFrame],
+    );
+    let mut call = fal().start(&order).unwrap();
+    for number in 1..=2 {
+        assert_eq!(
+            call.to,
+            Target::Address("https://rest.fal.ai/storage/upload/initiate".into())
+        );
+        assert_eq!(
+            body(&call),
+            &json!({"content_type": "image/png", "file_name": "picture.png"})
+        );
+        let told = json!({"upload_url": "https://up.example/x", "file_url": format!("https://v3.fal.media/{number}.png")});
+        let Ok(Step::Next(put)) =
+            fal().submitted(&order, &call.asked(), &Answer::json_of(200, &told))
+        else {
+            panic!("no upload");
+        };
+        assert!(!put.with_credential && put.effect == Effect::Free);
+        assert!(matches!(&put.body, Body::Bytes { bytes, .. } if bytes.len() == INLINE + 1));
+        let refused = Answer::json_of(403, &json!({}));
+        let error = fal().submitted(&order, &put.asked(), &refused).unwrap_err();
+        assert_eq!(error.class, Class::Unavailable);
+        let Ok(Step::Next(next)) =
+            fal().submitted(&order, &put.asked(), &Answer::json_of(200, &json!({})))
+        else {
+            panic!("no next call");
+        };
+        call = *next;
+    }
+    assert_eq!(call.effect, Effect::Submission);
+    let body = body(&call);
+    assert_eq!(
+        (&body["first_frame_url"], &body["last_frame_url"]),
+        (
+            &json!("https://v3.fal.media/1.png"),
+            &json!("https://v3.fal.media/2.png")
+        )
+    );
+}
+
+#[test]
+fn a_status_is_read_by_its_word() {
+    for word in ["IN_QUEUE", "IN_PROGRESS"] {
+        let step = status(202, &json!({"status": word, "queue_position": 3}));
+        assert!(matches!(
+            step,
+            Ok(Step::Running {
+                progress: None,
+                unknown_word: None,
+                ..
+            })
+        ));
+    }
+    assert!(matches!(
+        status(200, &json!({"status": "PAUSED"})),
+        Ok(Step::Running { unknown_word: Some(word), .. }) if word == "PAUSED"
+    ));
+    assert_eq!(status(404, &json!({})).unwrap_err().class, Class::Lost);
+    assert_eq!(status(200, &json!({})).unwrap_err().class, Class::Unclear);
+    assert_eq!(status(502, &json!({})).unwrap_err().class, Class::Unclear);
+}
+
+#[test]
+fn a_response_is_the_end_when_fal_says_so() {
+    let done = json!({"status": "COMPLETED"});
+    let ok = response(
+        &handle(),
+        &done,
+        200,
+        &json!({"video": {"url": "https://v3.fal.media/1.mp4"}}),
+    );
+    assert!(matches!(ok, Ok(Step::Done { .. })));
+    let told = json!({"status": "COMPLETED", "error": "boom", "error_type": "runner_disconnected"});
+    let policy = json!({"detail": [{"loc": ["body", "prompt"], "msg": "no", "type": "content_policy_violation"}]});
+    for (told, code, body, class) in [
+        (&done, 200, json!({}), Class::Failed),
+        (&told, 200, json!({}), Class::Failed),
+        (&done, 422, policy, Class::Refused),
+        (
+            &done,
+            422,
+            json!({"detail": [{"msg": "too long", "type": "too_long"}]}),
+            Class::Failed,
+        ),
+        (&done, 500, json!({"detail": "Internal"}), Class::Failed),
+        (
+            &done,
+            504,
+            json!({"detail": "too slow", "error_type": "request_timeout"}),
+            Class::Failed,
+        ),
+        (&told, 502, json!({}), Class::Failed),
+        (
+            &done,
+            499,
+            json!({"detail": "Cancelled", "error_type": "client_cancelled"}),
+            Class::Lost,
+        ),
+        (&done, 502, json!({}), Class::Unclear),
+        (&done, 503, json!({"detail": "busy"}), Class::Unavailable),
+        (
+            &done,
+            429,
+            json!({"detail": "slow down"}),
+            Class::RateLimited,
+        ),
+        (&done, 404, json!({"detail": "unknown"}), Class::Lost),
+    ] {
+        let error = response(&handle(), told, code, &body).unwrap_err();
+        assert_eq!(error.class, class, "{code} {body}");
+    }
+}
+
+#[test]
+fn submissions_are_classed() {
+    let order = video("fal-ai/veo3.1");
+    let asked = fal().start(&order).unwrap().asked();
+    for (status, body, class) in [
+        (200, json!({}), Class::Unclear),
+        (401, json!({"detail": "no key"}), Class::Credentials),
+        (
+            403,
+            json!({"detail": "User is locked. Reason: Exhausted balance."}),
+            Class::Account,
+        ),
+        (422, json!({"detail": [{"msg": "bad"}]}), Class::Rejected),
+        (
+            422,
+            json!({"detail": [{"msg": "no", "type": "content_policy_violation"}]}),
+            Class::Refused,
+        ),
+        (429, json!({"detail": "slow"}), Class::RateLimited),
+        (500, json!({"detail": "x"}), Class::Unclear),
+        (503, json!({"detail": "x"}), Class::Unavailable),
+        (504, json!({}), Class::Unclear),
+    ] {
+        let error = fal()
+            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .unwrap_err();
+        assert_eq!(error.class, class, "{body}");
+    }
+}
+
+#[test]
+fn stems_are_asked_for_and_labelled() {
+    let mut order = stems("fal-ai/demucs");
+    let call = fal().start(&order).unwrap();
+    assert!(body(&call).get("stems").is_none(), "the rest is a sum");
+    assert!(
+        body(&call)["audio_url"]
+            .as_str()
+            .unwrap()
+            .starts_with("data:audio/flac;base64,")
+    );
+    let taken = json!({"request_id": "r1", "status_url": "https://queue.fal.run/a/b/requests/r1/status",
+        "response_url": "https://queue.fal.run/a/b/requests/r1", "cancel_url": "https://queue.fal.run/a/b/requests/r1/cancel"});
+    let Ok(Step::Submitted { handle, .. }) =
+        fal().submitted(&order, &call.asked(), &Answer::json_of(200, &taken))
+    else {
+        panic!("not submitted");
+    };
+    let file = |name: &str| json!({"url": format!("https://v3.fal.media/{name}.mp3")});
+    let made = json!({"vocals": file("v"), "drums": null, "piano": file("p"), "other": file("o")});
+    let Ok(Step::Done { outputs }) = response(&handle, &json!({"status": "COMPLETED"}), 200, &made)
+    else {
+        panic!("not done");
+    };
+    let made: Vec<What> = outputs.into_iter().map(|output| output.what).collect();
+    assert_eq!(
+        made,
+        [
+            What::Stem(StemTarget::Only(StemGroup::Vocals)),
+            What::Stem(StemTarget::Only(StemGroup::Keyboard)),
+            What::Stem(StemTarget::Other)
+        ]
+    );
+    if let Work::Stems(stems) = &mut order.work {
+        stems.targets.pop();
+    }
+    let call = fal().start(&order).unwrap();
+    assert_eq!(body(&call)["stems"], json!(["vocals"]));
+}

@@ -1,0 +1,65 @@
+//! Google's errors: those of requests, and those of operations.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::answer::{Answer, Described};
+use crate::error::{Class, ProviderError};
+
+/// The error of an operation: `{code, message}` with a code of gRPC.
+pub(super) fn operation_failed(error: &Value) -> ProviderError {
+    let said = Described::at(error, "/code", "/message");
+    let message = said.message.unwrap_or("the provider failed at it".into());
+    let class = match error["code"].as_u64() {
+        _ if is_refusal(&message) => Class::Refused,
+        // CANCELLED
+        Some(1) => Class::Lost,
+        _ => Class::Failed,
+    };
+    let mut error = ProviderError::new(class, message);
+    error.code = said.code;
+    error
+}
+
+pub(super) fn describe(body: &Value) -> Described {
+    Described::at(body, "/error/status", "/error/message")
+}
+
+pub(super) fn classed(mut error: ProviderError, answer: &Answer) -> ProviderError {
+    let body = answer.json().unwrap_or(Value::Null);
+    let details = body.pointer("/error/details").and_then(Value::as_array);
+    let details: Vec<&Value> = details.into_iter().flatten().collect();
+    if error.retry_after.is_none() {
+        let delay = details.iter().find_map(|one| one["retryDelay"].as_str());
+        error.retry_after = delay.and_then(seconds);
+    }
+    let wrong_key = details.iter().any(|one| one["reason"] == "API_KEY_INVALID");
+    let billing = error.message.to_lowercase().contains("billing");
+    let class = match error.class {
+        Class::Rejected if wrong_key => Class::Credentials,
+        Class::Rejected | Class::Credentials if billing => Class::Account,
+        Class::Rejected if is_refusal(&error.message) => Class::Refused,
+        class => class,
+    };
+    error.of_class(class)
+}
+
+/// `"32s"`, `"1.5s"`.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Google's words for content that it does not make.
+pub(super) fn is_refusal(message: &str) -> bool {
+    let message = message.to_lowercase();
+    [
+        "responsible ai",
+        "usage guidelines",
+        "safety filter",
+        "prohibited content",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
+}

@@ -1,0 +1,100 @@
+//! The Interactions API, by which Google serves its newer video models.
+//!
+//! Sources: `google-genai` 3.4.0 on the wire; the guide.
+//!
+//! ```text
+//! POST /v1/interactions              {model, input, response_format, background} → {id}
+//! GET  /v1/interactions/{id}         {status, steps: [{content: [{type: video, uri │ data}]}], errors}
+//! POST /v1/interactions/{id}/cancel
+//! GET  /v1/files/{id}:download?alt=media
+//! ```
+//!
+//! Unknown: the lengths that models take (those of Veo are offered), and what
+//! an interaction that requires an action wants; it counts as an unknown word.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::errors::is_refusal;
+use super::{WITH_VIDEO, source};
+use crate::answer::{required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::order::{PictureRole, Video};
+use crate::port::{Call, Handle, Output, Step, What};
+use crate::shape;
+
+pub(super) fn start(model: &str, video: &Video) -> Call {
+    let mut content = vec![json!({"type": "text", "text": video.prompt})];
+    let picture = video.picture(PictureRole::FirstFrame);
+    content.extend(
+        picture.map(|file| json!({"type": "image", "data": file.base64(), "mime_type": file.mime})),
+    );
+    let task = if picture.is_some() {
+        "image_to_video"
+    } else {
+        "text_to_video"
+    };
+    let body = json!({
+        "model": model,
+        "input": [{"type": "user_input", "content": content}],
+        "response_modalities": ["video"],
+        "response_format": {
+            "type": "video",
+            "aspect_ratio": shape::ratio(video.size),
+            "resolution": shape::tier(video.size),
+            "duration": format!("{}s", video.seconds),
+            "delivery": "uri",
+        },
+        "generation_config": {"video_config": {"task": task}},
+        "background": true,
+    });
+    Call::post("submit", "/v1/interactions", body).submits()
+}
+
+pub(super) fn poll(handle: &Handle) -> Call {
+    let path = format!("/v1/interactions/{}", handle.text("id"));
+    // The video may be in the answer all the same.
+    Call::get("poll", path)
+        .with_query("stream", "false")
+        .works(WITH_VIDEO)
+}
+
+pub(super) fn cancel(handle: &Handle) -> Call {
+    let path = format!("/v1/interactions/{}/cancel", handle.text("id"));
+    Call::new("cancel", Method::POST, path)
+}
+
+pub(super) fn polled(body: &Value) -> Result<Step, ProviderError> {
+    match required_text(body, "/status")?.as_str() {
+        "queued" | "in_progress" => Ok(Step::running(None)),
+        "completed" => {
+            let steps = body["steps"].as_array().into_iter().flatten();
+            let parts = steps.flat_map(|step| step["content"].as_array().into_iter().flatten());
+            let mut videos = parts.filter(|part| part["type"] == "video");
+            let output = videos.next().map(|video| {
+                Ok::<_, ProviderError>(Output {
+                    what: What::Video,
+                    source: source(video, "v1")?,
+                })
+            });
+            Step::done(output.transpose()?.into_iter().collect())
+        }
+        word @ ("failed" | "incomplete" | "budget_exceeded") => {
+            let message = ["/errors/0/message", "/error/message"]
+                .iter()
+                .find_map(|place| text_at(body, place))
+                .unwrap_or_else(|| format!("the interaction ended as {word}"));
+            let class = if is_refusal(&message) {
+                Class::Refused
+            } else {
+                Class::Failed
+            };
+            Err(ProviderError::new(class, message).with_code(word))
+        }
+        "cancelled" => Err(ProviderError::new(
+            Class::Lost,
+            "the interaction was called off",
+        )),
+        word => Ok(Step::unknown(word)),
+    }
+}

@@ -1,0 +1,353 @@
+//! `gemini-veo`: Google's video models, by three of its interfaces.
+//!
+//! Sources: `google-genai` 2.34.0 (the last version that speaks `gemini`) and
+//! 3.4.0 on the wire; docs.cloud.google.com; the Interactions guide.
+//!
+//! ```text
+//! gemini        POST /v1beta/models/{model}:predictLongRunning → {name}
+//!               GET  /v1beta/{name}                            {done, error, response}
+//!               GET  /v1beta/files/{id}:download?alt=media     the bytes, with the key
+//! vertex        POST …/models/{model}:predictLongRunning       the same, and the poll is
+//!               POST …/models/{model}:fetchPredictOperation    {operationName}; the video is in the answer
+//! interactions  POST /v1/interactions                          see `interactions`
+//! ```
+//!
+//! An operation's name holds slashes. `done` is not there until it is true.
+//! A video that a filter held back is told of by `raiMediaFilteredCount`, with
+//! no samples beside it: a refusal.
+//!
+//! Unknown: whether Google still serves `gemini`, which its SDK has dropped; a
+//! way to call an operation off, so there is none; how long operations are
+//! kept. Which words an operation's error has when its content is refused is
+//! known by report only ([`errors::is_refusal`]).
+
+mod errors;
+mod interactions;
+mod service_account;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{File, Kind, Order, PictureRole, Video, Work};
+use crate::port::{
+    Adapter, Asked, Authorization, Call, Handle, Header, Output, Pace, RESULT, Source, Step, What,
+};
+use crate::secret::Secret;
+use crate::settings::{Settings, SettingsError};
+use crate::shape;
+
+use errors::{classed, describe, operation_failed};
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "gemini-veo",
+    base_url: Some("https://generativelanguage.googleapis.com"),
+    options: &["api", "project", "location", "audio", "person_generation"],
+    anonymous: false,
+    build,
+};
+
+/// Most bytes of an answer that may hold the video itself.
+const WITH_VIDEO: u64 = 300_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Api {
+    Gemini,
+    Vertex,
+    Interactions,
+}
+
+#[derive(Debug)]
+struct GeminiVeo {
+    api: Api,
+    /// Where Vertex is.
+    base_url: Option<String>,
+    /// The path to Vertex's models.
+    models: String,
+    /// Whether Vertex makes sound; the Gemini API always does.
+    audio: bool,
+    person_generation: Option<String>,
+}
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let api = match settings.word("api", &["gemini", "vertex", "interactions"])? {
+        "vertex" => Api::Vertex,
+        "interactions" => Api::Interactions,
+        _ => Api::Gemini,
+    };
+    let project = settings.text("project")?;
+    let location = settings.text("location")?;
+    if api == Api::Vertex && project.is_none() {
+        return Err(SettingsError::at("project", "vertex needs one"));
+    }
+    for (key, value) in [("project", project), ("location", location)] {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        if value.is_some_and(|value| value.is_empty() || !value.bytes().all(plain)) {
+            return Err(SettingsError::at(key, "is no name"));
+        }
+    }
+    let location = location.unwrap_or("us-central1");
+    let host = match location {
+        "global" => "aiplatform.googleapis.com".to_owned(),
+        region => format!("{region}-aiplatform.googleapis.com"),
+    };
+    let models = format!(
+        "/v1beta1/projects/{}/locations/{location}/publishers/google/models",
+        project.unwrap_or_default()
+    );
+    Ok(Arc::new(GeminiVeo {
+        api,
+        base_url: (api == Api::Vertex).then(|| format!("https://{host}")),
+        models,
+        audio: settings.word("audio", &["on", "off"])? == "on",
+        person_generation: settings.text("person_generation")?.map(str::to_owned),
+    }))
+}
+
+impl Adapter for GeminiVeo {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let mut sizes = vec![(1280, 720), (720, 1280)];
+        let second = model.contains("veo-2");
+        if !second {
+            sizes.extend([(1920, 1080), (1080, 1920)]);
+        }
+        let last_frames = model.contains("veo-3.1");
+        let classic = self.api != Api::Interactions;
+        (kind == Kind::Video).then(|| {
+            Limits::Video(VideoLimits {
+                sizes,
+                durations: Durations::Only(if second { vec![5, 6, 8] } else { vec![4, 6, 8] }),
+                default_seconds: 8,
+                pictures: Pictures::frames(if last_frames && classic { 2 } else { 1 }),
+                negative_prompt: classic,
+                seed: self.api == Api::Vertex,
+                max_prompt: 4_000,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    }
+
+    fn base_url(&self) -> Option<&str> {
+        self.base_url.as_deref()
+    }
+
+    fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
+        match self.api {
+            Api::Vertex => service_account::exchange(secret, now),
+            _ => Ok(Authorization::header("x-goog-api-key", secret)),
+        }
+    }
+
+    fn authorized(
+        &self,
+        _: &Asked,
+        answer: &Answer,
+    ) -> Result<(Vec<Header>, Duration), ProviderError> {
+        service_account::token(answer)
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos only",
+            ));
+        };
+        if self.api == Api::Interactions {
+            return Ok(interactions::start(&order.model, video));
+        }
+        let body =
+            json!({"instances": [instance(video)], "parameters": self.parameters(order, video)});
+        let path = format!("{}:predictLongRunning", self.path(&order.model));
+        Ok(Call::post("submit", path, body).submits())
+    }
+
+    fn submitted(&self, order: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = answer
+            .success(describe)
+            .map_err(|error| classed(error, answer))?;
+        Ok(Step::submitted(match self.api {
+            Api::Interactions => json!({"id": required_text(&body, "/id")?}),
+            Api::Gemini => json!({"name": required_text(&body, "/name")?}),
+            // The poll goes to the model.
+            Api::Vertex => {
+                json!({"name": required_text(&body, "/name")?, "model": order.model})
+            }
+        }))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(match self.api {
+            Api::Interactions => interactions::poll(handle),
+            Api::Gemini => Call::get("poll", format!("/v1beta/{}", handle.text("name"))),
+            Api::Vertex => {
+                let path = format!("{}:fetchPredictOperation", self.path(handle.text("model")));
+                let asked = json!({"operationName": handle.text("name")});
+                Call::post("poll", path, asked).works(WITH_VIDEO)
+            }
+        })
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        if answer.status == 404 {
+            return Err(answer.failure(describe).of_class(Class::Lost));
+        }
+        let body = answer
+            .success(describe)
+            .map_err(|error| classed(error, answer))?;
+        if self.api == Api::Interactions {
+            return interactions::polled(&body);
+        }
+        if !body.is_object() {
+            let what = "the provider's answer is no operation";
+            return Err(ProviderError::unreadable(what));
+        }
+        if body["done"] != true {
+            return Ok(Step::running(None));
+        }
+        if let Some(error) = body.get("error") {
+            return Err(operation_failed(error));
+        }
+        let response = &body["response"];
+        delivered(response.get("generateVideoResponse").unwrap_or(response))
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        (self.api == Api::Interactions).then(|| interactions::cancel(handle))
+    }
+
+    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+        answer.status.is_success()
+            && answer
+                .json()
+                .is_ok_and(|body| body["status"] == "cancelled")
+    }
+}
+
+impl GeminiVeo {
+    /// The path of a model, to which its verb is added.
+    fn path(&self, model: &str) -> String {
+        let model = model.trim_start_matches("models/");
+        match self.api {
+            Api::Vertex => format!("{}/{model}", self.models),
+            _ => format!("/v1beta/models/{model}"),
+        }
+    }
+
+    fn parameters(&self, order: &Order, video: &Video) -> Value {
+        let mut parameters = Map::new();
+        let mut put = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
+        put("sampleCount", json!(1));
+        put("durationSeconds", json!(video.seconds));
+        put("aspectRatio", json!(shape::ratio(video.size)));
+        // Veo 2 has one resolution and no sound.
+        let second = order.model.contains("veo-2");
+        if !second {
+            put("resolution", json!(shape::tier(video.size)));
+        }
+        if let Some(negative) = &video.negative_prompt {
+            put("negativePrompt", json!(negative));
+        }
+        if let Some(people) = &self.person_generation {
+            put("personGeneration", json!(people));
+        }
+        if self.api == Api::Vertex {
+            if !second {
+                put("generateAudio", json!(self.audio));
+            }
+            if let Some(seed) = video.seed {
+                put("seed", json!(seed));
+            }
+        }
+        Value::Object(parameters)
+    }
+}
+
+fn instance(video: &Video) -> Value {
+    let mut instance = json!({"prompt": video.prompt});
+    for (member, role) in [
+        ("image", PictureRole::FirstFrame),
+        ("lastFrame", PictureRole::LastFrame),
+    ] {
+        if let Some(file) = video.picture(role) {
+            instance[member] = inline(file);
+        }
+    }
+    instance
+}
+
+fn inline(file: &File) -> Value {
+    json!({"bytesBase64Encoded": file.base64(), "mimeType": file.mime})
+}
+
+/// The videos of an operation that is done, or why there are none.
+fn delivered(response: &Value) -> Result<Step, ProviderError> {
+    let list = |member: &str| response[member].as_array().and_then(|all| all.first());
+    let sample = list("generatedSamples").map(|sample| &sample["video"]);
+    if let Some(video) = sample.or(list("videos")) {
+        return Step::done(vec![Output {
+            what: What::Video,
+            source: source(video, "v1beta")?,
+        }]);
+    }
+    let reason = text_at(response, "/raiMediaFilteredReasons/0");
+    let filtered = response["raiMediaFilteredCount"].as_u64().unwrap_or(0) > 0;
+    if filtered || reason.is_some() {
+        let message = reason.unwrap_or("a filter holds the video back".into());
+        return Err(ProviderError::new(Class::Refused, message));
+    }
+    Step::done(Vec::new())
+}
+
+/// Where a video is to be had: a file of this version of the Gemini API, or
+/// right here.
+fn source(video: &Value, version: &str) -> Result<Source, ProviderError> {
+    for member in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
+        if let Some(text) = text_at(video, member) {
+            use base64::Engine as _;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+            let wrong = |_| ProviderError::unreadable("the video in the answer is not base64");
+            return Ok(Source::Bytes(bytes.map_err(wrong)?.into()));
+        }
+    }
+    let uri = ["/uri", "/gcsUri"]
+        .iter()
+        .find_map(|member| text_at(video, member));
+    let uri = uri.ok_or_else(|| {
+        ProviderError::new(
+            Class::Failed,
+            "the provider names a video and no place of it",
+        )
+    })?;
+    if uri.starts_with("gs://") {
+        let message = "the video is in a Cloud Storage bucket, which Mediagate does not read: \
+                       have the project deliver inline";
+        return Err(ProviderError::new(Class::Failed, message));
+    }
+    let Some(id) = file_id(&uri) else {
+        return Ok(Source::Address(uri));
+    };
+    let mut content =
+        Call::get("content", format!("/{version}/files/{id}:download")).with_query("alt", "media");
+    content.limit_bytes = RESULT;
+    Ok(Source::Call(Box::new(content)))
+}
+
+/// The id in `…/files/{id}:download?alt=media`.
+fn file_id(uri: &str) -> Option<&str> {
+    let (_, after) = uri.split_once("files/")?;
+    let id = after.split([':', '?', '/', '#']).next()?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (!id.is_empty() && id.bytes().all(plain)).then_some(id)
+}
+
+#[cfg(test)]
+mod tests;

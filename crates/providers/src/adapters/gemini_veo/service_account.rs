@@ -1,0 +1,107 @@
+//! A Google service account: its key signs a statement, for which Google gives
+//! an access token (RFC 7523).
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::answer::{Answer, Described, required_text};
+use crate::error::{Class, ProviderError};
+use crate::port::{Authorization, Body, Call, Header, Target};
+use crate::secret::Secret;
+
+/// What the token shall permit.
+const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
+/// How long the statement holds; Google allows no more.
+const LIFETIME: Duration = Duration::from_hours(1);
+
+/// The file that Google gives out for a service account.
+#[derive(Deserialize)]
+struct Account {
+    client_email: String,
+    private_key: String,
+    private_key_id: Option<String>,
+    token_uri: String,
+}
+
+/// The call that asks for a token.
+pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
+    // The parser's own words would quote the key.
+    let account: Account = serde_json::from_str(secret.expose()).map_err(|_| {
+        wrong("the credential is not the JSON file of a service account with a client_email, a private_key and a token_uri")
+    })?;
+    let form = vec![
+        (
+            "grant_type".to_owned(),
+            "urn:ietf:params:oauth:grant-type:jwt-bearer".to_owned(),
+        ),
+        ("assertion".to_owned(), assertion(&account, now)?),
+    ];
+    let call = Call::new("token", http::Method::POST, "")
+        .to(Target::Address(account.token_uri))
+        .without_credential()
+        .with_body(Body::Form(form));
+    Ok(Authorization::Exchange(Box::new(call)))
+}
+
+/// The token in the answer, as a header, and how long it lives.
+pub(super) fn token(answer: &Answer) -> Result<(Vec<Header>, Duration), ProviderError> {
+    let body = answer
+        .success(|body| Described::at(body, "/error", "/error_description"))
+        .and_then(|body| Ok((required_text(&body, "/access_token")?, body)));
+    let (token, body) = body.map_err(|error| match error.class {
+        // "invalid_grant": the account or its key is no more.
+        Class::Rejected => error.of_class(Class::Credentials),
+        // Nothing but a token was asked for, so nothing is unclear.
+        Class::Unclear => error.of_class(Class::Unavailable),
+        _ => error,
+    })?;
+    let lifetime = body["expires_in"].as_u64().unwrap_or(300);
+    let header = ("authorization", format!("Bearer {token}"));
+    Ok((vec![header], Duration::from_secs(lifetime)))
+}
+
+/// The signed statement: a JWT with RS256.
+fn assertion(account: &Account, now: SystemTime) -> Result<String, ProviderError> {
+    let now = now.duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_err(|_| wrong("the clock is before 1970"))?;
+    let mut header = json!({"alg": "RS256", "typ": "JWT"});
+    if let Some(id) = &account.private_key_id {
+        header["kid"] = json!(id);
+    }
+    let claims = json!({
+        "iss": account.client_email,
+        "scope": SCOPE,
+        "aud": account.token_uri,
+        "iat": now.as_secs(),
+        "exp": (now + LIFETIME).as_secs(),
+    });
+    let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+    let signed = format!("{}.{}", encode(&header), encode(&claims));
+    let key = PrivatePkcs8KeyDer::from_pem_slice(account.private_key.as_bytes())
+        .map_err(|_| wrong("the service account's private_key is not PEM with PKCS#8"))?;
+    let key = RsaKeyPair::from_pkcs8(key.secret_pkcs8_der())
+        .map_err(|_| wrong("the service account's private_key is no RSA key"))?;
+    let mut signature = vec![0; key.public().modulus_len()];
+    // The random numbers blind the computation; the signature does not depend
+    // on them.
+    key.sign(
+        &RSA_PKCS1_SHA256,
+        &SystemRandom::new(),
+        signed.as_bytes(),
+        &mut signature,
+    )
+    .map_err(|_| wrong("the service account's private_key does not sign"))?;
+    Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+}
+
+fn wrong(what: &str) -> ProviderError {
+    ProviderError::new(Class::Credentials, what)
+}

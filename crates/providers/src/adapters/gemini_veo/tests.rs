@@ -1,0 +1,391 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::*;
+use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::order::Picture;
+use crate::port::{Body, Effect, Target};
+
+const ACCOUNT: &str = include_str!("../../../tests/data/service-account.json");
+
+fn gemini() -> Arc<dyn Adapter> {
+    adapter("gemini-veo", &json!({}))
+}
+
+fn vertex() -> Arc<dyn Adapter> {
+    adapter("gemini-veo", &json!({"api": "vertex", "project": "p1"}))
+}
+
+fn interactions() -> Arc<dyn Adapter> {
+    adapter("gemini-veo", &json!({"api": "interactions"}))
+}
+
+fn body(call: &Call) -> &Value {
+    let Body::Json(body) = &call.body else {
+        panic!("not JSON");
+    };
+    body
+}
+
+fn with_frames(mut order: Order) -> Order {
+    if let Work::Video(video) = &mut order.work {
+        for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
+            video.pictures.push(Picture {
+                role,
+                file: picture(),
+            });
+        }
+        video.negative_prompt = Some("rain".into());
+    }
+    order
+}
+
+fn polled(adapter: &Arc<dyn Adapter>, status: u16, body: &Value) -> Result<Step, ProviderError> {
+    let handle = Handle(json!({"name": "models/veo/operations/o1", "model": "veo", "id": "i1"}));
+    let asked = adapter.poll(&handle).unwrap().asked();
+    adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+}
+
+fn source_of(step: Result<Step, ProviderError>) -> Source {
+    let Step::Done { mut outputs } = step.unwrap() else {
+        panic!("not done");
+    };
+    outputs.remove(0).source
+}
+
+#[test]
+fn the_two_classic_interfaces_differ_in_little() {
+    let order = with_frames(video("veo-3.1-generate-preview"));
+    let call = gemini().start(&order).unwrap();
+    assert_eq!(
+        call.to,
+        Target::Path("/v1beta/models/veo-3.1-generate-preview:predictLongRunning".into())
+    );
+    assert_eq!(call.effect, Effect::Submission);
+    let sent = body(&call);
+    assert_eq!(
+        sent["parameters"],
+        json!({"sampleCount": 1, "durationSeconds": 5, "aspectRatio": "16:9", "resolution": "720p", "negativePrompt": "rain"})
+    );
+    let instance = &sent["instances"][0];
+    for member in ["image", "lastFrame"] {
+        assert_eq!(
+            instance[member],
+            json!({"bytesBase64Encoded": "iVBORw0KGgo=", "mimeType": "image/png"})
+        );
+    }
+    let mut order = video("veo-3.1-generate-001");
+    if let Work::Video(video) = &mut order.work {
+        video.seed = Some(7);
+    }
+    let vertex = adapter(
+        "gemini-veo",
+        &json!({"api": "vertex", "project": "p1", "audio": "off"}),
+    );
+    assert_eq!(
+        vertex.base_url(),
+        Some("https://us-central1-aiplatform.googleapis.com")
+    );
+    let call = vertex.start(&order).unwrap();
+    let path =
+        "/v1beta1/projects/p1/locations/us-central1/publishers/google/models/veo-3.1-generate-001";
+    assert_eq!(call.to, Target::Path(format!("{path}:predictLongRunning")));
+    let parameters = &body(&call)["parameters"];
+    assert_eq!(
+        (&parameters["generateAudio"], &parameters["seed"]),
+        (&json!(false), &json!(7))
+    );
+    let taken = Answer::json_of(200, &json!({"name": "projects/p1/operations/o1"}));
+    let Ok(Step::Submitted { handle, .. }) = vertex.submitted(&order, &call.asked(), &taken) else {
+        panic!("not submitted");
+    };
+    let poll = vertex.poll(&handle).unwrap();
+    assert_eq!(
+        poll.to,
+        Target::Path(format!("{path}:fetchPredictOperation"))
+    );
+    assert_eq!(
+        (body(&poll), poll.effect),
+        (
+            &json!({"operationName": "projects/p1/operations/o1"}),
+            Effect::Free
+        )
+    );
+}
+
+#[test]
+fn settings_are_checked() {
+    let build = |options: Value| {
+        let settings = Settings {
+            name: "test".into(),
+            base_url: None,
+            options: options.as_object().cloned().unwrap_or_default(),
+        };
+        build(&settings).map_err(|error| error.key.unwrap_or_default())
+    };
+    assert_eq!(build(json!({"api": "vertex"})).unwrap_err(), "project");
+    let slash = json!({"api": "vertex", "project": "a/b"});
+    assert_eq!(build(slash).unwrap_err(), "project");
+    let global = build(json!({"api": "vertex", "project": "p", "location": "global"})).unwrap();
+    assert_eq!(global.base_url(), Some("https://aiplatform.googleapis.com"));
+    assert_eq!(build(json!({"api": "rest"})).unwrap_err(), "api");
+}
+
+#[test]
+fn an_operation_is_done_when_it_says_so() {
+    for adapter in [gemini(), vertex()] {
+        for body in [json!({"name": "o"}), json!({"name": "o", "done": false})] {
+            assert!(matches!(
+                polled(&adapter, 200, &body),
+                Ok(Step::Running {
+                    unknown_word: None,
+                    ..
+                })
+            ));
+        }
+        for (status, body, class) in [
+            (200, json!({"done": true, "response": {}}), Class::Failed),
+            (200, json!({"done": true}), Class::Failed),
+            (
+                200,
+                json!({"done": true, "response": {"raiMediaFilteredCount": 1, "raiMediaFilteredReasons": ["faces"]}}),
+                Class::Refused,
+            ),
+            (
+                200,
+                json!({"done": true, "response": {"generateVideoResponse": {"raiMediaFilteredCount": 1}}}),
+                Class::Refused,
+            ),
+            (
+                200,
+                json!({"done": true, "error": {"code": 13, "message": "internal"}}),
+                Class::Failed,
+            ),
+            (
+                200,
+                json!({"done": true, "error": {"code": 3, "message": "This violates Google's Responsible AI practices."}}),
+                Class::Refused,
+            ),
+            (
+                200,
+                json!({"done": true, "error": {"code": 1, "message": "cancelled"}}),
+                Class::Lost,
+            ),
+            (404, json!({"error": {"message": "no"}}), Class::Lost),
+            (200, Value::Null, Class::Unclear),
+            (500, json!({}), Class::Unclear),
+        ] {
+            let error = polled(&adapter, status, &body).unwrap_err();
+            assert_eq!(error.class, class, "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_video_is_a_file_or_right_here() {
+    let uri = "https://generativelanguage.googleapis.com/v1beta/files/abc-1:download?alt=media";
+    let sample = json!({"done": true, "response": {"generateVideoResponse":
+        {"generatedSamples": [{"video": {"uri": uri}}]}}});
+    let Source::Call(call) = source_of(polled(&gemini(), 200, &sample)) else {
+        panic!("no call");
+    };
+    assert_eq!(call.to, Target::Path("/v1beta/files/abc-1:download".into()));
+    assert_eq!(call.query, [("alt".to_owned(), "media".to_owned())]);
+    assert!(call.with_credential);
+    let video = |video: Value| json!({"done": true, "response": {"videos": [video]}});
+    let here = video(json!({"bytesBase64Encoded": "AAAA", "mimeType": "video/mp4"}));
+    assert!(matches!(
+        source_of(polled(&vertex(), 200, &here)),
+        Source::Bytes(bytes) if bytes == [0_u8; 3][..]
+    ));
+    let bucket = video(json!({"gcsUri": "gs://bucket/1.mp4"}));
+    let error = polled(&vertex(), 200, &bucket).unwrap_err();
+    assert!(error.class == Class::Failed && error.message.contains("Cloud Storage"));
+}
+
+#[test]
+fn submissions_are_classed() {
+    let order = video("veo-3.1-generate-preview");
+    let asked = gemini().start(&order).unwrap().asked();
+    let error =
+        |status: &str, message: &str| json!({"error": {"status": status, "message": message}});
+    for (status, body, class) in [
+        (200, json!({}), Class::Unclear),
+        (
+            400,
+            json!({"error": {"status": "INVALID_ARGUMENT", "message": "API key not valid.", "details": [{"reason": "API_KEY_INVALID"}]}}),
+            Class::Credentials,
+        ),
+        (
+            400,
+            error("INVALID_ARGUMENT", "durationSeconds is out of bound"),
+            Class::Rejected,
+        ),
+        (
+            400,
+            error("INVALID_ARGUMENT", "violates our usage guidelines"),
+            Class::Refused,
+        ),
+        (
+            400,
+            error("FAILED_PRECONDITION", "Please enable billing"),
+            Class::Account,
+        ),
+        (403, error("PERMISSION_DENIED", "no"), Class::Credentials),
+        (
+            429,
+            error("RESOURCE_EXHAUSTED", "slow down"),
+            Class::RateLimited,
+        ),
+        (500, error("INTERNAL", "oops"), Class::Unclear),
+        (503, error("UNAVAILABLE", "overloaded"), Class::Unavailable),
+        (504, error("DEADLINE_EXCEEDED", "slow"), Class::Unclear),
+    ] {
+        let told = gemini()
+            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .unwrap_err();
+        assert_eq!(told.class, class, "{body}");
+    }
+    let slow = json!({"error": {"status": "RESOURCE_EXHAUSTED", "message": "", "details": [{"retryDelay": "32s"}]}});
+    let told = gemini()
+        .submitted(&order, &asked, &Answer::json_of(429, &slow))
+        .unwrap_err();
+    assert_eq!(told.retry_after, Some(Duration::from_secs(32)));
+    let error = gemini().start(&stems("x")).unwrap_err();
+    assert_eq!(error.class, Class::Rejected);
+}
+
+#[test]
+fn an_interaction_is_read_by_its_word() {
+    let order = with_frames(video("gemini-omni-1.2-flash"));
+    let call = interactions().start(&order).unwrap();
+    let sent = body(&call);
+    assert_eq!(sent["response_format"]["duration"], "5s");
+    assert_eq!(
+        sent["generation_config"]["video_config"]["task"],
+        "image_to_video"
+    );
+    assert_eq!(
+        sent["input"][0]["content"][1],
+        json!({"type": "image", "data": "iVBORw0KGgo=", "mime_type": "image/png"})
+    );
+    for word in ["queued", "in_progress"] {
+        let step = polled(&interactions(), 200, &json!({"status": word}));
+        assert!(matches!(
+            step,
+            Ok(Step::Running {
+                unknown_word: None,
+                ..
+            })
+        ));
+    }
+    let step = polled(&interactions(), 200, &json!({"status": "requires_action"}));
+    assert!(matches!(
+        step,
+        Ok(Step::Running {
+            unknown_word: Some(_),
+            ..
+        })
+    ));
+    let made = |part: Value| {
+        json!({"status": "completed", "steps": [{"type": "thought", "content": []},
+            {"type": "model_output", "content": [{"type": "text", "text": "here"}, part]}]})
+    };
+    let file = made(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
+    assert!(matches!(
+        source_of(polled(&interactions(), 200, &file)),
+        Source::Call(call) if call.to == Target::Path("/v1/files/f1:download".into())
+    ));
+    let here = made(json!({"type": "video", "data": "AAAA"}));
+    assert!(matches!(
+        source_of(polled(&interactions(), 200, &here)),
+        Source::Bytes(_)
+    ));
+    for (body, class) in [
+        (json!({"status": "completed", "steps": []}), Class::Failed),
+        (json!({"status": "failed"}), Class::Failed),
+        (
+            json!({"status": "failed", "errors": [{"message": "blocked by the safety filter"}]}),
+            Class::Refused,
+        ),
+        (json!({"status": "incomplete"}), Class::Failed),
+        (json!({"status": "budget_exceeded"}), Class::Failed),
+        (json!({"status": "cancelled"}), Class::Lost),
+        (json!({}), Class::Unclear),
+    ] {
+        let error = polled(&interactions(), 200, &body).unwrap_err();
+        assert_eq!(error.class, class, "{body}");
+    }
+}
+
+#[test]
+fn a_service_account_signs_for_an_hour() {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
+    let Ok(Authorization::Exchange(call)) = vertex().authorize(&Secret::new(ACCOUNT), now) else {
+        panic!("no exchange");
+    };
+    assert!(!call.with_credential);
+    assert_eq!(call.to, Target::Address("/gemini-veo/token".into()));
+    let Body::Form(form) = &call.body else {
+        panic!("no form");
+    };
+    assert_eq!(form[0].1, "urn:ietf:params:oauth:grant-type:jwt-bearer");
+    let (signed, signature) = form[1].1.rsplit_once('.').unwrap();
+    let (header, claims) = signed.split_once('.').unwrap();
+    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).unwrap();
+    let read = |part: &str| serde_json::from_slice::<Value>(&decode(part)).unwrap();
+    assert_eq!(
+        read(header),
+        json!({"alg": "RS256", "typ": "JWT", "kid": "throw-away"})
+    );
+    assert_eq!(
+        read(claims),
+        json!({"iss": "videos@simulated.iam.gserviceaccount.example", "aud": "/gemini-veo/token",
+            "scope": "https://www.googleapis.com/auth/cloud-platform", "iat": 1_800_000_000, "exp": 1_800_003_600})
+    );
+    let account: Value = serde_json::from_str(ACCOUNT).unwrap();
+    let pem = account["private_key"].as_str().unwrap();
+    let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let key = RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).unwrap();
+    UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key.public_key().as_ref())
+        .verify(signed.as_bytes(), &decode(signature))
+        .unwrap();
+}
+
+#[test]
+fn tokens_are_read() {
+    let asked = gemini().start(&video("veo")).unwrap().asked();
+    let told = |status, body: &Value| vertex().authorized(&asked, &Answer::json_of(status, body));
+    let (headers, lifetime) =
+        told(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
+    assert_eq!(headers, [("authorization", "Bearer t1".to_owned())]);
+    assert_eq!(lifetime, Duration::from_secs(3599));
+    for (status, class) in [
+        (200, Class::Unavailable),
+        (400, Class::Credentials),
+        (401, Class::Credentials),
+        (429, Class::RateLimited),
+        (500, Class::Unavailable),
+    ] {
+        let error = told(status, &json!({"error": "invalid_grant"})).unwrap_err();
+        assert_eq!(error.class, class, "{status}");
+    }
+}
+
+#[test]
+fn a_wrong_credential_is_not_quoted() {
+    let now = SystemTime::UNIX_EPOCH;
+    for text in [
+        "AIza-not-json",
+        r#"{"client_email": "a", "private_key": "hush", "token_uri": "https://t.example"}"#,
+    ] {
+        let Err(error) = vertex().authorize(&Secret::new(text), now) else {
+            panic!("taken");
+        };
+        assert_eq!(error.class, Class::Credentials);
+        assert!(!error.message.contains("hush") && !error.message.contains("AIza"));
+    }
+}

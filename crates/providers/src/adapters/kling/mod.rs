@@ -1,0 +1,242 @@
+//! `kling`: Kling's own API.
+//!
+//! Sources: the official API pages as mirrored publicly (medium); the
+//! open-source gateway `new-api` and the request models of `ComfyUI`. There is
+//! no official SDK.
+//!
+//! ```text
+//! POST /v1/videos/text2video        {code: 0, data: {task_id}}
+//! POST /v1/videos/image2video       the same
+//! GET  /v1/videos/{operation}/{id}  {data: {task_status: submitted │ processing │ succeed │ failed}}
+//! ```
+//!
+//! The credential is `ACCESSKEY:SECRETKEY` (or with `|`); each call carries a
+//! JWT made of it. A `code` that is not 0 is an error under any status.
+//!
+//! Unknown: whether a second submission with the same `external_task_id` is
+//! refused or joined, so that it is sent but not counted on; cancellation.
+//! Common knowledge only: which versions have which modes and take a last
+//! frame, and that a failed task whose message speaks of the risk control
+//! system was refused for its content.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{File, Kind, Order, PictureRole, Work};
+use crate::port::{Adapter, Asked, Authorization, Call, Handle, Output, Pace, Step};
+use crate::secret::Secret;
+use crate::settings::{Settings, SettingsError};
+use crate::shape;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "kling",
+    base_url: Some("https://api-singapore.klingai.com"),
+    options: &[],
+    anonymous: false,
+    build,
+};
+
+#[expect(clippy::unnecessary_wraps, reason = "the table's type")]
+fn build(_: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    Ok(Arc::new(Kling))
+}
+
+#[derive(Debug)]
+struct Kling;
+
+impl Adapter for Kling {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        // These have a path and a body of their own.
+        let other_operation = model.contains("omni") || model.contains("video-o1");
+        if kind != Kind::Video || other_operation {
+            return None;
+        }
+        let mut sizes = vec![(1280, 720), (720, 1280), (960, 960)];
+        if has_modes(model) {
+            sizes.extend([(1920, 1080), (1080, 1920), (1440, 1440)]);
+        }
+        Some(Limits::Video(VideoLimits {
+            sizes,
+            durations: if model.starts_with("kling-v3") {
+                Durations::Range { min: 3, max: 15 }
+            } else {
+                Durations::Only(vec![5, 10])
+            },
+            default_seconds: 5,
+            pictures: Pictures::frames(if has_modes(model) { 2 } else { 1 }),
+            negative_prompt: true,
+            seed: false,
+            max_prompt: 2500,
+        }))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    }
+
+    fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
+        let token = token(secret.expose(), now)?;
+        Ok(Authorization::bearer(&Secret::new(token)))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos only",
+            ));
+        };
+        let first = video.picture(PictureRole::FirstFrame);
+        let last = video.picture(PictureRole::LastFrame);
+        let mut fields = Map::new();
+        fields.insert("model_name".into(), json!(order.model));
+        fields.insert("prompt".into(), json!(video.prompt));
+        fields.insert("duration".into(), json!(video.seconds.to_string()));
+        fields.insert("external_task_id".into(), json!(order.key));
+        if let Some(negative) = &video.negative_prompt {
+            fields.insert("negative_prompt".into(), json!(negative));
+        }
+        if has_modes(&order.model) {
+            // Only the finer mode of every version takes a last frame.
+            let fine = video.size.0.min(video.size.1) >= 1080 || last.is_some();
+            fields.insert("mode".into(), json!(if fine { "pro" } else { "std" }));
+        }
+        let operation = if let Some(file) = first {
+            fields.insert("image".into(), json!(handed_over(file)));
+            fields.extend(last.map(|file| ("image_tail".into(), json!(handed_over(file)))));
+            "image2video"
+        } else {
+            fields.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
+            "text2video"
+        };
+        let path = format!("/v1/videos/{operation}");
+        let call = Call::post("submit", path, Value::Object(fields));
+        Ok(call.submits().with_memo(json!({"operation": operation})))
+    }
+
+    fn submitted(&self, _: &Order, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = opened(answer)?;
+        let id = required_text(&body, "/data/task_id")?;
+        let operation = required_text(&asked.memo, "/operation")?;
+        Ok(Step::submitted(json!({"id": id, "operation": operation})))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let (operation, id) = (handle.text("operation"), handle.text("id"));
+        Ok(Call::get("poll", format!("/v1/videos/{operation}/{id}")))
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = opened(answer).map_err(|error| {
+            // "The resource does not exist": here the task.
+            let gone = answer.status == 404 || error.code.as_deref() == Some("1203");
+            let class = match error.class {
+                _ if gone => Class::Lost,
+                // A code that is not known ends no job.
+                Class::Rejected if answer.status.is_success() => Class::Unclear,
+                class => class,
+            };
+            error.of_class(class)
+        })?;
+        match required_text(&body, "/data/task_status")?.as_str() {
+            "submitted" | "processing" => Ok(Step::running(None)),
+            "succeed" => {
+                let made = text_at(&body, "/data/task_result/videos/0/url");
+                Step::done(made.map(Output::video_at).into_iter().collect())
+            }
+            "failed" => {
+                let message = text_at(&body, "/data/task_status_msg");
+                let message = message.unwrap_or_else(|| "the task failed".into());
+                let refused = message.to_lowercase().contains("risk control");
+                let class = if refused {
+                    Class::Refused
+                } else {
+                    Class::Failed
+                };
+                Err(ProviderError::new(class, message))
+            }
+            word => Ok(Step::unknown(word)),
+        }
+    }
+}
+
+/// Whether a model comes in `std` (720p) and `pro` (1080p); the masters do not.
+fn has_modes(model: &str) -> bool {
+    !model.ends_with("-master")
+}
+
+/// The picture's address, else its content without the prefix of a `data:` address.
+fn handed_over(file: &File) -> String {
+    file.url.clone().unwrap_or_else(|| file.base64())
+}
+
+/// The envelope when it says success, else its error.
+fn opened(answer: &Answer) -> Result<Value, ProviderError> {
+    let describe = |body: &Value| Described::at(body, "/code", "/message");
+    let Ok(body) = answer.json() else {
+        return Err(answer.failure(describe));
+    };
+    let code = body.pointer("/code").and_then(Value::as_i64);
+    let fine = answer.status.is_success();
+    match code {
+        Some(0) if fine => Ok(body),
+        Some(code) if code != 0 => {
+            let class = class_of(code, answer.status.is_server_error());
+            Err(answer.failure(describe).of_class(class))
+        }
+        _ if fine => Err(ProviderError::unreadable(
+            "the provider's answer has no code",
+        )),
+        _ => Err(answer.failure(describe)),
+    }
+}
+
+fn class_of(code: i64, server_error: bool) -> Class {
+    match code {
+        // 1304: the caller's address is not on the account's list.
+        1000..=1004 | 1304 => Class::Credentials,
+        // Under status 429, but no wait mends them.
+        1100..=1103 => Class::Account,
+        1301 => Class::Refused,
+        1302 | 1303 => Class::RateLimited,
+        5000..=5999 => Class::Unclear,
+        _ if server_error => Class::Unclear,
+        // 1200–1203 and 1300 are refusals, and what is not known is one too.
+        _ => Class::Rejected,
+    }
+}
+
+/// A JWT for the next half hour.
+fn token(credential: &str, now: SystemTime) -> Result<String, ProviderError> {
+    let wrong = || {
+        let message = "the credential must be ACCESSKEY:SECRETKEY";
+        ProviderError::new(Class::Credentials, message)
+    };
+    let (access, secret) = credential.split_once([':', '|']).ok_or_else(wrong)?;
+    let (access, secret) = (access.trim(), secret.trim());
+    if access.is_empty() || secret.is_empty() {
+        return Err(wrong());
+    }
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let header = json!({"alg": "HS256", "typ": "JWT"});
+    let claims = json!({"exp": now + 1800, "iss": access, "nbf": now.saturating_sub(5)});
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", part(&header), part(&claims));
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map_err(|_| wrong())?;
+    mac.update(signed.as_bytes());
+    let signature = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+    Ok(format!("{signed}.{signature}"))
+}
+
+#[cfg(test)]
+mod tests;

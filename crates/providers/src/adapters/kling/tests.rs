@@ -1,0 +1,164 @@
+//! Tests of the `kling` adapter.
+
+use super::*;
+use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::order::Picture;
+use crate::port::{Body, Effect, Target};
+
+fn kling() -> Arc<dyn Adapter> {
+    adapter("kling", &json!({}))
+}
+
+fn body(call: &Call) -> &Value {
+    match &call.body {
+        Body::Json(body) => body,
+        other => panic!("not JSON: {other:?}"),
+    }
+}
+
+fn with_picture(mut order: Order, role: PictureRole) -> Order {
+    if let Work::Video(video) = &mut order.work {
+        let file = picture();
+        video.pictures.push(Picture { role, file });
+    }
+    order
+}
+
+#[test]
+fn the_token_is_a_jwt() {
+    let now = UNIX_EPOCH + Duration::from_hours(500_000);
+    let made = |credential: &str| kling().authorize(&Secret::new(credential), now);
+    for credential in ["ak:sk", "ak|sk", " ak : sk "] {
+        let Authorization::Headers(headers) = made(credential).unwrap() else {
+            panic!("an exchange");
+        };
+        // Made by another implementation of RFC 7515.
+        let wanted = "Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJleHAiOjE4MDAwMDE4MDAsImlzcyI6ImFrIiwibmJmIjoxNzk5OTk5OTk1fQ.XCoYaob7CXI9OFtrogwavpV1msntT6BnNl1V5qujKh8";
+        assert_eq!(headers, [("authorization", wanted.to_owned())]);
+    }
+    for credential in ["aksk", ":sk", "ak:"] {
+        let class = made(credential).err().map(|error| error.class);
+        assert_eq!(class, Some(Class::Credentials), "{credential}");
+    }
+}
+
+#[test]
+fn a_picture_decides_the_operation() {
+    let order = video("kling-v2-6");
+    let call = kling().start(&order).unwrap();
+    assert_eq!(call.to, Target::Path("/v1/videos/text2video".into()));
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(
+        body(&call),
+        &json!({"model_name": "kling-v2-6", "prompt": "a lighthouse in a storm", "mode": "std",
+                "duration": "5", "aspect_ratio": "16:9", "external_task_id": "0197-key"})
+    );
+    let order = with_picture(order, PictureRole::FirstFrame);
+    let call = kling().start(&order).unwrap();
+    assert_eq!(call.to, Target::Path("/v1/videos/image2video".into()));
+    assert_eq!(body(&call)["image"], "iVBORw0KGgo=");
+    assert_eq!(body(&call).get("aspect_ratio"), None);
+    assert_eq!(body(&call)["mode"], "std");
+    let answer = Answer::json_of(200, &json!({"code": 0, "data": {"task_id": "7"}}));
+    let Ok(Step::Submitted { handle, .. }) = kling().submitted(&order, &call.asked(), &answer)
+    else {
+        panic!("not submitted");
+    };
+    let poll = kling().poll(&handle).unwrap();
+    assert_eq!(poll.to, Target::Path("/v1/videos/image2video/7".into()));
+    let order = with_picture(order, PictureRole::LastFrame);
+    let call = kling().start(&order).unwrap();
+    assert_eq!(body(&call)["image_tail"], "iVBORw0KGgo=");
+    assert_eq!(body(&call)["mode"], "pro");
+    let call = kling().start(&video("kling-v2-master")).unwrap();
+    assert_eq!(body(&call).get("mode"), None);
+}
+
+#[test]
+fn the_code_counts_more_than_the_status() {
+    let order = video("kling-v2-6");
+    let asked = kling().start(&order).unwrap().asked();
+    let class = |status, body: Value| {
+        let answer = Answer::json_of(status, &body);
+        kling()
+            .submitted(&order, &asked, &answer)
+            .unwrap_err()
+            .class
+    };
+    for (status, code, wanted) in [
+        (401, 1002, Class::Credentials),
+        (429, 1101, Class::Account),
+        (400, 1201, Class::Rejected),
+        (200, 1201, Class::Rejected),
+        (400, 1300, Class::Rejected),
+        (400, 1301, Class::Refused),
+        (429, 1302, Class::RateLimited),
+        (429, 1303, Class::RateLimited),
+        (429, 1304, Class::Credentials),
+        (500, 5000, Class::Unclear),
+        (503, 5001, Class::Unclear),
+        (200, 5002, Class::Unclear),
+        (400, 9999, Class::Rejected),
+        (502, 9999, Class::Unclear),
+    ] {
+        let body = json!({"code": code, "message": "no", "request_id": "r"});
+        assert_eq!(class(status, body), wanted, "{status} {code}");
+    }
+    assert_eq!(class(200, json!({"code": 0, "data": {}})), Class::Unclear);
+    assert_eq!(class(200, json!({})), Class::Unclear);
+    assert_eq!(class(500, json!({"code": 0})), Class::Unclear);
+    assert_eq!(class(429, json!({})), Class::RateLimited);
+}
+
+#[test]
+fn every_status_word() {
+    let handle = Handle(json!({"id": "7", "operation": "text2video"}));
+    let asked = kling().poll(&handle).unwrap().asked();
+    let polled =
+        |status, body: Value| kling().polled(&handle, &asked, &Answer::json_of(status, &body));
+    let said = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
+    for word in ["submitted", "processing"] {
+        let step = said(json!({"task_status": word})).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                unknown_word: None,
+                ..
+            }
+        ));
+    }
+    let step = said(json!({"task_status": "succeeded"})).unwrap();
+    assert!(matches!(
+        step,
+        Step::Running {
+            unknown_word: Some(_),
+            ..
+        }
+    ));
+    let videos = json!([{"id": "v", "url": "https://x.example/v.mp4", "duration": "5"}]);
+    let done = json!({"task_status": "succeed", "task_result": {"videos": videos}});
+    assert!(matches!(said(done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    let class = |data| said(data).unwrap_err().class;
+    let empty = json!({"task_status": "succeed", "task_result": {"videos": []}});
+    assert_eq!(class(empty), Class::Failed);
+    let failed = |message: &str| json!({"task_status": "failed", "task_status_msg": message});
+    assert_eq!(class(failed("Image pixel is invalid")), Class::Failed);
+    let risk = "Failure to pass the risk control system";
+    assert_eq!(class(failed(risk)), Class::Refused);
+    let gone = polled(404, json!({"code": 1203, "message": "no such task"}));
+    assert_eq!(gone.unwrap_err().class, Class::Lost);
+    let fast = polled(429, json!({"code": 1302, "message": "slow down"}));
+    assert_eq!(fast.unwrap_err().class, Class::RateLimited);
+    let unknown = polled(200, json!({"code": 9999, "message": "no"}));
+    assert_eq!(unknown.unwrap_err().class, Class::Unclear);
+}
+
+#[test]
+fn what_it_does_not_do() {
+    assert!(kling().limits(Kind::Video, "kling-v3-omni").is_none());
+    assert_eq!(
+        kling().start(&stems("x")).unwrap_err().class,
+        Class::Rejected
+    );
+    assert!(!kling().deduplicates());
+}

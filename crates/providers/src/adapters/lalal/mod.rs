@@ -1,0 +1,337 @@
+//! `lalal`: LALAL.AI, API version 1.
+//!
+//! Sources: the provider's `OpenAPI` 1.1.0 and its official examples. Version 0,
+//! which most code on the web shows, is deprecated and not spoken here.
+//!
+//! ```text
+//! POST /upload/                 the bytes, their name in Content-Disposition → {id}
+//! POST /split/stem_separator/   {source_id, presets: {stem, …}, idempotency_key} → {task_id}: one stem and the rest
+//! POST /split/multistem/        {source_id, presets: {stem_list, …}, idempotency_key} → {task_id}: up to six, and the rest of all
+//! POST /check/                  {task_ids: at most 200} → {result: {id: {status, …}}}; 30 a minute
+//! POST /cancel/                 {task_ids} → {result: {id: {status}}}
+//! ```
+//!
+//! The route's model is the splitter (`auto`, `andromeda`, `perseus`, `orion`,
+//! `phoenix`, …). Synthesizer, strings and wind are done one at a time by
+//! `phoenix` alone, so that model does no full split.
+//!
+//! The idempotency key may be sent again until the task begins; after that a
+//! repeat is refused with `idempotency_key_used`, which proves that the first
+//! submission was taken. Unknown: whether a repeat after a new upload, as after
+//! a crash, counts as the same; the key is documented as the one thing that
+//! decides. Also unknown: the codes for used-up minutes.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::adapters::{Protocol, stem_names};
+use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::{Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Step, TELLING};
+use crate::secret::Secret;
+use crate::settings::{Settings, SettingsError};
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "lalal",
+    base_url: Some("https://www.lalal.ai/api/v1"),
+    options: &["extraction", "guitar"],
+    anonymous: false,
+    build,
+};
+
+/// What every splitter tells apart, which is what a full split can have.
+const GROUPS: [StemGroup; 5] = [
+    StemGroup::Vocals,
+    StemGroup::Drums,
+    StemGroup::Bass,
+    StemGroup::Guitar,
+    StemGroup::Keyboard,
+];
+/// What `phoenix` tells apart beside them.
+const PHOENIX: [StemGroup; 3] = [StemGroup::Strings, StemGroup::Synth, StemGroup::Woodwinds];
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let guitar = settings.word("guitar", &["electric", "acoustic"])?;
+    Ok(Arc::new(Lalal {
+        extraction: settings.word("extraction", &["deep_extraction", "clear_cut"])?,
+        guitar: if guitar == "electric" {
+            "electric_guitar"
+        } else {
+            "acoustic_guitar"
+        },
+    }))
+}
+
+#[derive(Debug)]
+struct Lalal {
+    /// More detail, or less of the other stems.
+    extraction: &'static str,
+    /// Which of the two guitars `Guitar` stands for: there is no stem for both.
+    guitar: &'static str,
+}
+
+impl Adapter for Lalal {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let mut groups = GROUPS.to_vec();
+        let phoenix = model == "phoenix";
+        if phoenix {
+            groups.extend(PHOENIX);
+        }
+        (kind == Kind::Music).then(|| {
+            Limits::Music(MusicLimits {
+                stems: Some(StemLimits {
+                    two: true,
+                    rests: groups.clone(),
+                    groups,
+                    full: !phoenix,
+                    other: !phoenix,
+                    handover: Handover::Any,
+                }),
+                tasks: Vec::new(),
+                personas: false,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace {
+            batch: 200,
+            gap: Duration::from_secs(2),
+            ..Pace::new(Duration::from_secs(5), Duration::from_secs(30))
+        }
+    }
+
+    fn deduplicates(&self) -> bool {
+        true
+    }
+
+    fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
+        Ok(Authorization::header("x-license-key", secret))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Stems(stems) = &order.work else {
+            let message = "this provider separates recordings only";
+            return Err(ProviderError::new(Class::Rejected, message));
+        };
+        let file = &stems.source.file;
+        Ok(Call::new("upload", Method::POST, "/upload/")
+            .with_header("content-disposition", disposition(&file.name))
+            .with_body(Body::Bytes {
+                bytes: file.bytes.clone(),
+                mime: "application/octet-stream".into(),
+            })
+            .works(TELLING))
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let body = answer.success(describe).map_err(class_by_code)?;
+        if asked.stage == "upload" {
+            let call = self.split(order, &required_text(&body, "/id")?)?;
+            return Ok(Step::next(call));
+        }
+        Ok(Step::submitted(
+            json!({"id": required_text(&body, "/task_id")?}),
+        ))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(check(&[handle]))
+    }
+
+    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = answer.success(describe).map_err(|error| {
+            let class = match error.class {
+                // A task that was taken does not end by a wrong question.
+                Class::Rejected | Class::Account => Class::Unclear,
+                class => class,
+            };
+            error.of_class(class)
+        })?;
+        let id = handle.text("id");
+        match body["result"].get(id) {
+            Some(task) => read(task),
+            None => Err(ProviderError::unreadable(format!(
+                "the provider's answer leaves out {id}"
+            ))),
+        }
+    }
+
+    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+        Some(check(handles))
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let body = json!({"task_ids": [handle.text("id")]});
+        Some(Call::post("cancel", "/cancel/", body))
+    }
+
+    fn cancelled(&self, handle: &Handle, answer: &Answer) -> bool {
+        let body = answer.success(describe).unwrap_or_default();
+        body["result"][handle.text("id")]["status"] == "success"
+    }
+}
+
+impl Lalal {
+    /// The paid call for an uploaded recording.
+    fn split(&self, order: &Order, source: &str) -> Result<Call, ProviderError> {
+        let unknown = || {
+            let message = "the provider has no stem for what is wanted";
+            ProviderError::new(Class::Rejected, message)
+        };
+        let Work::Stems(stems) = &order.work else {
+            return Err(unknown());
+        };
+        let (path, mut presets) = if stems.full {
+            let list: Vec<&str> = GROUPS
+                .iter()
+                .filter_map(|group| self.stem(*group))
+                .collect();
+            ("/split/multistem/", json!({"stem_list": list}))
+        } else {
+            let stem = stems.wanted().and_then(|group| self.stem(group));
+            (
+                "/split/stem_separator/",
+                json!({"stem": stem.ok_or_else(unknown)?}),
+            )
+        };
+        presets["extraction_level"] = json!(self.extraction);
+        presets["encoder_format"] = json!("flac");
+        if order.model != "auto" {
+            presets["splitter"] = json!(order.model);
+        }
+        let body = json!({
+            "source_id": source, "presets": presets, "idempotency_key": uuid4(&order.key),
+        });
+        Ok(Call::post("submit", path, body).submits())
+    }
+
+    /// The provider's name for a group.
+    const fn stem(&self, group: StemGroup) -> Option<&'static str> {
+        Some(match group {
+            StemGroup::Vocals => "vocals",
+            StemGroup::Drums => "drum",
+            StemGroup::Bass => "bass",
+            StemGroup::Guitar => self.guitar,
+            StemGroup::Keyboard => "piano",
+            StemGroup::Strings => "strings",
+            StemGroup::Synth => "synthesizer",
+            StemGroup::Woodwinds => "wind",
+            _ => return None,
+        })
+    }
+}
+
+fn check(handles: &[&Handle]) -> Call {
+    let ids: Vec<&str> = handles.iter().map(|handle| handle.text("id")).collect();
+    Call::post("check", "/check/", json!({"task_ids": ids}))
+}
+
+/// How a task stands.
+fn read(task: &Value) -> Result<Step, ProviderError> {
+    let failed = |class, pointers: [&str; 2]| {
+        let said = Described::at(task, pointers[0], pointers[1]);
+        Err(ProviderError {
+            class,
+            code: said.code,
+            message: said
+                .message
+                .unwrap_or_else(|| "the provider failed at it".into()),
+            retry_after: None,
+        })
+    };
+    match text_at(task, "/status").as_deref() {
+        Some("progress") => Ok(Step::running(percent_at(task, "/progress", 100.0))),
+        Some("success") => {
+            let tracks = task.pointer("/result/tracks").and_then(Value::as_array);
+            let outputs = tracks.into_iter().flatten().filter_map(|track| {
+                let target = target(&text_at(track, "/label")?)?;
+                Some(Output::stem_at(target, text_at(track, "/url")?))
+            });
+            Step::done(outputs.collect())
+        }
+        Some("error") => failed(Class::Failed, ["/error/code", "/error/detail"]),
+        // Also when the recording is gone.
+        Some("server_error") => failed(Class::Failed, ["/code", "/error"]),
+        Some("cancelled") => {
+            let message = "the task was called off at the provider";
+            Err(ProviderError::new(Class::Lost, message))
+        }
+        Some(word) => Ok(Step::unknown(word)),
+        None => Err(ProviderError::unreadable(
+            "the provider's answer has no status",
+        )),
+    }
+}
+
+fn target(label: &str) -> Option<StemTarget> {
+    match label {
+        "no_multistem" => Some(StemTarget::Other),
+        label => stem_names::target(label),
+    }
+}
+
+/// `attachment` with a file's name (RFC 6266).
+fn disposition(name: &str) -> String {
+    let plain = |sign: char| sign.is_ascii_graphic() && !matches!(sign, '"' | '\\' | '%');
+    if name.chars().all(|sign| plain(sign) || sign == ' ') {
+        return format!("attachment; filename=\"{name}\"");
+    }
+    let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
+    format!("attachment; filename*=utf-8''{name}")
+}
+
+/// The provider takes version 4 UUIDs only: one that follows from the key.
+fn uuid4(key: &str) -> String {
+    let mut bytes: [u8; 32] = Sha256::digest(key).into();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut uuid = String::with_capacity(36);
+    for (index, byte) in bytes[..16].iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            uuid.push('-');
+        }
+        let _ = write!(uuid, "{byte:02x}");
+    }
+    uuid
+}
+
+/// `{"detail", "code"}`; `detail` may be a list of what is wrong with the body.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/code", "/detail");
+    Described {
+        message: said.message.or_else(|| text_at(body, "/detail/0/msg")),
+        ..said
+    }
+}
+
+fn class_by_code(error: ProviderError) -> ProviderError {
+    let message = error.message.to_lowercase();
+    let class = match (error.class, error.code.as_deref()) {
+        // The submission before this one was taken.
+        (_, Some("idempotency_key_used")) => Class::Unclear,
+        (Class::Rejected, _)
+            if message.contains("premium license") || message.contains("not enough minutes") =>
+        {
+            Class::Account
+        }
+        (class, _) => class,
+    };
+    error.of_class(class)
+}
+
+#[cfg(test)]
+mod tests;

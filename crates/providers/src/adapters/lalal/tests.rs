@@ -1,0 +1,218 @@
+use super::*;
+use crate::adapters::tests::{adapter, stems, video};
+use crate::port::{Effect, What};
+
+fn split(options: &Value, order: &Order) -> Call {
+    let adapter = adapter("lalal", options);
+    let asked = adapter.start(order).unwrap().asked();
+    let uploaded = Answer::json_of(200, &json!({"id": "source-1", "duration": 10}));
+    match adapter.submitted(order, &asked, &uploaded).unwrap() {
+        Step::Next(call) => *call,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn body(call: &Call) -> &Value {
+    match &call.body {
+        Body::Json(body) => body,
+        _ => panic!("no JSON"),
+    }
+}
+
+#[test]
+fn the_bytes_go_up_under_their_name() {
+    let adapter = adapter("lalal", &json!({}));
+    let mut order = stems("auto");
+    let call = adapter.start(&order).unwrap();
+    assert_eq!(call.effect, Effect::Free);
+    let sent = |call: &Call| call.headers[0].1.clone();
+    assert_eq!(sent(&call), "attachment; filename=\"song.flac\"");
+    if let Work::Stems(stems) = &mut order.work {
+        stems.source.file.name = "sóng \"x\".flac".into();
+    }
+    let call = adapter.start(&order).unwrap();
+    assert_eq!(
+        sent(&call),
+        "attachment; filename*=utf-8''s%C3%B3ng%20%22x%22%2Eflac"
+    );
+    assert_eq!(
+        adapter.start(&video("x")).unwrap_err().class,
+        Class::Rejected
+    );
+}
+
+#[test]
+fn one_stem_or_all_of_them() {
+    let mut order = stems("auto");
+    let call = split(&json!({}), &order);
+    assert_eq!(call.effect, Effect::Submission);
+    let key = body(&call)["idempotency_key"].as_str().unwrap();
+    assert_eq!((key.len(), &key[14..15]), (36, "4"));
+    assert!(matches!(&key[19..20], "8" | "9" | "a" | "b"));
+    assert_eq!(
+        body(&call)["presets"],
+        json!({"stem": "vocals", "extraction_level": "deep_extraction", "encoder_format": "flac"})
+    );
+    order.model = "phoenix".into();
+    if let Work::Stems(stems) = &mut order.work {
+        stems.targets = vec![StemTarget::Only(StemGroup::Guitar)];
+    }
+    let call = split(
+        &json!({"guitar": "acoustic", "extraction": "clear_cut"}),
+        &order,
+    );
+    assert_eq!(
+        body(&call)["presets"],
+        json!({"stem": "acoustic_guitar", "extraction_level": "clear_cut", "encoder_format": "flac", "splitter": "phoenix"})
+    );
+    if let Work::Stems(stems) = &mut order.work {
+        stems.full = true;
+    }
+    let call = split(&json!({}), &order);
+    assert_eq!(
+        body(&call)["presets"]["stem_list"],
+        json!(["vocals", "drum", "bass", "electric_guitar", "piano"])
+    );
+}
+
+#[test]
+fn a_used_key_means_that_the_order_was_taken() {
+    let adapter = adapter("lalal", &json!({}));
+    let order = stems("auto");
+    let asked = split(&json!({}), &order).asked();
+    let error = |code: &str, detail: &str| json!({"code": code, "detail": detail});
+    for (status, body, class) in [
+        (
+            400,
+            error(
+                "idempotency_key_used",
+                "Idempotency key has already been used.",
+            ),
+            Class::Unclear,
+        ),
+        (
+            400,
+            error("bad", "Premium license required"),
+            Class::Account,
+        ),
+        (400, error("bad", "Unknown source"), Class::Rejected),
+        (
+            403,
+            json!({"detail": "Not authenticated"}),
+            Class::Credentials,
+        ),
+        (
+            422,
+            json!({"detail": [{"msg": "Field required", "type": "missing"}]}),
+            Class::Rejected,
+        ),
+        (429, json!({"detail": "Too many"}), Class::RateLimited),
+        (200, json!({}), Class::Unclear),
+        (502, json!(null), Class::Unclear),
+    ] {
+        let error = adapter
+            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .unwrap_err();
+        assert_eq!(error.class, class, "{status} {body}");
+    }
+}
+
+fn polled(task: &Value) -> Result<Step, ProviderError> {
+    let adapter = adapter("lalal", &json!({}));
+    let handle = Handle(json!({"id": "t-1"}));
+    let asked = adapter.poll(&handle).unwrap().asked();
+    let body = json!({"result": {"t-1": task}});
+    adapter.polled(&handle, &asked, &Answer::json_of(200, &body))
+}
+
+#[test]
+fn only_known_words_end_a_task() {
+    let step = polled(&json!({"status": "progress", "progress": 42})).unwrap();
+    assert!(matches!(
+        step,
+        Step::Running {
+            progress: Some(42),
+            unknown_word: None,
+            ..
+        }
+    ));
+    let step = polled(&json!({"status": "resting"})).unwrap();
+    assert!(matches!(
+        step,
+        Step::Running {
+            unknown_word: Some(_),
+            ..
+        }
+    ));
+    for (task, class, message) in [
+        (
+            json!({"status": "error", "error": {"code": "inference_error", "detail": "no voice", "id": "x"}}),
+            Class::Failed,
+            "no voice",
+        ),
+        (
+            json!({"status": "server_error", "error": "it is gone"}),
+            Class::Failed,
+            "it is gone",
+        ),
+        (
+            json!({"status": "cancelled"}),
+            Class::Lost,
+            "the task was called off at the provider",
+        ),
+        (
+            json!({"status": "success", "result": {"tracks": []}}),
+            Class::Failed,
+            "the provider says that it is done, and delivers nothing",
+        ),
+    ] {
+        let error = polled(&task).unwrap_err();
+        assert_eq!((error.class, error.message.as_str()), (class, message));
+    }
+}
+
+#[test]
+fn tracks_are_labelled_by_the_provider() {
+    let tracks = json!({"tracks": [
+        {"type": "stem", "label": "drum", "url": "http://d.example/1"},
+        {"type": "stem", "label": "electric_guitar", "url": "http://d.example/2"},
+        {"type": "back", "label": "no_vocals", "url": "http://d.example/3"},
+        {"type": "back", "label": "no_multistem", "url": "http://d.example/4"},
+        {"type": "stem", "label": "vocals@1", "url": "http://d.example/5"},
+    ]});
+    let step = polled(&json!({"status": "success", "result": tracks})).unwrap();
+    let Step::Done { outputs } = step else {
+        panic!("not done");
+    };
+    let names: Vec<String> = outputs
+        .iter()
+        .map(|output| match output.what {
+            What::Stem(target) => target.name(),
+            _ => panic!("no stem"),
+        })
+        .collect();
+    assert_eq!(names, ["Drums", "Guitar", "Instrumental", "Other"]);
+}
+
+#[test]
+fn many_are_asked_for_at_once() {
+    let adapter = adapter("lalal", &json!({}));
+    let (a, b) = (Handle(json!({"id": "a"})), Handle(json!({"id": "b"})));
+    let call = adapter.poll_many(&[&a, &b]).unwrap();
+    assert_eq!(*body(&call), json!({"task_ids": ["a", "b"]}));
+    let answer = json!({"result": {"b": {"status": "progress", "progress": 0}}});
+    let steps = adapter.polled_many(&[&a, &b], &call.asked(), &Answer::json_of(200, &answer));
+    assert_eq!(steps[0].as_ref().unwrap_err().class, Class::Unclear);
+    assert!(matches!(steps[1], Ok(Step::Running { .. })));
+}
+
+#[test]
+fn a_task_is_called_off_when_the_provider_says_so() {
+    let adapter = adapter("lalal", &json!({}));
+    let handle = Handle(json!({"id": "a"}));
+    assert!(adapter.cancel(&handle).is_some());
+    let says = |status: &str| Answer::json_of(200, &json!({"result": {"a": {"status": status}}}));
+    assert!(adapter.cancelled(&handle, &says("success")));
+    assert!(!adapter.cancelled(&handle, &says("server_error")));
+    assert!(!adapter.cancelled(&handle, &Answer::json_of(500, &json!(null))));
+}

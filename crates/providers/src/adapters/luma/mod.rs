@@ -1,0 +1,297 @@
+//! `luma`: Luma's two APIs: Agents (`api = "agents"`, the current one) and the
+//! older Dream Machine (`api = "dream-machine"`).
+//!
+//! Sources: the SDKs `luma-agents` 0.5.0 and `lumaai` 1.21.0 (Python) on the
+//! wire, their types for what may be asked.
+//!
+//! ```text
+//!                 agents                            dream-machine
+//! submit          POST /generations                 POST /generations/video
+//! poll            GET /generations/{id}             GET /generations/{id}
+//! waits, works    queued, processing                queued, dreaming
+//! ends            completed, failed                 completed, failed
+//! result          output[].url, signed for an hour  assets.video
+//! cancel          none                              DELETE /generations/{id}
+//! pictures        inline or by address              by address only
+//! ```
+//!
+//! Neither deduplicates. A poll signs the result's address anew.
+//!
+//! Unknown: the body of an error (every usual place is looked at); whether
+//! deleting a running Dream Machine generation stops it, so that a deletion is
+//! no proof of a cancellation; the longest prompt. Common knowledge only: that
+//! Dream Machine says "credits" and "moderat…" in the sentence of an error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Handover, Limits, Pictures, VideoLimits};
+use crate::order::{File, Kind, Order, PictureRole, Video, Work};
+use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::settings::{Settings, SettingsError};
+use crate::shape;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "luma",
+    base_url: Some("https://agents.lumalabs.ai/v1"),
+    options: &["api"],
+    anonymous: false,
+    build,
+};
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let api = match settings.word("api", &["agents", "dream-machine"])? {
+        "dream-machine" => Api::DreamMachine,
+        _ => Api::Agents,
+    };
+    Ok(Arc::new(Luma { api }))
+}
+
+#[derive(Debug)]
+struct Luma {
+    api: Api,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Api {
+    Agents,
+    DreamMachine,
+}
+
+/// Output frames a second, by which Agents names the place of a key frame.
+const RATE: u32 = 24;
+
+impl Adapter for Luma {
+    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
+        let sizes = [720, 1080, 540].into_iter().flat_map(|side| {
+            let long = side * 16 / 9;
+            let middle = side * 4 / 3;
+            [
+                (long, side),
+                (side, long),
+                (side, side),
+                (middle, side),
+                (side, middle),
+            ]
+        });
+        let (durations, handover) = match self.api {
+            Api::Agents => (vec![5, 10], Handover::Any),
+            Api::DreamMachine => (vec![5, 9], Handover::AddressOnly),
+        };
+        (kind == Kind::Video).then(|| {
+            Limits::Video(VideoLimits {
+                sizes: sizes.collect(),
+                durations: Durations::Only(durations),
+                default_seconds: 5,
+                pictures: Pictures {
+                    handover,
+                    ..Pictures::frames(2)
+                },
+                negative_prompt: false,
+                seed: false,
+                max_prompt: 5000,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(3), Duration::from_secs(15))
+    }
+
+    fn base_url(&self) -> Option<&str> {
+        Some(match self.api {
+            Api::Agents => "https://agents.lumalabs.ai/v1",
+            Api::DreamMachine => "https://api.lumalabs.ai/dream-machine/v1",
+        })
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos only",
+            ));
+        };
+        let call = match self.api {
+            Api::Agents => Call::post("submit", "/generations", for_agents(order, video)),
+            Api::DreamMachine => {
+                let body = for_dream_machine(order, video)?;
+                Call::post("submit", "/generations/video", body)
+            }
+        };
+        Ok(call.submits())
+    }
+
+    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = answer.success(describe).map_err(class_of_refusal)?;
+        Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let path = format!("/generations/{}", handle.text("id"));
+        Ok(Call::get("poll", path))
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        if answer.status == 404 {
+            return Err(answer.failure(describe).of_class(Class::Lost));
+        }
+        let body = answer.success(describe)?;
+        match required_text(&body, "/state")?.as_str() {
+            "queued" | "processing" | "dreaming" => Ok(Step::running(None)),
+            "completed" => {
+                let made = match self.api {
+                    Api::Agents => made_by_agents(&body),
+                    Api::DreamMachine => text_at(&body, "/assets/video"),
+                };
+                Step::done(made.map(Output::video_at).into_iter().collect())
+            }
+            "failed" => Err(failure(&body)),
+            word => Ok(Step::unknown(word)),
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let path = format!("/generations/{}", handle.text("id"));
+        (self.api == Api::DreamMachine).then(|| Call::new("cancel", Method::DELETE, path))
+    }
+
+    fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
+        false
+    }
+}
+
+fn for_agents(order: &Order, video: &Video) -> Value {
+    let reference = |file: &File| match &file.url {
+        Some(url) => json!({"url": url}),
+        None => json!({"data": file.base64(), "media_type": file.mime}),
+    };
+    let first = video.picture(PictureRole::FirstFrame).map(reference);
+    let last = video.picture(PictureRole::LastFrame).map(reference);
+    let mut options = Map::new();
+    options.insert("duration".into(), json!(format!("{}s", video.seconds)));
+    options.insert("resolution".into(), json!(shape::tier(video.size)));
+    if video.seconds == 5 {
+        options.extend(first.map(|first| ("start_frame".into(), first)));
+        options.extend(last.map(|last| ("end_frame".into(), last)));
+    } else {
+        // Start and end frames are for five seconds; key frames, of which
+        // these are two, for any length.
+        let ends = [(first, 0), (last, video.seconds * RATE)];
+        let frames = ends
+            .into_iter()
+            .filter_map(|(frame, at)| Some((frame?, at)));
+        let (frames, places): (Vec<Value>, Vec<u32>) = frames.unzip();
+        if !frames.is_empty() {
+            options.insert("keyframes".into(), json!(frames));
+            options.insert("keyframe_indexes".into(), json!(places));
+        }
+    }
+    let mut fields = Map::new();
+    fields.insert("type".into(), json!("video"));
+    fields.insert("model".into(), json!(order.model));
+    fields.insert("prompt".into(), json!(video.prompt));
+    fields.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
+    fields.insert("video".into(), Value::Object(options));
+    if let Some(user) = &video.user {
+        fields.insert("user_id".into(), json!(user));
+    }
+    Value::Object(fields)
+}
+
+fn for_dream_machine(order: &Order, video: &Video) -> Result<Value, ProviderError> {
+    let mut frames = Map::new();
+    for (name, role) in [
+        ("frame0", PictureRole::FirstFrame),
+        ("frame1", PictureRole::LastFrame),
+    ] {
+        let Some(file) = video.picture(role) else {
+            continue;
+        };
+        let Some(url) = &file.url else {
+            let message = "this provider fetches pictures from an address: this gateway must be reachable from outside for that";
+            return Err(ProviderError::new(Class::Rejected, message));
+        };
+        frames.insert(name.into(), json!({"type": "image", "url": url}));
+    }
+    let mut fields = Map::new();
+    fields.insert("model".into(), json!(order.model));
+    fields.insert("prompt".into(), json!(video.prompt));
+    fields.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
+    fields.insert("resolution".into(), json!(shape::tier(video.size)));
+    fields.insert("duration".into(), json!(format!("{}s", video.seconds)));
+    if !frames.is_empty() {
+        fields.insert("keyframes".into(), Value::Object(frames));
+    }
+    Ok(Value::Object(fields))
+}
+
+fn made_by_agents(body: &Value) -> Option<String> {
+    let outputs = body.pointer("/output")?.as_array()?;
+    let is_video = |output: &&Value| text_at(output, "/type").as_deref() == Some("video");
+    text_at(outputs.iter().find(is_video)?, "/url")
+}
+
+fn describe(body: &Value) -> Described {
+    let first = |places: &[&str]| places.iter().find_map(|place| text_at(body, place));
+    Described {
+        code: first(&["/failure_code", "/error/code", "/code"]),
+        message: first(&[
+            "/detail",
+            "/error/message",
+            "/message",
+            "/error",
+            "/detail/0/msg",
+        ]),
+    }
+}
+
+/// What a refused submission says beside its status.
+fn class_of_refusal(error: ProviderError) -> ProviderError {
+    if error.class != Class::Rejected {
+        return error;
+    }
+    let words = error.message.to_lowercase();
+    let class = match error.code.as_deref() {
+        Some("content_moderated") => Class::Refused,
+        Some("budget_exhausted") => Class::Account,
+        Some("rate_limited") => Class::RateLimited,
+        None if words.contains("moderat") => Class::Refused,
+        None if words.contains("credits") => Class::Account,
+        _ => Class::Rejected,
+    };
+    error.of_class(class)
+}
+
+/// The error of a generation that the provider took: whatever its code, the
+/// generation has ended.
+fn failure(body: &Value) -> ProviderError {
+    let said = Described::at(body, "/failure_code", "/failure_reason");
+    let message = said
+        .message
+        .unwrap_or_else(|| "the generation failed".into());
+    let refused = match said.code.as_deref() {
+        Some(code) => code == "content_moderated",
+        None => message.to_lowercase().contains("moderat"),
+    };
+    let class = if refused {
+        Class::Refused
+    } else {
+        Class::Failed
+    };
+    ProviderError {
+        class,
+        code: said.code,
+        message,
+        retry_after: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

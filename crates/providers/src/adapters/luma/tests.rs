@@ -1,0 +1,197 @@
+//! Tests of the `luma` adapter.
+
+use super::*;
+use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::adapters::{base_url, protocol};
+use crate::order::Picture;
+use crate::port::{Body, Effect, Source, Target};
+
+fn luma(api: &str) -> Arc<dyn Adapter> {
+    adapter("luma", &json!({"api": api}))
+}
+
+fn with_frames(mut order: Order, seconds: u32, url: Option<&str>) -> Order {
+    if let Work::Video(video) = &mut order.work {
+        video.seconds = seconds;
+        for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
+            let mut file = picture();
+            file.url = url.map(str::to_owned);
+            video.pictures.push(Picture { role, file });
+        }
+    }
+    order
+}
+
+fn body(call: &Call) -> &Value {
+    match &call.body {
+        Body::Json(body) => body,
+        other => panic!("not JSON: {other:?}"),
+    }
+}
+
+#[test]
+fn each_api_has_its_own_address() {
+    let of = |api: Option<&str>, url: Option<&str>| {
+        let options = api.map(|api| ("api".to_owned(), json!(api)));
+        let settings = Settings {
+            name: "test".into(),
+            base_url: url.map(|url| url.parse().unwrap()),
+            options: options.into_iter().collect(),
+        };
+        base_url(protocol("luma").unwrap(), &settings)
+            .unwrap()
+            .to_string()
+    };
+    assert_eq!(of(None, None), "https://agents.lumalabs.ai/v1");
+    let older = of(Some("dream-machine"), None);
+    assert_eq!(older, "https://api.lumalabs.ai/dream-machine/v1");
+    let own = of(Some("dream-machine"), Some("http://10.0.0.1/x"));
+    assert_eq!(own, "http://10.0.0.1/x");
+}
+
+#[test]
+fn agents_take_frames_inline() {
+    let order = video("ray-3.2");
+    let call = luma("agents").start(&order).unwrap();
+    assert_eq!(call.to, Target::Path("/generations".into()));
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(
+        body(&call),
+        &json!({"type": "video", "model": "ray-3.2", "prompt": "a lighthouse in a storm",
+                "aspect_ratio": "16:9", "video": {"duration": "5s", "resolution": "720p"}})
+    );
+    let inline = json!({"data": "iVBORw0KGgo=", "media_type": "image/png"});
+    let call = luma("agents")
+        .start(&with_frames(order.clone(), 5, None))
+        .unwrap();
+    assert_eq!(body(&call)["video"]["start_frame"], inline);
+    assert_eq!(body(&call)["video"]["end_frame"], inline);
+    let call = luma("agents").start(&with_frames(order, 10, None)).unwrap();
+    let options = &body(&call)["video"];
+    assert_eq!(options["keyframes"], json!([inline, inline]));
+    assert_eq!(options["keyframe_indexes"], json!([0, 240]));
+    assert_eq!(options.get("start_frame"), None);
+}
+
+#[test]
+fn dream_machine_takes_addresses_only() {
+    let order = with_frames(video("ray-2"), 9, Some("https://g.example/a.png"));
+    let call = luma("dream-machine").start(&order).unwrap();
+    assert_eq!(call.to, Target::Path("/generations/video".into()));
+    let frame = json!({"type": "image", "url": "https://g.example/a.png"});
+    assert_eq!(
+        body(&call),
+        &json!({"model": "ray-2", "prompt": "a lighthouse in a storm", "aspect_ratio": "16:9",
+                "resolution": "720p", "duration": "9s", "keyframes": {"frame0": frame, "frame1": frame}})
+    );
+    let order = with_frames(video("ray-2"), 5, None);
+    let error = luma("dream-machine").start(&order).unwrap_err();
+    assert_eq!(error.class, Class::Rejected);
+    assert!(error.message.contains("reachable"));
+}
+
+#[test]
+fn what_a_submission_may_answer() {
+    let order = video("ray-3.2");
+    let asked = luma("agents").start(&order).unwrap().asked();
+    let answered = |status, body: &Value| {
+        luma("agents").submitted(&order, &asked, &Answer::json_of(status, body))
+    };
+    assert!(matches!(
+        answered(201, &json!({"id": "g"})),
+        Ok(Step::Submitted { .. })
+    ));
+    for (status, body, class) in [
+        (201, json!({}), Class::Unclear),
+        (400, json!({"detail": "bad"}), Class::Rejected),
+        (
+            400,
+            json!({"detail": "Insufficient credits"}),
+            Class::Account,
+        ),
+        (
+            400,
+            json!({"detail": "advanced moderation failed"}),
+            Class::Refused,
+        ),
+        (
+            422,
+            json!({"error": {"code": "content_moderated"}}),
+            Class::Refused,
+        ),
+        (401, json!({"detail": "no"}), Class::Credentials),
+        (402, json!({}), Class::Account),
+        (429, json!({}), Class::RateLimited),
+        (500, json!({"detail": "credits"}), Class::Unclear),
+        (503, json!({}), Class::Unclear),
+    ] {
+        let error = answered(status, &body).unwrap_err();
+        assert_eq!(error.class, class, "{status} {body}");
+    }
+}
+
+#[test]
+fn every_state() {
+    let handle = Handle(json!({"id": "g"}));
+    let polled = |api: &str, status, body: Value| {
+        let luma = luma(api);
+        let asked = luma.poll(&handle).unwrap().asked();
+        luma.polled(&handle, &asked, &Answer::json_of(status, &body))
+    };
+    for word in ["queued", "processing", "dreaming"] {
+        let step = polled("agents", 200, json!({"state": word})).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                unknown_word: None,
+                ..
+            }
+        ));
+    }
+    let step = polled("agents", 200, json!({"state": "pondering"})).unwrap();
+    assert!(matches!(
+        step,
+        Step::Running {
+            unknown_word: Some(_),
+            ..
+        }
+    ));
+    let address = |step| match step {
+        Ok(Step::Done { outputs }) => match outputs.into_iter().next().unwrap().source {
+            Source::Address(url) => url,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let output = json!([{"type": "image", "url": "i"}, {"type": "video", "url": "v"}]);
+    let done = json!({"state": "completed", "output": output});
+    assert_eq!(address(polled("agents", 200, done.clone())), "v");
+    let older = json!({"state": "completed", "assets": {"video": "w"}});
+    assert_eq!(address(polled("dream-machine", 200, older)), "w");
+    let class = |api, status, body| polled(api, status, body).unwrap_err().class;
+    assert_eq!(class("dream-machine", 200, done), Class::Failed);
+    let failed = |code: &str| json!({"state": "failed", "failure_code": code});
+    assert_eq!(
+        class("agents", 200, failed("content_moderated")),
+        Class::Refused
+    );
+    assert_eq!(
+        class("agents", 200, failed("budget_exhausted")),
+        Class::Failed
+    );
+    assert_eq!(class("agents", 200, failed("rate_limited")), Class::Failed);
+    let words = json!({"state": "failed", "failure_reason": "Output was moderated"});
+    assert_eq!(class("dream-machine", 200, words), Class::Refused);
+    assert_eq!(class("agents", 404, json!({})), Class::Lost);
+    assert_eq!(class("agents", 500, json!({})), Class::Unclear);
+}
+
+#[test]
+fn a_deletion_proves_nothing() {
+    let handle = Handle(json!({"id": "g"}));
+    assert!(luma("agents").cancel(&handle).is_none());
+    let older = luma("dream-machine");
+    assert!(older.cancel(&handle).is_some());
+    assert!(!older.cancelled(&handle, &Answer::json_of(204, &Value::Null)));
+    assert_eq!(older.start(&stems("x")).unwrap_err().class, Class::Rejected);
+}

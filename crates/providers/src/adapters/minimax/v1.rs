@@ -1,0 +1,272 @@
+//! `MiniMax` v1: the Hailuo models and their predecessors.
+//!
+//! ```text
+//! POST /v1/video_generation                   {task_id, base_resp}
+//! GET  /v1/query/video_generation?task_id=    {status: Preparing │ Queueing │ Processing │ Success │ Fail, file_id}
+//! GET  /v1/files/retrieve?file_id=            {file: {download_url}}
+//! ```
+//!
+//! Common knowledge only: which of the older models take which pictures, and
+//! that 1080P is made for six seconds alone. A video from text is 16:9, one
+//! from a picture has the picture's shape: there is no member for either.
+
+use serde_json::{Map, Value, json};
+
+use super::{PACE, code_of, failed, of_poll, opened, video};
+use crate::answer::{Answer, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, Purpose, VideoLimits};
+use crate::order::{Kind, Order, PictureRole};
+use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+
+#[derive(Debug)]
+pub(super) struct V1;
+
+/// `T2V-01`, `I2V-01`, `S2V-01` and their variants.
+fn is_first_generation(model: &str) -> bool {
+    model.get(1..).is_some_and(|rest| rest.starts_with("2V-01"))
+}
+
+impl Adapter for V1 {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let old = is_first_generation(model);
+        let frames = if model.starts_with("T2V-01") {
+            0
+        } else if model == "MiniMax-Hailuo-02" {
+            2
+        } else {
+            1
+        };
+        let of_character = model.starts_with("S2V-01");
+        (kind == Kind::Video).then(|| {
+            Limits::Video(VideoLimits {
+                sizes: if old {
+                    vec![(1280, 720)]
+                } else {
+                    vec![(1366, 768), (1920, 1080)]
+                },
+                durations: Durations::Only(if old { vec![6] } else { vec![6, 10] }),
+                default_seconds: 6,
+                pictures: Pictures {
+                    needed: model.ends_with("-Fast") || model.starts_with("I2V-01") || of_character,
+                    purpose: if of_character {
+                        Purpose::References
+                    } else {
+                        Purpose::Frames
+                    },
+                    ..Pictures::frames(frames)
+                },
+                negative_prompt: false,
+                seed: false,
+                max_prompt: 2000,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        PACE
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let video = video(order)?;
+        let resolution = match video.size.0.min(video.size.1) {
+            1080.. => "1080P",
+            768.. => "768P",
+            720.. => "720P",
+            _ => "512P",
+        };
+        if resolution == "1080P" && video.seconds > 6 {
+            let message = "this model makes 1080P for six seconds only";
+            return Err(ProviderError::new(Class::Rejected, message));
+        }
+        let mut fields = Map::new();
+        fields.insert("model".into(), json!(order.model));
+        fields.insert("prompt".into(), json!(video.prompt));
+        fields.insert("duration".into(), json!(video.seconds));
+        fields.insert("resolution".into(), json!(resolution));
+        for (name, role) in [
+            ("first_frame_image", PictureRole::FirstFrame),
+            ("last_frame_image", PictureRole::LastFrame),
+        ] {
+            if let Some(file) = video.picture(role) {
+                fields.insert(name.into(), json!(file.url_or_data()));
+            }
+        }
+        if let Some(file) = video.references().next() {
+            let subject = json!([{"type": "character", "image": [file.url_or_data()]}]);
+            fields.insert("subject_reference".into(), subject);
+        }
+        let call = Call::post("submit", "/v1/video_generation", Value::Object(fields));
+        Ok(call.submits())
+    }
+
+    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = opened(answer)?;
+        Ok(Step::submitted(
+            json!({"id": required_text(&body, "/task_id")?}),
+        ))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let call = Call::get("poll", "/v1/query/video_generation");
+        Ok(call.with_query("task_id", handle.text("id")))
+    }
+
+    fn polled(&self, _: &Handle, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        // A failed task may bring the code of its error, which is then not that
+        // of the question.
+        let told = answer.json().unwrap_or(Value::Null);
+        if text_at(&told, "/status").as_deref() == Some("Fail") {
+            let message = text_at(&told, "/base_resp/status_msg");
+            let code = code_of(&told);
+            let message = message.filter(|_| code.is_some());
+            return Err(failed(code, message));
+        }
+        let body = opened(answer).map_err(|error| of_poll(answer, error))?;
+        if asked.stage == "file" {
+            let made = text_at(&body, "/file/download_url");
+            return Step::done(made.map(Output::video_at).into_iter().collect());
+        }
+        match required_text(&body, "/status")?.as_str() {
+            "Preparing" | "Queueing" | "Processing" => Ok(Step::running(None)),
+            "Success" => match text_at(&body, "/file_id") {
+                Some(file) => {
+                    let call = Call::get("file", "/v1/files/retrieve");
+                    Ok(Step::next(call.with_query("file_id", file)))
+                }
+                None => Step::done(Vec::new()),
+            },
+            word => Ok(Step::unknown(word)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::adapters::tests::{adapter, picture, video};
+    use crate::order::{Picture, Work};
+    use crate::port::{Body, Effect, Target};
+
+    fn v1() -> Arc<dyn Adapter> {
+        adapter("minimax", &json!({}))
+    }
+
+    fn sent(order: &Order) -> Value {
+        let call = v1().start(order).unwrap();
+        assert_eq!(call.to, Target::Path("/v1/video_generation".into()));
+        assert_eq!(call.effect, Effect::Submission);
+        match call.body {
+            Body::Json(body) => body,
+            other => panic!("not JSON: {other:?}"),
+        }
+    }
+
+    fn ordered(model: &str, size: (u32, u32), roles: &[PictureRole]) -> Order {
+        let mut order = video(model);
+        if let Work::Video(video) = &mut order.work {
+            (video.size, video.seconds) = (size, 6);
+            for role in roles {
+                let (role, file) = (*role, picture());
+                video.pictures.push(Picture { role, file });
+            }
+        }
+        order
+    }
+
+    #[test]
+    fn what_is_sent() {
+        let body = sent(&ordered("MiniMax-Hailuo-2.3", (1366, 768), &[]));
+        assert_eq!(
+            body,
+            json!({"model": "MiniMax-Hailuo-2.3", "prompt": "a lighthouse in a storm",
+                   "duration": 6, "resolution": "768P"})
+        );
+        let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
+        let body = sent(&ordered("MiniMax-Hailuo-02", (1920, 1080), &roles));
+        let data = picture().data_url();
+        assert_eq!(body["resolution"], "1080P");
+        assert_eq!(body["first_frame_image"], json!(data));
+        assert_eq!(body["last_frame_image"], json!(data));
+        let body = sent(&ordered("S2V-01", (1280, 720), &[PictureRole::Reference]));
+        assert_eq!(body["resolution"], "720P");
+        let subject = json!([{"type": "character", "image": [data]}]);
+        assert_eq!(body["subject_reference"], subject);
+        let mut order = ordered("MiniMax-Hailuo-02", (1920, 1080), &[]);
+        if let Work::Video(video) = &mut order.work {
+            video.seconds = 10;
+        }
+        assert_eq!(v1().start(&order).unwrap_err().class, Class::Rejected);
+    }
+
+    #[test]
+    fn limits_by_model() {
+        let limits = |model: &str| match v1().limits(Kind::Video, model) {
+            Some(Limits::Video(limits)) => limits,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(limits("MiniMax-Hailuo-02").pictures.max, 2);
+        assert!(limits("MiniMax-Hailuo-2.3-Fast").pictures.needed);
+        assert_eq!(limits("T2V-01-Director").pictures.max, 0);
+        assert!(limits("I2V-01-live").pictures.needed);
+        assert_eq!(limits("S2V-01").pictures.purpose, Purpose::References);
+        assert_eq!(limits("S2V-01").durations, Durations::Only(vec![6]));
+        assert!(v1().limits(Kind::Music, "x").is_none());
+    }
+
+    #[test]
+    fn every_status_word() {
+        let handle = Handle(json!({"id": "176843862716480"}));
+        let asked = v1().poll(&handle).unwrap().asked();
+        let fine = json!({"status_code": 0, "status_msg": "success"});
+        let polled = |body: &Value| v1().polled(&handle, &asked, &Answer::json_of(200, body));
+        for word in ["Preparing", "Queueing", "Processing"] {
+            let step = polled(&json!({"status": word, "base_resp": fine})).unwrap();
+            assert!(matches!(
+                step,
+                Step::Running {
+                    unknown_word: None,
+                    ..
+                }
+            ));
+        }
+        // The word of the callbacks, which polls do not say.
+        let step = polled(&json!({"status": "success", "base_resp": fine})).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                unknown_word: Some(_),
+                ..
+            }
+        ));
+        let done = json!({"status": "Success", "file_id": 205_258, "base_resp": fine});
+        let Ok(Step::Next(call)) = polled(&done) else {
+            panic!("no second hop");
+        };
+        assert_eq!(call.query, [("file_id".to_owned(), "205258".to_owned())]);
+        let file = |body: &Value| v1().polled(&handle, &call.asked(), &Answer::json_of(200, body));
+        let found = json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": fine});
+        assert!(matches!(file(&found), Ok(Step::Done { outputs }) if outputs.len() == 1));
+        let class = |step: Result<Step, ProviderError>| step.unwrap_err().class;
+        let no_address = json!({"file": {}, "base_resp": fine});
+        assert_eq!(class(file(&no_address)), Class::Failed);
+        let no_file = json!({"status": "Success", "file_id": "", "base_resp": fine});
+        assert_eq!(class(polled(&no_file)), Class::Failed);
+        assert_eq!(
+            class(polled(&json!({"status": "Fail", "base_resp": fine}))),
+            Class::Failed
+        );
+        let coded = |code: u32| json!({"status_code": code, "status_msg": "no"});
+        let refused = json!({"status": "Fail", "base_resp": coded(1027)});
+        assert_eq!(class(polled(&refused)), Class::Refused);
+        let gone = json!({"task_id": "", "status": "", "base_resp": coded(2013)});
+        assert_eq!(class(polled(&gone)), Class::Lost);
+        let unknown = json!({"base_resp": coded(7777)});
+        assert_eq!(class(polled(&unknown)), Class::Unclear);
+        let fast = json!({"base_resp": coded(1002)});
+        assert_eq!(class(polled(&fast)), Class::RateLimited);
+        assert_eq!(class(polled(&json!({"base_resp": fine}))), Class::Unclear);
+    }
+}

@@ -1,0 +1,219 @@
+//! `MiniMax` v2: the H3 family. The shape is nearly that of `modelark`.
+//!
+//! ```text
+//! POST /v2/video_generation             {task_id}
+//! GET  /v2/query/video_generation/{id}  {task: {status: queued │ running │ succeeded │ failed │ cancelled │ expired}}
+//! ```
+//!
+//! A task can be asked for during seven days, and its result's address is made
+//! anew each time. The provider's page says that media come by address; a
+//! reseller's page of the same request says that `data:` addresses do, so a
+//! picture goes by its address where it has one and else as `data:`.
+//!
+//! Unknown: the body of an error (both usual forms are read) and the longest
+//! prompt. Four seconds are documented for the family but not for every model
+//! in it, so five are the least here.
+
+use serde_json::{Map, Value, json};
+
+use super::{PACE, failed, of_poll, opened, video};
+use crate::answer::{Answer, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{Kind, Order, PictureRole};
+use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::shape;
+
+#[derive(Debug)]
+pub(super) struct V2;
+
+impl Adapter for V2 {
+    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
+        (kind == Kind::Video).then(|| {
+            Limits::Video(VideoLimits {
+                sizes: vec![
+                    (1366, 768),
+                    (768, 1366),
+                    (768, 768),
+                    (2560, 1440),
+                    (1440, 2560),
+                    (1440, 1440),
+                ],
+                durations: Durations::Range { min: 5, max: 15 },
+                default_seconds: 5,
+                pictures: Pictures::frames(2),
+                negative_prompt: false,
+                seed: false,
+                max_prompt: 2000,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        PACE
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let video = video(order)?;
+        let mut content = vec![json!({"type": "text", "text": video.prompt})];
+        for (word, role) in [
+            ("first_frame", PictureRole::FirstFrame),
+            ("last_frame", PictureRole::LastFrame),
+        ] {
+            if let Some(file) = video.picture(role) {
+                let url = json!({"url": file.url_or_data()});
+                content.push(json!({"type": "image_url", "image_url": url, "role": word}));
+            }
+        }
+        let fine = video.size.0.min(video.size.1) >= 1080;
+        let mut fields = Map::new();
+        fields.insert("model".into(), json!(order.model));
+        fields.insert("resolution".into(), json!(if fine { "2K" } else { "768P" }));
+        fields.insert("duration".into(), json!(video.seconds));
+        // A video from frames has their shape.
+        if content.len() == 1 {
+            fields.insert("ratio".into(), json!(shape::ratio(video.size)));
+        }
+        fields.insert("content".into(), Value::Array(content));
+        let call = Call::post("submit", "/v2/video_generation", Value::Object(fields));
+        Ok(call.submits())
+    }
+
+    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = opened(answer)?;
+        let id = text_at(&body, "/task_id").or_else(|| text_at(&body, "/task/id"));
+        let id = id.map_or_else(|| required_text(&body, "/id"), Ok)?;
+        Ok(Step::submitted(json!({"id": id})))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let path = format!("/v2/query/video_generation/{}", handle.text("id"));
+        Ok(Call::get("poll", path))
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = opened(answer).map_err(|error| of_poll(answer, error))?;
+        match required_text(&body, "/task/status")?.as_str() {
+            "queued" | "running" => Ok(Step::running(None)),
+            "succeeded" => {
+                let made = text_at(&body, "/task/content/url");
+                Step::done(made.map(Output::video_at).into_iter().collect())
+            }
+            "failed" => Err(failed(
+                text_at(&body, "/task/error/code"),
+                text_at(&body, "/task/error/message"),
+            )),
+            "cancelled" | "expired" => Err(ProviderError::new(
+                Class::Lost,
+                "the provider no longer works on it",
+            )),
+            word => Ok(Step::unknown(word)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::adapters::tests::{adapter, picture, video};
+    use crate::order::{Picture, Work};
+    use crate::port::Body;
+
+    fn v2() -> Arc<dyn Adapter> {
+        adapter("minimax", &json!({"api": "v2"}))
+    }
+
+    fn sent(order: &Order) -> Value {
+        match v2().start(order).unwrap().body {
+            Body::Json(body) => body,
+            other => panic!("not JSON: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_sent() {
+        let mut order = video("MiniMax-H3");
+        let text = json!({"type": "text", "text": "a lighthouse in a storm"});
+        assert_eq!(
+            sent(&order),
+            json!({"model": "MiniMax-H3", "content": [text], "resolution": "768P",
+                   "duration": 5, "ratio": "16:9"})
+        );
+        if let Work::Video(video) = &mut order.work {
+            video.size = (2560, 1440);
+            for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
+                let file = picture();
+                video.pictures.push(Picture { role, file });
+            }
+        }
+        let body = sent(&order);
+        assert_eq!(
+            (&body["resolution"], body.get("ratio")),
+            (&json!("2K"), None)
+        );
+        let url = json!({"url": picture().data_url()});
+        let frame = |role| json!({"type": "image_url", "image_url": url, "role": role});
+        let content = json!([text, frame("first_frame"), frame("last_frame")]);
+        assert_eq!(body["content"], content);
+    }
+
+    #[test]
+    fn every_status_word() {
+        let handle = Handle(json!({"id": "424010985738629"}));
+        let asked = v2().poll(&handle).unwrap().asked();
+        let said = |task: Value| {
+            let answer = Answer::json_of(200, &json!({"task": task}));
+            v2().polled(&handle, &asked, &answer)
+        };
+        for word in ["queued", "running"] {
+            let step = said(json!({"status": word})).unwrap();
+            assert!(matches!(
+                step,
+                Step::Running {
+                    unknown_word: None,
+                    ..
+                }
+            ));
+        }
+        let step = said(json!({"status": "pondering"})).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                unknown_word: Some(_),
+                ..
+            }
+        ));
+        let done = json!({"status": "succeeded", "content": {"url": "https://x.example/v.mp4"}});
+        assert!(matches!(said(done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+        let class = |task| said(task).unwrap_err().class;
+        assert_eq!(
+            class(json!({"status": "succeeded", "content": {}})),
+            Class::Failed
+        );
+        assert_eq!(class(json!({"status": "cancelled"})), Class::Lost);
+        assert_eq!(class(json!({"status": "expired"})), Class::Lost);
+        let failed =
+            |code: &str| json!({"status": "failed", "error": {"code": code, "message": "no"}});
+        assert_eq!(class(failed("1027")), Class::Refused);
+        assert_eq!(class(failed("1000")), Class::Failed);
+        let gone = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid task_id"}});
+        let error = v2().polled(&handle, &asked, &Answer::json_of(200, &gone));
+        assert_eq!(error.unwrap_err().class, Class::Lost);
+    }
+
+    #[test]
+    fn the_id_is_read_wherever_it_is() {
+        let order = video("MiniMax-H3");
+        let asked = v2().start(&order).unwrap().asked();
+        for body in [
+            json!({"task_id": "7"}),
+            json!({"task": {"id": "7"}}),
+            json!({"id": "7"}),
+        ] {
+            let step = v2().submitted(&order, &asked, &Answer::json_of(200, &body));
+            assert!(matches!(step, Ok(Step::Submitted { handle, .. }) if handle.text("id") == "7"));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The protocols, one file each; this file is their table.
+//!
+//! To add one: a file here, a line in [`PROTOCOLS`], a model of it in
+//! `crates/simulator`, a case in `tests/contract` and a page in
+//! `docs/providers`.
+
+mod audioshake;
+mod chat_video;
+mod comfyui;
+mod dashscope;
+mod elevenlabs;
+mod fal;
+mod gemini_veo;
+mod kling;
+mod lalal;
+mod luma;
+mod minimax;
+mod modelark;
+mod musicai;
+mod openai_videos;
+pub mod recipe;
+mod replicate;
+mod runway;
+mod stem_names;
+mod suno_family;
+mod xai;
+
+use std::sync::Arc;
+
+use url::Url;
+
+use crate::port::Adapter;
+use crate::settings::{Settings, SettingsError};
+
+/// What is to be known of a protocol before it is used.
+#[derive(Debug, Clone, Copy)]
+pub struct Protocol {
+    /// Its name in `protocol = "…"`.
+    pub name: &'static str,
+    /// Where its provider is, when the operator does not say; `None` when
+    /// there is no such place.
+    pub base_url: Option<&'static str>,
+    /// Names of its own options.
+    pub options: &'static [&'static str],
+    /// Whether it works without a credential.
+    pub anonymous: bool,
+    /// Makes an adapter with these settings.
+    pub build: fn(&Settings) -> Result<Arc<dyn Adapter>, SettingsError>,
+}
+
+/// Every protocol, in the order of the documentation.
+pub const PROTOCOLS: [Protocol; 19] = [
+    openai_videos::PROTOCOL,
+    chat_video::PROTOCOL,
+    gemini_veo::PROTOCOL,
+    fal::PROTOCOL,
+    replicate::PROTOCOL,
+    runway::PROTOCOL,
+    luma::PROTOCOL,
+    kling::PROTOCOL,
+    minimax::PROTOCOL,
+    modelark::PROTOCOL,
+    xai::PROTOCOL,
+    dashscope::PROTOCOL,
+    suno_family::PROTOCOL,
+    elevenlabs::PROTOCOL,
+    musicai::PROTOCOL,
+    lalal::PROTOCOL,
+    audioshake::PROTOCOL,
+    comfyui::PROTOCOL,
+    recipe::PROTOCOL,
+];
+
+/// The protocol of this name.
+pub fn protocol(name: &str) -> Option<&'static Protocol> {
+    PROTOCOLS.iter().find(|protocol| protocol.name == name)
+}
+
+/// The address under which a provider's paths are.
+pub fn base_url(protocol: &Protocol, settings: &Settings) -> Result<Url, SettingsError> {
+    if let Some(url) = &settings.base_url {
+        return Ok(url.clone());
+    }
+    let adapter = (protocol.build)(settings)?;
+    let own = adapter.base_url().or(protocol.base_url);
+    let own = own.and_then(|url| Url::parse(url).ok());
+    own.ok_or_else(|| {
+        let message = format!(
+            "the protocol {} has no address of its own: say where it is",
+            protocol.name
+        );
+        SettingsError::at("base_url", message)
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::order::{File, Order, Recording, StemGroup, StemTarget, Stems, Video, Work};
+
+    /// The adapter of a protocol with these options.
+    pub(crate) fn adapter(name: &str, options: &Value) -> Arc<dyn Adapter> {
+        let settings = Settings {
+            name: "test".into(),
+            base_url: None,
+            options: options.as_object().cloned().unwrap_or_default(),
+        };
+        (protocol(name).unwrap().build)(&settings).unwrap()
+    }
+
+    /// A five-second video from a prompt.
+    pub(crate) fn video(model: &str) -> Order {
+        Order {
+            key: "0197-key".into(),
+            model: model.into(),
+            work: Work::Video(Video {
+                prompt: "a lighthouse in a storm".into(),
+                negative_prompt: None,
+                pictures: Vec::new(),
+                seconds: 5,
+                size: (1280, 720),
+                seed: None,
+                user: None,
+                conversation: Vec::new(),
+            }),
+        }
+    }
+
+    /// A small picture; not a real one.
+    pub(crate) fn picture() -> File {
+        File {
+            name: "picture.png".into(),
+            mime: "image/png",
+            bytes: bytes::Bytes::from_static(b"\x89PNG\r\n\x1a\n"),
+            url: None,
+        }
+    }
+
+    /// Vocals and the rest of a recording of ten seconds.
+    pub(crate) fn stems(model: &str) -> Order {
+        Order {
+            key: "0197-key".into(),
+            model: model.into(),
+            work: Work::Stems(Stems {
+                source: Recording {
+                    file: File {
+                        name: "song.flac".into(),
+                        mime: "audio/flac",
+                        bytes: bytes::Bytes::from_static(b"fLaC"),
+                        url: None,
+                    },
+                    milliseconds: 10_000,
+                    upstream: None,
+                },
+                targets: vec![
+                    StemTarget::Only(StemGroup::Vocals),
+                    StemTarget::Without(StemGroup::Vocals),
+                ],
+                full: false,
+                title: "Song".into(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! `openai-videos`: the `OpenAI` Videos API, which outlives its first provider
+//! in self-hosted servers (vLLM-omni, `SGLang`) and in gateways, Mediagate among
+//! them.
+//!
+//! Sources: the `openai` SDKs 3.52 (Python) and 6.49 (JS) on the wire;
+//! vLLM-omni 0.30 and `SGLang` 0.5.23 server sources.
+//!
+//! ```text
+//! POST   /videos               multipart or JSON → {id, status}
+//! GET    /videos/{id}          {status: queued │ in_progress │ completed │ failed, progress, error}
+//! GET    /videos/{id}/content  the bytes
+//! DELETE /videos/{id}          the only way to call a job off
+//! ```
+//!
+//! Unknown: whether `OpenAI` stops a running job on `DELETE` (vLLM-omni does,
+//! `SGLang` does not), so a deletion is not taken as proof.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{Kind, Order, PictureRole, Work};
+use crate::port::{
+    Adapter, Asked, Body, Call, Handle, Output, Pace, Part, RESULT, Source, Step, What,
+};
+use crate::settings::{Settings, SettingsError};
+use crate::shape;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "openai-videos",
+    base_url: Some("https://api.openai.com/v1"),
+    options: &["encoding", "seconds", "idempotency"],
+    anonymous: true,
+    build,
+};
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    Ok(Arc::new(OpenAiVideos {
+        multipart: settings.word("encoding", &["multipart", "json"])? == "multipart",
+        whole_seconds: settings.word("seconds", &["text", "integer"])? == "integer",
+        deduplicates: settings.flag("idempotency")?,
+    }))
+}
+
+#[derive(Debug)]
+struct OpenAiVideos {
+    /// Multipart is what the SDKs send and the only form that vLLM-omni takes.
+    multipart: bool,
+    /// `SGLang` wants `seconds` as a number in JSON.
+    whole_seconds: bool,
+    /// Whether the server keeps `Idempotency-Key`s: Mediagate does, `OpenAI` does not.
+    deduplicates: bool,
+}
+
+impl Adapter for OpenAiVideos {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let sora = model.starts_with("sora-2");
+        let mut sizes = vec![(1280, 720), (720, 1280)];
+        if model.starts_with("sora-2-pro") {
+            sizes.extend([(1792, 1024), (1024, 1792), (1920, 1080), (1080, 1920)]);
+        }
+        (kind == Kind::Video).then(|| {
+            Limits::Video(VideoLimits {
+                sizes,
+                durations: if sora {
+                    Durations::Only(vec![4, 8, 12, 16, 20])
+                } else {
+                    Durations::Range { min: 1, max: 20 }
+                },
+                default_seconds: 4,
+                pictures: Pictures::frames(1),
+                negative_prompt: !sora,
+                seed: !sora,
+                max_prompt: 32_000,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(1), Duration::from_secs(15))
+    }
+
+    fn deduplicates(&self) -> bool {
+        self.deduplicates
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos only",
+            ));
+        };
+        let mut fields = Map::new();
+        fields.insert("model".into(), json!(order.model));
+        fields.insert("prompt".into(), json!(video.prompt));
+        fields.insert("size".into(), json!(shape::size_text(video.size, 'x')));
+        fields.insert(
+            "seconds".into(),
+            if self.whole_seconds {
+                json!(video.seconds)
+            } else {
+                json!(video.seconds.to_string())
+            },
+        );
+        if let Some(seed) = video.seed {
+            fields.insert("seed".into(), json!(seed));
+        }
+        if let Some(negative) = &video.negative_prompt {
+            fields.insert("negative_prompt".into(), json!(negative));
+        }
+        let picture = video.picture(PictureRole::FirstFrame);
+        let body = if self.multipart {
+            let mut parts: Vec<Part> = fields
+                .iter()
+                .map(|(name, value)| {
+                    Part::text(
+                        name,
+                        value
+                            .as_str()
+                            .map_or_else(|| value.to_string(), str::to_owned),
+                    )
+                })
+                .collect();
+            parts.extend(picture.map(|file| Part::file("input_reference", file)));
+            Body::Multipart(parts)
+        } else {
+            if let Some(file) = picture {
+                fields.insert(
+                    "input_reference".into(),
+                    json!({"image_url": file.url_or_data()}),
+                );
+            }
+            Body::Json(Value::Object(fields))
+        };
+        let call = Call::new("submit", Method::POST, "/videos")
+            .with_body(body)
+            .submits();
+        Ok(if self.deduplicates {
+            call.with_header("idempotency-key", &order.key)
+        } else {
+            call
+        })
+    }
+
+    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = answer.success(describe).map_err(class_by_code)?;
+        Ok(Step::Submitted {
+            handle: Handle(json!({"id": required_text(&body, "/id")?})),
+            poll_after: poll_after(answer),
+        })
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(Call::get("poll", format!("/videos/{}", handle.text("id"))))
+    }
+
+    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        // vLLM-omni tells of a failed job with a status that is not 2xx, so the
+        // body goes first.
+        let body = answer.json().unwrap_or(Value::Null);
+        let status = text_at(&body, "/status");
+        match status.as_deref() {
+            Some("failed") => {
+                let said = Described::at(&body, "/error/code", "/error/message");
+                let error = ProviderError {
+                    class: Class::Failed,
+                    code: said.code,
+                    message: said
+                        .message
+                        .unwrap_or_else(|| "the provider failed at it".into()),
+                    retry_after: None,
+                };
+                return Err(class_by_code(error));
+            }
+            Some("cancelled" | "deleted" | "expired") => {
+                return Err(ProviderError::new(
+                    Class::Lost,
+                    "the provider no longer works on it",
+                ));
+            }
+            _ => {}
+        }
+        if !answer.status.is_success() {
+            let error = answer.failure(describe);
+            let class = if answer.status == 404 {
+                Class::Lost
+            } else {
+                error.class
+            };
+            return Err(error.of_class(class));
+        }
+        let path = format!("/videos/{}/content", handle.text("id"));
+        let mut content = Call::get("content", path);
+        content.limit_bytes = RESULT;
+        match status.as_deref() {
+            Some("completed") => Step::done(vec![Output {
+                what: What::Video,
+                source: Source::Call(Box::new(content)),
+            }]),
+            Some("queued" | "in_progress" | "submitted" | "processing") => Ok(Step::Running {
+                progress: percent_at(&body, "/progress", 100.0),
+                poll_after: poll_after(answer),
+                unknown_word: None,
+            }),
+            Some(word) => Ok(Step::unknown(word)),
+            None => Err(ProviderError::unreadable(
+                "the provider's answer has no status",
+            )),
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let path = format!("/videos/{}", handle.text("id"));
+        Some(Call::new("cancel", Method::DELETE, path))
+    }
+
+    fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
+        false
+    }
+}
+
+/// `{"error": {"code", "message"}}`, or `FastAPI`'s `{"detail"}`.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/error/code", "/error/message");
+    if said == Described::default() {
+        return Described::at(body, "/code", "/detail");
+    }
+    said
+}
+
+fn class_by_code(error: ProviderError) -> ProviderError {
+    let class = match error.code.as_deref() {
+        Some("insufficient_quota" | "budget_exceeded") => Class::Account,
+        Some("moderation_blocked" | "content_policy" | "content_policy_violation") => {
+            Class::Refused
+        }
+        // Of another Mediagate: the job goes on there.
+        Some("still_running" | "submission_unconfirmed") => Class::Unclear,
+        _ => error.class,
+    };
+    error.of_class(class)
+}
+
+fn poll_after(answer: &Answer) -> Option<Duration> {
+    answer
+        .header("openai-poll-after-ms")?
+        .parse()
+        .ok()
+        .map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::tests::{adapter, picture, stems, video};
+    use crate::order::Picture;
+
+    #[test]
+    fn a_failed_job_is_read_whatever_the_status() {
+        let adapter = adapter("openai-videos", &json!({}));
+        let handle = Handle(json!({"id": "video_1"}));
+        let asked = adapter.poll(&handle).unwrap().asked();
+        let body = json!({"id": "video_1", "status": "failed", "error": {"code": 500, "message": "out of memory"}});
+        let error = adapter
+            .polled(&handle, &asked, &Answer::json_of(500, &body))
+            .unwrap_err();
+        assert_eq!(
+            (error.class, error.message.as_str()),
+            (Class::Failed, "out of memory")
+        );
+        let word = json!({"id": "video_1", "status": "pondering"});
+        let step = adapter
+            .polled(&handle, &asked, &Answer::json_of(200, &word))
+            .unwrap();
+        assert!(
+            matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "pondering")
+        );
+    }
+
+    #[test]
+    fn an_answer_without_an_id_proves_nothing() {
+        let adapter = adapter("openai-videos", &json!({"encoding": "json"}));
+        let order = video("sora-2");
+        let asked = adapter.start(&order).unwrap().asked();
+        for (status, class) in [
+            (200, Class::Unclear),
+            (429, Class::RateLimited),
+            (400, Class::Rejected),
+            (401, Class::Credentials),
+            (500, Class::Unclear),
+            (502, Class::Unclear),
+            (503, Class::Unclear),
+        ] {
+            let error = adapter
+                .submitted(&order, &asked, &Answer::json_of(status, &json!({})))
+                .unwrap_err();
+            assert_eq!(error.class, class, "{status}");
+        }
+        let busy = json!({"error": {"code": "overloaded", "message": "busy"}});
+        let error = adapter
+            .submitted(&order, &asked, &Answer::json_of(503, &busy))
+            .unwrap_err();
+        assert_eq!(error.class, Class::Unavailable);
+    }
+
+    #[test]
+    fn a_picture_is_the_input_reference() {
+        let mut order = video("sora-2");
+        if let Work::Video(video) = &mut order.work {
+            video.pictures.push(Picture {
+                role: PictureRole::FirstFrame,
+                file: picture(),
+            });
+        }
+        let call = adapter("openai-videos", &json!({})).start(&order).unwrap();
+        let Body::Multipart(parts) = call.body else {
+            panic!("not multipart");
+        };
+        assert!(
+            parts
+                .iter()
+                .any(|part| matches!(part, Part::File { name, .. } if name == "input_reference"))
+        );
+        let call = adapter("openai-videos", &json!({"encoding": "json"}))
+            .start(&order)
+            .unwrap();
+        let Body::Json(body) = call.body else {
+            panic!("not JSON");
+        };
+        let url = body["input_reference"]["image_url"].as_str().unwrap();
+        assert!(url.starts_with("data:image/png;base64,iVBOR"));
+    }
+
+    #[test]
+    fn music_is_not_taken() {
+        let error = adapter("openai-videos", &json!({}))
+            .start(&stems("x"))
+            .unwrap_err();
+        assert_eq!(error.class, Class::Rejected);
+    }
+}

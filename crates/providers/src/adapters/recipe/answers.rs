@@ -1,0 +1,336 @@
+//! What an answer means by a recipe: errors, where a job stands, results.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use http::Method;
+use serde_json::{Map, Value, json};
+use toml::Spanned;
+
+use super::fault::fits;
+use super::placeholder::{Datum, Values};
+use super::pointer::Places;
+use super::schema::{Pacing, Recipe, ResultSection, StatusMeaning, Verb};
+use crate::answer::{Answer, Described, percent_at};
+use crate::error::{Class, ProviderError};
+use crate::order::{StemGroup, StemTarget};
+use crate::port::{Call, Handle, Output, RESULT, Source, Step, Target, What};
+
+/// Which answer is read, for what only one of them can prove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The submission's.
+    Submission,
+    /// A later one.
+    Later,
+}
+
+/// Where a job stands.
+pub(super) enum Standing {
+    /// It is not done.
+    Running(Step),
+    /// It is, and this is the answer that says so.
+    Done(Value),
+}
+
+impl Recipe {
+    /// The body of an answer that is no error, neither by its status nor by its
+    /// envelope.
+    pub(super) fn accepted(&self, answer: &Answer, stage: Stage) -> Result<Value, ProviderError> {
+        if !answer.status.is_success() {
+            return Err(self.failure(answer));
+        }
+        let body = answer.json()?;
+        match &self.ok {
+            Some(ok) if !ok.is_told(&body) => Err(ProviderError::unreadable(
+                "the provider's answer does not say whether all is well",
+            )),
+            Some(ok) if !ok.holds(&body) => {
+                let said = self.describe(&body);
+                // The envelope of a submission says that it was turned down; one
+                // of a poll says nothing about the job.
+                let class = self.class_of(&said).unwrap_or(match stage {
+                    Stage::Submission => Class::Rejected,
+                    Stage::Later => Class::Unclear,
+                });
+                Err(ProviderError {
+                    retry_after: answer.retry_after(),
+                    ..error_of(class, said, "the provider says no")
+                })
+            }
+            _ => Ok(body),
+        }
+    }
+
+    /// Where a job stands by the answer to a poll.
+    pub(super) fn standing(&self, answer: &Answer) -> Result<Standing, ProviderError> {
+        let state = &self.state;
+        let body = answer.json().unwrap_or(Value::Null);
+        if let Some(meaning) = self.meaning_of(answer) {
+            let class = match meaning {
+                StatusMeaning::Running => {
+                    return Ok(Standing::Running(self.running(answer, &body)));
+                }
+                StatusMeaning::Failed => Class::Failed,
+                StatusMeaning::Refused => Class::Refused,
+                StatusMeaning::Lost => Class::Lost,
+            };
+            return Err(self.ended(&body, class));
+        }
+        let word = state.word.as_ref().and_then(|at| at.get_ref().text(&body));
+        let is_one_of = |words: &[Spanned<String>]| {
+            let word = word.as_ref();
+            word.is_some_and(|word| words.iter().any(|one| one.get_ref() == word))
+        };
+        // Some providers tell of a failed job with a status that is not 2xx, so
+        // these words go before the status.
+        for (words, class) in [
+            (&state.failed, Class::Failed),
+            (&state.refused, Class::Refused),
+            (&state.lost, Class::Lost),
+        ] {
+            if is_one_of(words) {
+                return Err(self.ended(&body, class));
+            }
+        }
+        if matches!(answer.status.as_u16(), 404 | 410) {
+            return Err(self.failure(answer).of_class(Class::Lost));
+        }
+        let body = self.accepted(answer, Stage::Later)?;
+        for (condition, class) in [
+            (&state.refused_when, Class::Refused),
+            (&state.failed_when, Class::Failed),
+        ] {
+            if condition.as_ref().is_some_and(|one| one.holds(&body)) {
+                return Err(self.ended(&body, class));
+            }
+        }
+        if is_one_of(&state.queued) || is_one_of(&state.running) {
+            return Ok(Standing::Running(self.running(answer, &body)));
+        }
+        let is_done = state.done_when.as_ref().is_some_and(|one| one.holds(&body));
+        if is_done || is_one_of(&state.done) {
+            return Ok(Standing::Done(body));
+        }
+        match word {
+            Some(word) => Ok(Standing::Running(Step::unknown(word))),
+            // Without words, what is not done is running.
+            None if state.done_when.is_some() => Ok(Standing::Running(self.running(answer, &body))),
+            None => Err(ProviderError::unreadable(
+                "the provider's answer has no status",
+            )),
+        }
+    }
+
+    fn meaning_of(&self, answer: &Answer) -> Option<StatusMeaning> {
+        let status = answer.status.as_str();
+        let mut statuses = self.poll.statuses.iter();
+        let found = statuses.find(|(one, _)| one.get_ref() == status);
+        found.map(|(_, meaning)| *meaning)
+    }
+
+    fn running(&self, answer: &Answer, body: &Value) -> Step {
+        let state = &self.state;
+        let told = state.progress.as_ref().and_then(|at| at.first(body));
+        let progress = told.and_then(|told| {
+            let full = state.progress_full.unwrap_or(100.0);
+            percent_at(&json!([told]), "/0", full)
+        });
+        Step::Running {
+            progress,
+            poll_after: self.pace.after(answer),
+            unknown_word: None,
+        }
+    }
+
+    /// The error of a job that ended. Its code may say that it was refused; a
+    /// code that speaks of a moment does not bring it back.
+    fn ended(&self, body: &Value, class: Class) -> ProviderError {
+        let said = self.describe(body);
+        let class = match self.class_of(&said) {
+            Some(by_code @ (Class::Refused | Class::Lost)) if class == Class::Failed => by_code,
+            _ => class,
+        };
+        let otherwise = match class {
+            Class::Lost => "the provider no longer works on it",
+            Class::Refused => "the provider's rules forbid this content",
+            _ => "the provider failed at it",
+        };
+        error_of(class, said, otherwise)
+    }
+
+    fn failure(&self, answer: &Answer) -> ProviderError {
+        let error = answer.failure(|body| self.describe(body));
+        let mut statuses = self.errors.statuses.iter();
+        let by_status = statuses.find(|(one, _)| one.get_ref() == answer.status.as_str());
+        let said = Described {
+            code: error.code.clone(),
+            message: None,
+        };
+        let by_code = self.class_of(&said);
+        // A status of 5xx does not prove that nothing was taken, whatever is
+        // said beside it: the order must not go elsewhere.
+        let doubtful = error.class == Class::Unclear;
+        let class = by_code
+            .or(by_status.map(|(_, class)| (*class).into()))
+            .filter(|class| !(doubtful && class.allows_fail_over()))
+            .unwrap_or(error.class);
+        error.of_class(class)
+    }
+
+    fn describe(&self, body: &Value) -> Described {
+        Described {
+            code: self.errors.code.text(body),
+            message: self.errors.message.text(body),
+        }
+    }
+
+    /// The class that the recipe gives to a code; the longest line that fits.
+    fn class_of(&self, said: &Described) -> Option<Class> {
+        let code = said.code.as_ref()?;
+        let lines = self.errors.codes.iter();
+        let fitting = lines.filter(|(line, _)| fits(line, code));
+        let longest = fitting.max_by_key(|(line, _)| line.len());
+        longest.map(|(_, class)| (*class).into())
+    }
+}
+
+fn error_of(class: Class, said: Described, otherwise: &str) -> ProviderError {
+    ProviderError {
+        code: said.code,
+        ..ProviderError::new(class, said.message.unwrap_or_else(|| otherwise.into()))
+    }
+}
+
+impl Pacing {
+    /// When the provider wants to be asked next.
+    pub(super) fn after(&self, answer: &Answer) -> Option<Duration> {
+        let text = answer.header(self.after_ms_header.as_ref()?)?;
+        text.trim().parse().ok().map(Duration::from_millis)
+    }
+}
+
+/// What is kept of an answer; each of it must be there.
+pub(super) fn keep(
+    wanted: &BTreeMap<String, Places>,
+    body: &Value,
+) -> Result<Map<String, Value>, ProviderError> {
+    let mut kept = Map::new();
+    for (name, places) in wanted {
+        let value = places.scalars(body).into_iter().next().ok_or_else(|| {
+            ProviderError::unreadable(format!("the provider's answer has no {name}"))
+        })?;
+        kept.insert(name.clone(), value.clone());
+    }
+    Ok(kept)
+}
+
+/// What is known of a job beside its order.
+pub(super) struct Kept<'a>(Vec<&'a Map<String, Value>>);
+
+impl<'a> Kept<'a> {
+    /// Of a handle, and of the call that an answer belongs to.
+    pub(super) fn of(handle: &'a Handle, memo: &'a Value) -> Self {
+        let kept = handle.0.get("kept").and_then(Value::as_object);
+        Self(kept.into_iter().chain(memo.as_object()).collect())
+    }
+
+    /// By the names that templates use.
+    pub(super) fn values(&self) -> Values<'a> {
+        let all = self.0.iter().copied().flatten();
+        all.map(|(name, value)| (name.as_str(), Datum::Plain(value.clone())))
+            .collect()
+    }
+}
+
+/// A video whose bytes answer a call.
+pub(super) fn video_by(mut call: Call) -> Output {
+    call.limit_bytes = RESULT;
+    Output {
+        what: What::Video,
+        source: Source::Call(Box::new(call)),
+    }
+}
+
+impl ResultSection {
+    /// The video that an answer tells of.
+    pub(super) fn video_in(&self, body: &Value) -> Result<Option<Output>, ProviderError> {
+        if let Some(places) = &self.base64 {
+            let Some(text) = places.text(body) else {
+                return Ok(None);
+            };
+            let plain = text
+                .rsplit_once(";base64,")
+                .map_or(text.as_str(), |two| two.1);
+            let bytes = base64::engine::general_purpose::STANDARD.decode(plain.trim());
+            let bytes = bytes.map_err(|_| {
+                ProviderError::new(Class::Failed, "the provider's result is not base64")
+            })?;
+            return Ok(Some(Output {
+                what: What::Video,
+                source: Source::Bytes(bytes.into()),
+            }));
+        }
+        let places = self.address.as_ref();
+        let texts = places.map(|places| places.texts(body)).unwrap_or_default();
+        let address = texts.into_iter().find(|text| is_address(text));
+        Ok(address.map(|address| Output {
+            what: What::Video,
+            source: self.source(address),
+        }))
+    }
+
+    /// The stems that an answer tells of, labelled by what was wanted.
+    pub(super) fn stems_in(&self, body: &Value, wanted: &Value) -> Vec<Output> {
+        let wanted: Option<StemGroup> = serde_json::from_value(wanted.clone()).ok();
+        let stems = self.stems.iter().filter_map(|(name, places)| {
+            let target = match (name.get_ref().as_str(), wanted) {
+                ("rest", Some(group)) => StemTarget::Without(group),
+                ("other", None) => StemTarget::Other,
+                ("rest" | "other", _) => return None,
+                (name, _) => StemTarget::Only(StemGroup::from_name(name)?),
+            };
+            let address = places.text(body).filter(|text| is_address(text))?;
+            Some(Output {
+                what: What::Stem(target),
+                source: self.source(address),
+            })
+        });
+        stems.collect()
+    }
+
+    fn source(&self, address: String) -> Source {
+        let is_relative = address.starts_with('/');
+        if !self.with_credential && !is_relative {
+            return Source::Address(address);
+        }
+        let target = if is_relative {
+            Target::Root(address)
+        } else {
+            Target::Address(address)
+        };
+        let mut call = Call::get("content", "").to(target);
+        call.with_credential = self.with_credential;
+        call.limit_bytes = RESULT;
+        Source::Call(Box::new(call))
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    ["https://", "http://", "/"]
+        .iter()
+        .any(|head| text.starts_with(head))
+}
+
+impl From<Verb> for Method {
+    fn from(verb: Verb) -> Self {
+        match verb {
+            Verb::Get => Self::GET,
+            Verb::Post => Self::POST,
+            Verb::Put => Self::PUT,
+            Verb::Patch => Self::PATCH,
+            Verb::Delete => Self::DELETE,
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Reads a recipe and says what is wrong with one, by line.
+//!
+//! The syntax and the names of lines are checked by reading; here is what only
+//! the whole recipe shows: templates that name what is not there, words with two
+//! meanings, limits that promise what the calls do not ask for.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
+
+use super::body::{Node, Table};
+use super::fault::{Checked, Fault, explained, nearest};
+use super::placeholder::{Names, Sort};
+use super::request::{Request, request};
+use super::schema::{Encoding, Recipe, Templates};
+use super::template::Template;
+use super::{limits, order};
+use crate::order::StemGroup;
+
+/// Reads and checks a recipe.
+pub(super) fn read(text: &str) -> Result<Recipe, Fault> {
+    let recipe: Recipe = toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or_default();
+        Fault::new(&span, explained(error.message()))
+    })?;
+    recipe.check()?;
+    Ok(recipe)
+}
+
+impl Recipe {
+    fn check(&self) -> Checked {
+        self.check_head()?;
+        let video = self.video.iter().flat_map(|_| order::VIDEO);
+        let stems = self.stems.iter().flat_map(|_| order::STEMS);
+        let known = order::ANY.into_iter().chain(video).chain(stems);
+        let names: Names<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
+        let submit = &self.submit;
+        for variant in &submit.variant {
+            check_name(&variant.when, &names)?;
+        }
+        for request in submit.requests() {
+            self.check_request(&request, &names)?;
+        }
+        self.check_templates(&submit.remember, &names)?;
+        self.check_later()?;
+        self.check_words()?;
+        self.check_errors()?;
+        self.check_result()?;
+        limits::check(self)
+    }
+
+    fn check_head(&self) -> Checked {
+        if let Some(url) = &self.base_url {
+            let is_good = url::Url::parse(url.get_ref())
+                .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+            if !is_good {
+                return Err(Fault::new(
+                    &url.span(),
+                    "base_url is no http or https address",
+                ));
+            }
+        }
+        if let Some(header) = &self.auth.header {
+            let name = http::HeaderName::from_bytes(header.get_ref().as_bytes());
+            if name.is_err() {
+                return Err(Fault::new(&header.span(), "this is no name of a header"));
+            }
+        }
+        if let Some(said) = self.deduplicates.as_ref().filter(|said| *said.get_ref()) {
+            let all = self.submit.requests();
+            if !all.iter().all(|request| request.mentions("key")) {
+                let message = "deduplicates = true, but the submission does not hand over {key}";
+                return Err(Fault::new(&said.span(), message));
+            }
+        }
+        let none = Fault::new(
+            &self.submit.path.span(),
+            "the recipe needs [video] or [stems]",
+        );
+        if self.video.is_none() && self.stems.is_none() {
+            return Err(none);
+        }
+        Ok(())
+    }
+
+    /// The calls after the submission.
+    fn check_later(&self) -> Checked {
+        let keep = &self.submit.keep;
+        if keep.get_ref().is_empty() {
+            let message = "[submit.keep] is empty: how is the job to be found again?";
+            return Err(Fault::new(&keep.span(), message));
+        }
+        let kept = keep.get_ref().keys().chain(self.submit.remember.keys());
+        let mut names: Names<'_> = kept.map(|name| (name.as_str(), Sort::Text)).collect();
+        self.check_request(&request!(self.poll), &names)?;
+        if let Some(cancel) = &self.cancel {
+            self.check_request(&request!(cancel), &names)?;
+        }
+        for status in self.poll.statuses.keys() {
+            check_status(status, 100..=599)?;
+        }
+        if let Some(lookup) = &self.result.lookup {
+            names.extend(lookup.keep.keys().map(|name| (name.as_str(), Sort::Text)));
+            self.check_request(&request!(lookup), &names)?;
+        }
+        if let Some(path) = &self.result.content {
+            self.check_path(path, &names)?;
+        }
+        self.check_templates(&self.result.content_query, &names)
+    }
+
+    fn check_request(&self, request: &Request<'_>, names: &Names<'_>) -> Checked {
+        self.check_path(request.path, names)?;
+        self.check_templates(request.query, names)?;
+        self.check_templates(request.headers, names)?;
+        for (name, template) in request.headers {
+            if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                let message = format!("{name:?} is no name of a header");
+                return Err(Fault::new(&template.span(), message));
+            }
+        }
+        let Some(body) = request.body else {
+            return Ok(());
+        };
+        if let Node::Table(table) = body.get_ref() {
+            let is_multipart = request.encoding == Encoding::Multipart;
+            return self.check_table(table, names, is_multipart);
+        }
+        if request.encoding == Encoding::Json {
+            return self.check_node(body, names);
+        }
+        Err(Fault::new(
+            &body.span(),
+            "this body must be a table of fields",
+        ))
+    }
+
+    fn check_path(&self, path: &Spanned<Template>, names: &Names<'_>) -> Checked {
+        self.check_template(path, names)?;
+        let template = path.get_ref();
+        if template.is_path() || template.is_value() {
+            return Ok(());
+        }
+        let message = "a path begins with a slash; a whole address is one kept value";
+        Err(Fault::new(&path.span(), message))
+    }
+
+    fn check_templates(&self, templates: &Templates, names: &Names<'_>) -> Checked {
+        let mut all = templates.values();
+        all.try_for_each(|template| self.check_template(template, names))
+    }
+
+    fn check_template(&self, template: &Spanned<Template>, names: &Names<'_>) -> Checked {
+        self.check_text(template.get_ref(), &template.span(), names, false)
+    }
+
+    fn check_text(
+        &self,
+        template: &Template,
+        span: &Range<usize>,
+        names: &Names<'_>,
+        may_be_file: bool,
+    ) -> Checked {
+        template
+            .check(names, &self.maps)
+            .map_err(|message| Fault::new(span, message))?;
+        if template.file().is_some() && !may_be_file {
+            let message = "a file can only be a field of a multipart body";
+            return Err(Fault::new(span, message));
+        }
+        limits::check_values(self, template).map_err(|message| Fault::new(span, message))
+    }
+
+    fn check_node(&self, node: &Spanned<Node>, names: &Names<'_>) -> Checked {
+        match node.get_ref() {
+            Node::Constant(_) => Ok(()),
+            Node::Template(template) => self.check_text(template, &node.span(), names, false),
+            Node::Table(table) => self.check_table(table, names, false),
+            Node::List(items) => items.iter().try_for_each(|item| {
+                let each = match item.get_ref() {
+                    Node::Table(table) => table.for_each.as_ref(),
+                    _ => None,
+                };
+                let Some(each) = each else {
+                    return self.check_node(item, names);
+                };
+                if each.get_ref() != "references" {
+                    return Err(Fault::new(
+                        &each.span(),
+                        "for_each knows \"references\" only",
+                    ));
+                }
+                check_name(each, names)?;
+                let mut names = names.clone();
+                names.insert("reference", Sort::File);
+                self.check_node(item, &names)
+            }),
+        }
+    }
+
+    fn check_table(&self, table: &Table, names: &Names<'_>, is_multipart: bool) -> Checked {
+        for condition in table.only_with.iter().chain(&table.only_without) {
+            check_name(condition, names)?;
+        }
+        if let Some(each) = &table.for_each
+            && !names.contains_key("reference")
+        {
+            return Err(Fault::new(
+                &each.span(),
+                "for_each stands in tables of a list",
+            ));
+        }
+        table
+            .members
+            .iter()
+            .try_for_each(|(_, node)| match node.get_ref() {
+                Node::Template(template) => {
+                    self.check_text(template, &node.span(), names, is_multipart)
+                }
+                _ => self.check_node(node, names),
+            })
+    }
+
+    fn check_words(&self) -> Checked {
+        let state = &self.state;
+        let lists = [
+            ("queued", &state.queued),
+            ("running", &state.running),
+            ("done", &state.done),
+            ("failed", &state.failed),
+            ("refused", &state.refused),
+            ("lost", &state.lost),
+        ];
+        let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+        for (list, words) in lists {
+            for word in words {
+                if let Some(first) = seen.insert(word.get_ref(), list) {
+                    let message = format!(
+                        "{:?} is in {first} and in {list}: what does it mean?",
+                        word.get_ref()
+                    );
+                    return Err(Fault::new(&word.span(), message));
+                }
+            }
+        }
+        match &state.word {
+            Some(at) if state.done.is_empty() && state.done_when.is_none() => {
+                let message = "no word of [state] means done; name some in done = [ … ]";
+                Err(Fault::new(&at.span(), message))
+            }
+            None if state.done_when.is_none() || !seen.is_empty() => {
+                let message = "[state] must say where the status word is (word = \"/status\"), or what is true of a job that is done (done_when)";
+                Err(Fault::new(&self.poll.path.span(), message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_errors(&self) -> Checked {
+        for status in self.errors.statuses.keys() {
+            check_status(status, 400..=599)?;
+            if status.get_ref() == "408" || status.get_ref().starts_with('5') {
+                let message = "such a status does not tell whether the order was taken, so it is always unclear; use [errors.codes] for what the provider itself says";
+                return Err(Fault::new(&status.span(), message));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_result(&self) -> Checked {
+        let result = &self.result;
+        let at = self.poll.path.span();
+        let ways = [
+            result.address.is_some(),
+            result.content.is_some(),
+            result.base64.is_some(),
+        ];
+        let ways = ways.into_iter().filter(|is_there| *is_there).count();
+        if self.video.is_some() && ways != 1 {
+            let message = "[result] must say one of address, content and base64";
+            return Err(Fault::new(&at, message));
+        }
+        if self.stems.is_some() && result.stems.is_empty() {
+            return Err(Fault::new(&at, "[result.stems] is missing"));
+        }
+        let Some(stems) = &self.stems else {
+            return Ok(());
+        };
+        let groups = stems.get_ref().groups.keys();
+        let special = |name: &str| matches!(name, "rest" | "other");
+        for (name, may_be_special) in groups
+            .map(|name| (name, false))
+            .chain(result.stems.keys().map(|name| (name, true)))
+        {
+            let text = name.get_ref().as_str();
+            if StemGroup::from_name(text).is_none() && !(may_be_special && special(text)) {
+                let known = StemGroup::ALL.map(|group| group.name().to_lowercase());
+                let meant = nearest(&text.to_lowercase(), known.iter().map(String::as_str));
+                let message = format!("{text:?} is no group of instruments{meant}");
+                return Err(Fault::new(&name.span(), message));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_name(name: &Spanned<String>, names: &Names<'_>) -> Checked {
+    let text = name.get_ref().as_str();
+    if names.contains_key(text) {
+        return Ok(());
+    }
+    let meant = nearest(text, names.keys().copied());
+    let message = format!("{text:?} is no value of an order{meant}");
+    Err(Fault::new(&name.span(), message))
+}
+
+fn check_status(status: &Spanned<String>, range: std::ops::RangeInclusive<u16>) -> Checked {
+    let number = status.get_ref().parse::<u16>();
+    if number.is_ok_and(|number| range.contains(&number)) {
+        return Ok(());
+    }
+    let message = format!(
+        "{:?} is no status from {} to {}, which alone may be given a meaning here",
+        status.get_ref(),
+        range.start(),
+        range.end()
+    );
+    Err(Fault::new(&status.span(), message))
+}

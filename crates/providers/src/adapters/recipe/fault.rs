@@ -1,0 +1,84 @@
+//! What is wrong with a recipe, where, and what was probably meant.
+
+use std::ops::Range;
+
+/// What is wrong, and where.
+#[derive(Debug)]
+pub(super) struct Fault {
+    at: usize,
+    pub(super) message: String,
+}
+
+impl Fault {
+    pub(super) fn new(span: &Range<usize>, message: impl Into<String>) -> Self {
+        Self {
+            at: span.start,
+            message: message.into(),
+        }
+    }
+
+    /// The line in the recipe's text, counting from 1.
+    pub(super) fn line(&self, text: &str) -> usize {
+        let before = text.as_bytes().iter().take(self.at);
+        before.filter(|byte| **byte == b'\n').count() + 1
+    }
+}
+
+/// Nothing is wrong, or this.
+pub(super) type Checked = Result<(), Fault>;
+
+/// Adds what was probably meant to "unknown field `x`, expected one of `a`, `b`".
+pub(super) fn explained(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    match quoted.next() {
+        Some(wrong) if message.starts_with("unknown") => {
+            let meant = nearest(wrong, quoted);
+            let message = message.replacen("unknown field", "unknown line", 1);
+            format!("{message}{meant}")
+        }
+        Some(name) if message.starts_with("missing field") => {
+            format!("{name} is missing")
+        }
+        _ if message.contains("enum Durations") => {
+            "must be a list of lengths like [5, 10], or { min = 3, max = 15 }".to_owned()
+        }
+        _ => message.to_owned(),
+    }
+}
+
+/// `; did you mean "…"?`, when one of the words is near.
+pub(super) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> String {
+    let wrong = wrong.to_lowercase();
+    let words = words.into_iter();
+    let distances = words.map(|word| (distance(&wrong, &word.to_lowercase()), word));
+    match distances.min() {
+        Some((distance, word)) if distance <= 1 + wrong.chars().count() / 4 => {
+            format!("; did you mean {word:?}?")
+        }
+        _ => String::new(),
+    }
+}
+
+/// How many letters must change, come or go (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in b.iter().enumerate() {
+            let change = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Whether a name fits a line, which may end with `*` for any rest.
+pub(super) fn fits(line: &str, name: &str) -> bool {
+    match line.strip_suffix('*') {
+        Some(head) => name.starts_with(head),
+        None => line == name,
+    }
+}

@@ -1,0 +1,270 @@
+//! What a recipe's models may be asked for, and whether its calls ask for it.
+
+use serde_json::json;
+use toml::Spanned;
+
+use super::fault::{Checked, Fault, fits};
+use super::order;
+use super::placeholder::{Datum, Values};
+use super::request::Request;
+use super::schema::{Recipe, StemsSection, VideoSection};
+use super::template::Template;
+use crate::limits::{Durations, Handover, MusicLimits, Pictures, Purpose, StemLimits, VideoLimits};
+use crate::order::StemGroup;
+
+/// More than any model makes; bounds the checks of ranges.
+const LONGEST: u32 = 3_600;
+
+impl VideoSection {
+    /// What this model may be asked for.
+    pub(super) fn limits(&self, model: &str) -> VideoLimits {
+        let own = self.model.iter().find(|own| fits(&own.name, model));
+        let sizes = own.and_then(|own| own.sizes.as_ref());
+        let seconds = own.and_then(|own| own.seconds.as_ref());
+        let pictures = own.and_then(|own| own.pictures).unwrap_or(self.pictures);
+        let durations = seconds.unwrap_or(&self.seconds).get_ref().clone();
+        let default = own
+            .and_then(|own| own.default_seconds)
+            .or(self.default_seconds)
+            .filter(|seconds| durations.contains(f64::from(*seconds)));
+        VideoLimits {
+            sizes: sizes
+                .unwrap_or(&self.sizes)
+                .iter()
+                .map(|size| size.0)
+                .collect(),
+            default_seconds: default.unwrap_or_else(|| durations.min()),
+            durations,
+            pictures: Pictures {
+                max: pictures.max,
+                needed: pictures.needed,
+                purpose: if pictures.references {
+                    Purpose::References
+                } else {
+                    Purpose::Frames
+                },
+                handover: handover(pictures.address_only),
+            },
+            negative_prompt: own
+                .and_then(|own| own.negative_prompt)
+                .unwrap_or(self.negative_prompt),
+            seed: own.and_then(|own| own.seed).unwrap_or(self.seed),
+            max_prompt: own
+                .and_then(|own| own.max_prompt)
+                .unwrap_or(self.max_prompt),
+        }
+    }
+
+    /// The limits of models without a section of their own, and of those with one.
+    fn every(&self) -> Vec<VideoLimits> {
+        let own = self.model.iter().map(|own| own.name.trim_end_matches('*'));
+        let names = std::iter::once("").chain(own);
+        names.map(|name| self.limits(name)).collect()
+    }
+}
+
+impl StemsSection {
+    /// What may be separated.
+    pub(super) fn limits(&self, recipe: &Recipe) -> MusicLimits {
+        let mut groups = StemGroup::ALL.to_vec();
+        groups.retain(|group| self.word(*group).is_some());
+        let has = |line: &str| {
+            let mut lines = recipe.result.stems.keys();
+            lines.any(|name| name.get_ref() == line)
+        };
+        let rests = if self.two && has("rest") {
+            groups.clone()
+        } else {
+            Vec::new()
+        };
+        MusicLimits {
+            stems: Some(StemLimits {
+                groups,
+                two: self.two,
+                rests,
+                full: self.full,
+                other: has("other"),
+                handover: handover(self.address_only),
+            }),
+            tasks: Vec::new(),
+            personas: false,
+        }
+    }
+
+    /// The provider's word for a group.
+    pub(super) fn word(&self, group: StemGroup) -> Option<&str> {
+        let mut groups = self.groups.iter();
+        let found = groups.find(|(name, _)| StemGroup::from_name(name.get_ref()) == Some(group));
+        found.map(|(_, word)| word.as_str())
+    }
+}
+
+const fn handover(address_only: bool) -> Handover {
+    if address_only {
+        Handover::AddressOnly
+    } else {
+        Handover::Any
+    }
+}
+
+/// Whether the calls hand over all that the limits allow to ask for: what is
+/// asked, paid and left out helps nobody.
+pub(super) fn check(recipe: &Recipe) -> Checked {
+    if let Some(video) = &recipe.video {
+        check_video(recipe, video)?;
+    }
+    match &recipe.stems {
+        Some(stems) => check_stems(recipe, stems),
+        None => Ok(()),
+    }
+}
+
+fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> Checked {
+    let video = section.get_ref();
+    let own = video.model.iter().filter_map(|own| own.seconds.as_ref());
+    for seconds in own.chain([&video.seconds]) {
+        let durations = seconds.get_ref();
+        let (min, max) = (durations.min(), durations.max());
+        if min == 0 || max > LONGEST || min > max {
+            let message = "seconds must be from 1 to 3600, the shortest first";
+            return Err(Fault::new(&seconds.span(), message));
+        }
+    }
+    for limits in video.every() {
+        if limits.sizes.is_empty() {
+            return Err(Fault::new(&section.span(), "there are no sizes"));
+        }
+        for pictures in shapes(&limits.pictures) {
+            let request = request_with(recipe, pictures);
+            let mut wanted: Vec<&[&str]> = vec![&["prompt"]];
+            wanted.extend(pictures.iter().map(std::slice::from_ref));
+            if limits.durations.min() != limits.durations.max() {
+                wanted.push(&["seconds"]);
+            }
+            // A picture often decides the size.
+            if limits.sizes.len() > 1 && pictures.is_empty() {
+                wanted.push(&["size", "width", "height", "ratio", "tier"]);
+            }
+            all_mentioned(&request, &wanted)?;
+            for (name, may_be_there) in [
+                ("seed", limits.seed),
+                ("negative_prompt", limits.negative_prompt),
+            ] {
+                if may_be_there {
+                    let with_it: Vec<&str> = pictures.iter().copied().chain([name]).collect();
+                    all_mentioned(&request_with(recipe, &with_it), &[&[name]])?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sets of pictures that an order may have.
+fn shapes(pictures: &Pictures) -> Vec<&'static [&'static str]> {
+    let mut shapes: Vec<&[&str]> = Vec::new();
+    if !pictures.needed || pictures.max == 0 {
+        shapes.push(&[]);
+    }
+    match (pictures.purpose, pictures.max) {
+        (_, 0) => {}
+        (Purpose::References, _) => shapes.push(&["references"]),
+        (Purpose::Frames, 1) => shapes.push(&["image"]),
+        (Purpose::Frames, _) => shapes.extend([&["image"] as &[&str], &["image", "last_frame"]]),
+    }
+    shapes
+}
+
+fn check_stems(recipe: &Recipe, section: &Spanned<StemsSection>) -> Checked {
+    let stems = section.get_ref();
+    if !stems.two && !stems.full {
+        let message = "[stems] must say two = true, full = true or both";
+        return Err(Fault::new(&section.span(), message));
+    }
+    for group in stems.groups.keys() {
+        let of = StemGroup::from_name(group.get_ref());
+        let mut lines = recipe.result.stems.keys();
+        if !lines.any(|line| StemGroup::from_name(line.get_ref()) == of) {
+            let message = format!("[result.stems] does not say where {} is", group.get_ref());
+            return Err(Fault::new(&group.span(), message));
+        }
+    }
+    if stems.full {
+        all_mentioned(&request_with(recipe, &["recording"]), &[&["recording"]])?;
+    }
+    if stems.two {
+        let request = request_with(recipe, &["recording", "stem"]);
+        all_mentioned(&request, &[&["recording"]])?;
+        if stems.groups.len() > 1 {
+            all_mentioned(&request, &[&["stem"]])?;
+        }
+    }
+    Ok(())
+}
+
+/// The call for an order that has these values beside those that are always there.
+fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
+    let is_video = !names.contains(&"recording");
+    recipe
+        .submit
+        .request(|name| names.contains(&name) || order::is_always_there(name, is_video))
+}
+
+/// Of each of these sets, one name at least must be handed over.
+fn all_mentioned(request: &Request<'_>, wanted: &[&[&str]]) -> Checked {
+    for names in wanted {
+        if !names.iter().any(|name| request.mentions(name)) {
+            let span = request.body.map_or(request.path.span(), Spanned::span);
+            let names = names.join("}, {");
+            let message =
+                format!("the limits allow to ask for {{{names}}}, and this call leaves it out");
+            return Err(Fault::new(&span, message));
+        }
+    }
+    Ok(())
+}
+
+/// Whether maps have a line for each value that the limits allow, and addresses
+/// are asked for only where there are some.
+pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), String> {
+    let every = recipe.video.as_ref().map(|video| video.get_ref().every());
+    let every = every.unwrap_or_default();
+    for placeholder in template.placeholders() {
+        let is_recording = placeholder.name == "recording";
+        let has_addresses = if is_recording {
+            let stems = recipe.stems.as_ref();
+            stems.is_some_and(|stems| stems.get_ref().address_only)
+        } else {
+            let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
+            takers.all(|limits| limits.pictures.handover == Handover::AddressOnly)
+        };
+        if placeholder.needs_address() && !has_addresses {
+            return Err(format!(
+                "{{{}:url}} needs address_only = true: else there may be no address",
+                placeholder.name
+            ));
+        }
+        if placeholder.map.is_none() {
+            continue;
+        }
+        for limits in &every {
+            for size in &limits.sizes {
+                let values = order::size_values(*size);
+                said(placeholder.value(&values, &recipe.maps))?;
+            }
+            let seconds: Vec<u32> = match &limits.durations {
+                Durations::Only(list) => list.clone(),
+                Durations::Range { min, max } => (*min..=(*max).min(LONGEST)).collect(),
+            };
+            for seconds in seconds {
+                let values = Values::from([("seconds", Datum::Plain(json!(seconds)))]);
+                said(placeholder.value(&values, &recipe.maps))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn said<T>(result: Result<T, crate::error::ProviderError>) -> Result<(), String> {
+    result.map(drop).map_err(|error| error.message)
+}

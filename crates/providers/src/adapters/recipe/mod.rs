@@ -1,0 +1,257 @@
+//! `recipe`: a provider that the operator describes in TOML, for the shapes
+//! that most providers share: a call that orders and answers with an id, one
+//! that asks how the job stands, and a result at an address, behind a path or
+//! inside the answer.
+//!
+//! ```text
+//! schema     what a recipe may say        check, limits   what is wrong with one, by line
+//! template   {seconds:text}, {tier|map}   order           the values of an order
+//! body       bodies made of templates     request         calls made of both
+//! pointer    places in answers            answers         what an answer means
+//! ```
+//!
+//! The order is in the recipe's hands and its safety is not: a submission's
+//! answer without an id is unclear, a status word of no list is no end, and a
+//! status of 5xx never proves that nothing was taken.
+//!
+//! Deliberately not there, because a few lines of Rust say it better: uploads
+//! before the submission, answers that are the result, streams, archives,
+//! signatures, one poll for many jobs.
+
+mod answers;
+mod body;
+mod check;
+mod fault;
+mod limits;
+mod order;
+mod placeholder;
+mod pointer;
+mod request;
+mod schema;
+mod template;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use self::answers::{Kept, Stage, Standing};
+use self::request::{Request, request};
+use self::schema::{Encoding, Recipe, Verb};
+use crate::adapters::Protocol;
+use crate::answer::Answer;
+use crate::error::{Class, ProviderError};
+use crate::limits::Limits;
+use crate::order::{Kind, Order, Work};
+use crate::port::{Adapter, Asked, Authorization, Call, Handle, Pace, Step};
+use crate::secret::Secret;
+use crate::settings::{Settings, SettingsError};
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "recipe",
+    base_url: None,
+    options: &["recipe"],
+    anonymous: true,
+    build,
+};
+
+/// Reads the recipe, which may be a file: the one place of this adapter that
+/// does, when the settings are read.
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let text = settings.text("recipe")?.ok_or_else(|| {
+        SettingsError::at(
+            "recipe",
+            "is missing: say \"file:PATH\", or the recipe itself",
+        )
+    })?;
+    let text = match text.strip_prefix("file:") {
+        None => text.to_owned(),
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| SettingsError::at("recipe", format!("cannot read {path}: {error}")))?,
+    };
+    let recipe = check::read(&text).map_err(|fault| SettingsError {
+        key: Some("recipe".into()),
+        line: Some(fault.line(&text)),
+        message: fault.message,
+    })?;
+    let header = recipe.auth.header.as_ref();
+    let auth_header = header.map_or("authorization", |name| lasting(name.get_ref()));
+    Ok(Arc::new(Cook {
+        recipe,
+        auth_header,
+    }))
+}
+
+/// A header's name for the life of the process: the port wants such names.
+/// There are as many as recipes ever named.
+fn lasting(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = name.to_ascii_lowercase();
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let lasting: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(lasting);
+    lasting
+}
+
+/// Works by a recipe.
+#[derive(Debug)]
+struct Cook {
+    recipe: Recipe,
+    auth_header: &'static str,
+}
+
+impl Adapter for Cook {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let Recipe { video, stems, .. } = &self.recipe;
+        match kind {
+            Kind::Video => video
+                .as_ref()
+                .map(|video| Limits::Video(video.get_ref().limits(model))),
+            Kind::Music => stems
+                .as_ref()
+                .map(|stems| Limits::Music(stems.get_ref().limits(&self.recipe))),
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        let pace = &self.recipe.pace;
+        let seconds = |number: u16| Duration::from_secs(number.into());
+        Pace {
+            usual: seconds(pace.usual_seconds),
+            ..Pace::new(seconds(pace.floor_seconds), seconds(pace.ceiling_seconds))
+        }
+    }
+
+    fn base_url(&self) -> Option<&str> {
+        let own = self.recipe.base_url.as_ref();
+        own.map(|url| url.get_ref().as_str())
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.recipe.hosts.clone()
+    }
+
+    fn deduplicates(&self) -> bool {
+        let said = self.recipe.deduplicates.as_ref();
+        said.is_some_and(|said| *said.get_ref())
+    }
+
+    fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
+        let auth = &self.recipe.auth;
+        if auth.none {
+            return Ok(Authorization::Headers(Vec::new()));
+        }
+        let word = match (&auth.scheme, &auth.header) {
+            (Some(word), _) => word,
+            (None, None) => "Bearer",
+            (None, Some(_)) => return Ok(Authorization::header(self.auth_header, secret)),
+        };
+        let value = format!("{word} {}", secret.expose());
+        Ok(Authorization::Headers(vec![(self.auth_header, value)]))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        let values = order::values(&self.recipe, order)?;
+        let submit = &self.recipe.submit;
+        let request = submit.request(|name| values.contains_key(name));
+        Ok(request.call("submit", &self.recipe, &values)?.submits())
+    }
+
+    fn submitted(&self, order: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let body = self.recipe.accepted(answer, Stage::Submission)?;
+        let submit = &self.recipe.submit;
+        let mut kept = answers::keep(submit.keep.get_ref(), &body)?;
+        let values = order::values(&self.recipe, order)?;
+        for (name, template) in &submit.remember {
+            let value = template.get_ref().text(&values, &self.recipe.maps)?;
+            kept.insert(name.clone(), json!(value.unwrap_or_default()));
+        }
+        let mut handle = json!({"kept": kept});
+        if let Work::Stems(stems) = &order.work {
+            // What the results are depends on what was asked.
+            handle["stems"] = json!({"wanted": stems.wanted()});
+        }
+        Ok(Step::Submitted {
+            handle: Handle(handle),
+            poll_after: self.recipe.pace.after(answer),
+        })
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let kept = Kept::of(handle, &Value::Null);
+        request!(self.recipe.poll).call("poll", &self.recipe, &kept.values())
+    }
+
+    fn polled(
+        &self,
+        handle: &Handle,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let recipe = &self.recipe;
+        if asked.stage == "lookup" {
+            let body = recipe.accepted(answer, Stage::Later)?;
+            return self.finish(handle, &asked.memo, &body);
+        }
+        let body = match recipe.standing(answer)? {
+            Standing::Running(step) => return Ok(step),
+            Standing::Done(body) => body,
+        };
+        let Some(lookup) = &recipe.result.lookup else {
+            return self.finish(handle, &Value::Null, &body);
+        };
+        // A job that is done and names no result has none.
+        let kept = answers::keep(&lookup.keep, &body);
+        let memo = Value::Object(kept.map_err(|error| error.of_class(Class::Failed))?);
+        let kept = Kept::of(handle, &memo);
+        let call = request!(lookup).call("lookup", recipe, &kept.values())?;
+        Ok(Step::next(call.with_memo(memo.clone())))
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let cancel = self.recipe.cancel.as_ref()?;
+        let kept = Kept::of(handle, &Value::Null);
+        let call = request!(cancel).call("cancel", &self.recipe, &kept.values());
+        call.ok()
+    }
+
+    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+        let certain = self
+            .recipe
+            .cancel
+            .as_ref()
+            .is_some_and(|cancel| cancel.certain);
+        certain && self.recipe.accepted(answer, Stage::Later).is_ok()
+    }
+}
+
+impl Cook {
+    /// The results, from the answer that tells of them.
+    fn finish(&self, handle: &Handle, memo: &Value, body: &Value) -> Result<Step, ProviderError> {
+        let result = &self.recipe.result;
+        if let Some(wanted) = handle.0.pointer("/stems/wanted") {
+            return Step::done(result.stems_in(body, wanted));
+        }
+        if let Some(path) = &result.content {
+            let kept = Kept::of(handle, memo);
+            let request = Request {
+                method: Verb::Get,
+                path,
+                query: &result.content_query,
+                headers: &BTreeMap::new(),
+                encoding: Encoding::Json,
+                body: None,
+            };
+            let call = request.call("content", &self.recipe, &kept.values())?;
+            return Step::done(vec![answers::video_by(call)]);
+        }
+        Step::done(result.video_in(body)?.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

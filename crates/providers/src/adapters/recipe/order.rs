@@ -1,0 +1,133 @@
+//! The values of an order, by the names that templates use.
+
+use serde_json::json;
+
+use super::placeholder::{Datum, Sort, Values};
+use super::schema::Recipe;
+use crate::error::{Class, ProviderError};
+use crate::order::{File, Order, PictureRole, Stems, Video, Work};
+use crate::shape;
+
+/// Names, what they stand for, and whether every order of the kind has them.
+type Known = (&'static str, Sort, bool);
+
+/// The values of every order.
+pub(super) const ANY: [Known; 2] = [("key", Sort::Text, true), ("model", Sort::Text, true)];
+
+/// The values of videos.
+pub(super) const VIDEO: [Known; 13] = [
+    ("prompt", Sort::Text, true),
+    ("negative_prompt", Sort::Text, false),
+    ("seconds", Sort::Number, true),
+    ("size", Sort::Size, true),
+    ("width", Sort::Number, true),
+    ("height", Sort::Number, true),
+    ("ratio", Sort::Text, true),
+    ("tier", Sort::Text, true),
+    ("seed", Sort::Number, false),
+    ("user", Sort::Text, false),
+    ("image", Sort::File, false),
+    ("last_frame", Sort::File, false),
+    ("references", Sort::Files, false),
+];
+
+/// The values of separations; a full split wants no one stem.
+pub(super) const STEMS: [Known; 3] = [
+    ("recording", Sort::File, true),
+    ("stem", Sort::Text, false),
+    ("title", Sort::Text, true),
+];
+
+/// Whether every video, or else every separation, has this value.
+pub(super) fn is_always_there(name: &str, is_video: bool) -> bool {
+    let own: &[Known] = if is_video { &VIDEO } else { &STEMS };
+    let mut all = ANY.iter().chain(own);
+    all.any(|(known, _, always)| *known == name && *always)
+}
+
+/// The values of an order.
+pub(super) fn values<'a>(
+    recipe: &'a Recipe,
+    order: &'a Order,
+) -> Result<Values<'a>, ProviderError> {
+    let Recipe {
+        video: videos,
+        stems: separations,
+        ..
+    } = recipe;
+    let mut values = match (&order.work, videos, separations) {
+        (Work::Video(video), Some(section), _) => of_video(video, section.get_ref().max_seed),
+        (Work::Stems(stems), _, Some(section)) => {
+            let word = stems
+                .wanted()
+                .and_then(|group| section.get_ref().word(group));
+            of_stems(stems, word)
+        }
+        _ => {
+            let message = "the provider's recipe describes no such work";
+            return Err(ProviderError::new(Class::Rejected, message));
+        }
+    };
+    values.insert("key", Datum::Plain(json!(order.key)));
+    values.insert("model", Datum::Plain(json!(order.model)));
+    Ok(values)
+}
+
+fn of_video(video: &Video, max_seed: u64) -> Values<'_> {
+    let mut values = size_values(video.size);
+    values.insert("prompt", Datum::Plain(json!(video.prompt)));
+    values.insert("seconds", Datum::Plain(json!(video.seconds)));
+    let optional = [
+        (
+            "negative_prompt",
+            video.negative_prompt.as_ref().map(|text| json!(text)),
+        ),
+        ("seed", video.seed.map(|seed| json!(fold(seed, max_seed)))),
+        ("user", video.user.as_ref().map(|user| json!(user))),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            values.insert(name, Datum::Plain(value));
+        }
+    }
+    for (name, role) in [
+        ("image", PictureRole::FirstFrame),
+        ("last_frame", PictureRole::LastFrame),
+    ] {
+        if let Some(file) = video.picture(role) {
+            values.insert(name, Datum::File(file));
+        }
+    }
+    let references: Vec<&File> = video.references().collect();
+    if !references.is_empty() {
+        values.insert("references", Datum::Files(references));
+    }
+    values
+}
+
+/// A seed within a range.
+fn fold(seed: u64, max: u64) -> u64 {
+    max.checked_add(1).map_or(seed, |count| seed % count)
+}
+
+/// A size by all its names.
+pub(super) fn size_values<'a>(size: (u32, u32)) -> Values<'a> {
+    Values::from([
+        ("size", Datum::Size(size)),
+        ("width", Datum::Plain(json!(size.0))),
+        ("height", Datum::Plain(json!(size.1))),
+        ("ratio", Datum::Plain(json!(shape::ratio(size)))),
+        ("tier", Datum::Plain(json!(shape::tier(size)))),
+    ])
+}
+
+fn of_stems<'a>(stems: &'a Stems, word: Option<&str>) -> Values<'a> {
+    let mut values = Values::from([
+        ("title", Datum::Plain(json!(stems.title))),
+        ("recording", Datum::File(&stems.source.file)),
+    ]);
+    if let Some(word) = word {
+        values.insert("stem", Datum::Plain(json!(word)));
+    }
+    values
+}

@@ -1,0 +1,216 @@
+//! Values of orders and jobs, and how one is written: `{name:how|map}`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::fault::nearest;
+use super::pointer::text_of;
+use super::schema::Maps;
+use crate::error::{Class, ProviderError};
+use crate::order::File;
+use crate::shape;
+
+/// Something to fill in.
+#[derive(Debug, Clone)]
+pub(super) enum Datum<'a> {
+    /// Text or a number.
+    Plain(Value),
+    /// A frame size.
+    Size((u32, u32)),
+    /// A picture or recording.
+    File(&'a File),
+    /// Pictures.
+    Files(Vec<&'a File>),
+}
+
+/// The values at hand, by name.
+pub(super) type Values<'a> = BTreeMap<&'a str, Datum<'a>>;
+
+/// The kinds of values, which decide how they may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Text,
+    Number,
+    Size,
+    File,
+    Files,
+}
+
+/// The names that may be used, and what they stand for.
+pub(super) type Names<'a> = BTreeMap<&'a str, Sort>;
+
+/// `{name:how|map}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placeholder {
+    pub(super) name: String,
+    pub(super) how: How,
+    pub(super) map: Option<String>,
+}
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// As it is.
+    Plain,
+    /// A number as text.
+    Text,
+    /// With slashes left alone.
+    Path,
+    /// A size with this character between its numbers.
+    Between(char),
+    /// A file's address.
+    Url,
+    /// A file as a `data:` address.
+    DataUrl,
+    /// A file in base64.
+    Base64,
+    /// A file's media type.
+    Mime,
+    /// A file's name.
+    Name,
+    /// A file as a part of a multipart body.
+    File,
+}
+
+impl Placeholder {
+    /// Reads what stands between the braces.
+    pub(super) fn parse(inner: &str) -> Result<Self, String> {
+        let (value, map) = match inner.split_once('|') {
+            Some((value, map)) => (value, Some(map.to_owned())),
+            None => (inner, None),
+        };
+        let (name, how) = match value.split_once(':') {
+            None => (value, How::Plain),
+            Some((name, how)) => (name, way(how).ok_or_else(|| unknown_way(inner, how))?),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            how,
+            map,
+        })
+    }
+
+    /// Says what is wrong with it where these names and maps are known.
+    pub(super) fn check(&self, names: &Names<'_>, maps: &Maps, alone: bool) -> Result<(), String> {
+        let name = self.name.as_str();
+        let Some(sort) = names.get(name) else {
+            let all: Vec<&str> = names.keys().copied().collect();
+            return Err(format!(
+                "{{{name}}} is no value here (there are {}){}",
+                all.join(", "),
+                nearest(name, all.iter().copied())
+            ));
+        };
+        let fits = match self.how {
+            How::Plain => true,
+            How::Path => *sort == Sort::Text,
+            How::Text => *sort == Sort::Number,
+            How::Between(_) => *sort == Sort::Size,
+            How::Url | How::DataUrl | How::Base64 => matches!(sort, Sort::File | Sort::Files),
+            How::Mime | How::Name => *sort == Sort::File,
+            How::File => *sort == Sort::File && alone && self.map.is_none(),
+        };
+        if !fits {
+            return Err(format!("{{{name}}} cannot be written in this way here"));
+        }
+        if let Some(map) = &self.map {
+            if !maps.contains_key(map) {
+                let all = maps.keys().map(String::as_str);
+                return Err(format!("there is no [maps.{map}]{}", nearest(map, all)));
+            }
+            if matches!(sort, Sort::File | Sort::Files) {
+                return Err(format!("{{{name}}} is a file and cannot be mapped"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it asks for an address, which only some files have.
+    pub(super) fn needs_address(&self) -> bool {
+        self.how == How::Url
+    }
+
+    /// The value; `None` when the order has none.
+    pub(super) fn value(
+        &self,
+        values: &Values<'_>,
+        maps: &Maps,
+    ) -> Result<Option<Value>, ProviderError> {
+        let Some(datum) = values.get(self.name.as_str()) else {
+            return Ok(None);
+        };
+        let value = match datum {
+            Datum::Plain(Value::Number(number)) if self.how == How::Text => {
+                json!(number.to_string())
+            }
+            Datum::Plain(value) => value.clone(),
+            Datum::Size(size) => {
+                let between = match self.how {
+                    How::Between(one) => one,
+                    _ => 'x',
+                };
+                json!(shape::size_text(*size, between))
+            }
+            Datum::File(file) => self.file(file)?,
+            Datum::Files(files) => {
+                let files = files.iter().map(|file| self.file(file));
+                Value::Array(files.collect::<Result<_, _>>()?)
+            }
+        };
+        let Some(name) = &self.map else {
+            return Ok(Some(value));
+        };
+        let key = text_of(&value).unwrap_or_default();
+        let lines = maps.get(name);
+        let line = lines.and_then(|lines| lines.get(&key).or_else(|| lines.get("*")));
+        line.cloned().map(Some).ok_or_else(|| {
+            let message = format!("the recipe's [maps.{name}] has no line for {key:?}");
+            ProviderError::new(Class::Rejected, message)
+        })
+    }
+
+    fn file(&self, file: &File) -> Result<Value, ProviderError> {
+        Ok(match self.how {
+            How::DataUrl => json!(file.data_url()),
+            How::Base64 => json!(file.base64()),
+            How::Mime => json!(file.mime),
+            How::Name => json!(file.name),
+            // Without it the provider would make something else than was asked.
+            How::Url => json!(file.url.as_ref().ok_or_else(|| {
+                let message = "this provider fetches files by address, and this gateway has none";
+                ProviderError::new(Class::Rejected, message)
+            })?),
+            _ => json!(file.url_or_data()),
+        })
+    }
+}
+
+const WAYS: [(&str, How); 8] = [
+    ("text", How::Text),
+    ("path", How::Path),
+    ("url", How::Url),
+    ("data_url", How::DataUrl),
+    ("base64", How::Base64),
+    ("mime", How::Mime),
+    ("name", How::Name),
+    ("file", How::File),
+];
+
+fn way(word: &str) -> Option<How> {
+    let mut chars = word.chars();
+    if let (Some(one), None) = (chars.next(), chars.next()) {
+        return Some(How::Between(one));
+    }
+    let found = WAYS.iter().find(|(name, _)| *name == word);
+    found.map(|(_, how)| *how)
+}
+
+fn unknown_way(inner: &str, how: &str) -> String {
+    let all = WAYS.map(|(name, _)| name);
+    format!(
+        "{{{inner}}}: {how:?} is no way to write a value (there are {} and, for a size, one character){}",
+        all.join(", "),
+        nearest(how, all)
+    )
+}

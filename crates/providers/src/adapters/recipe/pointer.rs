@@ -1,0 +1,267 @@
+//! Places in answers: JSON pointers with `*` for every item, and conditions
+//! on what is there.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// A JSON pointer in which `*` stands for every item of a list or table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pointer(Vec<String>);
+
+impl Pointer {
+    fn parse(text: &str) -> Result<Self, String> {
+        let Some(rest) = text.strip_prefix('/') else {
+            return Err(format!(
+                "{text:?} is no place in an answer; write it like \"/data/task_id\""
+            ));
+        };
+        let segments = rest.split('/').map(|segment| {
+            let plain = segment.replace("~1", "").replace("~0", "");
+            if plain.contains('~') {
+                return Err(format!("{text:?}: after ~ there must be 0 or 1"));
+            }
+            Ok(segment.replace("~1", "/").replace("~0", "~"))
+        });
+        Ok(Self(segments.collect::<Result<_, _>>()?))
+    }
+
+    /// Everything at this place that is not null.
+    fn all<'v>(&self, body: &'v Value) -> Vec<&'v Value> {
+        let mut found = vec![body];
+        for segment in &self.0 {
+            found = found
+                .into_iter()
+                .flat_map(|value| step(value, segment))
+                .collect();
+        }
+        found.retain(|value| !value.is_null());
+        found
+    }
+}
+
+fn step<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
+    match value {
+        Value::Array(items) if segment == "*" => items.iter().collect(),
+        Value::Object(members) if segment == "*" => members.values().collect(),
+        Value::Array(items) => {
+            let at = segment.parse::<usize>().ok();
+            at.and_then(|at| items.get(at)).into_iter().collect()
+        }
+        Value::Object(members) => members.get(segment).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// One place, or several of which the first that holds something counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Places(Vec<Pointer>);
+
+impl Places {
+    /// What is at the first place that holds something.
+    pub(super) fn first<'v>(&self, body: &'v Value) -> Option<&'v Value> {
+        let mut all = self.0.iter().flat_map(|place| place.all(body));
+        all.next()
+    }
+
+    /// The first text or number, as text; empty text counts as none.
+    pub(super) fn text(&self, body: &Value) -> Option<String> {
+        self.texts(body).into_iter().next()
+    }
+
+    /// The texts and numbers of the first place that has any, as text.
+    pub(super) fn texts(&self, body: &Value) -> Vec<String> {
+        self.scalars(body).into_iter().filter_map(text_of).collect()
+    }
+
+    /// The texts and numbers of the first place that has any.
+    pub(super) fn scalars<'v>(&self, body: &'v Value) -> Vec<&'v Value> {
+        let mut places = self.0.iter().map(|place| {
+            let mut values = place.all(body);
+            values.retain(|value| text_of(value).is_some());
+            values
+        });
+        places.find(|values| !values.is_empty()).unwrap_or_default()
+    }
+}
+
+/// A text or number as text.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+impl<'de> Deserialize<'de> for Places {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlacesVisitor)
+    }
+}
+
+struct PlacesVisitor;
+
+impl<'de> Visitor<'de> for PlacesVisitor {
+    type Value = Places;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a place like \"/data/task_id\", or a list of places")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Places, E> {
+        Ok(Places(vec![Pointer::parse(text).map_err(E::custom)?]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Places, A::Error> {
+        let mut places = Vec::new();
+        while let Some(Places(mut one)) = items.next_element::<Places>()? {
+            places.append(&mut one);
+        }
+        if places.is_empty() {
+            return Err(A::Error::custom("the list of places is empty"));
+        }
+        Ok(Places(places))
+    }
+}
+
+/// Something that is true of an answer or not: that there is something at a
+/// place (not null, false, 0 or empty), or that it equals something.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Condition {
+    at: Places,
+    equals: Vec<Value>,
+}
+
+impl Condition {
+    /// Whether it is true of this answer.
+    pub(super) fn holds(&self, body: &Value) -> bool {
+        let value = self.at.first(body);
+        if self.equals.is_empty() {
+            return value.is_some_and(says_yes);
+        }
+        value.is_some_and(|value| self.equals.iter().any(|wanted| same(wanted, value)))
+    }
+
+    /// Whether there is anything at its place.
+    pub(super) fn is_told(&self, body: &Value) -> bool {
+        self.at.first(body).is_some()
+    }
+}
+
+fn says_yes(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(yes) => *yes,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+    }
+}
+
+/// Numbers are compared by value: `0` and `0.0` are the same.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => (a - b).abs() < f64::EPSILON,
+        _ => a == b,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConditionTable {
+    at: Places,
+    equals: Value,
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ConditionVisitor)
+    }
+}
+
+struct ConditionVisitor;
+
+impl<'de> Visitor<'de> for ConditionVisitor {
+    type Value = Condition;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a place like \"/done\", or { at = \"/code\", equals = 0 }")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Condition, E> {
+        let at = PlacesVisitor.visit_str(text)?;
+        let equals = Vec::new();
+        Ok(Condition { at, equals })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Condition, A::Error> {
+        let table = ConditionTable::deserialize(MapAccessDeserializer::new(map))?;
+        let equals = match table.equals {
+            Value::Array(items) if !items.is_empty() => items,
+            Value::Array(_) => return Err(A::Error::custom("equals is an empty list")),
+            one => vec![one],
+        };
+        Ok(Condition {
+            at: table.at,
+            equals,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn places(value: Value) -> Places {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn places_have_alternatives_and_stars() {
+        let body = json!({"a": {"b": [{"url": "x"}, {"url": null}, {"url": 3}]}, "empty": ""});
+        assert_eq!(places(json!("/a/b/*/url")).texts(&body), ["x", "3"]);
+        assert_eq!(places(json!("/a/*/0/url")).texts(&body), ["x"]);
+        assert_eq!(
+            places(json!(["/empty", "/none", "/a/b/2/url"])).text(&body),
+            Some("3".into())
+        );
+        assert_eq!(places(json!("/a")).text(&body), None);
+        let body = json!({"a/b": {"~": 1}});
+        assert_eq!(places(json!("/a~1b/~0")).text(&body), Some("1".into()));
+        for wrong in [json!("a/b"), json!("/a~2"), json!([]), json!(3)] {
+            assert!(serde_json::from_value::<Places>(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn conditions_hold_or_not() {
+        let holds = |condition: Value, body: Value| {
+            serde_json::from_value::<Condition>(condition)
+                .unwrap()
+                .holds(&body)
+        };
+        assert!(holds(json!("/done"), json!({"done": true})));
+        for no in [
+            json!(false),
+            json!(null),
+            json!(""),
+            json!(0),
+            json!([]),
+            json!({}),
+        ] {
+            assert!(!holds(json!("/done"), json!({"done": no})));
+        }
+        let ok = json!({"at": "/code", "equals": [0, "success"]});
+        assert!(holds(ok.clone(), json!({"code": 0.0})));
+        assert!(holds(ok.clone(), json!({"code": "success"})));
+        assert!(!holds(ok.clone(), json!({"code": "0"})));
+        assert!(!holds(ok, json!({})));
+    }
+}

@@ -1,0 +1,132 @@
+//! A call as a recipe describes it, whichever section it comes from.
+
+use toml::Spanned;
+
+use super::body::Node;
+use super::placeholder::Values;
+use super::schema::{Encoding, Recipe, Submit, Templates, Verb};
+use super::template::Template;
+use crate::error::{Class, ProviderError};
+use crate::port::{Call, Target};
+
+/// A call.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'r> {
+    pub(super) method: Verb,
+    pub(super) path: &'r Spanned<Template>,
+    pub(super) query: &'r Templates,
+    pub(super) headers: &'r Templates,
+    pub(super) encoding: Encoding,
+    pub(super) body: Option<&'r Spanned<Node>>,
+}
+
+/// The lines of a section that describe a call.
+macro_rules! request {
+    ($section:expr) => {
+        $crate::adapters::recipe::request::Request {
+            method: $section.method,
+            path: &$section.path,
+            query: &$section.query,
+            headers: &$section.headers,
+            encoding: $crate::adapters::recipe::schema::Encoding::Json,
+            body: $section.body.as_ref(),
+        }
+    };
+}
+pub(super) use request;
+
+impl Submit {
+    /// The call for an order: that of the first variant whose value it has.
+    pub(super) fn request(&self, has: impl Fn(&str) -> bool) -> Request<'_> {
+        let mut all = self.requests().into_iter();
+        let general = Request {
+            encoding: self.encoding,
+            ..request!(self)
+        };
+        let variants = self
+            .variant
+            .iter()
+            .map(|variant| has(variant.when.get_ref()));
+        // The general call is the last of all.
+        let at = variants.take_while(|fits| !fits).count();
+        all.nth(at).unwrap_or(general)
+    }
+
+    /// Every variant's call, and then the general one.
+    pub(super) fn requests(&self) -> Vec<Request<'_>> {
+        let general = Request {
+            encoding: self.encoding,
+            ..request!(self)
+        };
+        let variants = self.variant.iter().map(|own| Request {
+            method: own.method.unwrap_or(self.method),
+            path: own.path.as_ref().unwrap_or(&self.path),
+            query: own.query.as_ref().unwrap_or(&self.query),
+            headers: own.headers.as_ref().unwrap_or(&self.headers),
+            encoding: own.encoding.unwrap_or(self.encoding),
+            body: own.body.as_ref().or(self.body.as_ref()),
+        });
+        variants.chain([general]).collect()
+    }
+}
+
+impl Request<'_> {
+    /// Whether it hands this value over.
+    pub(super) fn mentions(&self, name: &str) -> bool {
+        let named = |template: &Template| {
+            let mut all = template.placeholders();
+            all.any(|one| one.name == name || (name == "references" && one.name == "reference"))
+        };
+        let maps = [self.query, self.headers];
+        let mut lines = maps.into_iter().flat_map(|map| map.values());
+        named(self.path.get_ref())
+            || lines.any(|template| named(template.get_ref()))
+            || self.body.is_some_and(|body| body.get_ref().any(&named))
+    }
+
+    /// The call for these values.
+    pub(super) fn call(
+        &self,
+        stage: &'static str,
+        recipe: &Recipe,
+        values: &Values<'_>,
+    ) -> Result<Call, ProviderError> {
+        let maps = &recipe.maps;
+        let to = self.target(recipe, values)?;
+        let mut call = Call::new(stage, self.method.into(), "").to(to);
+        for (name, template) in self.query {
+            if let Some(value) = template.get_ref().text(values, maps)? {
+                call = call.with_query(name, value);
+            }
+        }
+        for (name, template) in self.headers {
+            if let Some(value) = template.get_ref().text(values, maps)? {
+                call = call.with_header(name, value);
+            }
+        }
+        Ok(match self.body {
+            None => call,
+            Some(body) => call.with_body(body.get_ref().encode(self.encoding, values, maps)?),
+        })
+    }
+
+    /// A path, or an address that was kept.
+    fn target(&self, recipe: &Recipe, values: &Values<'_>) -> Result<Target, ProviderError> {
+        let template = self.path.get_ref();
+        let is_path = template.is_path();
+        let text = if is_path {
+            template.path(values, &recipe.maps)?
+        } else {
+            template.text(values, &recipe.maps)?
+        };
+        let text = text.ok_or_else(|| {
+            ProviderError::new(Class::Rejected, "the recipe's path lacks one of its values")
+        })?;
+        Ok(match (is_path, text.starts_with('/')) {
+            (true, _) => Target::Path(text),
+            // An address that was kept may be relative to the host.
+            (false, true) => Target::Root(text),
+            (false, false) => Target::Address(text),
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! Text with places to fill in: `/videos/{id}`, `{seconds:text}`,
+//! `{tier|resolution}`.
+//!
+//! ```text
+//! {name}        the value, in its own type where it stands alone
+//! {name:how}    written in another way
+//! {name|map}    put through [maps.map]
+//! {{ }}         braces
+//! ```
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::placeholder::{How, Names, Placeholder, Values};
+use super::pointer::text_of;
+use super::schema::Maps;
+use crate::error::ProviderError;
+
+/// A piece of a path; a slash in a value is no slash of the path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The same with slashes, for `{model:path}`.
+const SEGMENTS: &AsciiSet = &SEGMENT.remove(b'/');
+
+/// A parsed template.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Template(Vec<Piece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Value(Placeholder),
+}
+
+impl TryFrom<String> for Template {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
+                plain.push_str(&rest[..1]);
+                rest = after;
+                continue;
+            }
+            let inner = rest
+                .strip_prefix('{')
+                .and_then(|inner| inner.split_once('}'));
+            let Some((inner, after)) = inner else {
+                return Err(format!(
+                    "a brace is alone in {text:?}; write {{{{ or }}}} for a brace"
+                ));
+            };
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(Piece::Value(Placeholder::parse(inner)?));
+            rest = after;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Self(pieces))
+    }
+}
+
+impl Template {
+    /// Its placeholders.
+    pub(super) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Value(placeholder) => Some(placeholder),
+        })
+    }
+
+    /// Whether it is a path and not a whole address.
+    pub(super) fn is_path(&self) -> bool {
+        matches!(self.0.first(), Some(Piece::Text(text)) if text.starts_with('/'))
+    }
+
+    /// Whether it is one value and nothing else.
+    pub(super) fn is_value(&self) -> bool {
+        self.alone().is_some()
+    }
+
+    fn alone(&self) -> Option<&Placeholder> {
+        match self.0.as_slice() {
+            [Piece::Value(placeholder)] => Some(placeholder),
+            _ => None,
+        }
+    }
+
+    /// The name of the file that it stands for.
+    pub(super) fn file(&self) -> Option<&str> {
+        let alone = self.alone().filter(|alone| alone.how == How::File);
+        alone.map(|alone| alone.name.as_str())
+    }
+
+    /// Says what is wrong with it where these names and maps are known.
+    pub(super) fn check(&self, names: &Names<'_>, maps: &Maps) -> Result<(), String> {
+        for placeholder in self.placeholders() {
+            placeholder.check(names, maps, self.0.len() == 1)?;
+        }
+        Ok(())
+    }
+
+    /// The value: in its own type when a placeholder stands alone, else text.
+    /// `None` when a value is not there.
+    pub(super) fn value(
+        &self,
+        values: &Values<'_>,
+        maps: &Maps,
+    ) -> Result<Option<Value>, ProviderError> {
+        if let Some(placeholder) = self.alone() {
+            return placeholder.value(values, maps);
+        }
+        let text = self.text(values, maps)?;
+        Ok(text.map(Value::String))
+    }
+
+    /// The text; `None` when a value is not there.
+    pub(super) fn text(
+        &self,
+        values: &Values<'_>,
+        maps: &Maps,
+    ) -> Result<Option<String>, ProviderError> {
+        self.write(values, maps, |_, text| text)
+    }
+
+    /// The text with values escaped as parts of a path.
+    pub(super) fn path(
+        &self,
+        values: &Values<'_>,
+        maps: &Maps,
+    ) -> Result<Option<String>, ProviderError> {
+        self.write(values, maps, |how, text| {
+            let kept = if how == How::Path { SEGMENTS } else { SEGMENT };
+            utf8_percent_encode(&text, kept).to_string()
+        })
+    }
+
+    fn write(
+        &self,
+        values: &Values<'_>,
+        maps: &Maps,
+        escape: impl Fn(How, String) -> String,
+    ) -> Result<Option<String>, ProviderError> {
+        let mut text = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(plain) => text.push_str(plain),
+                Piece::Value(placeholder) => match placeholder.value(values, maps)? {
+                    None => return Ok(None),
+                    Some(value) => {
+                        let plain = text_of(&value).unwrap_or_else(|| match value {
+                            Value::String(text) => text,
+                            other => other.to_string(),
+                        });
+                        text.push_str(&escape(placeholder.how, plain));
+                    }
+                },
+            }
+        }
+        Ok(Some(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::placeholder::{Datum, Sort};
+    use super::*;
+
+    fn rendered(template: &str) -> Option<Value> {
+        let file = crate::adapters::tests::picture();
+        let values = Values::from([
+            ("id", Datum::Plain(json!("a/b c"))),
+            ("seconds", Datum::Plain(json!(5))),
+            ("size", Datum::Size((1280, 720))),
+            ("tier", Datum::Plain(json!("720p"))),
+            ("image", Datum::File(&file)),
+        ]);
+        let maps = Maps::from([("big".into(), [("720p".into(), json!("720P"))].into())]);
+        let template = Template::try_from(template.to_owned()).unwrap();
+        template.value(&values, &maps).unwrap()
+    }
+
+    #[test]
+    fn values_keep_their_type_when_alone() {
+        for (template, value) in [
+            ("{seconds}", json!(5)),
+            ("{seconds:text}", json!("5")),
+            ("{seconds}s", json!("5s")),
+            ("{size}", json!("1280x720")),
+            ("{size::}", json!("1280:720")),
+            ("{size:*}", json!("1280*720")),
+            ("{tier|big}", json!("720P")),
+            ("{image:mime}", json!("image/png")),
+            ("{image:base64}", json!("iVBORw0KGgo=")),
+            ("{{{seconds}}}", json!("{5}")),
+            ("", json!("")),
+        ] {
+            assert_eq!(rendered(template), Some(value), "{template}");
+        }
+        assert_eq!(rendered("{seed}"), None);
+        assert_eq!(rendered("seed {seed} of {seconds}"), None);
+    }
+
+    #[test]
+    fn paths_are_escaped() {
+        let values = Values::from([("id", Datum::Plain(json!("a/b c?")))]);
+        let path = |text: &str| {
+            let template = Template::try_from(text.to_owned()).unwrap();
+            template.path(&values, &Maps::new()).unwrap().unwrap()
+        };
+        assert_eq!(path("/v/{id}"), "/v/a%2Fb%20c%3F");
+        assert_eq!(path("/v/{id:path}"), "/v/a/b%20c%3F");
+    }
+
+    #[test]
+    fn broken_templates_say_why() {
+        for (text, says) in [
+            ("{id", "brace is alone"),
+            ("id}", "brace is alone"),
+            ("{id:txt}", "did you mean \"text\""),
+        ] {
+            let error = Template::try_from(text.to_owned()).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        let names = Names::from([("prompt", Sort::Text), ("image", Sort::File)]);
+        for (text, says) in [
+            ("{promt}", "did you mean \"prompt\""),
+            ("{prompt:base64}", "cannot be written"),
+            ("{prompt|x}", "no [maps.x]"),
+            ("a{image:file}", "cannot be written"),
+        ] {
+            let template = Template::try_from(text.to_owned()).unwrap();
+            let error = template.check(&names, &Maps::new()).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

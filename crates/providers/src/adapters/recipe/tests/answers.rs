@@ -1,0 +1,208 @@
+//! What answers mean by a recipe.
+
+use super::*;
+
+pub(super) fn submitted(
+    cook: &dyn Adapter,
+    order: &Order,
+    status: u16,
+    body: &Value,
+) -> Result<Step, ProviderError> {
+    let asked = cook.start(order).unwrap().asked();
+    cook.submitted(order, &asked, &Answer::json_of(status, body))
+}
+
+#[test]
+fn what_a_submission_may_answer() {
+    let cook = with(
+        "[ok]\nat = \"/code\"\nequals = 0\n[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n1002 = \"rate_limited\"\n\"13*\" = \"refused\"\n1300 = \"account\"\n[errors.statuses]\n409 = \"rate_limited\"",
+    );
+    let order = video("m");
+    let answered = |status, body: Value| submitted(cook.as_ref(), &order, status, &body);
+    let step = answered(200, json!({"code": 0, "id": 7})).unwrap();
+    assert!(matches!(step, Step::Submitted { handle, .. } if handle.0["kept"]["id"] == 7));
+    for (status, body, class) in [
+        (200, json!({"code": 0}), Class::Unclear),
+        (200, json!({"id": "x"}), Class::Unclear),
+        (200, json!({"code": 1002}), Class::RateLimited),
+        (200, json!({"code": 1300}), Class::Account),
+        (200, json!({"code": 1301}), Class::Refused),
+        (200, json!({"code": 9}), Class::Rejected),
+        (400, json!({"code": 1301}), Class::Refused),
+        (409, json!({}), Class::RateLimited),
+        (401, json!({}), Class::Credentials),
+        (500, json!({}), Class::Unclear),
+        // Whatever is said beside a 5xx, the order does not go elsewhere.
+        (500, json!({"code": 1002}), Class::Unclear),
+        (500, json!({"code": 1301}), Class::Refused),
+        (503, json!({"code": 1002}), Class::RateLimited),
+        (503, json!({}), Class::Unclear),
+    ] {
+        let error = answered(status, body.clone()).unwrap_err();
+        assert_eq!(error.class, class, "{status} {body}");
+    }
+    let said = answered(200, json!({"code": 9, "message": "no"})).unwrap_err();
+    assert_eq!(
+        (said.message.as_str(), said.code.as_deref()),
+        ("no", Some("9"))
+    );
+    let error = cook.start(&stems("m")).unwrap_err();
+    assert_eq!(error.class, Class::Rejected);
+}
+
+fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<Step, ProviderError> {
+    let handle = Handle(json!({"kept": {"id": "a/b"}}));
+    let call = cook.poll(&handle).unwrap();
+    assert_eq!(call.to, Target::Path("/jobs/a%2Fb".into()));
+    cook.polled(&handle, &call.asked(), &Answer::json_of(status, body))
+}
+
+#[test]
+fn where_a_job_stands() {
+    let cook = with(
+        "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"\n[poll.statuses]\n202 = \"running\"\n451 = \"refused\"",
+    );
+    let polled = |status, body: Value| polled(cook.as_ref(), status, &body);
+    let running = |step: Result<Step, ProviderError>, word: Option<&str>| matches!(step, Ok(Step::Running { unknown_word, .. }) if unknown_word.as_deref() == word);
+    assert!(running(polled(200, json!({"status": "running"})), None));
+    assert!(running(polled(202, Value::Null), None));
+    assert!(running(
+        polled(200, json!({"status": "pondering"})),
+        Some("pondering")
+    ));
+    for (status, body, class) in [
+        (200, json!({}), Class::Unclear),
+        (200, json!({"status": "failed"}), Class::Failed),
+        (500, json!({"status": "failed"}), Class::Failed),
+        (
+            200,
+            json!({"status": "failed", "code": "nsfw"}),
+            Class::Refused,
+        ),
+        (
+            200,
+            json!({"status": "failed", "code": "busy"}),
+            Class::Failed,
+        ),
+        (451, json!({}), Class::Refused),
+        (404, json!({}), Class::Lost),
+        (500, json!({}), Class::Unclear),
+        (429, json!({}), Class::RateLimited),
+        (200, json!({"status": "done"}), Class::Failed),
+        (
+            200,
+            json!({"status": "done", "url": "nothing"}),
+            Class::Failed,
+        ),
+    ] {
+        assert_eq!(
+            polled(status, body.clone()).unwrap_err().class,
+            class,
+            "{status} {body}"
+        );
+    }
+    let done = polled(
+        200,
+        json!({"status": "done", "url": "https://cdn.test/v.mp4"}),
+    );
+    assert!(
+        matches!(done, Ok(Step::Done { outputs }) if matches!(outputs[0].source, Source::Address(_)))
+    );
+}
+
+#[test]
+fn a_state_may_be_told_without_words() {
+    let recipe = changed(
+        "word = \"/status\"\nrunning = [\"running\"]\ndone = [\"done\"]\nfailed = [\"failed\"]\n",
+        "done_when = \"/done\"\nfailed_when = \"/error\"\nrefused_when = { at = \"/moderated\", equals = true }\nprogress = \"/progress\"\nprogress_full = 1.0\n",
+    );
+    let cook = cook(&recipe).unwrap();
+    let polled = |body: Value| polled(cook.as_ref(), 200, &body);
+    for body in [
+        json!({"progress": 0.5}),
+        json!({"done": false, "progress": "0.5"}),
+    ] {
+        assert!(matches!(
+            polled(body),
+            Ok(Step::Running {
+                progress: Some(50),
+                ..
+            })
+        ));
+    }
+    let class = |body| polled(body).unwrap_err().class;
+    assert_eq!(
+        class(json!({"done": true, "error": {"code": 1}})),
+        Class::Failed
+    );
+    assert_eq!(
+        class(json!({"done": true, "moderated": true})),
+        Class::Refused
+    );
+    assert!(matches!(
+        polled(json!({"done": true, "url": "https://a.test/"})),
+        Ok(Step::Done { .. })
+    ));
+}
+
+fn source_of(step: Result<Step, ProviderError>) -> Source {
+    match step.unwrap() {
+        Step::Done { mut outputs } => outputs.remove(0).source,
+        other => panic!("not done: {other:?}"),
+    }
+}
+
+#[test]
+fn results_come_in_several_ways() {
+    let done =
+        json!({"status": "done", "url": "/files/v.mp4", "data": "data:video/mp4;base64,AAAA"});
+    let result = |lines: &str| {
+        let cook = cook(&changed("address = \"/url\"", lines)).unwrap();
+        source_of(polled(cook.as_ref(), 200, &done))
+    };
+    let call = |source: Source| match source {
+        Source::Call(call) => *call,
+        other => panic!("no call: {other:?}"),
+    };
+    let relative = call(result("address = \"/url\""));
+    assert_eq!(relative.to, Target::Root("/files/v.mp4".into()));
+    assert!(!relative.with_credential);
+    assert!(call(result("address = \"/url\"\nwith_credential = true")).with_credential);
+    let behind = call(result(
+        "content = \"/jobs/{id}/content\"\ncontent_query = { q = \"{id}\" }",
+    ));
+    assert_eq!(behind.to, Target::Path("/jobs/a%2Fb/content".into()));
+    assert!(behind.with_credential && behind.query == [("q".into(), "a/b".into())]);
+    assert!(matches!(result("base64 = \"/data\""), Source::Bytes(bytes) if bytes.len() == 3));
+}
+
+#[test]
+fn variants_and_kept_addresses() {
+    let recipe = changed("seconds = [5]", "seconds = [5]\npictures = { max = 2 }")
+        .replace("id = \"/id\"", "id = \"/id\"\nurl = [\"/urls/get\", \"/url\"]")
+        .replace("path = \"/jobs/{id}\"", "path = \"{url}\"")
+        .replace(
+            "[poll]",
+            "[submit.remember]\nkind = \"{model}\"\n[[submit.variant]]\nwhen = \"last_frame\"\npath = \"/frames\"\nbody = { p = \"{prompt}\", a = \"{image}\", b = \"{last_frame}\" }\n[[submit.variant]]\nwhen = \"image\"\nmethod = \"PUT\"\nbody = { p = \"{prompt}\", a = \"{image:mime}\" }\n[poll]",
+        );
+    let cook = cook(&recipe).unwrap();
+    let mut order = video("m");
+    assert_eq!(cook.start(&order).unwrap().to, Target::Path("/jobs".into()));
+    for (role, method, path) in [
+        (PictureRole::FirstFrame, http::Method::PUT, "/jobs"),
+        (PictureRole::LastFrame, http::Method::POST, "/frames"),
+    ] {
+        if let Work::Video(video) = &mut order.work {
+            video.pictures.push(frame(role));
+        }
+        let call = cook.start(&order).unwrap();
+        assert_eq!((call.method, call.to), (method, Target::Path(path.into())));
+    }
+    let body = json!({"id": 1, "url": "https://queue.test/1"});
+    let Ok(Step::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &body) else {
+        panic!("not submitted");
+    };
+    assert_eq!(handle.0["kept"]["kind"], "m");
+    let poll = cook.poll(&handle).unwrap();
+    assert_eq!(poll.to, Target::Address("https://queue.test/1".into()));
+}

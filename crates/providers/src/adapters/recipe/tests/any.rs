@@ -1,0 +1,106 @@
+//! Whatever comes: texts, templates and answers.
+
+use proptest::prelude::*;
+
+use super::stems::SEPARATOR;
+use super::*;
+
+fn any_word() -> impl Strategy<Value = String> {
+    let names = [
+        "prompt",
+        "seconds",
+        "size",
+        "seed",
+        "image",
+        "references",
+        "nothing",
+        "tier",
+    ];
+    let ways = [
+        "",
+        ":text",
+        ":x",
+        "::",
+        ":base64",
+        ":data_url",
+        ":mime",
+        ":path",
+        ":file",
+        "|map",
+        ":text|map",
+    ];
+    let placeholder = (
+        prop::sample::select(names.to_vec()),
+        prop::sample::select(ways.to_vec()),
+    )
+        .prop_map(|(name, how)| format!("{{{name}{how}}}"));
+    prop_oneof![placeholder, "[a-z/{}é ]{0,6}"]
+}
+
+proptest! {
+    /// Whatever stands there, there is a recipe or an error with a line.
+    #[test]
+    fn any_text_is_a_recipe_or_is_explained(text in "[\\[\\]{}=\"a-z./_ \n*0-9']{0,200}") {
+        if let Err(error) = check::read(&text) {
+            prop_assert!(error.line(&text) <= text.lines().count().max(1) + 1);
+        }
+    }
+
+    /// The same for what nearly is one.
+    #[test]
+    fn broken_recipes_are_explained(
+        which in 0..SHIPPED.len() + 1,
+        at in any::<prop::sample::Index>(),
+        length in 0_usize..40,
+        instead in "[\\[\\]{}=\"a-z/*0-9\n|:]{0,12}",
+    ) {
+        let whole = SHIPPED.get(which).map_or(SEPARATOR, |(_, text)| text);
+        let mut text: Vec<char> = whole.chars().collect();
+        let from = at.index(text.len());
+        let to = (from + length).min(text.len());
+        text.splice(from..to, instead.chars());
+        let text: String = text.into_iter().collect();
+        if let Err(error) = cook(&text) {
+            prop_assert!(error.line.is_some());
+        }
+    }
+
+    /// Templates are read or refused, and those that are read can be filled in.
+    #[test]
+    fn rendering_is_total(words in prop::collection::vec(any_word(), 0..4), seed in any::<Option<u64>>()) {
+        let Ok(template) = template::Template::try_from(words.concat()) else {
+            return Ok(());
+        };
+        let recipe = check::read(&changed("seconds = [5]", "seconds = [5]\npictures = { max = 1 }")
+            .replace("prompt = \"{prompt}\"", "prompt = \"{prompt}\"\nimage = \"{image}\"")).unwrap();
+        let order = video_with("m", |video| {
+            video.seed = seed;
+            video.pictures.push(frame(PictureRole::FirstFrame));
+            video.pictures.push(frame(PictureRole::Reference));
+        });
+        let values = order::values(&recipe, &order).unwrap();
+        let maps = schema::Maps::from([("map".into(), [("5".into(), json!(5))].into())]);
+        let _ = template.value(&values, &maps);
+        let _ = template.text(&values, &maps);
+        let _ = template.path(&values, &maps);
+    }
+
+    /// No answer brings a recipe down, and none without an id is a job.
+    #[test]
+    fn answers_may_be_anything(status in 100_u16..600, body in "[\\[\\]{}\":,a-z0-9]{0,60}") {
+        let mut answer = Answer::json_of(status, &Value::Null);
+        answer.body = body.into();
+        for (_, recipe) in SHIPPED {
+            let cook = cook(recipe).unwrap();
+            let order = video_with("m", |video| video.size = (1366, 768));
+            let asked = Call::get("submit", "").asked();
+            prop_assert!(cook.submitted(&order, &asked, &answer).is_err());
+            let handle = Handle(json!({}));
+            let _ = cook.poll(&handle);
+            let _ = cook.cancel(&handle);
+            for stage in ["poll", "lookup"] {
+                let _ = cook.polled(&handle, &Call::get(stage, "").asked(), &answer);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Wrong recipes, and what is said of them.
+
+use super::*;
+
+#[test]
+fn wrong_recipes_are_explained_by_line() {
+    for (from, to, line, says) in [
+        // What reading finds.
+        ("prompt = \"{prompt}\"", "prompt = {prompt}", 8, ""),
+        (
+            "path = \"/jobs\"",
+            "pth = \"/jobs\"",
+            6,
+            "did you mean \"path\"?",
+        ),
+        ("[poll]", "[pol]", 11, "did you mean \"poll\"?"),
+        ("[poll]\npath = \"/jobs/{id}\"\n", "", 1, "poll is missing"),
+        (
+            "[submit]\npath = \"/jobs\"",
+            "[submit]",
+            5,
+            "path is missing",
+        ),
+        ("1280x720", "1280", 3, "\"1280\" is no size"),
+        ("seconds = [5]", "seconds = \"5\"", 4, "list of lengths"),
+        ("id = \"/id\"", "id = \"id\"", 10, "no place in an answer"),
+        ("{prompt}", "{prompt", 8, "brace is alone"),
+        ("{prompt}", "{prompt:txt}", 8, "did you mean \"text\"?"),
+        (
+            "path = \"/jobs\"",
+            "path = \"/jobs\"\nmethod = \"get\"",
+            7,
+            "did you mean",
+        ),
+        // What the whole shows.
+        (
+            "https://api.example.com",
+            "api.example.com",
+            1,
+            "no http or https address",
+        ),
+        ("{prompt}", "{promt}", 8, "did you mean \"prompt\"?"),
+        ("{prompt}", "{prompt|tone}", 8, "no [maps.tone]"),
+        ("{prompt}", "{prompt:base64}", 8, "cannot be written"),
+        (
+            "path = \"/jobs/{id}\"",
+            "path = \"/jobs/{ids}\"",
+            12,
+            "did you mean \"id\"?",
+        ),
+        (
+            "path = \"/jobs/{id}\"",
+            "path = \"jobs/{id}\"",
+            12,
+            "begins with a slash",
+        ),
+        (
+            "failed = [\"failed\"]",
+            "failed = [\"done\"]",
+            17,
+            "in done and in failed",
+        ),
+        ("done = [\"done\"]\n", "", 14, "means done"),
+        ("word = \"/status\"\n", "", 12, "where the status word is"),
+        ("address = \"/url\"", "", 12, "address, content and base64"),
+        ("id = \"/id\"\n", "", 9, "found again"),
+        ("prompt = \"{prompt}\"", "text = 1", 7, "leaves it out"),
+        ("seconds = [5]", "seconds = [5, 10]", 7, "{seconds}"),
+        (
+            "sizes = [\"1280x720\"]",
+            "sizes = [\"1280x720\", \"720x1280\"]",
+            7,
+            "{size}",
+        ),
+        ("seconds = [5]", "seconds = [5]\nseed = true", 8, "{seed}"),
+        (
+            "seconds = [5]",
+            "seconds = [5]\npictures = { max = 1 }",
+            8,
+            "{image}",
+        ),
+        (
+            "seconds = [5]",
+            "seconds = { min = 9, max = 3 }",
+            4,
+            "shortest first",
+        ),
+        (
+            "[poll]",
+            "[errors.statuses]\n502 = \"unavailable\"\n[poll]",
+            12,
+            "always unclear",
+        ),
+        (
+            "[poll]",
+            "[errors.statuses]\n4 = \"rejected\"\n[poll]",
+            12,
+            "is no status",
+        ),
+        (
+            "[poll]",
+            "[errors.codes]\nx = \"rejectd\"\n[poll]",
+            12,
+            "did you mean \"rejected\"?",
+        ),
+        ("base_url", "deduplicates = true\nbase_url", 1, "{key}"),
+        (
+            "prompt = \"{prompt}\"",
+            "prompt = \"{prompt}\"\nx = { only_with = \"imag\", a = 1 }",
+            9,
+            "did you mean \"image\"?",
+        ),
+        (
+            "prompt = \"{prompt}\"",
+            "prompt = \"{prompt}\"\nx = \"{image:file}\"",
+            9,
+            "multipart",
+        ),
+        (
+            "prompt = \"{prompt}\"",
+            "prompt = \"{prompt}\"\nx = \"{image:url}\"\ny = [ { for_each = \"image\" } ]",
+            10,
+            "for_each knows",
+        ),
+        (
+            "[poll]",
+            "[auth]\nheader = \"no good\"\n[poll]",
+            12,
+            "no name of a header",
+        ),
+    ] {
+        let (at, message) = fault(&changed(from, to));
+        assert_eq!(at, line, "{to}: {message}");
+        assert!(message.contains(says), "{to}: {message}");
+    }
+    let (line, message) = fault("");
+    assert_eq!(
+        (line, message.contains("is missing")),
+        (1, true),
+        "{message}"
+    );
+}
+
+#[test]
+fn maps_have_a_line_for_all_that_is_allowed() {
+    let mapped = changed("{prompt}", "{prompt} in {tier|fineness}")
+        .replace("[\"1280x720\"]", "[\"1280x720\", \"864x480\"]");
+    let (line, message) = fault(&format!("{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n"));
+    assert_eq!(line, 8);
+    assert!(message.contains("no line for \"480p\""), "{message}");
+    cook(&format!(
+        "{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n\"*\" = \"SD\"\n"
+    ))
+    .unwrap();
+}
+
+#[test]
+fn files_are_read_when_the_settings_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("recipe.toml");
+    std::fs::write(&path, SHORT).unwrap();
+    cook(&format!("file:{}", path.display())).unwrap();
+    let error = cook("file:/nowhere/recipe.toml").unwrap_err();
+    assert_eq!((error.key.as_deref(), error.line), (Some("recipe"), None));
+}

@@ -1,0 +1,338 @@
+//! `replicate`: any model on Replicate that makes a video, and Demucs for stems.
+//!
+//! Sources: `replicate` 1.0.7 (Python) and 1.4.0 (JS) on the wire;
+//! replicate.com/docs; the model pages for the names of inputs, which are each
+//! model's own ([`inputs`], less sure than the rest).
+//!
+//! ```text
+//! POST /v1/files                               multipart `content` → {urls: {get}}
+//! POST /v1/models/{owner}/{name}/predictions   {input} → the prediction; also
+//! POST /v1/deployments/{owner}/{name}/predictions, and
+//! POST /v1/predictions                         {version, input}
+//! GET  /v1/predictions/{id}                    {status, output, logs, error}
+//! POST /v1/predictions/{id}/cancel             the prediction
+//! ```
+//!
+//! Which of the three a model wants is told by its name: `owner/name`,
+//! `deployments/owner/name`, `owner/name:version` or a version's 64 hex digits.
+//! `Prefer: wait` is never sent: a held answer that gets lost would leave a paid
+//! prediction without an id. Files over 256 kB are uploaded first.
+//!
+//! Unknown: whether a prediction that was called off is paid for in part; the
+//! words of a refusal, which models write themselves ([`is_refusal`] knows the
+//! platform's). Outputs go an hour after the end, and then the job is lost.
+
+mod inputs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::{Adapter, Asked, Body, Call, Handle, Output, Pace, Part, Step};
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "replicate",
+    base_url: Some("https://api.replicate.com"),
+    options: &[],
+    anonymous: false,
+    build: |_| Ok(Arc::new(Replicate)),
+};
+
+/// Most bytes of a file within a request; the documentation's advice.
+const INLINE: usize = 256_000;
+
+/// What Demucs tells apart, by its own names, in the order of a full split.
+const STEMS: [(StemGroup, &str); 5] = [
+    (StemGroup::Vocals, "vocals"),
+    (StemGroup::Drums, "drums"),
+    (StemGroup::Bass, "bass"),
+    (StemGroup::Guitar, "guitar"),
+    (StemGroup::Keyboard, "piano"),
+];
+
+#[derive(Debug)]
+struct Replicate;
+
+impl Adapter for Replicate {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        match (kind, model.contains("demucs")) {
+            (Kind::Video, false) => Some(Limits::Video(inputs::of(model).limits())),
+            (Kind::Music, true) => Some(Limits::Music(MusicLimits {
+                stems: Some(StemLimits {
+                    groups: STEMS.iter().map(|(group, _)| *group).collect(),
+                    two: true,
+                    rests: STEMS.iter().map(|(group, _)| *group).collect(),
+                    full: true,
+                    other: true,
+                    handover: Handover::Any,
+                }),
+                tasks: Vec::new(),
+                personas: false,
+            })),
+            _ => None,
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(2), Duration::from_secs(15))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        next(order, &[])
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        if asked.stage == "upload" {
+            let uploaded = answer
+                .success(describe)
+                .and_then(|body| required_text(&body, "/urls/get"));
+            // Nothing was ordered yet, so nothing can be unclear.
+            let url = uploaded.map_err(|error| match classed(error, answer) {
+                error if error.class == Class::Unclear => error.of_class(Class::Unavailable),
+                error => error,
+            })?;
+            let mut done = texts(&asked.memo);
+            done.push(url);
+            return next(order, &done).map(Step::next);
+        }
+        let body = answer
+            .success(describe)
+            .map_err(|error| classed(error, answer))?;
+        let mut handle = json!({"id": required_text(&body, "/id")?});
+        if let Work::Stems(stems) = &order.work {
+            handle["stems"] = json!(stems.wanted().and_then(name_of).unwrap_or("all"));
+        }
+        Ok(Step::submitted(handle))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let path = format!("/v1/predictions/{}", handle.text("id"));
+        Ok(Call::get("poll", path))
+    }
+
+    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        if answer.status == 404 {
+            return Err(answer.failure(describe).of_class(Class::Lost));
+        }
+        let body = answer
+            .success(describe)
+            .map_err(|error| classed(error, answer))?;
+        match required_text(&body, "/status")?.as_str() {
+            "starting" | "processing" => Ok(Step::running(progress(&body))),
+            "succeeded" if body["data_removed"] == true => Err(ProviderError::new(
+                Class::Lost,
+                "the provider has removed the output",
+            )),
+            "succeeded" => Step::done(outputs(handle, &body["output"])),
+            "failed" => {
+                let message = text_at(&body, "/error").unwrap_or("the model failed at it".into());
+                let class = if is_refusal(&message) {
+                    Class::Refused
+                } else {
+                    Class::Failed
+                };
+                Err(ProviderError::new(class, message))
+            }
+            "canceled" | "aborted" => Err(ProviderError::new(
+                Class::Lost,
+                "the prediction was called off",
+            )),
+            word => Ok(Step::unknown(word)),
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let path = format!("/v1/predictions/{}/cancel", handle.text("id"));
+        Some(Call::new("cancel", Method::POST, path))
+    }
+
+    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+        let status = answer
+            .json()
+            .ok()
+            .and_then(|body| text_at(&body, "/status"));
+        answer.status.is_success() && matches!(status.as_deref(), Some("canceled" | "aborted"))
+    }
+}
+
+/// The upload of the next large file, or the submission when all are there.
+fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
+    let (mut input, files) = match &order.work {
+        Work::Video(video) => inputs::of(&order.model).fill(video),
+        Work::Stems(stems) => {
+            let mut input = Map::new();
+            input.insert("model_name".into(), json!("htdemucs_6s"));
+            input.insert("output_format".into(), json!("flac"));
+            if let Some(name) = stems.wanted().and_then(name_of) {
+                input.insert("stem".into(), json!(name));
+            }
+            (input, vec![("audio", &stems.source.file)])
+        }
+        _ => {
+            return Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos and stems only",
+            ));
+        }
+    };
+    let mut urls = uploaded.iter();
+    for (member, file) in files {
+        let address = if is_large(file) {
+            let Some(url) = urls.next() else {
+                let part = Part::file("content", file);
+                return Ok(Call::new("upload", Method::POST, "/v1/files")
+                    .with_body(Body::Multipart(vec![part]))
+                    .with_memo(json!(uploaded)));
+            };
+            url.clone()
+        } else {
+            file.url_or_data()
+        };
+        input.insert(member.into(), json!(address));
+    }
+    let mut body = json!({"input": input});
+    let path = match version(&order.model) {
+        Some(version) => {
+            body["version"] = json!(version);
+            "/v1/predictions".to_owned()
+        }
+        None if order.model.starts_with("deployments/") => {
+            format!("/v1/{}/predictions", order.model)
+        }
+        None => format!("/v1/models/{}/predictions", order.model),
+    };
+    Ok(Call::post("submit", path, body).submits())
+}
+
+fn is_large(file: &File) -> bool {
+    file.url.is_none() && file.bytes.len() > INLINE
+}
+
+/// The version in `owner/name:version`, or a version by itself.
+fn version(model: &str) -> Option<&str> {
+    let bare = model.len() == 64 && model.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let after = model.split_once(':').map(|(_, version)| version);
+    after.or(bare.then_some(model))
+}
+
+fn name_of(group: StemGroup) -> Option<&'static str> {
+    let found = STEMS.iter().find(|(known, _)| *known == group);
+    found.map(|(_, name)| *name)
+}
+
+fn texts(memo: &Value) -> Vec<String> {
+    let items = memo.as_array().into_iter().flatten();
+    items
+        .filter_map(|item| item.as_str().map(str::to_owned))
+        .collect()
+}
+
+/// An address, a list of them, or an object of them. A model's preview pictures
+/// may be among them.
+fn outputs(handle: &Handle, output: &Value) -> Vec<Output> {
+    if let stems @ ("all" | "vocals" | "drums" | "bass" | "guitar" | "piano") = handle.text("stems")
+    {
+        return stem_outputs(stems, output);
+    }
+    let mut urls: Vec<&str> = match output {
+        Value::String(url) => vec![url],
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        Value::Object(members) => members.values().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    urls.retain(|url| url.starts_with("http"));
+    let is_video = |url: &&&str| {
+        [".mp4", ".webm", ".mov"]
+            .iter()
+            .any(|end| url.contains(end))
+    };
+    let url = urls.iter().find(is_video).or(urls.first());
+    url.map(|url| Output::video_at(*url)).into_iter().collect()
+}
+
+/// With one stem wanted, `other` is everything else.
+fn stem_outputs(wanted: &str, output: &Value) -> Vec<Output> {
+    let at = |name: &str| output.get(name).and_then(Value::as_str);
+    let mut outputs = Vec::new();
+    for (group, name) in STEMS {
+        if wanted == "all" || wanted == name {
+            outputs.extend(at(name).map(|url| Output::stem_at(StemTarget::Only(group), url)));
+        }
+    }
+    let rest = STEMS
+        .iter()
+        .find(|(_, name)| *name == wanted)
+        .map_or(StemTarget::Other, |(group, _)| StemTarget::Without(*group));
+    // Without a single stem the rest alone is no separation.
+    if !outputs.is_empty() {
+        outputs.extend(at("other").map(|url| Output::stem_at(rest, url)));
+    }
+    outputs
+}
+
+/// The last `NN%|` of the logs, as progress bars write it.
+fn progress(body: &Value) -> Option<u8> {
+    let (before, _) = body["logs"].as_str()?.rsplit_once("%|")?;
+    let start = before
+        .trim_end_matches(|digit: char| digit.is_ascii_digit())
+        .len();
+    before[start..]
+        .parse()
+        .ok()
+        .filter(|percent| *percent <= 100)
+}
+
+/// Problem JSON: `{title, status, detail}`.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/title", "/detail");
+    if said.message.is_none() {
+        return Described::at(body, "/code", "/title");
+    }
+    said
+}
+
+fn classed(mut error: ProviderError, answer: &Answer) -> ProviderError {
+    if error.class == Class::RateLimited && error.retry_after.is_none() {
+        error.retry_after = resets_in(&error.message);
+    }
+    let rejected = answer.status.is_client_error() && error.class == Class::Rejected;
+    if rejected && is_refusal(&error.message) {
+        return error.of_class(Class::Refused);
+    }
+    error
+}
+
+/// "… resets in ~30s".
+fn resets_in(message: &str) -> Option<Duration> {
+    let (_, after) = message.split_once("resets in ~")?;
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok().map(Duration::from_secs)
+}
+
+fn is_refusal(message: &str) -> bool {
+    let message = message.to_lowercase();
+    [
+        "flagged as sensitive",
+        "(e005)",
+        "nsfw",
+        "content policy",
+        "content moderation",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
+}
+
+#[cfg(test)]
+mod tests;

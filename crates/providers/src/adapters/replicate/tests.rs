@@ -1,0 +1,285 @@
+use super::*;
+use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::order::{Picture, PictureRole};
+use crate::port::{Effect, Source, Target, What};
+
+fn replicate() -> Arc<dyn Adapter> {
+    adapter("replicate", &json!({}))
+}
+
+fn path(call: &Call) -> &str {
+    let Target::Path(path) = &call.to else {
+        panic!("{:?} is no path", call.to);
+    };
+    path
+}
+
+fn body(call: &Call) -> &Value {
+    let Body::Json(body) = &call.body else {
+        panic!("not JSON");
+    };
+    body
+}
+
+fn with_picture(mut order: Order, bytes: usize) -> Order {
+    if let Work::Video(video) = &mut order.work {
+        let mut file = picture();
+        file.bytes = vec![0; bytes].into();
+        video.pictures.push(Picture {
+            role: PictureRole::FirstFrame,
+            file,
+        });
+    }
+    order
+}
+
+fn polled(handle: &Value, status: u16, body: &Value) -> Result<Step, ProviderError> {
+    let handle = Handle(handle.clone());
+    let asked = replicate().poll(&handle).unwrap().asked();
+    replicate().polled(&handle, &asked, &Answer::json_of(status, body))
+}
+
+#[test]
+fn a_name_says_where_it_goes() {
+    let hex = "ab".repeat(32);
+    for (model, wanted, version) in [
+        (
+            "google/veo-3.1",
+            "/v1/models/google/veo-3.1/predictions",
+            Value::Null,
+        ),
+        (
+            "deployments/me/fast",
+            "/v1/deployments/me/fast/predictions",
+            Value::Null,
+        ),
+        ("me/own:abc", "/v1/predictions", json!("abc")),
+        (hex.as_str(), "/v1/predictions", json!(hex)),
+    ] {
+        let call = replicate().start(&video(model)).unwrap();
+        assert_eq!(
+            (path(&call), &body(&call)["version"]),
+            (wanted, &version),
+            "{model}"
+        );
+        assert_eq!(call.effect, Effect::Submission);
+        assert!(call.headers.is_empty());
+    }
+}
+
+#[test]
+fn inputs_have_each_models_names() {
+    let call = replicate().start(&video("google/veo-3.1")).unwrap();
+    assert_eq!(
+        body(&call)["input"],
+        json!({"prompt": "a lighthouse in a storm", "duration": 5, "aspect_ratio": "16:9", "resolution": "720p"})
+    );
+    let call = replicate().start(&video("openai/sora-2")).unwrap();
+    let input = &body(&call)["input"];
+    assert_eq!(
+        (&input["seconds"], &input["aspect_ratio"]),
+        (&json!(5), &json!("landscape"))
+    );
+    let order = with_picture(video("kwaivgi/kling-v2.5-turbo-pro"), 9);
+    let call = replicate().start(&order).unwrap();
+    let start = body(&call)["input"]["start_image"].as_str().unwrap();
+    assert!(start.starts_with("data:image/png;base64,"));
+}
+
+#[test]
+fn a_large_file_is_uploaded_first() {
+    let order = with_picture(video("google/veo-3"), INLINE + 1);
+    let upload = replicate().start(&order).unwrap();
+    assert_eq!((path(&upload), upload.effect), ("/v1/files", Effect::Free));
+    let asked = upload.asked();
+    let answer = Answer::json_of(
+        201,
+        &json!({"id": "f1", "urls": {"get": "https://api.replicate.com/v1/files/f1"}}),
+    );
+    let Step::Next(call) = replicate().submitted(&order, &asked, &answer).unwrap() else {
+        panic!("not the submission");
+    };
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(
+        body(&call)["input"]["image"],
+        "https://api.replicate.com/v1/files/f1"
+    );
+    for (status, class) in [
+        (500, Class::Unavailable),
+        (200, Class::Unavailable),
+        (401, Class::Credentials),
+    ] {
+        let error = replicate()
+            .submitted(&order, &asked, &Answer::json_of(status, &json!({})))
+            .unwrap_err();
+        assert_eq!(error.class, class, "{status}");
+    }
+}
+
+#[test]
+fn a_job_is_read_by_its_word() {
+    let handle = json!({"id": "p1"});
+    for word in ["starting", "processing"] {
+        let body = json!({"status": word, "logs": "10%|#  |\n 45%|## | 9/20"});
+        assert!(matches!(
+            polled(&handle, 200, &body),
+            Ok(Step::Running {
+                progress: Some(45),
+                unknown_word: None,
+                ..
+            })
+        ));
+    }
+    assert!(matches!(
+        polled(&handle, 200, &json!({"status": "booting"})),
+        Ok(Step::Running { unknown_word: Some(word), .. }) if word == "booting"
+    ));
+    for (status, body, class) in [
+        (
+            200,
+            json!({"status": "failed", "error": "CUDA out of memory"}),
+            Class::Failed,
+        ),
+        (
+            200,
+            json!({"status": "failed", "error": "The input or output was flagged as sensitive. (E005)"}),
+            Class::Refused,
+        ),
+        (200, json!({"status": "canceled"}), Class::Lost),
+        (200, json!({"status": "aborted"}), Class::Lost),
+        (
+            200,
+            json!({"status": "succeeded", "output": null}),
+            Class::Failed,
+        ),
+        (
+            200,
+            json!({"status": "succeeded", "output": null, "data_removed": true}),
+            Class::Lost,
+        ),
+        (404, json!({"detail": "not found"}), Class::Lost),
+        (200, json!({}), Class::Unclear),
+        (502, json!({}), Class::Unclear),
+    ] {
+        let error = polled(&handle, status, &body).unwrap_err();
+        assert_eq!(error.class, class, "{body}");
+    }
+}
+
+#[test]
+fn a_video_comes_in_many_shapes() {
+    for output in [
+        json!("https://replicate.delivery/a.mp4"),
+        json!([
+            "https://replicate.delivery/a.png",
+            "https://replicate.delivery/a.mp4"
+        ]),
+        json!({"preview": "https://replicate.delivery/a.png", "video": "https://replicate.delivery/a.mp4"}),
+    ] {
+        let body = json!({"status": "succeeded", "output": output});
+        let Ok(Step::Done { outputs }) = polled(&json!({"id": "p1"}), 200, &body) else {
+            panic!("not done: {output}");
+        };
+        assert!(
+            matches!(&outputs[0].source, Source::Address(url) if url.ends_with("a.mp4")),
+            "{output}"
+        );
+    }
+}
+
+#[test]
+fn stems_are_labelled() {
+    let mut order = stems("cjwbw/demucs:abc");
+    let call = replicate().start(&order).unwrap();
+    assert_eq!(body(&call)["input"]["stem"], "vocals");
+    let answer = Answer::json_of(201, &json!({"id": "p1", "status": "starting"}));
+    let handle = |order: &Order| {
+        let step = replicate()
+            .submitted(order, &call.asked(), &answer)
+            .unwrap();
+        let Step::Submitted { handle, .. } = step else {
+            panic!("not submitted");
+        };
+        handle.0
+    };
+    let labels = |handle: &Value, output: Value| {
+        let body = json!({"status": "succeeded", "output": output});
+        let Ok(Step::Done { outputs }) = polled(handle, 200, &body) else {
+            panic!("not done");
+        };
+        outputs
+            .into_iter()
+            .map(|output| output.what)
+            .collect::<Vec<_>>()
+    };
+    let two = json!({"vocals": "https://r/v.flac", "other": "https://r/o.flac", "bass": null});
+    assert_eq!(
+        labels(&handle(&order), two),
+        [
+            What::Stem(StemTarget::Only(StemGroup::Vocals)),
+            What::Stem(StemTarget::Without(StemGroup::Vocals))
+        ]
+    );
+    if let Work::Stems(stems) = &mut order.work {
+        stems.full = true;
+    }
+    let call = replicate().start(&order).unwrap();
+    assert!(body(&call)["input"].get("stem").is_none());
+    let all = json!({"vocals": "https://r/v.flac", "piano": "https://r/p.flac", "other": "https://r/o.flac"});
+    assert_eq!(
+        labels(&handle(&order), all),
+        [
+            What::Stem(StemTarget::Only(StemGroup::Vocals)),
+            What::Stem(StemTarget::Only(StemGroup::Keyboard)),
+            What::Stem(StemTarget::Other)
+        ]
+    );
+}
+
+#[test]
+fn submissions_are_classed() {
+    let order = video("google/veo-3");
+    let asked = replicate().start(&order).unwrap().asked();
+    for (status, body, class) in [
+        (201, json!({}), Class::Unclear),
+        (401, json!({"detail": "no token"}), Class::Credentials),
+        (402, json!({"detail": "no credit"}), Class::Account),
+        (
+            422,
+            json!({"detail": "input.prompt is required"}),
+            Class::Rejected,
+        ),
+        (
+            422,
+            json!({"detail": "the prompt was flagged as sensitive"}),
+            Class::Refused,
+        ),
+        (
+            429,
+            json!({"detail": "Request was throttled. Your rate limit resets in ~30s."}),
+            Class::RateLimited,
+        ),
+        (500, json!({"detail": "internal"}), Class::Unclear),
+        (503, json!({"detail": "busy"}), Class::Unavailable),
+    ] {
+        let error = replicate()
+            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .unwrap_err();
+        assert_eq!(error.class, class, "{body}");
+        if status == 429 {
+            assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
+        }
+    }
+}
+
+#[test]
+fn only_a_word_proves_a_cancellation() {
+    let handle = Handle(json!({"id": "p1"}));
+    let says = |word: &str| {
+        let answer = Answer::json_of(200, &json!({"status": word}));
+        replicate().cancelled(&handle, &answer)
+    };
+    assert!(says("canceled"));
+    assert!(!says("processing"));
+    assert!(!says("succeeded"));
+}

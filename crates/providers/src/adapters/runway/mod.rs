@@ -1,0 +1,336 @@
+//! `runway`: the Runway developer API, with Runway's own models and others'
+//! that it resells.
+//!
+//! Sources: the `runwayml` SDK 5.24.0 (Python; its types also give what each
+//! model takes) and `@runwayml/sdk` 4.20.1 (JS) on the wire; docs.dev.runwayml.com.
+//!
+//! ```text
+//! POST   /v1/uploads         {filename, type} → {uploadUrl, fields, runwayUri}
+//! POST   {uploadUrl}         the form: all fields, the file last
+//! POST   /v1/image_to_video  │ /v1/text_to_video → {id}
+//! GET    /v1/tasks/{id}      PENDING │ THROTTLED │ RUNNING │ SUCCEEDED │ FAILED │ CANCELLED
+//! DELETE /v1/tasks/{id}      calls a running task off, deletes one that has ended
+//! ```
+//!
+//! Every call carries `X-Runway-Version`. THROTTLED means that the task waits
+//! for the account's own other tasks.
+//!
+//! Common knowledge only: that an empty account is told by a 400 that speaks of
+//! credits. Unknown: which models take other members than those here; models
+//! that want a named ratio and a resolution (`hailuo3`, `wan3`, …) are refused
+//! by the provider.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::order::{File, Kind, Order, PictureRole, Video, Work};
+use crate::port::{Adapter, Asked, Body, Call, Handle, Output, Pace, Part, Step, Target};
+use crate::settings::{Settings, SettingsError};
+use crate::shape;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "runway",
+    base_url: Some("https://api.dev.runwayml.com"),
+    options: &[],
+    anonymous: false,
+    build,
+};
+
+/// The version of the API that this file speaks.
+const VERSION: &str = "2024-11-06";
+
+/// Longest `data:` address of a picture.
+const DATA_URL: usize = 5_000_000;
+
+#[expect(clippy::unnecessary_wraps, reason = "the table's type")]
+fn build(_: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    Ok(Arc::new(Runway))
+}
+
+#[derive(Debug)]
+struct Runway;
+
+impl Adapter for Runway {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        (kind == Kind::Video).then(|| Limits::Video(video_limits(model)))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        next(order, Vec::new())
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let mut ready: Vec<String> = asked
+            .memo
+            .pointer("/ready")
+            .and_then(Value::as_array)
+            .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned))
+            .map(Iterator::collect)
+            .unwrap_or_default();
+        match asked.stage.as_ref() {
+            "slot" => {
+                let body = answer.success(describe).map_err(class_by_words)?;
+                let file = frames(video(order)?).nth(ready.len());
+                let Some((_, file)) = file else {
+                    return Err(ProviderError::unreadable("there is nothing to upload"));
+                };
+                let memo = json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
+                let call = Call::new("upload", Method::POST, "")
+                    .to(Target::Address(required_text(&body, "/uploadUrl")?))
+                    .without_credential()
+                    .with_body(Body::Multipart(form(&body, file)))
+                    .with_memo(memo);
+                Ok(Step::next(call))
+            }
+            "upload" => {
+                // The storage behind the address speaks its own language; what
+                // matters is that nothing was ordered yet.
+                if !answer.status.is_success() {
+                    let error = answer.failure(|_| Described::default());
+                    return Err(error.of_class(Class::Unavailable));
+                }
+                ready.push(required_text(&asked.memo, "/uri")?);
+                Ok(Step::next(next(order, ready)?))
+            }
+            _ => {
+                let body = answer.success(describe).map_err(class_by_words)?;
+                Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
+            }
+        }
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let path = format!("/v1/tasks/{}", handle.text("id"));
+        Ok(versioned(Call::get("poll", path)))
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        if answer.status == 404 {
+            return Err(answer.failure(describe).of_class(Class::Lost));
+        }
+        let body = answer.success(describe)?;
+        match required_text(&body, "/status")?.as_str() {
+            "PENDING" | "THROTTLED" => Ok(Step::running(None)),
+            "RUNNING" => Ok(Step::running(percent_at(&body, "/progress", 1.0))),
+            "SUCCEEDED" => {
+                let made = text_at(&body, "/output/0");
+                Step::done(made.map(Output::video_at).into_iter().collect())
+            }
+            "FAILED" => Err(failure(&body)),
+            "CANCELLED" => Err(ProviderError::new(
+                Class::Lost,
+                "the task was called off at the provider",
+            )),
+            word => Ok(Step::unknown(word)),
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let path = format!("/v1/tasks/{}", handle.text("id"));
+        Some(versioned(Call::new("cancel", Method::DELETE, path)))
+    }
+}
+
+fn video(order: &Order) -> Result<&Video, ProviderError> {
+    match &order.work {
+        Work::Video(video) => Ok(video),
+        _ => Err(ProviderError::new(
+            Class::Rejected,
+            "this provider makes videos only",
+        )),
+    }
+}
+
+/// The pictures that are sent, with the words for their places.
+fn frames(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
+    let first = video.picture(PictureRole::FirstFrame);
+    let last = video.picture(PictureRole::LastFrame);
+    let first = first.map(|file| ("first", file));
+    first.into_iter().chain(last.map(|file| ("last", file)))
+}
+
+/// The next call for an order some of whose pictures have addresses already:
+/// room for the next picture that is too large for the order's body, else the
+/// submission.
+fn next(order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
+    let video = video(order)?;
+    for (_, file) in frames(video).skip(ready.len()) {
+        let Some(address) = address(file) else {
+            let body = json!({"filename": file.name, "type": "ephemeral"});
+            let call = versioned(Call::post("slot", "/v1/uploads", body));
+            return Ok(call.with_memo(json!({"ready": ready})));
+        };
+        ready.push(address);
+    }
+    submission(order, video, &ready)
+}
+
+/// The picture's address, unless it has to be uploaded.
+fn address(file: &File) -> Option<String> {
+    let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= DATA_URL;
+    let data = || fits.then(|| file.data_url());
+    file.url.clone().or_else(data)
+}
+
+fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, ProviderError> {
+    let longest = video_limits(&order.model).max_prompt;
+    if video.prompt.encode_utf16().count() > longest {
+        let message = format!("the prompt is longer than {longest} UTF-16 units");
+        return Err(ProviderError::new(Class::Rejected, message));
+    }
+    let mut fields = Map::new();
+    fields.insert("model".into(), json!(order.model));
+    fields.insert("promptText".into(), json!(video.prompt));
+    fields.insert("duration".into(), json!(video.seconds));
+    // This one takes its shape from the picture and has no such member then.
+    if uris.is_empty() || order.model != "kling2.5_turbo_pro" {
+        let ratio = shape::size_text(video.size, ':');
+        fields.insert("ratio".into(), json!(ratio));
+    }
+    if let Some(negative) = &video.negative_prompt {
+        fields.insert("negativePrompt".into(), json!(negative));
+    }
+    if let Some(seed) = video.seed {
+        fields.insert("seed".into(), json!(seed % (1 << 32)));
+    }
+    let path = if uris.is_empty() {
+        "/v1/text_to_video"
+    } else {
+        // Without a position some models take a picture for a reference.
+        let pictures: Vec<Value> = frames(video)
+            .zip(uris)
+            .map(|((position, _), uri)| json!({"uri": uri, "position": position}))
+            .collect();
+        fields.insert("promptImage".into(), json!(pictures));
+        "/v1/image_to_video"
+    };
+    Ok(versioned(Call::post("submit", path, Value::Object(fields))).submits())
+}
+
+fn form(slot: &Value, file: &File) -> Vec<Part> {
+    let fields = slot.pointer("/fields").and_then(Value::as_object);
+    let mut parts: Vec<Part> = fields
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some(Part::text(name, value.as_str()?)))
+        .collect();
+    parts.push(Part::file("file", file));
+    parts
+}
+
+fn versioned(call: Call) -> Call {
+    call.with_header("X-Runway-Version", VERSION)
+}
+
+fn describe(body: &Value) -> Described {
+    Described::at(body, "/code", "/error")
+}
+
+fn class_by_words(error: ProviderError) -> ProviderError {
+    let speaks_of_credits = error.message.to_lowercase().contains("credits");
+    if error.class == Class::Rejected && speaks_of_credits {
+        return error.of_class(Class::Account);
+    }
+    error
+}
+
+/// `SAFETY.INPUT.TEXT`, `INTERNAL.BAD_OUTPUT.CODE01`, ….
+fn failure(body: &Value) -> ProviderError {
+    let said = Described::at(body, "/failureCode", "/failure");
+    let code = said.code.unwrap_or_default();
+    let refused = code.split('.').any(|part| part == "SAFETY");
+    let class = if refused {
+        Class::Refused
+    } else {
+        Class::Failed
+    };
+    let message = said.message.unwrap_or_else(|| "the task failed".into());
+    let error = ProviderError::new(class, message);
+    if code.is_empty() {
+        return error;
+    }
+    error.with_code(code)
+}
+
+fn video_limits(model: &str) -> VideoLimits {
+    const HD: [(u32, u32); 2] = [(1280, 720), (720, 1280)];
+    const FULL_HD: [(u32, u32); 2] = [(1920, 1080), (1080, 1920)];
+    const GEN4: [(u32, u32); 4] = [(1104, 832), (832, 1104), (960, 960), (1584, 672)];
+    const SEEDANCE: [(u32, u32); 10] = [
+        (960, 960),
+        (1112, 834),
+        (834, 1112),
+        (1470, 630),
+        (864, 496),
+        (496, 864),
+        (640, 640),
+        (752, 560),
+        (560, 752),
+        (992, 432),
+    ];
+    let five_or_ten = Durations::Only(vec![5, 10]);
+    let three_to_fifteen = Durations::Range { min: 3, max: 15 };
+    let (sizes, durations, pictures) = match model {
+        "gen4_turbo" => ([&HD[..], &GEN4].concat(), five_or_ten, 1),
+        // Of the shapes that it makes from pictures it makes two from text.
+        "gen4.5" => (HD.to_vec(), Durations::Range { min: 2, max: 10 }, 1),
+        "veo3.1" | "veo3.1_fast" => ([HD, FULL_HD].concat(), Durations::Only(vec![4, 6, 8]), 2),
+        "kling2.5_turbo_pro" => (
+            [&HD[..], &FULL_HD, &[(720, 720), (1440, 1440)]].concat(),
+            five_or_ten,
+            2,
+        ),
+        "kling3.0_standard" | "klingO3_standard" => {
+            ([&HD[..], &[(960, 960)]].concat(), three_to_fifteen, 2)
+        }
+        "kling3.0_pro" | "klingO3_pro" => (
+            [&FULL_HD[..], &[(1440, 1440)]].concat(),
+            three_to_fifteen,
+            2,
+        ),
+        "seedance2" | "seedance2_fast" | "seedance2_mini" => {
+            let mut sizes = [&HD[..], &SEEDANCE].concat();
+            if model == "seedance2" {
+                sizes.extend(FULL_HD);
+            }
+            (sizes, Durations::Range { min: 4, max: 15 }, 2)
+        }
+        _ => (HD.to_vec(), five_or_ten, 1),
+    };
+    let veo = model.starts_with("veo");
+    VideoLimits {
+        sizes,
+        default_seconds: if veo { 4 } else { 5 },
+        durations,
+        pictures: Pictures {
+            needed: model == "gen4_turbo",
+            ..Pictures::frames(pictures)
+        },
+        negative_prompt: veo,
+        seed: veo || model.starts_with("gen4") || model.starts_with("seedance2"),
+        max_prompt: if model.starts_with("seedance2") {
+            3500
+        } else {
+            1000
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

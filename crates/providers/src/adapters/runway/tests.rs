@@ -1,0 +1,196 @@
+//! Tests of the `runway` adapter.
+
+use super::*;
+use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::order::Picture;
+use crate::port::Effect;
+
+fn runway() -> Arc<dyn Adapter> {
+    adapter("runway", &json!({}))
+}
+
+fn with_picture(role: PictureRole, bytes: usize, mut order: Order) -> Order {
+    if let Work::Video(video) = &mut order.work {
+        let mut file = picture();
+        if bytes > 0 {
+            file.bytes = vec![0; bytes].into();
+        }
+        video.pictures.push(Picture { role, file });
+    }
+    order
+}
+
+fn body(call: &Call) -> &Value {
+    match &call.body {
+        Body::Json(body) => body,
+        other => panic!("not JSON: {other:?}"),
+    }
+}
+
+fn polled(status: u16, body: &Value) -> Result<Step, ProviderError> {
+    let handle = Handle(json!({"id": "t"}));
+    let asked = runway().poll(&handle).unwrap().asked();
+    runway().polled(&handle, &asked, &Answer::json_of(status, body))
+}
+
+#[test]
+fn a_picture_decides_the_path() {
+    let mut order = video("gen4.5");
+    if let Work::Video(video) = &mut order.work {
+        video.seed = Some((1 << 32) + 7);
+    }
+    let call = runway().start(&order).unwrap();
+    assert_eq!(call.to, Target::Path("/v1/text_to_video".into()));
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(
+        body(&call),
+        &json!({"model": "gen4.5", "promptText": "a lighthouse in a storm", "duration": 5,
+                "ratio": "1280:720", "seed": 7})
+    );
+    assert!(
+        call.headers
+            .contains(&("X-Runway-Version".into(), VERSION.into()))
+    );
+    let order = with_picture(PictureRole::FirstFrame, 0, order);
+    let call = runway().start(&order).unwrap();
+    assert_eq!(call.to, Target::Path("/v1/image_to_video".into()));
+    let picture = &body(&call)["promptImage"][0];
+    assert_eq!(picture["position"], "first");
+    assert!(
+        picture["uri"]
+            .as_str()
+            .unwrap()
+            .starts_with("data:image/png;base64,")
+    );
+    let order = with_picture(PictureRole::FirstFrame, 0, video("kling2.5_turbo_pro"));
+    let call = runway().start(&order).unwrap();
+    assert_eq!(body(&call).get("ratio"), None);
+}
+
+#[test]
+fn large_pictures_are_uploaded_one_by_one() {
+    let order = with_picture(PictureRole::FirstFrame, 4_000_000, video("veo3.1"));
+    let order = with_picture(PictureRole::LastFrame, 4_000_000, order);
+    let mut call = runway().start(&order).unwrap();
+    for uri in ["runway://1", "runway://2"] {
+        assert_eq!((call.stage.as_ref(), call.effect), ("slot", Effect::Free));
+        let slot =
+            json!({"uploadUrl": "https://up.example/x", "fields": {"key": "k"}, "runwayUri": uri});
+        let answer = Answer::json_of(200, &slot);
+        let Step::Next(upload) = runway().submitted(&order, &call.asked(), &answer).unwrap() else {
+            panic!("no upload");
+        };
+        assert!(!upload.with_credential && upload.headers.is_empty());
+        let Body::Multipart(parts) = &upload.body else {
+            panic!("not multipart");
+        };
+        assert!(matches!(parts.last(), Some(Part::File { name, .. }) if name == "file"));
+        assert_eq!(parts.len(), 2);
+        let refused = Answer::json_of(403, &Value::Null);
+        let error = runway()
+            .submitted(&order, &upload.asked(), &refused)
+            .unwrap_err();
+        assert_eq!(error.class, Class::Unavailable);
+        let answer = Answer::json_of(204, &Value::Null);
+        let Step::Next(then) = runway()
+            .submitted(&order, &upload.asked(), &answer)
+            .unwrap()
+        else {
+            panic!("no call");
+        };
+        call = *then;
+    }
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(
+        body(&call)["promptImage"],
+        json!([{"uri": "runway://1", "position": "first"}, {"uri": "runway://2", "position": "last"}])
+    );
+}
+
+#[test]
+fn what_a_submission_may_answer() {
+    let order = video("gen4.5");
+    let asked = runway().start(&order).unwrap().asked();
+    let answered =
+        |status, body: &Value| runway().submitted(&order, &asked, &Answer::json_of(status, body));
+    assert!(matches!(
+        answered(200, &json!({"id": "t"})),
+        Ok(Step::Submitted { handle, .. }) if handle.text("id") == "t"
+    ));
+    let said = json!({"error": "no"});
+    for (status, class) in [
+        (200, Class::Unclear),
+        (400, Class::Rejected),
+        (401, Class::Credentials),
+        (404, Class::Rejected),
+        (408, Class::Unclear),
+        (429, Class::RateLimited),
+        (500, Class::Unclear),
+        (502, Class::Unclear),
+        (503, Class::Unavailable),
+    ] {
+        assert_eq!(
+            answered(status, &said).unwrap_err().class,
+            class,
+            "{status}"
+        );
+    }
+    let poor = json!({"error": "You do not have enough credits to run this task."});
+    assert_eq!(answered(400, &poor).unwrap_err().class, Class::Account);
+}
+
+#[test]
+fn every_status_word() {
+    let running = |body: Value| match polled(200, &body) {
+        Ok(Step::Running {
+            progress,
+            unknown_word,
+            ..
+        }) => (progress, unknown_word),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(running(json!({"status": "PENDING"})), (None, None));
+    assert_eq!(running(json!({"status": "THROTTLED"})), (None, None));
+    let half = json!({"status": "RUNNING", "progress": 0.5});
+    assert_eq!(running(half), (Some(50), None));
+    let unknown = json!({"status": "PONDERING"});
+    assert_eq!(running(unknown), (None, Some("PONDERING".into())));
+    let done = json!({"status": "SUCCEEDED", "output": ["https://x.example/a.mp4"]});
+    assert!(matches!(polled(200, &done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    let class = |status, body: Value| polled(status, &body).unwrap_err().class;
+    assert_eq!(
+        class(200, json!({"status": "SUCCEEDED", "output": []})),
+        Class::Failed
+    );
+    assert_eq!(class(200, json!({"status": "CANCELLED"})), Class::Lost);
+    assert_eq!(class(404, json!({"error": "no such task"})), Class::Lost);
+    assert_eq!(
+        class(429, json!({"error": "slow down"})),
+        Class::RateLimited
+    );
+    assert_eq!(class(200, json!({})), Class::Unclear);
+    for (code, wanted) in [
+        ("SAFETY.INPUT.TEXT", Class::Refused),
+        ("INPUT_PREPROCESSING.SAFETY.TEXT", Class::Refused),
+        ("INPUT_PREPROCESSING.INTERNAL", Class::Failed),
+        ("INTERNAL.BAD_OUTPUT.CODE01", Class::Failed),
+    ] {
+        let body = json!({"status": "FAILED", "failure": "no", "failureCode": code});
+        let error = polled(200, &body).unwrap_err();
+        assert_eq!((error.class, error.code.as_deref()), (wanted, Some(code)));
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_for() {
+    assert_eq!(
+        runway().start(&stems("x")).unwrap_err().class,
+        Class::Rejected
+    );
+    let mut order = video("gen4.5");
+    if let Work::Video(video) = &mut order.work {
+        // 600 characters, 1200 UTF-16 units.
+        video.prompt = "🗼".repeat(600);
+    }
+    assert_eq!(runway().start(&order).unwrap_err().class, Class::Rejected);
+}

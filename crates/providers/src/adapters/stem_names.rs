@@ -1,0 +1,72 @@
+//! What providers call the parts of a recording.
+//!
+//! One table for all of them: a spelling means the same wherever it was seen.
+//! A name that is not in it means nothing; nobody guesses what a file holds.
+
+use crate::order::{StemGroup, StemTarget, plain};
+
+/// What a stem of this name holds.
+pub(super) fn target(name: &str) -> Option<StemTarget> {
+    let name = plain(name);
+    if let Some(rest) = name.strip_prefix("no ").or(name.strip_prefix("without ")) {
+        return group(rest).map(StemTarget::Without);
+    }
+    match name.as_str() {
+        "instrumental" | "instrumentals" | "accompaniment" | "backing track" | "background" => {
+            Some(StemTarget::Without(StemGroup::Vocals))
+        }
+        "other" | "others" | "rest" => Some(StemTarget::Other),
+        _ => group(&name).map(StemTarget::Only),
+    }
+}
+
+/// The group of this name, in any spelling that a provider uses.
+pub(super) fn group(name: &str) -> Option<StemGroup> {
+    let name = plain(name);
+    StemGroup::from_name(&name).or(match name.as_str() {
+        "vocal" | "voice" | "lead vocal" | "lead vocals" => Some(StemGroup::Vocals),
+        "backing vocal" => Some(StemGroup::BackingVocals),
+        "drum" | "drum kit" => Some(StemGroup::Drums),
+        "guitars" | "electric guitar" | "acoustic guitar" => Some(StemGroup::Guitar),
+        "piano" | "keys" | "keyboards" => Some(StemGroup::Keyboard),
+        "string section" => Some(StemGroup::Strings),
+        "synths" | "synthesizer" => Some(StemGroup::Synth),
+        "sound effects" | "fx/other" => Some(StemGroup::Fx),
+        "brass section" => Some(StemGroup::Brass),
+        "wind" | "winds" | "woodwind" => Some(StemGroup::Woodwinds),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_mean_what_they_say() {
+        for (name, wanted) in [
+            ("vocals", Some(StemTarget::Only(StemGroup::Vocals))),
+            (
+                "Backing Vocal",
+                Some(StemTarget::Only(StemGroup::BackingVocals)),
+            ),
+            ("drum", Some(StemTarget::Only(StemGroup::Drums))),
+            ("piano", Some(StemTarget::Only(StemGroup::Keyboard))),
+            ("FX/Other", Some(StemTarget::Only(StemGroup::Fx))),
+            ("no_vocals", Some(StemTarget::Without(StemGroup::Vocals))),
+            ("Instrumental", Some(StemTarget::Without(StemGroup::Vocals))),
+            ("No Drums", Some(StemTarget::Without(StemGroup::Drums))),
+            ("no_multistem", None),
+            ("Other", Some(StemTarget::Other)),
+            ("Two", None),
+            ("kazoo", None),
+        ] {
+            assert_eq!(target(name), wanted, "{name}");
+        }
+        for group in StemGroup::ALL {
+            for stem in [StemTarget::Only(group), StemTarget::Without(group)] {
+                assert_eq!(target(&stem.name()), Some(stem), "{}", stem.name());
+            }
+        }
+    }
+}

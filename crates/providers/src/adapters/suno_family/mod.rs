@@ -1,0 +1,391 @@
+//! `suno-family`: the music dialect of Suno-style aggregators, which Mediagate
+//! speaks too.
+//!
+//! Sources, all third-party: the public pages of several aggregators, new-api's
+//! source, notes of the web client's traffic; and Mediagate's own endpoints. No
+//! SDK. What the sources disagree on is read both ways.
+//!
+//! ```text
+//! POST /submit/music     task, mv, … → {code: "success", data: id │ record} or the bare record
+//! GET  /fetch/{id}       {code, data: {task_id, status, progress: "40%", fail_reason, data: [clip]}}
+//! POST /fetch            {ids} → data: [the same]                    several tasks at once
+//! POST /persona/create   answers with the persona
+//! POST /uploads/audio …  see `upload`
+//! ```
+//!
+//! Paths are below the brand's segment, which is part of the base address.
+//!
+//! Unknown: how to call a task off (so nothing is); whether anyone but Mediagate
+//! keeps `Idempotency-Key`s (so an unclear submission is repeated only when the
+//! settings say so); `stem_type_id`s other than 91, which every source sends.
+
+mod record;
+mod upload;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::adapters::Protocol;
+use crate::answer::{Answer, Described, required_text};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::order::{Kind, Order, Recording, StemGroup, Work};
+use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Source, Step, What};
+use crate::settings::{Settings, SettingsError};
+use upload::Upload;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "suno-family",
+    base_url: None,
+    options: &["upload", "tasks", "batch", "idempotency"],
+    anonymous: false,
+    build,
+};
+
+/// What most aggregators do beside stems, by the word in `task`.
+const TASKS: [&str; 7] = [
+    "generate",
+    "extend",
+    "upload_extend",
+    "cover",
+    "infill",
+    "artist_consistency",
+    "concat",
+];
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let mut tasks = settings.list("tasks")?;
+    if !settings.options.contains_key("tasks") {
+        tasks = TASKS.map(str::to_owned).to_vec();
+    }
+    Ok(Arc::new(SunoFamily {
+        upload: match settings.word("upload", &["s3", "direct", "none"])? {
+            "direct" => Upload::Direct,
+            "none" => Upload::None,
+            _ => Upload::S3,
+        },
+        tasks,
+        batch: settings.word("batch", &["many", "one"])? == "many",
+        deduplicates: settings.flag("idempotency")?,
+    }))
+}
+
+#[derive(Debug)]
+struct SunoFamily {
+    /// How the service takes recordings that are not its own.
+    upload: Upload,
+    /// What it does beside stems.
+    tasks: Vec<String>,
+    /// Whether it has `POST /fetch`.
+    batch: bool,
+    /// Whether it keeps `Idempotency-Key`s: Mediagate does.
+    deduplicates: bool,
+}
+
+impl Adapter for SunoFamily {
+    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
+        (kind == Kind::Music).then(|| {
+            Limits::Music(MusicLimits {
+                stems: Some(StemLimits {
+                    groups: StemGroup::ALL.to_vec(),
+                    two: true,
+                    rests: StemGroup::ALL.to_vec(),
+                    full: true,
+                    other: false,
+                    handover: Handover::Any,
+                }),
+                tasks: self.tasks.clone(),
+                personas: true,
+            })
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace {
+            usual: Duration::from_mins(2),
+            batch: if self.batch { 50 } else { 1 },
+            gap: Duration::from_secs(2),
+            ..Pace::new(Duration::from_secs(3), Duration::from_secs(30))
+        }
+    }
+
+    fn deduplicates(&self) -> bool {
+        self.deduplicates
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        self.next_call(order, Map::new())
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        match asked.stage.as_ref() {
+            "submit" => submitted(order, answer),
+            "persona" => persona_made(answer),
+            _ => match upload::read(order, asked, answer)? {
+                upload::Hop::Next(call) => Ok(Step::Next(call)),
+                upload::Hop::Uploaded(known) => Ok(Step::next(self.next_call(order, known)?)),
+            },
+        }
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(Call::get("poll", format!("/fetch/{}", handle.text("id"))))
+    }
+
+    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let task = envelope(answer).map_err(|error| poll_error(answer, error))?;
+        record::read(handle, &task)
+    }
+
+    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+        if !self.batch {
+            return None;
+        }
+        let ids: Vec<&str> = handles.iter().map(|handle| handle.text("id")).collect();
+        let body = json!({"ids": ids, "action": "MUSIC"});
+        Some(Call::post("poll-many", "/fetch", body))
+    }
+
+    fn polled_many(
+        &self,
+        handles: &[&Handle],
+        _: &Asked,
+        answer: &Answer,
+    ) -> Vec<Result<Step, ProviderError>> {
+        let found = match envelope(answer).map(|data| data.as_array().cloned()) {
+            Ok(Some(found)) => found,
+            // Whatever is wrong with the list is wrong with no job in it.
+            Ok(None) => {
+                let error = ProviderError::unreadable("the provider's answer has no list of tasks");
+                return vec![Err(error); handles.len()];
+            }
+            Err(error) => {
+                let class = match error.class {
+                    Class::RateLimited | Class::Unavailable | Class::Credentials => error.class,
+                    _ => Class::Unclear,
+                };
+                return vec![Err(error.of_class(class)); handles.len()];
+            }
+        };
+        let of = |handle: &Handle| {
+            let id = handle.text("id");
+            let task = found
+                .iter()
+                .find(|task| record::id(task).as_deref() == Some(id));
+            let task = task.ok_or_else(|| {
+                ProviderError::unreadable(format!("the provider's list leaves out {id}"))
+            })?;
+            record::read(handle, task)
+        };
+        handles.iter().map(|handle| of(handle)).collect()
+    }
+}
+
+impl SunoFamily {
+    /// The upload of the first recording that the provider does not have yet,
+    /// else the submission. `known` has the ids that uploads brought, by field.
+    fn next_call(
+        &self,
+        order: &Order,
+        mut known: Map<String, Value>,
+    ) -> Result<Call, ProviderError> {
+        for (field, recording) in recordings(&order.work) {
+            if known.contains_key(field) {
+                continue;
+            }
+            match &recording.upstream {
+                Some(clip) => known.insert(field.to_owned(), json!(clip.clip_id)),
+                None => return self.upload.start(order, field, recording, &known),
+            };
+        }
+        let (stage, path, body) = match &order.work {
+            Work::Stems(_) | Work::Song(_) => ("submit", "/submit/music", music(order, known)),
+            Work::Persona(persona) => {
+                let body = json!({
+                    "root_clip_id": persona.root_clip, "name": persona.name,
+                    "description": persona.description, "clips": persona.clips,
+                    "is_public": persona.is_public,
+                });
+                ("persona", "/persona/create", body)
+            }
+            Work::Video(_) => {
+                let message = "this provider works on music only";
+                return Err(ProviderError::new(Class::Rejected, message));
+            }
+        };
+        let call = Call::post(stage, path, body).submits();
+        Ok(if self.deduplicates {
+            call.with_header("idempotency-key", &order.key)
+        } else {
+            call
+        })
+    }
+}
+
+/// The recordings that the provider has to have first, by the field that holds
+/// their ids.
+fn recordings(work: &Work) -> Vec<(&str, &Recording)> {
+    match work {
+        Work::Stems(stems) => vec![("continue_clip_id", &stems.source)],
+        Work::Song(song) => {
+            let uploads = song.uploads.iter();
+            uploads
+                .map(|(field, recording)| (field.as_str(), recording))
+                .collect()
+        }
+        Work::Video(_) | Work::Persona(_) => Vec::new(),
+    }
+}
+
+/// The body of a submission.
+fn music(order: &Order, known: Map<String, Value>) -> Value {
+    let mut body = match &order.work {
+        Work::Song(song) => {
+            let mut body = song.fields.clone();
+            // The caller's hook is called by whoever has the order.
+            body.remove("notify_hook");
+            match song.task.as_str() {
+                "" | "generate" => body.remove("task"),
+                task => body.insert("task".into(), json!(task)),
+            };
+            body
+        }
+        Work::Stems(stems) => {
+            let (task, name) = match stems.wanted() {
+                None => ("twelve", "Twelve"),
+                Some(StemGroup::Vocals) => ("two", "Two"),
+                Some(group) => ("two", group.name()),
+            };
+            let fields = json!({
+                "task": "gen_stem", "generation_type": "TEXT", "title": stems.title, "prompt": "",
+                "make_instrumental": true, "continued_aligned_prompt": null, "continue_at": null,
+                "stem_type_id": 91, "stem_type_group_name": name, "stem_task": task,
+            });
+            let mut body = fields.as_object().cloned().unwrap_or_default();
+            // Where it is required, it names the account that has the clip.
+            let clip = stems.source.upstream.as_ref();
+            if let Some(task) = clip.and_then(|clip| clip.task_id.as_ref()) {
+                body.insert("task_id".into(), json!(task));
+            }
+            body
+        }
+        Work::Video(_) | Work::Persona(_) => Map::new(),
+    };
+    for (field, id) in known {
+        put(&mut body, &field, id);
+    }
+    body.insert("mv".into(), json!(order.model));
+    Value::Object(body)
+}
+
+/// Puts an id where a field says: `cover_clip_id`, or `mashup_clip_ids[1]` for
+/// a place in a list.
+fn put(body: &mut Map<String, Value>, field: &str, id: Value) {
+    let place = field
+        .strip_suffix(']')
+        .and_then(|field| field.split_once('['))
+        .and_then(|(name, index)| Some((name, index.parse::<usize>().ok()?)));
+    match place {
+        None => {
+            body.insert(field.to_owned(), id);
+        }
+        Some((name, index)) => {
+            if let Some(place) = body.get_mut(name).and_then(|list| list.get_mut(index)) {
+                *place = id;
+            }
+        }
+    }
+}
+
+fn submitted(order: &Order, answer: &Answer) -> Result<Step, ProviderError> {
+    let data = envelope(answer)?;
+    let id = match &data {
+        Value::String(id) if !id.is_empty() => Some(id.clone()),
+        record => record::id(record),
+    };
+    let id = id.ok_or_else(|| ProviderError::unreadable("the provider's answer names no task"))?;
+    let stems = matches!(order.work, Work::Stems(_));
+    Ok(Step::submitted(json!({"id": id, "stems": stems})))
+}
+
+fn persona_made(answer: &Answer) -> Result<Step, ProviderError> {
+    let record = envelope(answer)?;
+    let id = required_text(&record, "/id")?;
+    Step::done(vec![Output {
+        what: What::Persona { id, record },
+        source: Source::Nothing,
+    }])
+}
+
+/// What is in the envelope, or the answer itself where there is none.
+fn envelope(answer: &Answer) -> Result<Value, ProviderError> {
+    let mut body = answer.success(describe).map_err(class_by_code)?;
+    let success = match body.get("code") {
+        None if body.is_string() => {
+            return Err(ProviderError::unreadable(
+                "the provider answered with mere text",
+            ));
+        }
+        None => return Ok(body),
+        Some(Value::String(code)) => code.eq_ignore_ascii_case("success") || code == "200",
+        Some(code) => code == 200 || code == 0,
+    };
+    let data = body.get_mut("data").map(Value::take).unwrap_or_default();
+    if success {
+        return Ok(data);
+    }
+    let error = answer.failure(describe);
+    // An error that comes with data may have been no refusal.
+    let class = match data {
+        Value::Null => Class::Rejected,
+        _ => Class::Unclear,
+    };
+    Err(class_by_code(error.of_class(class)))
+}
+
+/// `{"code", "message"}`, or Mediagate's `{"error": {"code", "message"}}`.
+fn describe(body: &Value) -> Described {
+    let said = Described::at(body, "/error/code", "/error/message");
+    if said == Described::default() {
+        return Described::at(body, "/code", "/message");
+    }
+    said
+}
+
+fn class_by_code(error: ProviderError) -> ProviderError {
+    let code = error.code.as_deref().unwrap_or_default().to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| code.contains(word));
+    let class = match code.as_str() {
+        // Of Mediagate: an earlier submission with this key may have been taken.
+        "still_running" | "submission_unconfirmed" | "idempotency_conflict" => Class::Unclear,
+        "budget_exceeded" => Class::Account,
+        "429" => Class::RateLimited,
+        _ if says(&["quota", "balance", "credits"]) => Class::Account,
+        _ if says(&["moderation", "content_policy", "sensitive"]) => Class::Refused,
+        _ if says(&["rate_limit", "too_many", "too_frequent"]) => Class::RateLimited,
+        _ => error.class,
+    };
+    error.of_class(class)
+}
+
+/// A job that was taken does not end because a question about it was wrong.
+fn poll_error(answer: &Answer, error: ProviderError) -> ProviderError {
+    let code = error.code.as_deref().unwrap_or_default();
+    let gone = answer.status == 404 || code.contains("not_found") || code.contains("not_exist");
+    let class = match error.class {
+        Class::Rejected if gone => Class::Lost,
+        Class::Rejected | Class::Account => Class::Unclear,
+        class => class,
+    };
+    error.of_class(class)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,501 @@
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::adapters::tests::{adapter, stems};
+use crate::answer::Answer;
+use crate::error::Class;
+use crate::order::{Order, Persona, Song, StemGroup, StemTarget, UpstreamClip, Work};
+use crate::port::{Adapter, Body, Call, Effect, Handle, Part, Source, Step, Target, What};
+
+fn song(task: &str, fields: Value) -> Order {
+    let Value::Object(fields) = fields else {
+        panic!("fields")
+    };
+    Order {
+        work: Work::Song(Song {
+            task: task.into(),
+            fields,
+            uploads: Vec::new(),
+        }),
+        ..stems("chirp-auk")
+    }
+}
+
+fn upstream(mut order: Order) -> Order {
+    if let Work::Stems(stems) = &mut order.work {
+        stems.source.upstream = Some(UpstreamClip {
+            clip_id: "clip-1".into(),
+            task_id: Some("task-1".into()),
+        });
+    }
+    order
+}
+
+fn body(call: &Call) -> Value {
+    match &call.body {
+        Body::Json(body) => body.clone(),
+        _ => panic!("no JSON"),
+    }
+}
+
+fn next(step: Step) -> Call {
+    match step {
+        Step::Next(call) => *call,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(
+    adapter: &dyn Adapter,
+    order: &Order,
+    call: &Call,
+    body: &Value,
+) -> Result<Step, crate::ProviderError> {
+    adapter.submitted(order, &call.asked(), &Answer::json_of(200, body))
+}
+
+#[test]
+fn a_song_goes_as_the_caller_wrote_it() {
+    let adapter = adapter("suno-family", &json!({}));
+    let fields = json!({"prompt": "la la", "tags": "pop", "mv": "theirs", "notify_hook": "https://x.example"});
+    let call = adapter.start(&song("generate", fields.clone())).unwrap();
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.to, Target::Path("/submit/music".into()));
+    assert_eq!(
+        body(&call),
+        json!({"prompt": "la la", "tags": "pop", "mv": "chirp-auk"})
+    );
+    let call = adapter.start(&song("extend", fields)).unwrap();
+    assert_eq!(body(&call)["task"], "extend");
+    assert!(call.headers.is_empty());
+}
+
+#[test]
+fn the_key_goes_along_where_the_service_keeps_it() {
+    let adapter = adapter("suno-family", &json!({"idempotency": true}));
+    assert!(adapter.deduplicates());
+    let call = adapter.start(&upstream(stems("m"))).unwrap();
+    assert_eq!(
+        call.headers,
+        [("idempotency-key".to_owned(), "0197-key".to_owned())]
+    );
+}
+
+#[test]
+fn a_separation_names_the_clip_and_its_task() {
+    let adapter = adapter("suno-family", &json!({}));
+    let mut order = upstream(stems("chirp-auk"));
+    let sent = body(&adapter.start(&order).unwrap());
+    assert_eq!(
+        sent,
+        json!({"task": "gen_stem", "generation_type": "TEXT", "title": "Song", "mv": "chirp-auk", "prompt": "",
+            "make_instrumental": true, "task_id": "task-1", "continue_clip_id": "clip-1",
+            "continued_aligned_prompt": null, "continue_at": null,
+            "stem_type_id": 91, "stem_type_group_name": "Two", "stem_task": "two"})
+    );
+    if let Work::Stems(stems) = &mut order.work {
+        stems.targets = vec![StemTarget::Only(StemGroup::Drums)];
+    }
+    let sent = body(&adapter.start(&order).unwrap());
+    assert_eq!(sent["stem_type_group_name"], "Drums");
+    if let Work::Stems(stems) = &mut order.work {
+        stems.full = true;
+    }
+    let sent = body(&adapter.start(&order).unwrap());
+    assert_eq!(
+        (&sent["stem_type_group_name"], &sent["stem_task"]),
+        (&json!("Twelve"), &json!("twelve"))
+    );
+}
+
+#[test]
+fn a_recording_goes_up_in_five_hops() {
+    let adapter = adapter("suno-family", &json!({}));
+    let order = stems("chirp-auk");
+    let say = |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
+
+    let grant = adapter.start(&order).unwrap();
+    assert_eq!(grant.effect, Effect::Free);
+    assert_eq!(body(&grant), json!({"extension": "flac"}));
+    let put = say(
+        &grant,
+        json!({"id": "up-1", "url": "https://bucket.example/", "fields": {"key": "k", "policy": "p"}}),
+    );
+    assert_eq!(put.to, Target::Address("https://bucket.example/".into()));
+    assert!(!put.with_credential);
+    let Body::Multipart(parts) = &put.body else {
+        panic!("no form");
+    };
+    assert!(matches!(parts.last(), Some(Part::File { name, .. }) if name == "file"));
+    assert_eq!(parts.len(), 3);
+    let finish = say(&put, json!(null));
+    assert_eq!(
+        finish.to,
+        Target::Path("/uploads/audio/up-1/upload-finish".into())
+    );
+    assert_eq!(
+        body(&finish),
+        json!({"upload_type": "file_upload", "upload_filename": "song.flac"})
+    );
+    let look = say(&finish, json!({}));
+    assert_eq!((&look.method, look.delay), (&Method::GET, None));
+    let again = say(&look, json!({"status": "processing"}));
+    assert_eq!(again.delay, Some(Duration::from_secs(2)));
+    let clip = say(&again, json!({"status": "complete"}));
+    assert_eq!(
+        clip.to,
+        Target::Path("/uploads/audio/up-1/initialize-clip".into())
+    );
+    let submit = say(&clip, json!({"clip_id": "clip-9"}));
+    assert_eq!(submit.effect, Effect::Submission);
+    let sent = body(&submit);
+    assert_eq!(sent["continue_clip_id"], "clip-9");
+    assert_eq!(sent.get("task_id"), None);
+
+    let mut look = again;
+    for _ in 0..60 {
+        match answer(&*adapter, &order, &look, &json!({"status": "processing"})) {
+            Ok(step) => look = next(step),
+            Err(error) => {
+                assert_eq!(error.class, Class::Unavailable);
+                return;
+            }
+        }
+    }
+    panic!("it waits for ever");
+}
+
+#[test]
+fn a_recording_goes_up_in_one_form_or_not_at_all() {
+    let direct = adapter("suno-family", &json!({"upload": "direct"}));
+    let Work::Stems(stems_of) = stems("m").work else {
+        panic!("stems")
+    };
+    let mut order = song("cover", json!({"tags": "jazz"}));
+    if let Work::Song(song) = &mut order.work {
+        song.uploads = vec![("cover_clip_id".into(), stems_of.source)];
+    }
+    let upload = direct.start(&order).unwrap();
+    assert!(
+        matches!(&upload.body, Body::Multipart(parts) if matches!(&parts[1], Part::File { name, .. } if name == "file"))
+    );
+    let step = answer(
+        &*direct,
+        &order,
+        &upload,
+        &json!({"id": "clip-7", "status": "complete"}),
+    );
+    assert_eq!(
+        body(&next(step.unwrap())),
+        json!({"task": "cover", "tags": "jazz", "mv": "chirp-auk", "cover_clip_id": "clip-7"})
+    );
+    let none = adapter("suno-family", &json!({"upload": "none"}));
+    assert_eq!(none.start(&order).unwrap_err().class, Class::Rejected);
+    assert!(none.start(&upstream(stems("m"))).is_ok());
+}
+
+#[test]
+fn a_submission_is_answered_in_three_ways() {
+    let adapter = adapter("suno-family", &json!({}));
+    let order = upstream(stems("m"));
+    let call = adapter.start(&order).unwrap();
+    for body in [
+        json!({"code": "success", "message": "", "data": "t-1"}),
+        json!({"code": "success", "data": {"task_id": "t-1", "status": "SUBMITTED"}}),
+        json!({"id": "t-1", "clips": [], "status": "queued"}),
+    ] {
+        let step = answer(&*adapter, &order, &call, &body).unwrap();
+        let Step::Submitted { handle, .. } = step else {
+            panic!("{step:?}")
+        };
+        assert_eq!(handle.0, json!({"id": "t-1", "stems": true}));
+    }
+}
+
+#[test]
+fn a_refused_submission_says_what_follows() {
+    let adapter = adapter("suno-family", &json!({}));
+    let order = upstream(stems("m"));
+    let asked = adapter.start(&order).unwrap().asked();
+    let mediagate = |code: &str| json!({"error": {"code": code, "message": "so it is"}});
+    let enveloped = |code: &str| json!({"code": code, "message": "so it is", "data": null});
+    for (status, body, class) in [
+        (200, enveloped("invalid_request"), Class::Rejected),
+        (200, enveloped("quota_not_enough"), Class::Account),
+        (200, enveloped("429"), Class::RateLimited),
+        (200, enveloped("sensitive_words_detected"), Class::Refused),
+        (
+            200,
+            json!({"code": "strange", "data": {"task_id": "t"}}),
+            Class::Unclear,
+        ),
+        (200, json!({"code": "success", "data": ""}), Class::Unclear),
+        (200, json!({"status": "queued"}), Class::Unclear),
+        (200, json!("nonsense"), Class::Unclear),
+        (403, enveloped("insufficient_user_quota"), Class::Account),
+        (400, enveloped("invalid_request"), Class::Rejected),
+        (500, enveloped("do_request_failed"), Class::Unclear),
+        (502, json!(null), Class::Unclear),
+        (503, json!(null), Class::Unclear),
+        (401, mediagate("invalid_api_key"), Class::Credentials),
+        (402, mediagate("budget_exceeded"), Class::Account),
+        (403, mediagate("insufficient_scope"), Class::Credentials),
+        (400, mediagate("unsupported_value"), Class::Rejected),
+        (409, mediagate("idempotency_conflict"), Class::Unclear),
+        (422, mediagate("content_policy"), Class::Refused),
+        (424, mediagate("submission_unconfirmed"), Class::Unclear),
+        (429, mediagate("too_many_tasks"), Class::RateLimited),
+        (503, mediagate("overloaded"), Class::Unavailable),
+    ] {
+        let error = adapter
+            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .unwrap_err();
+        assert_eq!(error.class, class, "{status} {body}");
+    }
+}
+
+fn handle(id: &str) -> Handle {
+    Handle(json!({"id": id, "stems": true}))
+}
+
+fn poll(status: u16, body: &Value) -> Result<Step, crate::ProviderError> {
+    let adapter = adapter("suno-family", &json!({}));
+    let asked = adapter.poll(&handle("t")).unwrap().asked();
+    adapter.polled(&handle("t"), &asked, &Answer::json_of(status, body))
+}
+
+fn task(status: &str, clips: &Value) -> Value {
+    json!({"code": "success", "message": "", "data":
+        {"task_id": "t", "status": status, "progress": "40%", "fail_reason": "it broke", "data": clips}})
+}
+
+#[test]
+fn only_known_words_end_a_task() {
+    let clip = |status: &str| json!([{"id": "c", "status": status, "audio_url": "https://cdn.example/c.mp3"}]);
+    for word in ["NOT_START", "SUBMITTED", "QUEUED", "IN_PROGRESS"] {
+        let step = poll(200, &task(word, &json!([]))).unwrap();
+        assert!(
+            matches!(
+                step,
+                Step::Running {
+                    progress: Some(40),
+                    unknown_word: None,
+                    ..
+                }
+            ),
+            "{word}"
+        );
+    }
+    for (task_word, clip_word) in [
+        ("UNKNOWN", "complete"),
+        ("PONDERING", "complete"),
+        ("IN_PROGRESS", "pondering"),
+    ] {
+        let step = poll(200, &task(task_word, &clip(clip_word))).unwrap();
+        assert!(
+            matches!(
+                step,
+                Step::Running {
+                    unknown_word: Some(_),
+                    ..
+                }
+            ),
+            "{task_word}"
+        );
+    }
+    for word in ["submitted", "queued", "streaming"] {
+        let bare = json!({"id": "t", "status": word, "clips": clip(word)});
+        assert!(matches!(
+            poll(200, &bare).unwrap(),
+            Step::Running {
+                unknown_word: None,
+                ..
+            }
+        ));
+        assert!(matches!(
+            poll(200, &task("SUCCESS", &clip(word))).unwrap(),
+            Step::Running { .. }
+        ));
+    }
+    let bare = json!({"id": "t", "status": "complete", "clips": clip("complete")});
+    assert!(matches!(poll(200, &bare).unwrap(), Step::Done { .. }));
+    let early = task("IN_PROGRESS", &clip("complete"));
+    assert!(matches!(poll(200, &early).unwrap(), Step::Done { .. }));
+}
+
+#[test]
+fn finished_clips_are_delivered_even_when_others_failed() {
+    let clips = json!([
+        {"id": "a", "status": "complete", "audio_url": "https://cdn.example/a.mp3", "title": "Song (Vocals)",
+         "video_url": "https://cdn.example/a.mp4", "model_name": "chirp-stem",
+         "metadata": {"tags": "pop", "prompt": "la", "stem_type_id": 91.0, "stem_type_group_name": "Vocals"}},
+        {"id": "b", "status": "complete", "audio_url": "https://cdn.example/b.mp3", "title": "Song - Instrumental", "metadata": {}},
+        {"id": "c", "status": "error", "metadata": {"error_type": "generation_failed"}},
+        {"id": "d", "status": "complete", "audio_url": "", "metadata": {"stem_type_group_name": "Bass"}}
+    ]);
+    let Step::Done { outputs } = poll(200, &task("SUCCESS", &clips)).unwrap() else {
+        panic!("not done");
+    };
+    assert_eq!(outputs.len(), 2);
+    let What::Clip(first) = &outputs[0].what else {
+        panic!("no clip")
+    };
+    assert_eq!(
+        (first.id.as_str(), first.task_id.as_deref()),
+        ("a", Some("t"))
+    );
+    assert_eq!(
+        (
+            first.tags.as_str(),
+            first.prompt.as_str(),
+            first.model_name.as_str()
+        ),
+        ("pop", "la", "chirp-stem")
+    );
+    assert_eq!(first.stem, Some(StemTarget::Only(StemGroup::Vocals)));
+    assert!(matches!(&outputs[0].source, Source::Address(url) if url.ends_with("a.mp3")));
+    let What::Clip(second) = &outputs[1].what else {
+        panic!("no clip")
+    };
+    assert_eq!(second.stem, Some(StemTarget::Without(StemGroup::Vocals)));
+}
+
+#[test]
+fn a_failure_says_why() {
+    let clip = |kind: &str, message: &str| json!([{"id": "c", "status": "error", "metadata": {"error_type": kind, "error_message": message}}]);
+    for (body, class, message) in [
+        (task("FAILURE", &json!([])), Class::Failed, "it broke"),
+        (
+            task("IN_PROGRESS", &clip("internal", "no sound")),
+            Class::Failed,
+            "no sound",
+        ),
+        (
+            task("FAILURE", &clip("moderation_failure", "not that")),
+            Class::Refused,
+            "not that",
+        ),
+        (
+            task("FAILURE", &clip("content_policy", "not that")),
+            Class::Refused,
+            "not that",
+        ),
+        (
+            task("FAILURE", &clip("cancelled", "called off")),
+            Class::Lost,
+            "called off",
+        ),
+    ] {
+        let error = poll(200, &body).unwrap_err();
+        assert_eq!((error.class, error.message.as_str()), (class, message));
+    }
+    let empty = poll(200, &task("SUCCESS", &json!([]))).unwrap_err();
+    assert_eq!(empty.class, Class::Failed);
+    let gone = json!({"code": "task_not_exist", "message": "no such task", "data": null});
+    assert_eq!(poll(200, &gone).unwrap_err().class, Class::Lost);
+    assert_eq!(poll(404, &json!(null)).unwrap_err().class, Class::Lost);
+    for status in [400, 402, 500, 502] {
+        assert_eq!(
+            poll(status, &json!(null)).unwrap_err().class,
+            Class::Unclear,
+            "{status}"
+        );
+    }
+    assert_eq!(
+        poll(429, &json!(null)).unwrap_err().class,
+        Class::RateLimited
+    );
+}
+
+#[test]
+fn a_list_may_be_in_any_order_and_may_miss_some() {
+    let adapter = adapter("suno-family", &json!({}));
+    let (a, b, c) = (handle("a"), handle("b"), handle("c"));
+    let handles = [&a, &b, &c];
+    let call = adapter.poll_many(&handles).unwrap();
+    assert_eq!(body(&call)["ids"], json!(["a", "b", "c"]));
+    let list = json!({"code": "success", "data": [
+        {"task_id": "c", "status": "FAILURE", "fail_reason": "no", "data": []},
+        {"task_id": "a", "status": "QUEUED", "progress": "0%", "data": []},
+    ]});
+    let steps = adapter.polled_many(&handles, &call.asked(), &Answer::json_of(200, &list));
+    assert!(matches!(steps[0], Ok(Step::Running { .. })));
+    assert_eq!(steps[1].as_ref().unwrap_err().class, Class::Unclear);
+    assert_eq!(steps[2].as_ref().unwrap_err().class, Class::Failed);
+    for (status, class) in [
+        (404, Class::Unclear),
+        (429, Class::RateLimited),
+        (401, Class::Credentials),
+        (500, Class::Unclear),
+    ] {
+        let answer = Answer::json_of(status, &json!(null));
+        let steps = adapter.polled_many(&handles, &call.asked(), &answer);
+        assert!(
+            steps
+                .iter()
+                .all(|step| step.as_ref().is_err_and(|error| error.class == class)),
+            "{status}"
+        );
+    }
+    let one = super::super::tests::adapter("suno-family", &json!({"batch": "one"}));
+    assert!(one.poll_many(&handles).is_none());
+    assert_eq!(one.pace().batch, 1);
+}
+
+#[test]
+fn a_persona_is_made_at_once() {
+    let adapter = adapter("suno-family", &json!({}));
+    let order = Order {
+        work: Work::Persona(Persona {
+            root_clip: "c-1".into(),
+            clips: vec!["c-1".into()],
+            name: "Voice".into(),
+            description: String::new(),
+            is_public: false,
+        }),
+        ..stems("m")
+    };
+    let call = adapter.start(&order).unwrap();
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(
+        body(&call),
+        json!({"root_clip_id": "c-1", "name": "Voice", "description": "", "clips": ["c-1"], "is_public": false})
+    );
+    let record = json!({"id": "p-1", "name": "Voice"});
+    for body in [
+        record.clone(),
+        json!({"code": "success", "data": record.clone()}),
+    ] {
+        let step = answer(&*adapter, &order, &call, &body).unwrap();
+        let Step::Done { outputs } = step else {
+            panic!("not done")
+        };
+        let persona = What::Persona {
+            id: "p-1".into(),
+            record: record.clone(),
+        };
+        assert_eq!(outputs[0].what, persona);
+        assert!(matches!(outputs[0].source, Source::Nothing));
+    }
+    let nothing = answer(&*adapter, &order, &call, &json!({}));
+    assert_eq!(nothing.unwrap_err().class, Class::Unclear);
+}
+
+#[test]
+fn what_it_does_is_said_beforehand() {
+    let limits =
+        |options: Value| match adapter("suno-family", &options).limits(crate::Kind::Music, "m") {
+            Some(crate::Limits::Music(limits)) => limits,
+            other => panic!("{other:?}"),
+        };
+    assert!(limits(json!({})).tasks.iter().any(|task| task == "cover"));
+    assert_eq!(limits(json!({"tasks": []})).tasks, Vec::<String>::new());
+    assert!(limits(json!({})).personas);
+    assert!(
+        adapter("suno-family", &Value::Object(Map::new()))
+            .limits(crate::Kind::Video, "m")
+            .is_none()
+    );
+}

@@ -1,0 +1,181 @@
+//! How a recording gets to the provider before it can be worked on.
+//!
+//! ```text
+//! direct  POST /uploads/audio                     multipart file, title → clip {id}
+//!
+//! s3      POST /uploads/audio                     {extension} → {id, url, fields}
+//!         POST {url}                              multipart: the fields, then the file; no credential
+//!         POST /uploads/audio/{id}/upload-finish  {upload_type, upload_filename}
+//!         GET  /uploads/audio/{id}                until status is complete
+//!         POST /uploads/audio/{id}/initialize-clip → clip_id
+//! ```
+//!
+//! `direct` is what Mediagate takes. Nothing here is paid for, so all of it may
+//! be repeated. Unknown: the words of an upload that is not complete; only
+//! `error` is taken as an end.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{describe, envelope, recordings};
+use crate::answer::{Answer, required_text, text_at};
+use crate::error::{Class, ProviderError};
+use crate::order::{File, Order, Recording, Work};
+use crate::port::{Asked, Body, Call, Part, TELLING, Target};
+
+/// How the service takes recordings.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Upload {
+    /// In five hops by way of a bucket.
+    S3,
+    /// In one form.
+    Direct,
+    /// Not at all.
+    None,
+}
+
+/// What an answer to a hop leads to.
+pub(super) enum Hop {
+    /// The next one.
+    Next(Box<Call>),
+    /// The upload is done; these are the ids of all so far, by field.
+    Uploaded(Map<String, Value>),
+}
+
+impl Hop {
+    fn next(call: Call) -> Self {
+        Self::Next(Box::new(call))
+    }
+}
+
+/// Between two looks at an upload.
+const WAIT: Duration = Duration::from_secs(2);
+/// Most looks at an upload.
+const LOOKS: u64 = 60;
+
+impl Upload {
+    /// The first hop for the recording that `field` is to name.
+    pub(super) fn start(
+        self,
+        order: &Order,
+        field: &str,
+        recording: &Recording,
+        known: &Map<String, Value>,
+    ) -> Result<Call, ProviderError> {
+        let file = &recording.file;
+        let memo = json!({"known": known, "field": field});
+        match self {
+            Self::S3 => {
+                let extension = file.name.rsplit_once('.').map_or("flac", |(_, end)| end);
+                let body = json!({"extension": extension});
+                Ok(Call::post("grant", "/uploads/audio", body).with_memo(memo))
+            }
+            Self::Direct => {
+                let parts = vec![
+                    Part::text("title", title(order, file)),
+                    Part::file("file", file),
+                ];
+                Ok(Call::new("direct", Method::POST, "/uploads/audio")
+                    .with_body(Body::Multipart(parts))
+                    .with_memo(memo)
+                    .works(TELLING))
+            }
+            Self::None => Err(ProviderError::new(
+                Class::Rejected,
+                "this provider works on recordings of its own only: its settings say upload = \"none\"",
+            )),
+        }
+    }
+}
+
+fn title(order: &Order, file: &File) -> String {
+    match &order.work {
+        Work::Stems(stems) if !stems.title.is_empty() => stems.title.clone(),
+        _ => file.name.clone(),
+    }
+}
+
+/// Reads the answer to a hop.
+pub(super) fn read(order: &Order, asked: &Asked, answer: &Answer) -> Result<Hop, ProviderError> {
+    let memo = &asked.memo;
+    let field = memo["field"].as_str().unwrap_or_default();
+    let id = memo["id"].as_str().unwrap_or_default();
+    let path = format!("/uploads/audio/{id}");
+    let look = |looks: u64| {
+        let mut memo = memo.clone();
+        memo["looks"] = json!(looks);
+        Call::get("look", path.as_str()).with_memo(memo)
+    };
+    let file = recordings(&order.work)
+        .into_iter()
+        .find(|(name, _)| *name == field)
+        .map(|(_, recording)| &recording.file)
+        .ok_or_else(|| ProviderError::unreadable("an upload that nobody asked for"))?;
+    Ok(match asked.stage.as_ref() {
+        "grant" => {
+            let grant = envelope(answer)?;
+            let url = required_text(&grant, "/url")?;
+            let mut memo = memo.clone();
+            memo["id"] = json!(required_text(&grant, "/id")?);
+            let mut parts: Vec<Part> = Vec::new();
+            for (name, value) in grant["fields"].as_object().into_iter().flatten() {
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
+                parts.push(Part::text(name, text));
+            }
+            parts.push(Part::file("file", file));
+            let put = Call::new("put", Method::POST, "").to(Target::Address(url));
+            Hop::next(
+                put.with_body(Body::Multipart(parts))
+                    .with_memo(memo)
+                    .without_credential()
+                    .works(TELLING),
+            )
+        }
+        "put" => {
+            if !answer.status.is_success() {
+                return Err(answer.failure(describe));
+            }
+            let body = json!({"upload_type": "file_upload", "upload_filename": file.name});
+            let finish = Call::post("finish", format!("{path}/upload-finish"), body);
+            Hop::next(finish.with_memo(memo.clone()))
+        }
+        "finish" => {
+            envelope(answer)?;
+            Hop::next(look(0))
+        }
+        "look" => {
+            let upload = envelope(answer)?;
+            let looks = memo["looks"].as_u64().unwrap_or(0) + 1;
+            match text_at(&upload, "/status").as_deref() {
+                Some("complete") => {
+                    let start = Call::post("clip", format!("{path}/initialize-clip"), json!({}));
+                    Hop::next(start.with_memo(memo.clone()))
+                }
+                Some("error") => {
+                    let why = text_at(&upload, "/error_message");
+                    let why = why.unwrap_or_else(|| "the provider cannot use the recording".into());
+                    return Err(ProviderError::new(Class::Rejected, why));
+                }
+                _ if looks >= LOOKS => {
+                    let message = "the provider does not get the upload ready";
+                    return Err(ProviderError::new(Class::Unavailable, message));
+                }
+                _ => Hop::next(look(looks).after(WAIT)),
+            }
+        }
+        // Both `direct` and the last hop answer with the clip.
+        _ => uploaded(memo, field, &envelope(answer)?)?,
+    })
+}
+
+fn uploaded(memo: &Value, field: &str, clip: &Value) -> Result<Hop, ProviderError> {
+    let id = text_at(clip, "/clip_id").or_else(|| text_at(clip, "/id"));
+    let id = id.ok_or_else(|| ProviderError::unreadable("the upload became no clip"))?;
+    let mut known = memo["known"].as_object().cloned().unwrap_or_default();
+    known.insert(field.to_owned(), json!(id));
+    Ok(Hop::Uploaded(known))
+}

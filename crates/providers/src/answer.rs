@@ -1,0 +1,163 @@
+//! What came back from a provider, and how its parts are read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use crate::error::{Class, ProviderError};
+
+/// A whole HTTP answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, whole and within the call's limit.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// An answer with a JSON body, for tests of adapters.
+    pub fn json_of(status: u16, body: &Value) -> Self {
+        Self {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            headers: HeaderMap::new(),
+            body: body.to_string().into(),
+        }
+    }
+
+    /// The body as JSON; `null` when it is empty.
+    pub fn json(&self) -> Result<Value, ProviderError> {
+        if self.body.trim_ascii().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&self.body).map_err(|_| {
+            ProviderError::unreadable(format!(
+                "the provider answered with status {} and a body that is not JSON",
+                self.status.as_u16()
+            ))
+        })
+    }
+
+    /// A header's text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body as JSON when the status is 2xx; else the error that `describe`
+    /// finds in the body, classed by the status.
+    pub fn success(
+        &self,
+        describe: impl FnOnce(&Value) -> Described,
+    ) -> Result<Value, ProviderError> {
+        if self.status.is_success() {
+            return self.json();
+        }
+        Err(self.failure(describe))
+    }
+
+    /// The error of an answer that is none of the protocol's successes.
+    pub fn failure(&self, describe: impl FnOnce(&Value) -> Described) -> ProviderError {
+        let body = self.json().unwrap_or(Value::Null);
+        let described = describe(&body);
+        let known = described.code.is_some() || described.message.is_some();
+        let status = self.status.as_u16();
+        let retry_after = self.retry_after();
+        let class = match status {
+            401 | 403 => Class::Credentials,
+            402 => Class::Account,
+            // The request did not arrive whole, or arrived and was forgotten.
+            408 => Class::Unclear,
+            429 => Class::RateLimited,
+            // "Unable to handle the request" (RFC 9110, 15.6.4), but only when
+            // the provider itself says so: a bare 503 may come from a proxy
+            // that lost the answer of a request that was taken.
+            503 if known || retry_after.is_some() => Class::Unavailable,
+            400..=499 => Class::Rejected,
+            _ => Class::Unclear,
+        };
+        ProviderError {
+            class,
+            code: described.code,
+            message: described
+                .message
+                .unwrap_or_else(|| format!("the provider answered with status {status}")),
+            retry_after,
+        }
+    }
+
+    /// How long the provider asks to wait (`retry-after-ms`, `retry-after` in
+    /// seconds or as a date against the answer's own `date`).
+    pub fn retry_after(&self) -> Option<Duration> {
+        if let Some(milliseconds) = self
+            .header("retry-after-ms")
+            .and_then(|text| text.parse().ok())
+        {
+            return Some(Duration::from_millis(milliseconds));
+        }
+        let text = self.header("retry-after")?.trim();
+        if let Ok(seconds) = text.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let then = httpdate::parse_http_date(text).ok()?;
+        let now = httpdate::parse_http_date(self.header("date")?).ok()?;
+        Some(then.duration_since(now).unwrap_or_default())
+    }
+}
+
+/// What an error body says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Described {
+    /// The provider's own code.
+    pub code: Option<String>,
+    /// Its sentence.
+    pub message: Option<String>,
+}
+
+impl Described {
+    /// Reads code and message at these places (JSON pointers), where they hold
+    /// text or a number.
+    pub fn at(body: &Value, code: &str, message: &str) -> Self {
+        Self {
+            code: text_at(body, code),
+            message: text_at(body, message),
+        }
+    }
+}
+
+/// The text or number at a JSON pointer, as text; empty text counts as none.
+pub fn text_at(body: &Value, pointer: &str) -> Option<String> {
+    match body.pointer(pointer)? {
+        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// The text at a JSON pointer that the protocol requires.
+pub fn required_text(body: &Value, pointer: &str) -> Result<String, ProviderError> {
+    text_at(body, pointer).ok_or_else(|| {
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        ProviderError::unreadable(format!("the provider's answer has no {place}"))
+    })
+}
+
+/// A number from 0 to 100 at a JSON pointer; `scale` is what 100 % counts there.
+/// Reads `"40%"` too.
+pub fn percent_at(body: &Value, pointer: &str, scale: f64) -> Option<u8> {
+    let number = match body.pointer(pointer)? {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().trim_end_matches('%').parse().ok()?,
+        _ => return None,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 0..=100"
+    )]
+    let percent = (number / scale * 100.0).clamp(0.0, 100.0) as u8;
+    Some(percent)
+}

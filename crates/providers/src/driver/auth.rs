@@ -1,0 +1,114 @@
+//! Credentials, and those that are exchanged for others: kept until a minute
+//! before they end, and exchanged by one caller at a time.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::provider::Provider;
+use super::step::FREE;
+use crate::error::ProviderError;
+use crate::port::{Authorization, Call, Header};
+use crate::secret::Secret;
+
+/// A credential is not used in its last minute.
+const MARGIN: Duration = Duration::from_mins(1);
+
+/// What was exchanged, by the secret that it was exchanged for.
+#[derive(Default)]
+pub(super) struct Tokens(Mutex<HashMap<Secret, Arc<Slot>>>);
+
+#[derive(Default)]
+struct Slot {
+    /// Held during an exchange, so that there is one at a time.
+    exchange: tokio::sync::Mutex<()>,
+    token: Mutex<Option<Token>>,
+}
+
+#[derive(Clone)]
+struct Token {
+    headers: Vec<Header>,
+    until: Instant,
+}
+
+impl Slot {
+    fn token(&self) -> Option<Vec<Header>> {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let usable = token.as_ref().filter(|token| Instant::now() < token.until);
+        usable.map(|token| token.headers.clone())
+    }
+
+    fn set(&self, token: Option<Token>) -> Option<Token> {
+        let mut slot = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *slot, token)
+    }
+}
+
+impl Tokens {
+    fn slot(&self, secret: &Secret) -> Arc<Slot> {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.entry(secret.clone()).or_default().clone()
+    }
+
+    /// Forgets what was exchanged for a secret; whether there was something.
+    pub(super) fn forget(&self, secret: &Secret) -> bool {
+        let slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.get(secret);
+        slot.is_some_and(|slot| slot.set(None).is_some())
+    }
+}
+
+impl Provider {
+    /// The headers that prove who calls; none when they would not be sent.
+    pub(super) async fn credential(
+        &self,
+        secret: &Secret,
+        wanted: bool,
+    ) -> Result<Vec<Header>, ProviderError> {
+        if !wanted {
+            return Ok(Vec::new());
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the provider checks signatures against the real time"
+        )]
+        let now = SystemTime::now();
+        match self.adapter().authorize(secret, now)? {
+            Authorization::Headers(headers) => Ok(headers),
+            Authorization::Exchange(call) => self.exchange(secret, *call).await,
+        }
+    }
+
+    /// Boxed, because the exchange is a call as well.
+    fn exchange<'a>(
+        &'a self,
+        secret: &'a Secret,
+        call: Call,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Header>, ProviderError>> + Send + 'a>> {
+        Box::pin(async move {
+            let slot = self.tokens().slot(secret);
+            if let Some(headers) = slot.token() {
+                return Ok(headers);
+            }
+            let _alone = slot.exchange.lock().await;
+            if let Some(headers) = slot.token() {
+                return Ok(headers);
+            }
+            let call = call.without_credential();
+            let (headers, lifetime) = self
+                .step(secret, &call, FREE, |asked, answer| {
+                    self.adapter().authorized(asked, answer)
+                })
+                .await?;
+            slot.set(Some(Token {
+                headers: headers.clone(),
+                until: Instant::now() + lifetime.saturating_sub(MARGIN),
+            }));
+            Ok(headers)
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! Many jobs in one call, for providers that answer for many at once.
+//!
+//! The first poll opens a batch; those of the same credential that come until
+//! it leaves join it. The batch is a future that all of them drive, so that it
+//! goes on when one of them is given up, and ends when all are.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use tokio::time::Instant;
+
+use super::provider::Provider;
+use super::step::{POLL, Tries};
+use crate::error::{Class, ProviderError};
+use crate::port::{Handle, Step};
+use crate::secret::Secret;
+
+/// How long a batch waits for others.
+const WINDOW: Duration = Duration::from_millis(200);
+
+type Told = Option<Arc<Vec<Result<Step, ProviderError>>>>;
+
+/// The open batch of each credential.
+#[derive(Default)]
+pub(super) struct Batches(Mutex<HashMap<Secret, Arc<Queue>>>);
+
+#[derive(Default)]
+struct Queue {
+    open: Mutex<Option<Open>>,
+    /// When the next call may leave.
+    next_at: Mutex<Option<Instant>>,
+}
+
+type Batch = BoxFuture<'static, Told>;
+
+struct Open {
+    /// Empty as soon as the call has left.
+    handles: Arc<Mutex<Vec<Handle>>>,
+    /// Gone when nobody waits for it any more.
+    call: WeakShared<Batch>,
+}
+
+impl Batches {
+    fn queue(&self, secret: &Secret) -> Arc<Queue> {
+        lock(&self.0).entry(secret.clone()).or_default().clone()
+    }
+}
+
+impl Provider {
+    /// Asks together with others; `None` when the adapter has no call for these
+    /// jobs.
+    pub(super) async fn poll_with_others(
+        &self,
+        secret: &Secret,
+        handle: &Handle,
+        due: Instant,
+    ) -> Option<Result<Step, ProviderError>> {
+        let queue = self.batches().queue(secret);
+        let (place, call) = self.join(&queue, secret, handle, due);
+        let told = call.await?;
+        Some(told.get(place).cloned().unwrap_or_else(|| {
+            Err(ProviderError::unreadable(
+                "the provider's answer says nothing of this job",
+            ))
+        }))
+    }
+
+    /// A place in the open batch, or in a new one.
+    fn join(
+        &self,
+        queue: &Arc<Queue>,
+        secret: &Secret,
+        handle: &Handle,
+        due: Instant,
+    ) -> (usize, Shared<Batch>) {
+        let most = self.adapter().pace().batch;
+        let mut open = lock(&queue.open);
+        if let Some((batch, call)) = open
+            .as_ref()
+            .and_then(|batch| Some((batch, batch.call.upgrade()?)))
+        {
+            let mut handles = lock(&batch.handles);
+            if !handles.is_empty() && handles.len() < most {
+                handles.push(handle.clone());
+                return (handles.len() - 1, call);
+            }
+        }
+        let handles = Arc::new(Mutex::new(vec![handle.clone()]));
+        let (provider, secret) = (self.clone(), secret.clone());
+        let (theirs, own_queue) = (handles.clone(), queue.clone());
+        let call = async move { provider.leave(&own_queue, &secret, &theirs, due).await };
+        let call = call.boxed().shared();
+        *open = call.downgrade().map(|call| Open { handles, call });
+        (0, call)
+    }
+
+    /// `due` is when the first of them should have been asked for.
+    async fn leave(
+        &self,
+        queue: &Queue,
+        secret: &Secret,
+        handles: &Mutex<Vec<Handle>>,
+        due: Instant,
+    ) -> Told {
+        tokio::time::sleep(WINDOW).await;
+        let gap = self.adapter().pace().gap;
+        while let Some(at) = reserve(&queue.next_at, gap) {
+            tokio::time::sleep_until(at).await;
+        }
+        let handles = std::mem::take(&mut *lock(handles));
+        let handles: Vec<&Handle> = handles.iter().collect();
+        let adapter = self.adapter();
+        let call = adapter.poll_many(&handles)?;
+        // A second try would come before the gap is over.
+        let tries = Tries {
+            most: if gap.is_zero() { POLL.most } else { 1 },
+            ..POLL.due(due)
+        };
+        let told = self.step(secret, &call, tries, |asked, answer| {
+            in_common(adapter.polled_many(&handles, asked, answer))
+        });
+        let told = told
+            .await
+            .unwrap_or_else(|error| vec![Err(error); handles.len()]);
+        Some(Arc::new(told))
+    }
+}
+
+/// The error of the call itself, which every job got and another try may mend.
+fn in_common(
+    told: Vec<Result<Step, ProviderError>>,
+) -> Result<Vec<Result<Step, ProviderError>>, ProviderError> {
+    let of_the_call = |told: &Result<Step, ProviderError>| {
+        let class = told.as_ref().err().map(|error| error.class);
+        class.is_some_and(|class| class.is_passing() || class == Class::Credentials)
+    };
+    match told.first() {
+        Some(Err(error)) if told.iter().all(of_the_call) => Err(error.clone()),
+        _ => Ok(told),
+    }
+}
+
+/// Takes the next time to call; when it is not yet, says when it is.
+fn reserve(next_at: &Mutex<Option<Instant>>, gap: Duration) -> Option<Instant> {
+    let mut next_at = lock(next_at);
+    let now = Instant::now();
+    if let Some(at) = next_at.filter(|at| *at > now) {
+        return Some(at);
+    }
+    *next_at = Some(now + gap);
+    None
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

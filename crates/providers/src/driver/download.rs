@@ -1,0 +1,241 @@
+//! A result into a file: within limits, whole, and gone on with where the
+//! connection broke when the server can.
+
+use std::time::Duration;
+
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use tokio::fs::File;
+use tokio::time::Instant;
+
+use super::provider::Provider;
+use super::sink::Sink;
+use super::step::{backoff, is_blocked};
+use super::{Driver, guard, redact};
+use crate::answer::{Answer, Described};
+use crate::error::{Class, ProviderError};
+use crate::port::{Call, Source, Target};
+use crate::secret::Secret;
+
+/// Redirects followed at most.
+const REDIRECTS: usize = 3;
+/// Tries that bring nothing new.
+const TRIES: u32 = 3;
+/// Tries in all, when each brings a piece.
+const PIECES: u32 = 20;
+/// Until the answer begins.
+const FIRST_BYTE: Duration = Duration::from_mins(1);
+/// For one download.
+const IN_ALL: Duration = Duration::from_hours(1);
+/// The longest wait for a server that asks for one.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// A result that is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Downloaded {
+    /// Its size.
+    pub size_bytes: u64,
+    /// SHA-256 of it, in hexadecimal.
+    pub sha256: String,
+    /// The media type that the server says it has, without parameters.
+    pub mime: Option<String>,
+}
+
+/// Why a result is not here.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    /// The address is past its time (401, 403, 404, 410): poll the job again.
+    #[error("the result is no longer at its address")]
+    Expired,
+    /// It is larger than allowed.
+    #[error("the result is larger than {} MB", limit_bytes / 1_000_000)]
+    TooLarge {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// It did not come whole.
+    #[error("{0}")]
+    Failed(ProviderError),
+    /// The file could not be written here.
+    #[error("the result cannot be written: {0}")]
+    Local(std::io::Error),
+}
+
+impl Driver {
+    /// Writes a result to `file`, from its start. What breaks off is gone on
+    /// with, or fetched again.
+    pub async fn download(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        source: &Source,
+        file: &mut File,
+    ) -> Result<Downloaded, DownloadError> {
+        let nothing = || ProviderError::new(Class::Failed, "there is nothing to fetch");
+        let call = match source {
+            Source::Address(url) => Call::get("download", "")
+                .to(Target::Address(url.clone()))
+                .without_credential(),
+            Source::Call(call) => (**call).clone(),
+            Source::Bytes(bytes) => {
+                let mut sink = Sink::new(file, provider.rules().max_result_bytes);
+                sink.restart(None).await?;
+                sink.write(bytes).await?;
+                return sink.finish().await;
+            }
+            Source::Nothing => return Err(DownloadError::Failed(nothing())),
+        };
+        let _permit = self.downloads.acquire().await;
+        let mut sink = Sink::new(file, provider.rules().max_result_bytes);
+        let whole = fetch(provider, secret, &call, &mut sink);
+        let whole = tokio::time::timeout(IN_ALL, whole).await;
+        let slow = || broken("the result did not arrive within an hour");
+        whole.unwrap_or_else(|_| Err(slow())).map_err(|error| {
+            if let DownloadError::Failed(error) = error {
+                return DownloadError::Failed(redact::error(error, secret));
+            }
+            error
+        })?;
+        sink.finish().await
+    }
+}
+
+/// Tries until the result is whole.
+async fn fetch(
+    provider: &Provider,
+    secret: &Secret,
+    call: &Call,
+    sink: &mut Sink<'_>,
+) -> Result<(), DownloadError> {
+    let mut in_vain = 0;
+    for _ in 0..PIECES {
+        let had = sink.size();
+        let started = Instant::now();
+        let tried = attempt(provider, secret, call, sink).await;
+        let failed = match &tried {
+            Err(DownloadError::Failed(error)) => Some(error.clone()),
+            Err(DownloadError::Expired) => Some(ProviderError::new(Class::Lost, "")),
+            Ok(()) | Err(_) => None,
+        };
+        provider.count("download", started, failed.as_ref());
+        let Err(DownloadError::Failed(error)) = tried else {
+            return tried;
+        };
+        in_vain = if sink.went_on_from(had) {
+            0
+        } else {
+            in_vain + 1
+        };
+        let wait = backoff(in_vain).max(error.retry_after.unwrap_or_default());
+        let hopeless = !error.class.is_passing() || is_blocked(&error);
+        if hopeless || in_vain >= TRIES || wait > LONGEST_WAIT {
+            return Err(DownloadError::Failed(error));
+        }
+        tokio::time::sleep(wait).await;
+    }
+    Err(broken("the result comes in ever more pieces"))
+}
+
+async fn attempt(
+    provider: &Provider,
+    secret: &Secret,
+    call: &Call,
+    sink: &mut Sink<'_>,
+) -> Result<(), DownloadError> {
+    let mut answer = open(provider, secret, call, sink.resumption()).await?;
+    let status = answer.status();
+    match status.as_u16() {
+        200..=299 => {}
+        401 | 403 | 404 | 410 => return Err(DownloadError::Expired),
+        // What was there before cannot be gone on with.
+        412 | 416 => {
+            sink.forget();
+            return Err(broken("the result changed while it was fetched"));
+        }
+        _ => {
+            let answer = Answer {
+                status,
+                headers: answer.headers().clone(),
+                body: bytes::Bytes::new(),
+            };
+            return Err(DownloadError::Failed(
+                answer.failure(|_| Described::default()),
+            ));
+        }
+    }
+    let headers = answer.headers().clone();
+    let length = answer.content_length();
+    if status == StatusCode::PARTIAL_CONTENT {
+        sink.resume(&headers, length)?;
+    } else {
+        sink.restart(Some((&headers, length))).await?;
+    }
+    let idle = provider.rules().idle_timeout;
+    loop {
+        let chunk = tokio::time::timeout(idle, answer.chunk()).await;
+        let chunk = chunk.map_err(|_| broken("the result stopped halfway"))?;
+        let chunk = chunk.map_err(|_| broken("the connection broke before the result was here"))?;
+        let Some(chunk) = chunk else { break };
+        sink.write(&chunk).await?;
+    }
+    sink.check_whole()
+}
+
+/// The answer after redirects. Each hop is checked; the credential and the
+/// call's own headers stay with trusted hosts.
+async fn open(
+    provider: &Provider,
+    secret: &Secret,
+    call: &Call,
+    resumption: HeaderMap,
+) -> Result<reqwest::Response, DownloadError> {
+    let mut to = provider.destination(call).map_err(DownloadError::Failed)?;
+    let mut call = call.clone();
+    for _ in 0..=REDIRECTS {
+        let wanted = call.with_credential && to.trusted;
+        let here = to.url.clone();
+        let credential = provider
+            .credential(secret, wanted)
+            .await
+            .map_err(DownloadError::Failed)?;
+        let request = provider
+            .prepare(&call, to, &credential)
+            .map_err(DownloadError::Failed)?
+            .into_request()
+            .headers(resumption.clone())
+            .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
+        let answer = answer.map_err(|_| broken("the server did not answer within a minute"))?;
+        let answer = answer.map_err(|error| unreached(&error))?;
+        let found = answer.headers().get(LOCATION);
+        let Some(location) = found.filter(|_| answer.status().is_redirection()) else {
+            return Ok(answer);
+        };
+        let next = location.to_str().ok().and_then(|to| here.join(to).ok());
+        let nowhere = || broken("the server redirects to nowhere");
+        let next = next.filter(|_| call.method == Method::GET);
+        to = provider
+            .check(next.ok_or_else(nowhere)?)
+            .map_err(DownloadError::Failed)?;
+        if !to.trusted {
+            call.headers.clear();
+        }
+    }
+    Err(broken("the server redirects more than 3 times"))
+}
+
+fn unreached(error: &reqwest::Error) -> DownloadError {
+    if guard::is_not_public(error) {
+        return DownloadError::Failed(super::provider::blocked(guard::NotPublic.to_string()));
+    }
+    let what = if error.is_connect() {
+        "the server that holds the result cannot be reached"
+    } else {
+        "the connection broke before the result was here"
+    };
+    broken(what)
+}
+
+pub(super) fn broken(what: &str) -> DownloadError {
+    DownloadError::Failed(ProviderError::new(Class::Unavailable, what))
+}

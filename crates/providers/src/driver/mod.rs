@@ -1,0 +1,112 @@
+//! All the I/O for all protocols: sends what adapters describe.
+//!
+//! ```text
+//! provider   a provider as configured: adapter, address, trust
+//! clients    its connections
+//! send       one call over the wire; what a broken connection proves
+//! step       a call that may be repeated, until its answer was read
+//! auth       credentials, and those that are exchanged for others
+//! submit     an order up to the one call that costs, which is sent once
+//! poll       how a job stands           batch      … many jobs in one call
+//! download   a result into a file       sink       … that file
+//! guard      which addresses are public
+//! redact     what nobody may read       schedule   when to ask again
+//! ```
+//!
+//! What it never does: send a paid submission a second time (but where the
+//! provider itself makes one job of two), show a credential to a host that is
+//! not the provider's, or connect to a private address that an answer named.
+//! It keeps nothing of a job between two calls: that is the [`Handle`]'s part.
+
+mod auth;
+mod batch;
+mod clients;
+mod download;
+pub mod guard;
+mod poll;
+mod provider;
+pub mod redact;
+pub mod schedule;
+mod send;
+mod sink;
+mod step;
+mod submit;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+pub use download::{DownloadError, Downloaded};
+pub use poll::Polled;
+pub use provider::{Provider, Rules};
+pub use submit::{Accepted, SubmitError, Watch};
+
+use crate::error::ProviderError;
+use crate::port::Handle;
+use crate::secret::Secret;
+
+/// Downloads that run at once in this process.
+const DOWNLOADS: usize = 32;
+
+/// Sends calls. Cheap to clone; one for a process.
+#[derive(Debug, Clone)]
+pub struct Driver {
+    downloads: Arc<Semaphore>,
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Driver {
+    /// A driver with nothing in flight.
+    pub fn new() -> Self {
+        Self {
+            downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+        }
+    }
+
+    /// Calls a job off; whether it provably is. `Ok(false)` when the provider
+    /// cannot.
+    pub async fn cancel(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        handle: &Handle,
+    ) -> Result<bool, ProviderError> {
+        let Some(call) = provider.adapter().cancel(handle) else {
+            return Ok(false);
+        };
+        let adapter = provider.adapter();
+        provider
+            .step(secret, &call, step::FREE, |_, answer| {
+                // What says "not now" is asked again; any other answer is the
+                // adapter's to judge.
+                let status = answer.status.as_u16();
+                if status == 429 || status >= 500 {
+                    return Err(answer.failure(|_| crate::answer::Described::default()));
+                }
+                Ok(adapter.cancelled(handle, answer))
+            })
+            .await
+            .map_err(|error| redact::error(error, secret))
+    }
+
+    /// Whether the provider's host takes connections now. Nothing is sent.
+    pub async fn reachable(&self, provider: &Provider) -> bool {
+        let url = provider.base_url();
+        let port = url.port_or_known_default().unwrap_or(443);
+        let connected = async {
+            match url.host()? {
+                url::Host::Domain(name) => tokio::net::TcpStream::connect((name, port)).await.ok(),
+                url::Host::Ipv4(ip) => tokio::net::TcpStream::connect((ip, port)).await.ok(),
+                url::Host::Ipv6(ip) => tokio::net::TcpStream::connect((ip, port)).await.ok(),
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(2), connected).await;
+        matches!(found, Ok(Some(_)))
+    }
+}

@@ -1,0 +1,106 @@
+//! How a job stands.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::provider::Provider;
+use super::step::POLL;
+use super::{Driver, redact};
+use crate::error::ProviderError;
+use crate::port::{Handle, Output, Step};
+use crate::secret::Secret;
+
+/// Longest status word that is shown.
+const WORD: usize = 60;
+
+/// How a job stands.
+#[derive(Debug)]
+pub enum Polled {
+    /// It is not done.
+    Running {
+        /// How far it is, 0–100, where the provider says.
+        progress: Option<u8>,
+        /// When the provider wants to be asked next.
+        poll_after: Option<Duration>,
+        /// A status word that the adapter does not know.
+        unknown_word: Option<String>,
+    },
+    /// It is done.
+    Done(Vec<Output>),
+}
+
+impl Driver {
+    /// Asks how a job stands. Where the provider answers for many at once, the
+    /// jobs that are asked for at about the same time share a call.
+    ///
+    /// After an error of a passing class ([`crate::Class::is_passing`]) the job
+    /// stands as before: ask again.
+    pub async fn poll(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        handle: &Handle,
+    ) -> Result<Polled, ProviderError> {
+        self.poll_due(provider, secret, handle, Instant::now())
+            .await
+    }
+
+    /// A poll that should leave at `due`; how much later it does is counted.
+    pub async fn poll_due(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        handle: &Handle,
+        due: Instant,
+    ) -> Result<Polled, ProviderError> {
+        let clean = |error| redact::error(error, secret);
+        match stand(provider, secret, handle, due).await.map_err(clean)? {
+            Step::Done { outputs } => Ok(Polled::Done(outputs)),
+            Step::Running {
+                progress,
+                poll_after,
+                unknown_word,
+            } => {
+                let unknown_word = unknown_word.map(|word| redact::short(&word, secret, WORD));
+                if let Some(word) = &unknown_word {
+                    tracing::debug!(provider = provider.name(), word, "an unknown status word");
+                    metrics::counter!("mediagate_upstream_unknown_words_total", "provider" => provider.name().to_owned())
+                        .increment(1);
+                }
+                Ok(Polled::Running {
+                    progress,
+                    poll_after,
+                    unknown_word,
+                })
+            }
+            Step::Submitted { .. } | Step::Next(_) => Err(ProviderError::unreadable(
+                "the answer to a poll cannot be another submission",
+            )),
+        }
+    }
+}
+
+async fn stand(
+    provider: &Provider,
+    secret: &Secret,
+    handle: &Handle,
+    due: Instant,
+) -> Result<Step, ProviderError> {
+    let adapter = provider.adapter();
+    let batched = if adapter.pace().batch > 1 {
+        provider.poll_with_others(secret, handle, due).await
+    } else {
+        None
+    };
+    let first = match batched {
+        Some(Ok(Step::Next(next))) => *next,
+        Some(told) => return told,
+        None => adapter.poll(handle)?,
+    };
+    provider
+        .follow(secret, first, POLL.due(due), |asked, answer| {
+            adapter.polled(handle, asked, answer)
+        })
+        .await
+}

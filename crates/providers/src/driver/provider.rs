@@ -1,0 +1,242 @@
+//! A provider as configured: its adapter, its address, and which hosts are
+//! trusted.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::sync::Semaphore;
+use url::Url;
+
+use super::auth::Tokens;
+use super::batch::Batches;
+use super::clients::Clients;
+use super::guard::{Guard, HostPattern};
+use crate::adapters::{Protocol, base_url};
+use crate::error::{Class, ProviderError};
+use crate::port::{Adapter, Call, Target};
+use crate::settings::{Settings, SettingsError};
+
+/// Calls in flight at once for one provider.
+pub(super) const IN_FLIGHT: usize = 256;
+
+/// What the operator allows beyond what is allowed anyway.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Hosts beside the provider's own that may be sent the credential and may
+    /// be in private networks: `host`, `*.host` or `host:port`. Without a port
+    /// it is the scheme's usual one.
+    pub hosts: Vec<String>,
+    /// Networks that answers may lead into though they are not public.
+    pub allow_networks: Vec<IpNet>,
+    /// Most bytes of a result.
+    pub max_result_bytes: u64,
+    /// Until a connection stands, name lookup and TLS included.
+    pub connect_timeout: Duration,
+    /// For a call that is answered at once; large bodies get more.
+    pub short_timeout: Duration,
+    /// For a call that is answered when the work is done.
+    pub work_timeout: Duration,
+    /// Between two pieces of an answer.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            allow_networks: Vec::new(),
+            max_result_bytes: crate::port::RESULT,
+            connect_timeout: Duration::from_secs(10),
+            short_timeout: Duration::from_secs(30),
+            work_timeout: Duration::from_mins(15),
+            idle_timeout: Duration::from_mins(2),
+        }
+    }
+}
+
+/// A provider as configured. Cheap to clone.
+#[derive(Clone)]
+pub struct Provider(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    adapter: Arc<dyn Adapter>,
+    base_url: Url,
+    trusted: Vec<HostPattern>,
+    rules: Rules,
+    clients: Clients,
+    permits: Semaphore,
+    tokens: Tokens,
+    batches: Batches,
+}
+
+/// Where a call goes, checked.
+#[derive(Debug)]
+pub(super) struct Destination {
+    pub(super) url: Url,
+    /// Whether the host is the provider's own, or listed.
+    pub(super) trusted: bool,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:?})", self.0.name, self.0.adapter)
+    }
+}
+
+impl Provider {
+    /// A provider of this protocol with these settings.
+    pub fn new(
+        protocol: &Protocol,
+        settings: &Settings,
+        rules: Rules,
+    ) -> Result<Self, SettingsError> {
+        let adapter = (protocol.build)(settings)?;
+        let base_url = checked_base(base_url(protocol, settings)?)?;
+        let trusted = adapter.hosts().into_iter().chain(rules.hosts.clone());
+        let trusted = trusted
+            .map(|text| HostPattern::parse(&text))
+            .collect::<Result<_, _>>()
+            .map_err(|message| SettingsError::at("hosts", message))?;
+        let clients = Clients::new(&rules).map_err(|error| SettingsError {
+            key: None,
+            line: None,
+            message: format!("no HTTP client can be made: {error}"),
+        })?;
+        Ok(Self(Arc::new(Inner {
+            name: settings.name.clone(),
+            adapter,
+            base_url,
+            trusted,
+            rules,
+            clients,
+            permits: Semaphore::new(IN_FLIGHT),
+            tokens: Tokens::default(),
+            batches: Batches::default(),
+        })))
+    }
+
+    /// The operator's name for it.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its protocol.
+    pub fn adapter(&self) -> &dyn Adapter {
+        self.0.adapter.as_ref()
+    }
+
+    /// The address under which its paths are.
+    pub fn base_url(&self) -> &Url {
+        &self.0.base_url
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
+    pub(super) fn permits(&self) -> &Semaphore {
+        &self.0.permits
+    }
+
+    pub(super) fn tokens(&self) -> &Tokens {
+        &self.0.tokens
+    }
+
+    pub(super) fn batches(&self) -> &Batches {
+        &self.0.batches
+    }
+
+    /// The client for calls that may be repeated.
+    pub(super) fn client(&self, trusted: bool) -> &reqwest::Client {
+        if trusted {
+            &self.0.clients.calls
+        } else {
+            &self.0.clients.elsewhere
+        }
+    }
+
+    /// The client for the call that is sent once.
+    pub(super) fn submission_client(&self, trusted: bool) -> &reqwest::Client {
+        if trusted {
+            &self.0.clients.submissions
+        } else {
+            &self.0.clients.elsewhere
+        }
+    }
+
+    /// The address of a call, with its query.
+    pub(super) fn destination(&self, call: &Call) -> Result<Destination, ProviderError> {
+        let mut url = self.address(&call.to)?;
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        self.check(url)
+    }
+
+    /// An address that is trusted, or at least may be public.
+    pub(super) fn check(&self, url: Url) -> Result<Destination, ProviderError> {
+        let own = url.origin() == self.0.base_url.origin();
+        // The credential is not shown in clear where the provider itself is
+        // reached in secret.
+        let as_secret = url.scheme() == "https" || self.0.base_url.scheme() == "http";
+        let listed = as_secret && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
+        let trusted = own || listed;
+        if !trusted {
+            Guard::new(&self.0.rules.allow_networks)
+                .check_url(&url)
+                .map_err(blocked)?;
+        }
+        Ok(Destination { url, trusted })
+    }
+
+    fn address(&self, target: &Target) -> Result<Url, ProviderError> {
+        let base = &self.0.base_url;
+        let root = base.origin().ascii_serialization();
+        let parsed = match target {
+            Target::Path(path) => {
+                let base = base.as_str().trim_end_matches('/');
+                Url::parse(&format!("{base}{}", slashed(path)))
+            }
+            Target::Root(path) => Url::parse(&format!("{root}{}", slashed(path))),
+            // A relative one counts from the root.
+            Target::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
+        };
+        let url = parsed.map_err(|_| blocked("the provider names an address that is none"))?;
+        let within = !matches!(target, Target::Address(_));
+        if within && url.origin() != base.origin() {
+            return Err(blocked("a path leads away from the provider"));
+        }
+        Ok(url)
+    }
+}
+
+/// Nothing is sent to this address. It may be the operator's to allow, so that
+/// a job that is paid for is not given up for it.
+pub(super) fn blocked(why: impl Into<String>) -> ProviderError {
+    ProviderError::new(Class::Unavailable, why).with_code("blocked_address")
+}
+
+fn slashed(path: &str) -> String {
+    if path.starts_with('/') || path.is_empty() {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    }
+}
+
+fn checked_base(url: Url) -> Result<Url, SettingsError> {
+    let wrong = |message| Err(SettingsError::at("base_url", message));
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return wrong("must begin with http:// or https:// and name a host");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return wrong("must not hold a credential");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return wrong("must not have a query or a fragment");
+    }
+    Ok(url)
+}

@@ -1,0 +1,244 @@
+//! Cuts what nobody may read out of text that a provider wrote: the credential
+//! and its parts, what looks like a key, addresses, paths of files.
+//!
+//! Providers quote requests in their errors, and their errors reach callers,
+//! logs and the console.
+
+use crate::error::ProviderError;
+use crate::secret::Secret;
+
+/// Longest message.
+const MESSAGE: usize = 300;
+/// Longest code.
+const CODE: usize = 100;
+/// A part of a secret that is worth hiding.
+const PART: usize = 6;
+/// A run of characters as long as this may be a key.
+const KEY: usize = 32;
+/// In place of what was cut.
+const CUT: &str = "…";
+
+/// The error with nothing in it that nobody may read.
+#[must_use]
+pub fn error(mut error: ProviderError, secret: &Secret) -> ProviderError {
+    error.message = short(&error.message, secret, MESSAGE);
+    error.code = error.code.map(|code| short(&code, secret, CODE));
+    error
+}
+
+/// The text with nothing in it that nobody may read, and not long.
+pub fn redact(text: &str, secret: &Secret) -> String {
+    short(text, secret, MESSAGE)
+}
+
+/// The same, of at most this many characters.
+pub fn short(text: &str, secret: &Secret, most: usize) -> String {
+    let text = one_line(text);
+    let text = without_secret(&text, secret);
+    let text = without_keys(&without_addresses(&text));
+    // What stands in for an address could itself be the secret.
+    let text = without_secret(&text, secret);
+    if text.chars().count() <= most {
+        return text;
+    }
+    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{kept}{CUT}")
+}
+
+/// Control characters and what makes text run backwards become spaces.
+fn one_line(text: &str) -> String {
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let visible: String = text
+        .chars()
+        .map(|c| if hidden(c) { ' ' } else { c })
+        .collect();
+    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn without_secret(text: &str, secret: &Secret) -> String {
+    let secret = secret.expose();
+    let parts = secret.split([':', '|']).filter(|part| part.len() >= PART);
+    let mut all: Vec<&str> = parts
+        .chain((!secret.is_empty()).then_some(secret))
+        .collect();
+    all.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    let mut text = text.to_owned();
+    for part in all {
+        text = text.replace(part, CUT);
+    }
+    text
+}
+
+/// `scheme://…` up to what cannot be in an address.
+fn without_addresses(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let before = &rest[..at];
+        let scheme =
+            before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+.-".contains(c));
+        out.push_str(scheme);
+        out.push_str("[address]");
+        let end = rest[at..].find([' ', '"', '\'', '<', '>', ')', ']', '}', '`', '|']);
+        rest = end.map_or("", |end| &rest[at + end..]);
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Goes through the runs of characters of which keys and paths are made.
+fn without_keys(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut before = "";
+    while !rest.is_empty() {
+        let (gap, from_run) = rest.split_at(rest.find(in_run).unwrap_or(rest.len()));
+        let end = from_run.find(|c| !in_run(c));
+        let (run, after) = from_run.split_at(end.unwrap_or(from_run.len()));
+        out.push_str(gap);
+        let named = is_named(before, gap, run);
+        out.push_str(match () {
+            () if is_path(run) => "[path]",
+            () if named || is_key(run) => CUT,
+            () => run,
+        });
+        (before, rest) = (run, after);
+    }
+    out
+}
+
+fn in_run(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-+/.\\~*%".contains(c)
+}
+
+/// `/home/…`, `C:\…`, `../…`.
+fn is_path(run: &str) -> bool {
+    let separators = run.matches(['/', '\\']).count();
+    let begins = run.starts_with(['/', '\\']) || run.starts_with("~/") || run.starts_with("..");
+    begins && separators >= 2 || run.starts_with("~/")
+}
+
+/// `Bearer abc`, `api_key=abc1`, `"token": "abc1"`.
+fn is_named(before: &str, gap: &str, run: &str) -> bool {
+    let before = before.to_ascii_lowercase();
+    if gap == " " && matches!(before.as_str(), "bearer" | "basic") {
+        return true;
+    }
+    let name = ["key", "token", "secret", "password", "authorization"];
+    let named = name.iter().any(|name| before.ends_with(name));
+    let given = gap.contains([':', '=']) && gap.chars().all(|c| ":=\"' ".contains(c));
+    let word = run.chars().all(|c| c.is_ascii_alphabetic());
+    named && given && run.len() >= PART && !word
+}
+
+fn is_key(run: &str) -> bool {
+    const BEGINNINGS: [&str; 8] = ["sk-", "sk_", "pk_", "rk_", "r8_", "hf_", "xai-", "AIza"];
+    let known = BEGINNINGS.iter().any(|start| run.starts_with(start));
+    if known && run.len() >= 12 {
+        return true;
+    }
+    // Names of models and errors are long too, but made of words and numbers.
+    let pieces = run.split(['-', '_', '.', '/']);
+    let mixed: usize = pieces.filter(|piece| !is_word(piece)).map(str::len).sum();
+    run.len() >= KEY && mixed * 2 >= run.len()
+}
+
+/// Digits, or letters in words of a usual length (`CamelCase` too).
+fn is_word(piece: &str) -> bool {
+    if piece.chars().all(|c| c.is_ascii_digit()) {
+        return piece.len() < KEY;
+    }
+    let humps = 1 + piece.chars().filter(char::is_ascii_uppercase).count();
+    let capitals = piece.chars().all(|c| c.is_ascii_uppercase());
+    let longest = piece
+        .split(|c: char| c.is_ascii_uppercase())
+        .map(str::len)
+        .max();
+    piece.chars().all(|c| c.is_ascii_alphabetic())
+        && if capitals {
+            piece.len() < 24
+        } else {
+            longest.unwrap_or(0) < 24 && piece.len() / humps >= 3
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut(text: &str) -> String {
+        redact(text, &Secret::new("id-4711:top|hunter2hunter2"))
+    }
+
+    #[test]
+    fn keys_addresses_and_paths_are_cut() {
+        for (text, shown) in [
+            ("Incorrect API key: hunter2hunter2", "Incorrect API key: …"),
+            ("id-4711 may not do this", "… may not do this"),
+            ("id-4711:top|hunter2hunter2 is wrong", "… is wrong"),
+            (
+                "Incorrect API key provided: sk-abc***********xyz.",
+                "Incorrect API key provided: …",
+            ),
+            (
+                "Authorization: Bearer abc.def is wrong",
+                "Authorization: Bearer … is wrong",
+            ),
+            ("{\"api_key\": \"a1b2c3d4\"}", "{\"api_key\": \"…\"}"),
+            ("see https://x.com/a?sig=1, then", "see [address] then"),
+            ("(http://10.0.0.1:8000/x)", "([address])"),
+            ("no /home/me/models/wan.safetensors", "no [path]"),
+            ("no C:\\Users\\me\\x.mp4", "no C:[path]"),
+            (
+                "id 9f86d081884c7d659a2feaa0c55ad015 is busy",
+                "id … is busy",
+            ),
+            ("3f2b8c1d-77aa-4c1e-9b1d-0a1b2c3d4e5f", "…"),
+            (
+                "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2ln",
+                "…",
+            ),
+            ("a\nb\u{202e}c\u{0}d", "a b c d"),
+        ] {
+            assert_eq!(cut(text), shown);
+        }
+    }
+
+    #[test]
+    fn what_helps_is_kept() {
+        for text in [
+            "Model veo-3.0-fast-generate-preview-001 was not found",
+            "InputImageSensitiveContentDetected.PrivacyInformation",
+            "CONTENT_POLICY_VIOLATION_DETECTED_IN_PROMPT",
+            "doubao-seedance-1-0-pro-fast-251015 and/or 1/2",
+            "the provider's answer has no data.task_id",
+            "Invalid key: please check",
+            "视频生成失败: 40% (code 1026)",
+        ] {
+            assert_eq!(cut(text), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_secret_survives(
+            secret in "[!-~]{6,60}",
+            before in ".{0,200}",
+            after in ".{0,200}",
+        ) {
+            let text = format!("{before}{secret}{after}");
+            let shown = redact(&text, &Secret::new(&secret));
+            prop_assert!(!shown.contains(&secret), "{shown}");
+            for part in secret.split([':', '|']).filter(|part| part.len() >= PART) {
+                prop_assert!(!shown.contains(part), "{shown}");
+            }
+            prop_assert!(shown.chars().count() <= MESSAGE);
+            prop_assert!(!shown.chars().any(char::is_control));
+        }
+    }
+}

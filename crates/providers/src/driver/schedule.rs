@@ -1,0 +1,173 @@
+//! When to ask again how a job stands.
+//!
+//! The wait is a quarter of the time that the job has taken, or of the distance
+//! to the time when it is likely to end (the model's median), whichever is less:
+//!
+//! ```text
+//! wait   ceiling ┤       ╱‾‾╲              ╱‾‾‾‾
+//!                │     ╱      ╲          ╱
+//!          floor ┤___╱          ╲______╱
+//!                └─────────────────┼──────────── time since the submission
+//!                               median
+//! ```
+//!
+//! So a job is asked for rarely while nobody expects an end, at the floor from
+//! four floors before the median until four after it, and ever more rarely when
+//! it is overdue. What is lost by asking late is about a quarter of what the
+//! guess was wrong by, and never more than about a quarter of the job's own
+//! length (or the floor). A job that ends at its median is asked for about
+//! `median / ceiling + 8 × ln(ceiling / floor) + 8` times. Where no median is
+//! known, the wait just grows.
+//!
+//! What the provider itself asks for goes before all this, from the floor to
+//! twice the ceiling. After failures the wait doubles with each, up to the
+//! ceiling. Jitter of ±10 % spreads jobs that began together.
+
+use std::time::Duration;
+
+use crate::port::Pace;
+
+/// The wait before the next poll.
+///
+/// * `elapsed`: since the provider took the order, until now.
+/// * `median`: of the model's jobs, when some were seen.
+/// * `asked`: the provider's own wish.
+/// * `failures`: polls in a row that brought no answer.
+/// * `jitter`: something random from 0 to 1.
+pub fn next_poll(
+    pace: &Pace,
+    elapsed: Duration,
+    median: Option<Duration>,
+    asked: Option<Duration>,
+    failures: u32,
+    jitter: f64,
+) -> Duration {
+    let floor = pace.floor;
+    let ceiling = pace.ceiling.max(floor);
+    let jitter = jitter.clamp(0.0, 1.0);
+    let backoff = match failures {
+        0 => Duration::ZERO,
+        _ => floor
+            .saturating_mul(2_u32.saturating_pow(failures))
+            .min(ceiling),
+    };
+    if let Some(asked) = asked {
+        // A wish is met late rather than early.
+        let longest = ceiling.saturating_mul(2);
+        let wait = asked.min(longest).max(backoff).mul_f64(1.0 + jitter / 10.0);
+        return wait.clamp(floor, longest);
+    }
+    // Until jobs were seen, nothing is known but how long this one has taken.
+    let known = median.map_or(elapsed, |median| elapsed.abs_diff(median).min(elapsed));
+    let wait = (known / 4).clamp(floor, ceiling).max(backoff);
+    wait.mul_f64(0.9 + jitter / 5.0).clamp(floor, ceiling)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pace(floor_ms: u64, times: u64) -> Pace {
+        Pace::new(
+            Duration::from_millis(floor_ms),
+            Duration::from_millis(floor_ms * times),
+        )
+    }
+
+    /// Asks until the job has ended; how often, and how late the end was seen.
+    fn watch(pace: &Pace, median: Duration, length: Duration, jitter: f64) -> (u32, Duration) {
+        let (mut now, mut polls) = (Duration::ZERO, 0);
+        loop {
+            now += next_poll(pace, now, Some(median), None, 0, jitter);
+            polls += 1;
+            if now >= length {
+                return (polls, now.saturating_sub(length));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn waits_stay_within_their_bounds(
+            floor in 1_u64..60_000,
+            times in 1_u64..100,
+            elapsed in 0_u64..100_000_000,
+            median in proptest::option::of(0_u64..10_000_000),
+            asked in proptest::option::of(0_u64..u64::MAX / 2),
+            failures in 0_u32..100,
+            jitter in 0.0..1.0,
+        ) {
+            let pace = pace(floor, times);
+            let wait = next_poll(
+                &pace,
+                Duration::from_millis(elapsed),
+                median.map(Duration::from_millis),
+                asked.map(Duration::from_millis),
+                failures,
+                jitter,
+            );
+            let most = if asked.is_some() { pace.ceiling * 2 } else { pace.ceiling };
+            prop_assert!(wait >= pace.floor && wait <= most, "{wait:?} of {pace:?}");
+        }
+
+        #[test]
+        fn an_end_near_the_median_is_seen_at_once_and_with_few_polls(
+            floor in 500_u64..10_000,
+            times in 2_u64..30,
+            median in 1_u64..3_600,
+            off in -3.0_f64..3.0,
+            jitter in 0.0..1.0,
+        ) {
+            let pace = pace(floor, times);
+            let median = Duration::from_secs(median);
+            let floors = median.div_duration_f64(pace.floor);
+            let length = pace.floor.mul_f64((floors + off).max(0.0));
+            let (polls, late) = watch(&pace, median, length, jitter);
+            prop_assert!(late <= pace.floor.mul_f64(1.2), "{late:?} late of {pace:?}");
+            let ratio = f64::from(u32::try_from(times).unwrap());
+            let few = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * ratio.ln() + 14.0;
+            prop_assert!(f64::from(polls) <= few, "{polls} polls, {few} would be few");
+        }
+
+        #[test]
+        fn a_wrong_guess_costs_a_share_of_the_error(
+            median in 10_u64..600,
+            length in 10_u64..600,
+            jitter in 0.0..1.0,
+        ) {
+            let pace = pace(1000, 60);
+            let (median, length) = (Duration::from_secs(median), Duration::from_secs(length));
+            let (_, late) = watch(&pace, median, length, jitter);
+            // A wait that began before the end was a quarter of a distance
+            // that was at most four thirds of the one at the end.
+            let share = median.abs_diff(length).mul_f64(0.4);
+            let share = share.min(length.mul_f64(0.3));
+            prop_assert!(late <= share.max(pace.floor.mul_f64(1.2)), "{late:?}");
+        }
+    }
+
+    #[test]
+    fn the_providers_wish_goes_first_and_failures_double() {
+        let pace = pace(1000, 15);
+        let wait = |asked: Option<u64>, failures| {
+            let asked = asked.map(Duration::from_secs);
+            let wait = next_poll(
+                &pace,
+                Duration::from_mins(1),
+                Some(Duration::from_mins(1)),
+                asked,
+                failures,
+                0.5,
+            );
+            wait.as_secs_f64().round()
+        };
+        assert!((wait(None, 0) - 1.0).abs() < 0.1);
+        assert!((wait(Some(20), 0) - 21.0).abs() < 0.1);
+        assert!((wait(Some(3600), 0) - 30.0).abs() < 0.1);
+        assert!((wait(None, 1) - 2.0).abs() < 0.1);
+        assert!((wait(None, 2) - 4.0).abs() < 0.1);
+        assert!((wait(None, 9) - 15.0).abs() < 0.1);
+    }
+}

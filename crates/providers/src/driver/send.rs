@@ -1,0 +1,266 @@
+//! One call over the wire, and what a broken connection proves.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::multipart;
+use tokio::time::Instant;
+
+use super::guard;
+use super::provider::{Destination, Provider, blocked};
+use crate::answer::Answer;
+use crate::error::{Class, ProviderError};
+use crate::port::{Body, Call, Effect, Header, Part, Patience};
+
+/// A slow line gets this much longer for a body: 500 kB a second.
+const BODY_BYTES_PER_SECOND: u64 = 500_000;
+
+/// A call without an answer.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) error: ProviderError,
+    /// Whether the provider may have received it. `false` is proof that it did
+    /// not: there was no connection, or none was tried.
+    pub(super) reached: bool,
+}
+
+impl Trouble {
+    pub(super) const fn unsent(error: ProviderError) -> Self {
+        Self {
+            error,
+            reached: false,
+        }
+    }
+
+    fn lost(message: &str) -> Self {
+        Self {
+            error: ProviderError::new(Class::Unclear, message),
+            reached: true,
+        }
+    }
+
+    fn of(error: &reqwest::Error) -> Self {
+        if guard::is_not_public(error) {
+            return Self::unsent(blocked(guard::NotPublic.to_string()));
+        }
+        if error.is_connect() {
+            // Name lookup, TCP or TLS: no byte of the request has left.
+            let what = "the provider cannot be reached";
+            return Self::unsent(ProviderError::new(Class::Unavailable, what));
+        }
+        if error.is_builder() {
+            let what = "the request cannot be put into words";
+            return Self::unsent(ProviderError::new(Class::Rejected, what));
+        }
+        Self::lost("the connection to the provider broke before its answer was here")
+    }
+}
+
+/// Told of the part of the answer that has come.
+pub(super) type Progress<'a> = &'a (dyn Fn(&[u8]) + Send + Sync);
+
+/// A request that is ready to leave.
+pub(super) struct Prepared {
+    request: reqwest::RequestBuilder,
+    in_all: Duration,
+}
+
+impl Prepared {
+    /// The request, for those who read its answer themselves.
+    pub(super) fn into_request(self) -> reqwest::RequestBuilder {
+        self.request
+    }
+}
+
+impl Provider {
+    /// Puts a call into the form in which it leaves. `credential` goes along
+    /// only to trusted hosts.
+    pub(super) fn prepare(
+        &self,
+        call: &Call,
+        to: Destination,
+        credential: &[Header],
+    ) -> Result<Prepared, ProviderError> {
+        let client = match call.effect {
+            Effect::Submission => self.submission_client(to.trusted),
+            Effect::Free => self.client(to.trusted),
+        };
+        let (body, size) = body(&call.body)?;
+        let mut headers = HeaderMap::new();
+        if let Some(mime) = mime(&call.body) {
+            headers.insert(CONTENT_TYPE, value(mime)?);
+        }
+        for (name, text) in &call.headers {
+            headers.insert(header_name(name)?, value(text)?);
+        }
+        if call.with_credential && to.trusted {
+            for (name, text) in credential {
+                let mut secret = value(text)?;
+                secret.set_sensitive(true);
+                headers.insert(header_name(name)?, secret);
+            }
+        }
+        let request = client.request(call.method.clone(), to.url).headers(headers);
+        let rules = self.rules();
+        let patience = match call.patience {
+            Patience::Short => rules.short_timeout,
+            Patience::Work => rules.work_timeout,
+        };
+        Ok(Prepared {
+            request: match body {
+                Content::Nothing => request,
+                Content::Bytes(bytes) => request.body(bytes),
+                Content::Form(form) => request.multipart(form),
+            },
+            in_all: patience + Duration::from_secs(size / BODY_BYTES_PER_SECOND),
+        })
+    }
+
+    /// Sends it, once, and reads the whole answer.
+    pub(super) async fn send(
+        &self,
+        prepared: Prepared,
+        limit_bytes: u64,
+        progress: Option<Progress<'_>>,
+    ) -> Result<Answer, Trouble> {
+        let Prepared { request, in_all } = prepared;
+        let exchange = async {
+            let answer = request.send().await.map_err(|error| Trouble::of(&error))?;
+            self.read(answer, limit_bytes, progress).await
+        };
+        let answered = tokio::time::timeout(in_all, exchange).await;
+        answered
+            .unwrap_or_else(|_| Err(Trouble::lost("the provider did not answer within its time")))
+    }
+
+    async fn read(
+        &self,
+        mut answer: reqwest::Response,
+        limit_bytes: u64,
+        progress: Option<Progress<'_>>,
+    ) -> Result<Answer, Trouble> {
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let too_long = || Trouble::lost("the provider's answer is longer than any should be");
+        let length = answer.content_length();
+        if length.is_some_and(|length| length > limit_bytes) {
+            return Err(too_long());
+        }
+        let idle = self.rules().idle_timeout;
+        let mut body = BytesMut::new();
+        let mut told = None;
+        loop {
+            let chunk = tokio::time::timeout(idle, answer.chunk()).await;
+            let chunk =
+                chunk.map_err(|_| Trouble::lost("the provider's answer stopped halfway"))?;
+            let Some(chunk) = chunk.map_err(|error| Trouble::of(&error))? else {
+                break;
+            };
+            if (body.len() + chunk.len()) as u64 > limit_bytes {
+                return Err(too_long());
+            }
+            body.extend_from_slice(&chunk);
+            if let Some(progress) = progress.filter(|_| worth_telling(body.len(), &mut told)) {
+                progress(&body);
+            }
+        }
+        Ok(Answer {
+            status,
+            headers,
+            body: body.freeze(),
+        })
+    }
+}
+
+/// Progress is read from the whole answer so far, so not for every piece of it
+/// and not from large ones, which are the result itself.
+fn worth_telling(size: usize, told: &mut Option<Instant>) -> bool {
+    const LARGEST: usize = 2_000_000;
+    const APART: Duration = Duration::from_millis(250);
+    let due = size <= LARGEST && told.is_none_or(|told| told.elapsed() >= APART);
+    if due {
+        *told = Some(Instant::now());
+    }
+    due
+}
+
+enum Content {
+    Nothing,
+    Bytes(Bytes),
+    Form(multipart::Form),
+}
+
+/// The content and about how many bytes it has.
+fn body(body: &Body) -> Result<(Content, u64), ProviderError> {
+    let bytes = match body {
+        Body::Empty => return Ok((Content::Nothing, 0)),
+        Body::Json(value) => Bytes::from(value.to_string()),
+        Body::Form(fields) => {
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            Bytes::from(form.extend_pairs(fields).finish())
+        }
+        Body::Multipart(parts) => {
+            // Names as they are: servers do not read reqwest's encoded ones.
+            let mut form = multipart::Form::new().percent_encode_noop();
+            let mut size = 0;
+            for part in parts {
+                size += add(&mut form, part)?;
+            }
+            return Ok((Content::Form(form), size));
+        }
+        Body::Bytes { bytes, .. } => bytes.clone(),
+    };
+    let size = bytes.len() as u64;
+    Ok((Content::Bytes(bytes), size))
+}
+
+fn add(form: &mut multipart::Form, part: &Part) -> Result<u64, ProviderError> {
+    let (name, part, size) = match part {
+        Part::Text { name, value } => {
+            let part = multipart::Part::text(value.clone());
+            (name, part, value.len() as u64)
+        }
+        Part::File {
+            name,
+            file_name,
+            mime,
+            bytes,
+        } => {
+            let size = bytes.len() as u64;
+            let part = multipart::Part::stream_with_length(bytes.clone(), size)
+                .file_name(file_name.clone())
+                .mime_str(mime)
+                .map_err(|_| unspeakable())?;
+            (name, part, size)
+        }
+    };
+    if name.contains(['"', '\r', '\n']) {
+        return Err(unspeakable());
+    }
+    let whole = std::mem::take(form);
+    *form = whole.part(name.clone(), part);
+    Ok(size)
+}
+
+fn mime(body: &Body) -> Option<&str> {
+    match body {
+        // Multipart brings its own, with the boundary.
+        Body::Empty | Body::Multipart(_) => None,
+        Body::Json(_) => Some("application/json"),
+        Body::Form(_) => Some("application/x-www-form-urlencoded"),
+        Body::Bytes { mime, .. } => Some(mime),
+    }
+}
+
+fn header_name(name: &str) -> Result<HeaderName, ProviderError> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| unspeakable())
+}
+
+fn value(text: &str) -> Result<HeaderValue, ProviderError> {
+    HeaderValue::from_str(text).map_err(|_| unspeakable())
+}
+
+fn unspeakable() -> ProviderError {
+    let what = "the request holds a character that cannot be sent";
+    ProviderError::new(Class::Rejected, what)
+}

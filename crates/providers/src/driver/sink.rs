@@ -1,0 +1,175 @@
+//! The file that a result is written to, and what is known of what is in it.
+
+use std::fmt::Write as _;
+use std::io::SeekFrom;
+
+use http::header::{
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
+};
+use sha2::{Digest as _, Sha256};
+use tokio::fs::File;
+use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
+
+use super::download::{DownloadError, Downloaded, broken};
+
+/// The file, and what is known of what is in it.
+pub(super) struct Sink<'a> {
+    file: BufWriter<&'a mut File>,
+    limit_bytes: u64,
+    size: u64,
+    hash: Sha256,
+    mime: Option<String>,
+    /// Size that it must reach, where the server said.
+    expected: Option<u64>,
+    /// What proves that a later part belongs to this one.
+    validator: Option<HeaderValue>,
+    /// Whether the latest answer went on with what was here.
+    resumed: bool,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(file: &'a mut File, limit_bytes: u64) -> Self {
+        Self {
+            file: BufWriter::with_capacity(64 * 1024, file),
+            limit_bytes,
+            size: 0,
+            hash: Sha256::new(),
+            mime: None,
+            expected: None,
+            validator: None,
+            resumed: false,
+        }
+    }
+
+    /// Begins anew, with what an answer says of its body.
+    pub(super) async fn restart(
+        &mut self,
+        answer: Option<(&HeaderMap, Option<u64>)>,
+    ) -> Result<(), DownloadError> {
+        self.file.flush().await.map_err(DownloadError::Local)?;
+        let file = self.file.get_mut();
+        let from_start = file.seek(SeekFrom::Start(0)).await;
+        from_start.map_err(DownloadError::Local)?;
+        file.set_len(0).await.map_err(DownloadError::Local)?;
+        (self.size, self.hash, self.resumed) = (0, Sha256::new(), false);
+        if let Some((headers, length)) = answer {
+            self.mime = headers.get(CONTENT_TYPE).and_then(plain_mime);
+            self.validator = validator(headers);
+            self.expected = length;
+        }
+        if self.expected.is_some_and(|size| size > self.limit_bytes) {
+            return Err(self.too_large());
+        }
+        Ok(())
+    }
+
+    /// Goes on with what is here, if the answer's part is the next one of the
+    /// same whole.
+    pub(super) fn resume(
+        &mut self,
+        headers: &HeaderMap,
+        length: Option<u64>,
+    ) -> Result<(), DownloadError> {
+        let next = range(headers).filter(|(start, _)| self.size > 0 && *start == self.size);
+        let Some((_, whole)) = next else {
+            self.forget();
+            return Err(broken("the server sent another part than was asked for"));
+        };
+        let whole = whole.or(length.map(|length| self.size + length));
+        if whole.is_some() && self.expected.is_some() && whole != self.expected {
+            self.forget();
+            return Err(broken("the result changed while it was fetched"));
+        }
+        self.expected = self.expected.or(whole);
+        self.resumed = true;
+        Ok(())
+    }
+
+    /// Bytes that are here.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether the latest answer brought more of what was here before it.
+    pub(super) fn went_on_from(&self, had: u64) -> bool {
+        self.resumed && self.size > had
+    }
+
+    /// As much is here as the server said there is.
+    pub(super) fn check_whole(&self) -> Result<(), DownloadError> {
+        if self.expected.is_some_and(|expected| expected != self.size) {
+            return Err(broken("the result ended before its length was reached"));
+        }
+        Ok(())
+    }
+
+    /// What is here is worth nothing.
+    pub(super) fn forget(&mut self) {
+        self.validator = None;
+    }
+
+    /// Headers that ask for the rest of what is here.
+    pub(super) fn resumption(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let range = HeaderValue::from_str(&format!("bytes={}-", self.size));
+        if let (Some(validator), Ok(range), 1..) = (&self.validator, range, self.size) {
+            headers.insert(RANGE, range);
+            headers.insert(IF_RANGE, validator.clone());
+        }
+        headers
+    }
+
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
+        if self.size + bytes.len() as u64 > self.limit_bytes {
+            return Err(self.too_large());
+        }
+        let written = self.file.write_all(bytes).await;
+        written.map_err(DownloadError::Local)?;
+        self.hash.update(bytes);
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn too_large(&self) -> DownloadError {
+        DownloadError::TooLarge {
+            limit_bytes: self.limit_bytes,
+        }
+    }
+
+    pub(super) async fn finish(mut self) -> Result<Downloaded, DownloadError> {
+        self.file.flush().await.map_err(DownloadError::Local)?;
+        let digest = self.hash.finalize();
+        let mut sha256 = String::with_capacity(64);
+        for byte in digest {
+            // Writing to a string cannot fail.
+            let _ = write!(sha256, "{byte:02x}");
+        }
+        Ok(Downloaded {
+            size_bytes: self.size,
+            sha256,
+            mime: self.mime,
+        })
+    }
+}
+
+/// Where a part begins, and the size of the whole where that is known: 5 and 10
+/// of `bytes 5-9/10`.
+fn range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
+    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
+    let (part, whole) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let start = part.split_once('-')?.0.trim().parse().ok()?;
+    Some((start, whole.trim().parse().ok()))
+}
+
+/// A strong `ETag`, else the time of the last change.
+fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
+    let strong = headers
+        .get(ETAG)
+        .filter(|tag| !tag.as_bytes().starts_with(b"W/"));
+    strong.or_else(|| headers.get(LAST_MODIFIED)).cloned()
+}
+
+fn plain_mime(value: &HeaderValue) -> Option<String> {
+    let text = value.to_str().ok()?.split(';').next()?;
+    Some(text.trim().to_ascii_lowercase())
+}

@@ -1,0 +1,216 @@
+//! A call that may be repeated, until its answer was read; and the chain of
+//! them that a poll is.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::provider::Provider;
+use super::send::Trouble;
+use crate::answer::Answer;
+use crate::error::{Class, ProviderError};
+use crate::port::{Asked, Call, Step};
+use crate::secret::Secret;
+
+/// How often a call is sent, and how long it is waited for in between.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tries {
+    pub(super) most: u32,
+    /// A provider that asks for a longer wait gets none: its answer stands.
+    pub(super) longest_wait: Duration,
+    /// When the first call should leave; how late it is is counted.
+    pub(super) due: Option<Instant>,
+}
+
+impl Tries {
+    /// The same, with a time at which to leave.
+    pub(super) const fn due(self, at: Instant) -> Self {
+        Self {
+            due: Some(at),
+            ..self
+        }
+    }
+}
+
+/// For calls of which somebody waits for the outcome.
+pub(super) const FREE: Tries = Tries {
+    most: 3,
+    longest_wait: Duration::from_mins(1),
+    due: None,
+};
+
+/// For polls: the next one comes anyway.
+pub(super) const POLL: Tries = Tries {
+    most: 2,
+    longest_wait: Duration::from_secs(2),
+    due: None,
+};
+
+/// Calls that one poll, or the part of a submission before or after the call
+/// that costs, may lead to.
+const CHAIN: usize = 100;
+/// Time for all of them.
+const CHAIN_TIME: Duration = Duration::from_mins(10);
+
+impl Provider {
+    /// Sends a free call, again if that may help, and reads its answer.
+    pub(super) async fn step<T>(
+        &self,
+        secret: &Secret,
+        call: &Call,
+        tries: Tries,
+        read: impl Fn(&Asked, &Answer) -> Result<T, ProviderError>,
+    ) -> Result<T, ProviderError> {
+        delay(call).await;
+        let asked = call.asked();
+        let mut fresh = false;
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let started = Instant::now();
+            let due = tries.due.filter(|_| tried == 1);
+            let result = match self.ask(secret, call, due).await {
+                Ok(answer) => read(&asked, &answer),
+                Err(trouble) => Err(trouble.error),
+            };
+            self.count(&call.stage, started, result.as_ref().err());
+            let Err(error) = result else {
+                return result;
+            };
+            // A credential that was exchanged may have been called back.
+            if error.class == Class::Credentials && !fresh && self.tokens().forget(secret) {
+                fresh = true;
+                tried -= 1;
+                continue;
+            }
+            let wait = backoff(tried).max(error.retry_after.unwrap_or_default());
+            let hopeless = !error.class.is_passing() || is_blocked(&error);
+            if hopeless || tried >= tries.most || wait > tries.longest_wait {
+                return Err(error);
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn ask(
+        &self,
+        secret: &Secret,
+        call: &Call,
+        due: Option<Instant>,
+    ) -> Result<Answer, Trouble> {
+        let to = self.destination(call).map_err(Trouble::unsent)?;
+        let credential = self
+            .credential(secret, call.with_credential && to.trusted)
+            .await
+            .map_err(Trouble::unsent)?;
+        let prepared = self
+            .prepare(call, to, &credential)
+            .map_err(Trouble::unsent)?;
+        let _permit = self.permits().acquire().await;
+        if let Some(due) = due {
+            metrics::histogram!("mediagate_upstream_poll_lag_seconds", "provider" => self.name().to_owned())
+                .record(due.elapsed());
+        }
+        self.send(prepared, call.limit_bytes, None).await
+    }
+
+    /// Follows calls until one leads to something else.
+    pub(super) async fn follow(
+        &self,
+        secret: &Secret,
+        mut call: Call,
+        mut tries: Tries,
+        read: impl Fn(&Asked, &Answer) -> Result<Step, ProviderError>,
+    ) -> Result<Step, ProviderError> {
+        let mut chain = Chain::default();
+        loop {
+            match self.step(secret, &call, tries, &read).await? {
+                Step::Next(next) => {
+                    chain.add(self, &call, &next).await?;
+                    call = *next;
+                    tries.due = None;
+                }
+                step => return Ok(step),
+            }
+        }
+    }
+
+    /// Counts a call.
+    pub(super) fn count(&self, stage: &str, started: Instant, error: Option<&ProviderError>) {
+        let outcome = error.map_or("ok", |error| error.class.name());
+        let (provider, stage) = (self.name().to_owned(), stage.to_owned());
+        let took = started.elapsed();
+        tracing::debug!(
+            provider,
+            stage,
+            outcome,
+            took_ms = took.as_millis(),
+            "called a provider"
+        );
+        metrics::histogram!("mediagate_upstream_call_seconds", "provider" => provider.clone(), "stage" => stage.clone())
+            .record(took);
+        metrics::counter!("mediagate_upstream_calls_total", "provider" => provider, "stage" => stage, "outcome" => outcome)
+            .increment(1);
+    }
+}
+
+/// The calls that led here, so that they end.
+#[derive(Debug)]
+pub(super) struct Chain {
+    length: usize,
+    since: Instant,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self {
+            length: 0,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Chain {
+    /// Goes on from a call to the next. The same call again is a wait for the
+    /// provider, so it is made after a while, even if it names none.
+    pub(super) async fn add(
+        &mut self,
+        provider: &Provider,
+        before: &Call,
+        next: &Call,
+    ) -> Result<(), ProviderError> {
+        self.length += 1;
+        if self.length > CHAIN || self.since.elapsed() > CHAIN_TIME {
+            let what = "the provider leads from call to call without an end";
+            return Err(ProviderError::new(Class::Unclear, what));
+        }
+        let same = (&before.stage, &before.to, &before.memo) == (&next.stage, &next.to, &next.memo);
+        if same && next.delay.is_none() {
+            tokio::time::sleep(provider.adapter().pace().floor).await;
+        }
+        Ok(())
+    }
+}
+
+/// The wait that a call asks for before it is sent.
+pub(super) async fn delay(call: &Call) {
+    if let Some(delay) = call.delay {
+        tokio::time::sleep(delay).await;
+    }
+}
+
+/// The wait after a number of tries: 0.25, 0.5, 1 s …, a half more or less.
+pub(super) fn backoff(tried: u32) -> Duration {
+    let usual = Duration::from_millis(125) * 2_u32.saturating_pow(tried.min(8));
+    usual.mul_f64(0.5 + jitter())
+}
+
+/// Something between 0 and 1.
+fn jitter() -> f64 {
+    getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
+}
+
+/// An address that is not allowed stays so.
+pub(super) fn is_blocked(error: &ProviderError) -> bool {
+    error.code.as_deref() == Some("blocked_address")
+}

@@ -1,0 +1,283 @@
+//! An order: the calls before the one that costs, that one, once, and the
+//! calls after it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::provider::Provider;
+use super::send::{Prepared, Trouble};
+use super::step::{Chain, FREE, backoff, delay};
+use super::{Driver, redact};
+use crate::error::{Class, ProviderError};
+use crate::order::Order;
+use crate::port::{Adapter, Call, Effect, Handle, Header, Output, Step};
+use crate::secret::Secret;
+
+/// How often a submission is repeated where the provider makes one job of all.
+const REPEATS: u32 = 3;
+/// The longest wait for a provider that asks for one.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// The provider took the order.
+#[derive(Debug)]
+pub enum Accepted {
+    /// It works on it.
+    Job {
+        /// Names the job.
+        handle: Handle,
+        /// When the provider wants to be asked first.
+        poll_after: Option<Duration>,
+    },
+    /// It is done already.
+    Done(Vec<Output>),
+}
+
+/// Why an order was not taken, or nobody can tell.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError<E> {
+    /// The intent was not kept, so nothing was sent.
+    #[error("the intent to submit was not kept")]
+    Intent(E),
+    /// A call before the submission failed, or the order cannot be put into a
+    /// call: nothing was submitted.
+    #[error("before the submission: {0}")]
+    Before(ProviderError),
+    /// Provably not taken: the provider said no, or was not reached.
+    #[error("not taken: {0}")]
+    Refused(ProviderError),
+    /// Taken, and it failed.
+    #[error("taken and failed: {0}")]
+    Failed(ProviderError),
+    /// Sent, and nobody can tell whether it was taken.
+    #[error("nobody can tell whether it was taken: {0}")]
+    Unclear(ProviderError),
+}
+
+/// How far a submission is whose answer is streamed. Shared: one end is given
+/// to [`Driver::submit`], the other reads.
+#[derive(Debug, Clone, Default)]
+pub struct Watch(Arc<AtomicU8>);
+
+impl Watch {
+    /// Nothing is known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How far it is, 0–100; it never falls.
+    pub fn progress(&self) -> Option<u8> {
+        self.0.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    fn tell(&self, progress: u8) {
+        self.0.fetch_max(progress.min(100) + 1, Ordering::Relaxed);
+    }
+}
+
+impl Driver {
+    /// Sends the order's calls. Before the one marked [`Effect::Submission`]
+    /// leaves, `intent` is awaited; when it errs, nothing is sent. That call is
+    /// sent once. Only where the provider itself makes one job of two, an
+    /// unclear outcome is asked for again, with the order's key.
+    pub async fn submit<E>(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        order: &Order,
+        watch: &Watch,
+        intent: impl AsyncFnOnce() -> Result<(), E>,
+    ) -> Result<Accepted, SubmitError<E>> {
+        let work = Submission {
+            provider,
+            secret,
+            order,
+            watch,
+        };
+        let clean = |error| redact::error(error, secret);
+        work.run(intent).await.map_err(|error| match error {
+            SubmitError::Intent(error) => SubmitError::Intent(error),
+            SubmitError::Before(error) => SubmitError::Before(clean(error)),
+            SubmitError::Refused(error) => SubmitError::Refused(clean(error)),
+            SubmitError::Failed(error) => SubmitError::Failed(clean(error)),
+            SubmitError::Unclear(error) => SubmitError::Unclear(clean(error)),
+        })
+    }
+}
+
+struct Submission<'a> {
+    provider: &'a Provider,
+    secret: &'a Secret,
+    order: &'a Order,
+    watch: &'a Watch,
+}
+
+impl Submission<'_> {
+    fn adapter(&self) -> &dyn Adapter {
+        self.provider.adapter()
+    }
+
+    async fn run<E>(
+        &self,
+        intent: impl AsyncFnOnce() -> Result<(), E>,
+    ) -> Result<Accepted, SubmitError<E>> {
+        let first = self.adapter().start(self.order);
+        let call = self.before(first.map_err(SubmitError::Before)?).await;
+        let call = call.map_err(SubmitError::Before)?;
+        // Everything that can fail without a connection fails before the
+        // intent is kept.
+        let ready = self.ready(&call).await.map_err(SubmitError::Before)?;
+        intent().await.map_err(SubmitError::Intent)?;
+        let step = self.once(&call, ready).await?;
+        self.after(&call, step).await
+    }
+
+    /// The free calls up to the one that costs.
+    async fn before(&self, mut call: Call) -> Result<Call, ProviderError> {
+        let mut chain = Chain::default();
+        while call.effect == Effect::Free {
+            let step = self.free(&call).await?;
+            let next = match step {
+                Step::Next(next) => *next,
+                Step::Running { .. } => call.clone(),
+                Step::Submitted { .. } | Step::Done { .. } => {
+                    let what = "a call that costs nothing cannot be an order";
+                    return Err(ProviderError::unreadable(what));
+                }
+            };
+            chain.add(self.provider, &call, &next).await?;
+            call = next;
+        }
+        Ok(call)
+    }
+
+    async fn free(&self, call: &Call) -> Result<Step, ProviderError> {
+        self.provider
+            .step(self.secret, call, FREE, |asked, answer| {
+                self.adapter().submitted(self.order, asked, answer)
+            })
+            .await
+    }
+
+    /// The submission, ready to leave, with its place among the calls in flight.
+    async fn ready(&self, call: &Call) -> Result<Ready<'_>, ProviderError> {
+        delay(call).await;
+        let to = self.provider.destination(call)?;
+        let wanted = call.with_credential && to.trusted;
+        let credential = self.provider.credential(self.secret, wanted).await?;
+        let prepared = self.provider.prepare(call, to, &credential)?;
+        Ok(Ready {
+            prepared,
+            credential,
+            _permit: self.provider.permits().acquire().await.ok(),
+        })
+    }
+
+    /// Sends the call that costs.
+    async fn once<E>(&self, call: &Call, ready: Ready<'_>) -> Result<Step, SubmitError<E>> {
+        let Ready {
+            prepared,
+            credential,
+            _permit,
+        } = ready;
+        let mut doubt = match self.send(call, prepared).await {
+            Err(SubmitError::Unclear(error)) if self.adapter().deduplicates() => error,
+            told => return told,
+        };
+        // From here on a "no" is one to the repetition. Whether the provider
+        // took the first submission it does not tell.
+        for repeat in 1..=REPEATS {
+            let wait = backoff(repeat + 1).max(doubt.retry_after.unwrap_or_default());
+            tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
+            let again = self.provider.destination(call);
+            let again = again.and_then(|to| self.provider.prepare(call, to, &credential));
+            let Ok(again) = again else { break };
+            match self.send(call, again).await {
+                Err(SubmitError::Unclear(error) | SubmitError::Refused(error)) => {
+                    doubt = error.of_class(Class::Unclear);
+                }
+                told => return told,
+            }
+        }
+        Err(SubmitError::Unclear(doubt))
+    }
+
+    async fn send<E>(&self, call: &Call, prepared: Prepared) -> Result<Step, SubmitError<E>> {
+        let progress = |part: &[u8]| {
+            if let Some(progress) = self.adapter().progress_of_part(part) {
+                self.watch.tell(progress);
+            }
+        };
+        let started = Instant::now();
+        let answer = self
+            .provider
+            .send(prepared, call.limit_bytes, Some(&progress))
+            .await;
+        let (reached, result) = match answer {
+            Ok(answer) => (
+                true,
+                self.adapter().submitted(self.order, &call.asked(), &answer),
+            ),
+            Err(Trouble { error, reached }) => (reached, Err(error)),
+        };
+        self.provider
+            .count(&call.stage, started, result.as_ref().err());
+        result.map_err(|error| {
+            if error.class == Class::Credentials {
+                self.provider.tokens().forget(self.secret);
+            }
+            match error.class {
+                _ if !reached => SubmitError::Refused(error),
+                Class::RateLimited
+                | Class::Unavailable
+                | Class::Credentials
+                | Class::Account
+                | Class::Rejected
+                | Class::Refused => SubmitError::Refused(error),
+                Class::Failed | Class::Lost => SubmitError::Failed(error),
+                Class::Unclear => SubmitError::Unclear(error),
+            }
+        })
+    }
+
+    /// What came of the submission, followed to its end.
+    async fn after<E>(&self, call: &Call, mut step: Step) -> Result<Accepted, SubmitError<E>> {
+        let mut chain = Chain::default();
+        let mut call = call.clone();
+        loop {
+            let next = match step {
+                Step::Submitted { handle, poll_after } => {
+                    return Ok(Accepted::Job { handle, poll_after });
+                }
+                Step::Done { outputs } => return Ok(Accepted::Done(outputs)),
+                Step::Next(next) if next.effect == Effect::Free => *next,
+                Step::Next(_) => {
+                    return Err(unclear("an order is not submitted twice"));
+                }
+                Step::Running { .. } if call.effect == Effect::Free => call.clone(),
+                Step::Running { .. } => {
+                    return Err(unclear("the provider works on it, and names no job"));
+                }
+            };
+            let gone_on = chain.add(self.provider, &call, &next).await;
+            gone_on.map_err(SubmitError::Unclear)?;
+            call = next;
+            step = self.free(&call).await.map_err(|error| match error.class {
+                Class::Failed | Class::Lost | Class::Refused => SubmitError::Failed(error),
+                _ => SubmitError::Unclear(error.of_class(Class::Unclear)),
+            })?;
+        }
+    }
+}
+
+fn unclear<E>(what: &str) -> SubmitError<E> {
+    SubmitError::Unclear(ProviderError::unreadable(what))
+}
+
+struct Ready<'a> {
+    prepared: Prepared,
+    credential: Vec<Header>,
+    _permit: Option<tokio::sync::SemaphorePermit<'a>>,
+}

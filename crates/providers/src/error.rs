@@ -1,0 +1,106 @@
+//! What went wrong with a provider, in the classes that decide what happens next.
+
+use std::time::Duration;
+
+/// What an error means for the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Too many, too fast. Nothing was taken; the same call can succeed later.
+    RateLimited,
+    /// The provider is not there, or says that it cannot now. Nothing was taken.
+    Unavailable,
+    /// Nobody can tell whether the provider took the order: the answer was
+    /// lost, broke off, or says something that no document explains.
+    Unclear,
+    /// The credential is wrong, or may not do this. Nothing was taken; the
+    /// operator must act.
+    Credentials,
+    /// The account at the provider has no money or no quota left. Nothing was
+    /// taken; a wait does not mend it.
+    Account,
+    /// The provider calls the request wrong. Nothing was taken; it would say so again.
+    Rejected,
+    /// The provider's rules forbid this content.
+    Refused,
+    /// The provider took the order and failed at it.
+    Failed,
+    /// The provider no longer knows the job, or let it expire.
+    Lost,
+}
+
+impl Class {
+    /// The name in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RateLimited => "rate_limited",
+            Self::Unavailable => "unavailable",
+            Self::Unclear => "unclear",
+            Self::Credentials => "credentials",
+            Self::Account => "account",
+            Self::Rejected => "rejected",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether a call that changes nothing at the provider is worth repeating.
+    pub const fn is_passing(self) -> bool {
+        matches!(self, Self::RateLimited | Self::Unavailable | Self::Unclear)
+    }
+
+    /// Whether, as the error of a submission, it proves that the provider took
+    /// nothing and that another route may fare better.
+    pub const fn allows_fail_over(self) -> bool {
+        matches!(
+            self,
+            Self::RateLimited | Self::Unavailable | Self::Credentials | Self::Account
+        )
+    }
+}
+
+/// A provider's error. The message is the provider's own and may hold
+/// addresses and keys until the driver has cut them out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", class.name())]
+pub struct ProviderError {
+    /// What it means.
+    pub class: Class,
+    /// The provider's own code, where it gives one.
+    pub code: Option<String>,
+    /// A sentence.
+    pub message: String,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl ProviderError {
+    /// An error with a sentence.
+    pub fn new(class: Class, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            code: None,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    /// Names the provider's own code.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// Sets another class, for what a status alone cannot tell.
+    #[must_use]
+    pub const fn of_class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// The answer is not what the protocol says: nobody can tell what happened.
+    pub fn unreadable(what: impl Into<String>) -> Self {
+        Self::new(Class::Unclear, what)
+    }
+}

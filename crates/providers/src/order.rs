@@ -1,0 +1,332 @@
+//! What is wanted of a provider: complete, typed, with the media at hand.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The families of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Makes a video.
+    Video,
+    /// Works on music.
+    Music,
+}
+
+/// Something to be made.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Names this one submission; a provider that deduplicates is given it.
+    pub key: String,
+    /// The model by the provider's own name.
+    pub model: String,
+    /// What is to be made.
+    pub work: Work,
+}
+
+/// What is to be made.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// A video.
+    Video(Video),
+    /// The stems of a recording.
+    Stems(Stems),
+    /// A song, by the music dialect's own fields.
+    Song(Song),
+    /// A persona.
+    Persona(Persona),
+}
+
+impl Work {
+    /// The family of the work.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Video(_) => Kind::Video,
+            Self::Stems(_) | Self::Song(_) | Self::Persona(_) => Kind::Music,
+        }
+    }
+}
+
+/// A video. Everything is within the limits of [`crate::VideoLimits`].
+#[derive(Debug, Clone)]
+pub struct Video {
+    /// What it shall show.
+    pub prompt: String,
+    /// What it shall not show.
+    pub negative_prompt: Option<String>,
+    /// Source pictures: the first frame, then the last frame or references.
+    pub pictures: Vec<Picture>,
+    /// Length in seconds.
+    pub seconds: u32,
+    /// Width and height in pixels.
+    pub size: (u32, u32),
+    /// Decides what is left to chance, where the caller wants that decided.
+    pub seed: Option<u64>,
+    /// The caller's own name for its end user.
+    pub user: Option<String>,
+    /// The conversation before the prompt, for providers that speak chat.
+    pub conversation: Vec<Message>,
+}
+
+impl Video {
+    /// The picture in this role.
+    pub fn picture(&self, role: PictureRole) -> Option<&File> {
+        let found = self.pictures.iter().find(|picture| picture.role == role);
+        found.map(|picture| &picture.file)
+    }
+
+    /// The pictures that are neither first nor last frame.
+    pub fn references(&self) -> impl Iterator<Item = &File> {
+        let all = self.pictures.iter();
+        all.filter(|picture| picture.role == PictureRole::Reference)
+            .map(|picture| &picture.file)
+    }
+}
+
+/// An earlier message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// `system`, `user`, `assistant`, …
+    pub role: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What a picture is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PictureRole {
+    /// The video begins with it.
+    FirstFrame,
+    /// The video ends with it.
+    LastFrame,
+    /// The video shows what it shows.
+    Reference,
+}
+
+/// A source picture.
+#[derive(Debug, Clone)]
+pub struct Picture {
+    /// What it is for.
+    pub role: PictureRole,
+    /// The picture.
+    pub file: File,
+}
+
+/// A file that is handed over.
+#[derive(Clone)]
+pub struct File {
+    /// Its name, with an extension that fits.
+    pub name: String,
+    /// Its media type.
+    pub mime: &'static str,
+    /// Its content.
+    pub bytes: Bytes,
+    /// An https address from which anyone may fetch it for a few hours, when
+    /// this gateway can be reached from outside.
+    pub url: Option<String>,
+}
+
+impl File {
+    /// The content in base64, without a prefix.
+    pub fn base64(&self) -> String {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode(&self.bytes)
+    }
+
+    /// The content as a `data:` address.
+    pub fn data_url(&self) -> String {
+        format!("data:{};base64,{}", self.mime, self.base64())
+    }
+
+    /// Its own address when there is one, else a `data:` address.
+    pub fn url_or_data(&self) -> String {
+        self.url.clone().unwrap_or_else(|| self.data_url())
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({}, {} bytes)",
+            self.name,
+            self.mime,
+            self.bytes.len()
+        )
+    }
+}
+
+/// A recording to be taken apart.
+#[derive(Debug, Clone)]
+pub struct Stems {
+    /// The recording.
+    pub source: Recording,
+    /// The parts that are wanted, each of which the model can tell apart.
+    pub targets: Vec<StemTarget>,
+    /// Whether every group is wanted rather than one and the rest.
+    pub full: bool,
+    /// Name for people.
+    pub title: String,
+}
+
+impl Stems {
+    /// The one group that is wanted beside the rest; `None` for a full split.
+    pub fn wanted(&self) -> Option<StemGroup> {
+        if self.full {
+            return None;
+        }
+        self.targets.iter().find_map(|target| match target {
+            StemTarget::Only(group) | StemTarget::Without(group) => Some(*group),
+            StemTarget::Other => None,
+        })
+    }
+}
+
+/// A recording that the gateway has, and that a provider may have too.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// The recording.
+    pub file: File,
+    /// Its length in milliseconds.
+    pub milliseconds: u64,
+    /// What the provider that made it calls it.
+    pub upstream: Option<UpstreamClip>,
+}
+
+/// A clip by the names of the provider that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamClip {
+    /// The clip.
+    pub clip_id: String,
+    /// The task that it came from.
+    pub task_id: Option<String>,
+}
+
+/// A song by the fields of the music dialect. Ids in it are the provider's own.
+#[derive(Debug, Clone)]
+pub struct Song {
+    /// The operation, such as `extend` or `cover`.
+    pub task: String,
+    /// The other fields as the caller sent them.
+    pub fields: Map<String, Value>,
+    /// Recordings that the provider has to be given first, and the field that
+    /// is to hold the id it gives them.
+    pub uploads: Vec<(String, Recording)>,
+}
+
+/// A persona made of clips that the provider has.
+#[derive(Debug, Clone)]
+pub struct Persona {
+    /// The clip that it is made from.
+    pub root_clip: String,
+    /// All its clips, the root first.
+    pub clips: Vec<String>,
+    /// Name for people.
+    pub name: String,
+    /// What it is like.
+    pub description: String,
+    /// Whether it is public.
+    pub is_public: bool,
+}
+
+/// The instrument groups of the music dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum StemGroup {
+    Vocals,
+    BackingVocals,
+    Drums,
+    Bass,
+    Guitar,
+    Keyboard,
+    Percussion,
+    Strings,
+    Synth,
+    Fx,
+    Brass,
+    Woodwinds,
+}
+
+impl StemGroup {
+    /// Every group, in the order of a full split.
+    pub const ALL: [Self; 12] = [
+        Self::Vocals,
+        Self::BackingVocals,
+        Self::Drums,
+        Self::Bass,
+        Self::Guitar,
+        Self::Keyboard,
+        Self::Percussion,
+        Self::Strings,
+        Self::Synth,
+        Self::Fx,
+        Self::Brass,
+        Self::Woodwinds,
+    ];
+
+    /// The name that callers see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vocals => "Vocals",
+            Self::BackingVocals => "Backing_Vocals",
+            Self::Drums => "Drums",
+            Self::Bass => "Bass",
+            Self::Guitar => "Guitar",
+            Self::Keyboard => "Keyboard",
+            Self::Percussion => "Percussion",
+            Self::Strings => "Strings",
+            Self::Synth => "Synth",
+            Self::Fx => "FX",
+            Self::Brass => "Brass",
+            Self::Woodwinds => "Woodwinds",
+        }
+    }
+
+    /// Reads a name, without case and with `_`, space and `-` equal.
+    pub fn from_name(text: &str) -> Option<Self> {
+        let wanted = plain(text);
+        Self::ALL
+            .into_iter()
+            .find(|group| plain(group.name()) == wanted)
+    }
+}
+
+impl fmt::Display for StemGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name in the form in which names are compared.
+pub fn plain(name: &str) -> String {
+    name.trim().to_lowercase().replace(['_', '-'], " ")
+}
+
+/// What one clip of a separation holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StemTarget {
+    /// This group.
+    Only(StemGroup),
+    /// Everything but this group.
+    Without(StemGroup),
+    /// What is left when every group was taken out.
+    Other,
+}
+
+impl StemTarget {
+    /// The name in `metadata.stem_type_group_name` and in the clip's title.
+    pub fn name(self) -> String {
+        match self {
+            Self::Only(group) => group.name().to_owned(),
+            Self::Without(StemGroup::Vocals) => "Instrumental".to_owned(),
+            Self::Without(group) => format!("No {}", group.name()),
+            Self::Other => "Other".to_owned(),
+        }
+    }
+}

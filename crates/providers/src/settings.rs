@@ -1,0 +1,93 @@
+//! What an operator says of a provider.
+
+use serde_json::{Map, Value};
+use url::Url;
+
+/// A provider as the operator describes it, without its credentials.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The operator's name for it.
+    pub name: String,
+    /// Where it is; the protocol's own address when left out.
+    pub base_url: Option<Url>,
+    /// The protocol's own options.
+    pub options: Map<String, Value>,
+}
+
+/// What is wrong with the settings of a provider.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", place(key.as_deref(), *line))]
+pub struct SettingsError {
+    /// The option at fault.
+    pub key: Option<String>,
+    /// The line of the recipe at fault, counting from 1.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+fn place(key: Option<&str>, line: Option<usize>) -> String {
+    match (key, line) {
+        (Some(key), Some(line)) => format!("{key}, line {line}: "),
+        (Some(key), None) => format!("{key}: "),
+        (None, Some(line)) => format!("line {line}: "),
+        (None, None) => String::new(),
+    }
+}
+
+impl SettingsError {
+    /// Names the option at fault.
+    pub fn at(key: &str, message: impl Into<String>) -> Self {
+        Self {
+            key: Some(key.into()),
+            line: None,
+            message: message.into(),
+        }
+    }
+}
+
+impl Settings {
+    /// A text option.
+    pub fn text(&self, key: &str) -> Result<Option<&str>, SettingsError> {
+        match self.options.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(SettingsError::at(key, "must be text")),
+        }
+    }
+
+    /// A text option that must be one of these; the first when left out.
+    pub fn word<'a>(&self, key: &str, words: &[&'a str]) -> Result<&'a str, SettingsError> {
+        let first = words.first().copied().unwrap_or_default();
+        let Some(text) = self.text(key)? else {
+            return Ok(first);
+        };
+        let found = words.iter().find(|word| **word == text);
+        found.copied().ok_or_else(|| {
+            let all = words.join(", ");
+            SettingsError::at(key, format!("{text:?} is none of {all}"))
+        })
+    }
+
+    /// A yes-or-no option; `false` when left out.
+    pub fn flag(&self, key: &str) -> Result<bool, SettingsError> {
+        match self.options.get(key) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(SettingsError::at(key, "must be true or false")),
+        }
+    }
+
+    /// A list of texts; empty when left out.
+    pub fn list(&self, key: &str) -> Result<Vec<String>, SettingsError> {
+        let wrong = || SettingsError::at(key, "must be a list of texts");
+        match self.options.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(items)) => {
+                let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
+                texts.collect::<Option<Vec<_>>>().ok_or_else(wrong)
+            }
+            Some(_) => Err(wrong()),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `chat-video`.
+
+use providers::order::{Message, PictureRole};
+use serde_json::{Value, json};
+
+use crate::suite::{Case, Makes, orders};
+
+fn case(name: &'static str, model: &'static str, options: Value) -> Case {
+    Case {
+        name,
+        protocol: "chat-video",
+        options,
+        model,
+        secret: "sk-simulated-0123456789",
+        order: orders::video(model),
+        makes: Makes::Video,
+        cancels: false,
+    }
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let earlier = |role: &str, text: &str| Message {
+        role: role.into(),
+        text: text.into(),
+    };
+    let talk = orders::video_with("sora-2", |video| {
+        video.conversation = vec![
+            earlier("system", "answer with a video"),
+            earlier("user", "a harbour"),
+            earlier("assistant", "https://old.example/1.mp4"),
+        ];
+    });
+    let frames = orders::with_picture_as(
+        orders::with_picture(orders::video("veo3-fl")),
+        PictureRole::LastFrame,
+    );
+    let mediagate = orders::video_with("mediagate-animatic", |video| {
+        video.seed = Some(7);
+        video.negative_prompt = Some("rain".into());
+    });
+    let own = json!({"stream": true, "idempotency": true, "extension": true});
+    vec![
+        case("chat-video: streamed words", "veo3", json!({})),
+        case("chat-video: words", "veo3", json!({"stream": false})),
+        Case {
+            order: talk,
+            ..case("chat-video: a conversation", "sora-2", json!({}))
+        },
+        Case {
+            order: frames,
+            ..case("chat-video: two frames", "veo3-fl", json!({}))
+        },
+        Case {
+            order: mediagate.clone(),
+            ..case("chat-video: Mediagate streamed", "mediagate-animatic", own)
+        },
+        Case {
+            order: mediagate,
+            ..case(
+                "chat-video: Mediagate",
+                "mediagate-animatic",
+                json!({"stream": false, "extension": true}),
+            )
+        },
+    ]
+}

@@ -1,0 +1,75 @@
+//! `fal`.
+
+use providers::order::PictureRole;
+use providers::{Order, StemGroup, StemTarget, Work};
+use serde_json::json;
+
+use crate::suite::{Case, Makes, orders};
+
+fn case(name: &'static str, model: &'static str) -> Case {
+    Case {
+        name,
+        protocol: "fal",
+        options: json!({}),
+        model,
+        secret: "simulated:0123456789abcdef",
+        order: orders::video(model),
+        makes: Makes::Video,
+        cancels: true,
+    }
+}
+
+/// The same order with pictures that do not fit into a request.
+fn with_large_pictures(mut order: Order) -> Order {
+    if let Work::Video(video) = &mut order.work {
+        for picture in &mut video.pictures {
+            picture.file.bytes = vec![0; 1_200_000].into();
+        }
+    }
+    order
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let veo = "fal-ai/veo3.1";
+    let frames = orders::with_picture_as(
+        orders::with_picture(orders::video(veo)),
+        PictureRole::LastFrame,
+    );
+    let kling = "fal-ai/kling-video/v2.5-turbo/pro/text-to-video";
+    let all: Vec<StemTarget> = [
+        StemGroup::Vocals,
+        StemGroup::Drums,
+        StemGroup::Bass,
+        StemGroup::Guitar,
+        StemGroup::Keyboard,
+    ]
+    .into_iter()
+    .map(StemTarget::Only)
+    .chain([StemTarget::Other])
+    .collect();
+    vec![
+        case("fal: text", veo),
+        Case {
+            order: orders::with_picture(orders::video(veo)),
+            ..case("fal: picture", veo)
+        },
+        Case {
+            order: with_large_pictures(frames),
+            ..case("fal: two large frames", veo)
+        },
+        Case {
+            order: orders::video_with(kling, |video| video.negative_prompt = Some("rain".into())),
+            ..case("fal: kling", kling)
+        },
+        Case {
+            order: orders::with_picture(orders::video(kling)),
+            ..case("fal: kling, picture", kling)
+        },
+        case("fal: sora", "fal-ai/sora-2/text-to-video"),
+        Case {
+            order: orders::full_stems("fal-ai/demucs", all.clone()),
+            makes: Makes::Stems(all),
+            ..case("fal: stems", "fal-ai/demucs")
+        },
+    ]
+}

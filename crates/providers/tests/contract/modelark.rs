@@ -1,0 +1,44 @@
+//! `modelark`.
+
+use providers::order::PictureRole;
+use serde_json::json;
+
+use crate::suite::{Case, Makes, orders};
+
+const MODEL: &str = "seedance-1-5-pro-251215";
+
+fn case(name: &'static str) -> Case {
+    Case {
+        name,
+        protocol: "modelark",
+        options: json!({}),
+        model: MODEL,
+        secret: "ark-simulated-0123456789",
+        order: orders::video(MODEL),
+        makes: Makes::Video,
+        cancels: true,
+    }
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let seeded = orders::video_with(MODEL, |video| {
+        video.seed = Some(u64::MAX);
+        video.size = (1080, 1920);
+    });
+    let picture = orders::with_picture(orders::video(MODEL));
+    let frames = orders::with_picture_as(picture.clone(), PictureRole::LastFrame);
+    vec![
+        Case {
+            order: seeded,
+            ..case("modelark: text")
+        },
+        Case {
+            order: picture,
+            ..case("modelark: picture")
+        },
+        Case {
+            order: frames,
+            ..case("modelark: frames")
+        },
+    ]
+}

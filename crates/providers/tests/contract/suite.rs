@@ -1,0 +1,133 @@
+//! The scenarios that every protocol goes through.
+//!
+//! What they check in common: **the paid submission is sent once**, whatever
+//! happens; a definite "no" is told from an outcome that nobody knows; what is
+//! free is tried again; and what is delivered is whole.
+//!
+//! Protocols that answer a submission with the result have no jobs; what
+//! concerns jobs passes them by.
+
+pub(crate) mod orders;
+mod scenarios;
+mod stage;
+
+use std::future::Future;
+
+use providers::{Order, StemTarget};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use stage::Stage;
+
+/// An adapter with an order, and what comes of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    /// For people: begins with the protocol, or with `recipe/` and the
+    /// provider that the recipe is for.
+    pub(crate) name: &'static str,
+    pub(crate) protocol: &'static str,
+    /// The protocol's own options.
+    pub(crate) options: Value,
+    /// As in the order; for limits.
+    pub(crate) model: &'static str,
+    pub(crate) secret: &'static str,
+    pub(crate) order: Order,
+    pub(crate) makes: Makes,
+    /// Whether jobs can be called off.
+    pub(crate) cancels: bool,
+}
+
+impl Case {
+    /// The simulator's model of the provider.
+    pub(crate) fn simulates(&self) -> &'static str {
+        let of_recipe = self.name.strip_prefix("recipe/");
+        let before = of_recipe.and_then(|name| name.split(':').next());
+        before.unwrap_or(self.protocol)
+    }
+}
+
+/// What an order makes.
+#[derive(Debug, Clone)]
+pub(crate) enum Makes {
+    /// One MP4.
+    Video,
+    /// A WAV for each of these.
+    Stems(Vec<StemTarget>),
+    /// This many clips.
+    Clips(usize),
+    /// A persona.
+    Persona,
+}
+
+/// A test for each scenario, which takes all cases through it at once.
+macro_rules! scenarios {
+    ($($scenario:ident)*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $scenario() {
+            all_cases(scenarios::$scenario).await;
+        })*
+    };
+}
+
+scenarios! {
+    the_order_is_within_the_limits
+    it_is_made
+
+    too_many_requests
+    too_many_requests_for_a_second
+    a_wrong_key
+    a_forbidden_prompt
+    nobody_there
+    an_error_before_the_order_is_taken
+    an_error_after_the_order_is_taken
+    no_answer_and_no_order_taken
+    no_answer_and_the_order_is_taken
+    half_an_answer
+
+    the_job_fails
+    the_job_is_refused
+    the_job_makes_nothing
+    an_unknown_word
+    slow_answers
+    polls_that_fail
+    the_job_is_called_off
+
+    a_result_that_ends_early
+    a_result_that_breaks_off
+    a_slow_result
+    an_expired_result
+    a_result_that_lies
+}
+
+/// Takes every case (or those of `CASE`) through a scenario, each on a stage of
+/// its own, and tells which failed.
+async fn all_cases<F>(scenario: fn(Stage) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let filter = std::env::var("CASE").unwrap_or_default();
+    let mut running = JoinSet::new();
+    let mut names = Vec::new();
+    for case in crate::cases() {
+        if case.name.contains(&filter) {
+            let name = case.name;
+            let started = running.spawn(async move { scenario(Stage::new(case).await).await });
+            names.push((started.id(), name));
+        }
+    }
+    let mut failed = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        if let Err(error) = ended {
+            let name = names.iter().find(|(id, _)| *id == error.id());
+            let panic = error.into_panic();
+            let said = panic.downcast_ref::<String>().cloned();
+            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.into()));
+            let said = said.unwrap_or_default();
+            failed.push(format!(
+                "{}\n    {said}",
+                name.map_or("?", |(_, name)| name)
+            ));
+        }
+    }
+    assert!(failed.is_empty(), "failed:\n{}", failed.join("\n"));
+}

@@ -1,0 +1,345 @@
+//! One function for each scenario. Each gets a stage on which the case's order
+//! would succeed, and says what goes wrong there.
+
+use std::time::Duration;
+
+use providers::driver::{Accepted, DownloadError, Polled, SubmitError};
+use providers::{Class, Limits, Output, ProviderError, Source, Work};
+use simulator::{End, Fault, Phase, Plan, Role};
+use tokio::net::TcpSocket;
+
+use super::Makes;
+use super::stage::{Stage, plan, provider};
+
+/// Protocols whose answers have no status word that could be unknown.
+const WORDLESS: [&str; 2] = ["gemini-veo", "comfyui"];
+
+/// Protocols whose jobs can be called off while they wait, and no longer.
+const WHILE_QUEUED: [&str; 2] = ["modelark", "dashscope"];
+
+pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
+    let (order, adapter) = (&stage.case.order, stage.provider.adapter());
+    assert_eq!(order.model, stage.case.model);
+    let limits = adapter.limits(order.work.kind(), stage.case.model).unwrap();
+    match (&order.work, limits) {
+        (Work::Video(video), Limits::Video(limits)) => {
+            assert!(limits.sizes.contains(&video.size), "{limits:?}");
+            assert!(
+                limits.durations.contains(f64::from(video.seconds)),
+                "{limits:?}"
+            );
+            let default = f64::from(limits.default_seconds);
+            assert!(limits.durations.contains(default), "{limits:?}");
+            assert!(video.pictures.len() <= limits.pictures.max, "{limits:?}");
+            assert!(!limits.pictures.needed || !video.pictures.is_empty());
+            assert!(video.prompt.chars().count() <= limits.max_prompt);
+            assert!(limits.seed || video.seed.is_none());
+            assert!(limits.negative_prompt || video.negative_prompt.is_none());
+        }
+        (Work::Stems(stems), Limits::Music(limits)) => {
+            let limits = limits.stems.unwrap();
+            assert!(if stems.full { limits.full } else { limits.two });
+            let wanted = stems.wanted();
+            assert!(wanted.is_none_or(|group| limits.groups.contains(&group)));
+        }
+        (Work::Song(song), Limits::Music(limits)) => assert!(limits.tasks.contains(&song.task)),
+        (Work::Persona(_), Limits::Music(limits)) => assert!(limits.personas),
+        (work, limits) => panic!("{work:?} with {limits:?}"),
+    }
+}
+
+pub(super) async fn it_is_made(stage: Stage) {
+    assert!(stage.driver.reachable(&stage.provider).await);
+    let outputs = stage.outcome().await.unwrap();
+    stage.check(&outputs).await;
+    stage.paid_once();
+}
+
+// The submission.
+
+pub(super) async fn too_many_requests(stage: Stage) {
+    refused(stage, status(429, None), Class::RateLimited).await;
+}
+
+pub(super) async fn too_many_requests_for_a_second(stage: Stage) {
+    let error = refused(stage, status(429, Some(1)), Class::RateLimited).await;
+    assert_eq!(error.retry_after, Some(Duration::from_secs(1)));
+}
+
+pub(super) async fn a_wrong_key(stage: Stage) {
+    refused(stage, status(401, None), Class::Credentials).await;
+}
+
+/// A definite "no": nothing was taken, and one request arrived.
+async fn refused(stage: Stage, fault: Fault, class: Class) -> ProviderError {
+    stage.fault(fault, Role::Submit, 1);
+    let submitted = stage.submit().await;
+    assert_eq!((stage.submissions(), stage.accepted()), (1, 0));
+    match submitted {
+        Err(SubmitError::Refused(error)) if error.class == class => error,
+        other => panic!("{other:?} is no {class:?}"),
+    }
+}
+
+pub(super) async fn a_forbidden_prompt(mut stage: Stage) {
+    let Work::Video(video) = &mut stage.case.order.work else {
+        return;
+    };
+    video.prompt = "a forbidden thing".into();
+    let error = stage.outcome().await.unwrap_err();
+    assert_eq!(error.class, Class::Refused, "{error}");
+    assert!(stage.submissions() <= 1);
+}
+
+pub(super) async fn nobody_there(stage: Stage) {
+    // A port that is taken, and that nobody listens on.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = taken.local_addr().unwrap();
+    let nobody = provider(&stage.case, &format!("http://{address}"));
+    assert!(!stage.driver.reachable(&nobody).await);
+    match stage.submit_to(&nobody).await {
+        // Some have a file to hand over first.
+        Err(SubmitError::Refused(error) | SubmitError::Before(error)) => {
+            assert_eq!(error.class, Class::Unavailable);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) async fn an_error_before_the_order_is_taken(stage: Stage) {
+    let bare = Fault::Status {
+        status: 500,
+        retry_after: None,
+        bare: true,
+    };
+    unclear(stage, bare).await;
+}
+
+pub(super) async fn an_error_after_the_order_is_taken(stage: Stage) {
+    unclear(stage, Fault::StatusAfter(502)).await;
+}
+
+pub(super) async fn no_answer_and_no_order_taken(stage: Stage) {
+    unclear(stage, Fault::DropBefore).await;
+}
+
+pub(super) async fn no_answer_and_the_order_is_taken(stage: Stage) {
+    unclear(stage, Fault::DropAfter).await;
+}
+
+pub(super) async fn half_an_answer(stage: Stage) {
+    unclear(stage, Fault::DropInBody).await;
+}
+
+/// Nobody can tell, so it is not sent again; only where the provider makes one
+/// job of two, it is, and then there is one.
+async fn unclear(stage: Stage, fault: Fault) {
+    stage.fault(fault, Role::Submit, 1);
+    let submitted = stage.submit().await;
+    if stage.provider.adapter().deduplicates() {
+        stage.finish(submitted.unwrap()).await.unwrap();
+        assert_eq!((stage.submissions(), stage.accepted()), (2, 1));
+        return;
+    }
+    assert_eq!(stage.submissions(), 1);
+    match submitted {
+        Err(SubmitError::Unclear(error)) => assert_eq!(error.class, Class::Unclear),
+        other => panic!("{other:?}"),
+    }
+}
+
+// The job.
+
+pub(super) async fn the_job_fails(stage: Stage) {
+    ended(stage, End::Failure, Class::Failed).await;
+}
+
+pub(super) async fn the_job_is_refused(stage: Stage) {
+    if matches!(stage.case.makes, Makes::Video) {
+        ended(stage, End::Refusal, Class::Refused).await;
+    }
+}
+
+pub(super) async fn the_job_makes_nothing(stage: Stage) {
+    stage.world().set_plan(plan(End::Empty));
+    match stage.submit().await {
+        Ok(accepted) => match stage.finish(accepted).await {
+            Err(error) => assert!(
+                matches!(error.class, Class::Failed | Class::Refused),
+                "{error}"
+            ),
+            // Where the result has its own call, that tells.
+            Ok(outputs) => {
+                let source = Stage::fetched(&outputs).unwrap();
+                assert!(matches!(source, Source::Call(_)), "{source:?}");
+                stage.download(source).await.unwrap_err();
+            }
+        },
+        Err(SubmitError::Failed(_) | SubmitError::Refused(_) | SubmitError::Unclear(_)) => {}
+        Err(error) => panic!("{error:?}"),
+    }
+    assert_eq!(stage.submissions(), 1);
+}
+
+/// The job ends badly. Where there is no job but one long answer, nobody may be
+/// able to tell.
+async fn ended(stage: Stage, end: End, class: Class) {
+    stage.world().set_plan(plan(end));
+    let ended = match stage.submit().await {
+        Ok(accepted) => stage.finish(accepted).await.unwrap_err().class,
+        Err(SubmitError::Failed(error) | SubmitError::Refused(error)) => error.class,
+        Err(SubmitError::Unclear(_)) => class,
+        Err(error) => panic!("{error:?}"),
+    };
+    assert_eq!(ended, class);
+    assert_eq!(stage.submissions(), 1);
+}
+
+pub(super) async fn an_unknown_word(stage: Stage) {
+    let Some(accepted) = a_job(&stage).await else {
+        return;
+    };
+    let Accepted::Job { handle, .. } = &accepted else {
+        return;
+    };
+    // The job is done by the second poll, and the word is said all the same.
+    stage.finish(clone(&accepted)).await.unwrap();
+    stage.fault(Fault::UnknownWord, Role::Poll, 1);
+    match stage.poll(handle).await.unwrap() {
+        Polled::Running { unknown_word, .. } => {
+            let wordless = WORDLESS.contains(&stage.case.protocol);
+            assert!(wordless || unknown_word.is_some(), "the word is told");
+        }
+        Polled::Done(_) => assert!(WORDLESS.contains(&stage.case.protocol), "done"),
+    }
+    let outputs = stage.finish(accepted).await.unwrap();
+    stage.check(&outputs).await;
+}
+
+pub(super) async fn slow_answers(stage: Stage) {
+    for role in [Role::Submit, Role::Poll, Role::Download] {
+        stage.fault(Fault::Latency(Duration::from_millis(60)), role, 1);
+    }
+    let outputs = stage.outcome().await.unwrap();
+    stage.check(&outputs).await;
+    stage.paid_once();
+}
+
+pub(super) async fn polls_that_fail(stage: Stage) {
+    for fault in [
+        status(500, None),
+        status(429, None),
+        status(503, Some(0)),
+        Fault::DropBefore,
+        Fault::DropInBody,
+    ] {
+        stage.fault(fault, Role::Poll, 1);
+    }
+    let outputs = stage.outcome().await.unwrap();
+    stage.check(&outputs).await;
+    stage.paid_once();
+}
+
+pub(super) async fn the_job_is_called_off(stage: Stage) {
+    let waits = WHILE_QUEUED.contains(&stage.case.simulates());
+    let long = Plan {
+        queued: Duration::from_hours(u64::from(waits)),
+        running: Duration::from_hours(1),
+        polls: 0,
+        end: End::Success,
+    };
+    if stage.case.cancels {
+        stage.world().set_plan(long);
+    }
+    let Some(Accepted::Job { handle, .. }) = a_job(&stage).await else {
+        return;
+    };
+    let off = stage
+        .driver
+        .cancel(&stage.provider, &stage.secret, &handle)
+        .await
+        .unwrap();
+    let jobs = stage.world().jobs(stage.case.simulates());
+    let cancelled = jobs.iter().all(|job| job.phase() == Phase::Cancelled);
+    assert_eq!(cancelled, stage.case.cancels);
+    assert!(cancelled || !off, "nothing is said to be off that is not");
+}
+
+/// The job of the case's order; none where the answer is the result.
+async fn a_job(stage: &Stage) -> Option<Accepted> {
+    let accepted = stage.submit().await.unwrap();
+    matches!(accepted, Accepted::Job { .. }).then_some(accepted)
+}
+
+fn clone(accepted: &Accepted) -> Accepted {
+    match accepted {
+        Accepted::Job { handle, poll_after } => Accepted::Job {
+            handle: handle.clone(),
+            poll_after: *poll_after,
+        },
+        Accepted::Done(outputs) => Accepted::Done(outputs.clone()),
+    }
+}
+
+// The result.
+
+pub(super) async fn a_result_that_ends_early(stage: Stage) {
+    whole(stage, Fault::Truncated).await;
+}
+
+pub(super) async fn a_result_that_breaks_off(stage: Stage) {
+    whole(stage, Fault::DropInBody).await;
+}
+
+pub(super) async fn a_slow_result(stage: Stage) {
+    whole(stage, Fault::Slow(Duration::from_millis(5))).await;
+}
+
+/// Whatever happens on the way, the result arrives whole.
+async fn whole(stage: Stage, fault: Fault) {
+    let outputs = stage.outcome().await.unwrap();
+    stage.fault(fault, Role::Download, 2);
+    stage.check(&outputs).await;
+}
+
+pub(super) async fn an_expired_result(stage: Stage) {
+    let Some(accepted) = a_job(&stage).await else {
+        return;
+    };
+    let outputs = stage.finish(clone(&accepted)).await.unwrap();
+    let Some(source) = address(&outputs) else {
+        return;
+    };
+    stage.fault(Fault::Expired, Role::Download, 1);
+    let error = stage.download(source).await.unwrap_err();
+    assert!(matches!(error, DownloadError::Expired), "{error:?}");
+    let outputs = stage.finish(accepted).await.unwrap();
+    stage.check(&outputs).await;
+}
+
+fn address(outputs: &[Output]) -> Option<&Source> {
+    let mut sources = outputs.iter().map(|output| &output.source);
+    sources.find(|source| matches!(source, Source::Address(_)))
+}
+
+/// The driver delivers what came. Whether it is a video is told from the bytes
+/// by whoever wanted one.
+pub(super) async fn a_result_that_lies(stage: Stage) {
+    let outputs = stage.outcome().await.unwrap();
+    let Some(source) = Stage::fetched(&outputs) else {
+        return;
+    };
+    stage.fault(Fault::Lying, Role::Download, 1);
+    let (done, bytes) = stage.download(source).await.unwrap();
+    assert_eq!(done.mime.as_deref(), Some("video/mp4"));
+    assert!(bytes.starts_with(b"<html>"));
+}
+
+fn status(status: u16, retry_after: Option<u32>) -> Fault {
+    Fault::Status {
+        status,
+        retry_after,
+        bare: false,
+    }
+}

@@ -1,0 +1,188 @@
+//! Results arrive whole, or not at all.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use providers::driver::{DownloadError, Downloaded, Rules};
+use providers::{Call, Class, Source};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
+
+use super::plain::{provider, secret};
+use super::server::{CLOSE, Reply, Seen, Server, answer, head};
+
+const SIZE: usize = 300_000;
+
+fn content() -> Vec<u8> {
+    (0..SIZE)
+        .map(|at| u8::try_from(at % 251).unwrap())
+        .collect()
+}
+
+async fn fetch(server: &Server, source: Source) -> Result<(Downloaded, Vec<u8>), DownloadError> {
+    let rules = Rules {
+        max_result_bytes: SIZE as u64,
+        ..Rules::default()
+    };
+    let provider = provider(&server.url(), &json!({}), rules);
+    let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
+    // Something that was there before is not part of the result.
+    file.write_all(b"left over").await.unwrap();
+    let driver = providers::driver::Driver::new();
+    let done = driver
+        .download(&provider, &secret(), &source, &mut file)
+        .await?;
+    let mut bytes = Vec::new();
+    file.rewind().await.unwrap();
+    file.read_to_end(&mut bytes).await.unwrap();
+    Ok((done, bytes))
+}
+
+async fn fetch_address(server: &Server) -> Result<(Downloaded, Vec<u8>), DownloadError> {
+    let url = format!("{}/result.mp4?signature=1", server.url());
+    fetch(server, Source::Address(url)).await
+}
+
+fn check((done, bytes): &(Downloaded, Vec<u8>)) {
+    assert!(*bytes == content(), "the content, once");
+    assert_eq!(done.size_bytes, SIZE as u64);
+    let digest = Sha256::digest(content());
+    let hex: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(done.sha256, hex.concat());
+}
+
+/// Serves as much of the rest as `piece`, and then hangs up.
+fn pieces(seen: &Seen, piece: usize, ranges: bool) -> Reply {
+    let content = content();
+    let start = seen.header("range").filter(|_| ranges).map_or(0, |range| {
+        assert_eq!(seen.header("if-range"), Some("\"v1\""));
+        let start = range.strip_prefix("bytes=").unwrap().strip_suffix('-');
+        start.unwrap().parse().unwrap()
+    });
+    let rest = &content[start..];
+    let range = format!("bytes {start}-{}/{SIZE}", SIZE - 1);
+    let mut headers = vec![("content-type", "video/mp4; codecs=x"), ("etag", "\"v1\"")];
+    let status = if start > 0 { 206 } else { 200 };
+    if start > 0 {
+        headers.push(("content-range", &range));
+    }
+    let head = head(status, &headers, rest.len());
+    let sent = &rest[..piece.min(rest.len())];
+    Reply::AndClose([head.as_bytes(), sent].concat())
+}
+
+#[tokio::test]
+async fn a_download_goes_on_where_it_broke_off() {
+    // More pieces than a download that has to begin anew gets.
+    let server = Server::start(|seen| pieces(seen, SIZE / 5 + 1, true)).await;
+    let whole = fetch_address(&server).await.unwrap();
+    check(&whole);
+    assert_eq!(whole.0.mime.as_deref(), Some("video/mp4"));
+    assert_eq!(server.seen().len(), 5);
+}
+
+#[tokio::test]
+async fn a_download_begins_anew_where_it_cannot_go_on() {
+    let number = AtomicUsize::new(0);
+    let server = Server::start(move |seen| {
+        let last = number.fetch_add(1, Ordering::Relaxed) == 2;
+        pieces(seen, if last { SIZE } else { SIZE - 10 }, false)
+    })
+    .await;
+    check(&fetch_address(&server).await.unwrap());
+    assert_eq!(server.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_short_body_is_no_success() {
+    let server = Server::start(|seen| pieces(seen, SIZE - 1, false)).await;
+    let error = fetch_address(&server).await.unwrap_err();
+    assert!(matches!(error, DownloadError::Failed(error) if error.class == Class::Unavailable));
+    assert_eq!(server.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_result_that_changed_is_fetched_anew() {
+    let number = AtomicUsize::new(0);
+    let server = Server::start(move |seen| {
+        match number.fetch_add(1, Ordering::Relaxed) {
+            0 => pieces(seen, 100, true),
+            // Another part than was asked for.
+            1 => answer(206, &[("content-range", "bytes 7-9/10")], b"abc"),
+            _ => {
+                assert_eq!(seen.header("range"), None);
+                pieces(seen, SIZE, true)
+            }
+        }
+    })
+    .await;
+    check(&fetch_address(&server).await.unwrap());
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_not_fetched() {
+    let said = Server::start(|_| answer(200, &[], &[content(), vec![1]].concat())).await;
+    let error = fetch_address(&said).await.unwrap_err();
+    assert!(matches!(error, DownloadError::TooLarge { limit_bytes } if limit_bytes == SIZE as u64));
+    // Without a length it shows on the way.
+    let unsaid = Server::start(|_| {
+        let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+        Reply::AndClose([&head[..], &content(), b"x"].concat())
+    })
+    .await;
+    let error = fetch_address(&unsaid).await.unwrap_err();
+    assert!(matches!(error, DownloadError::TooLarge { .. }));
+    assert_eq!((said.seen().len(), unsaid.seen().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_address_past_its_time_is_told_at_once() {
+    for status in [401, 403, 404, 410] {
+        let server = Server::start(move |_| answer(status, &[], b"<Error/>")).await;
+        let error = fetch_address(&server).await.unwrap_err();
+        assert!(matches!(error, DownloadError::Expired), "{status}");
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_passes_is_tried_again_and_what_does_not_is_not() {
+    let number = AtomicUsize::new(0);
+    let server = Server::start(move |seen| match number.fetch_add(1, Ordering::Relaxed) {
+        0 => CLOSE,
+        1 => answer(503, &[], b""),
+        _ => pieces(seen, SIZE, true),
+    })
+    .await;
+    check(&fetch_address(&server).await.unwrap());
+    let wrong = Server::start(|_| answer(400, &[], b"")).await;
+    let error = fetch_address(&wrong).await.unwrap_err();
+    assert!(matches!(error, DownloadError::Failed(_)));
+    assert_eq!(wrong.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn the_credential_goes_along_only_with_a_call() {
+    let server = Server::start(|seen| pieces(seen, SIZE, true)).await;
+    check(&fetch_address(&server).await.unwrap());
+    let call = Call::get("content", "/content");
+    let source = Source::Call(Box::new(call));
+    check(&fetch(&server, source).await.unwrap());
+    let seen = server.seen();
+    assert_eq!(seen[0].header("authorization"), None);
+    assert_eq!(
+        seen[1].header("authorization"),
+        Some("Bearer plain-secret-4711")
+    );
+}
+
+#[tokio::test]
+async fn bytes_at_hand_are_written_too() {
+    let server = Server::start(|_| CLOSE).await;
+    let source = Source::Bytes(Bytes::from(content()));
+    check(&fetch(&server, source).await.unwrap());
+    let error = fetch(&server, Source::Nothing).await.unwrap_err();
+    assert!(matches!(error, DownloadError::Failed(_)));
+    assert!(server.seen().is_empty());
+}

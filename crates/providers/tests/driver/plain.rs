@@ -1,0 +1,221 @@
+//! A protocol that has a bit of everything:
+//!
+//! ```text
+//! POST /token                 → {token}, when "exchange" is set
+//! POST /upload                → {}, for orders of the model "upload"
+//! POST /jobs                  → {id} │ {see: address}
+//! GET  /jobs/{id}             → {status: running │ done │ …, url?, see?}
+//! GET  /jobs?ids=a,b          → {a: {status …}, …}, when "batch" is set
+//! GET  {see}                  → as the one before
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use providers::answer::{Described, required_text, text_at};
+use providers::driver::{Driver, Provider, Rules};
+use providers::order::{Kind, Order, Video, Work};
+use providers::port::{Asked, Authorization, Header};
+use providers::{
+    Adapter, Answer, Call, Class, Handle, Limits, Output, Pace, Protocol, ProviderError, Secret,
+    Settings, SettingsError, Source, Step, Target, What,
+};
+use serde_json::{Value, json};
+
+pub(crate) const PLAIN: Protocol = Protocol {
+    name: "plain",
+    base_url: None,
+    options: &[],
+    anonymous: false,
+    build,
+};
+
+#[derive(Debug)]
+struct Plain {
+    exchange: bool,
+    deduplicates: bool,
+    batch: bool,
+    hosts: Vec<String>,
+}
+
+fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    Ok(Arc::new(Plain {
+        exchange: settings.flag("exchange")?,
+        deduplicates: settings.flag("deduplicates")?,
+        batch: settings.flag("batch")?,
+        hosts: settings.list("hosts")?,
+    }))
+}
+
+/// Time between two batches.
+pub(crate) const GAP: Duration = Duration::from_millis(300);
+
+pub(crate) fn provider(base_url: &str, options: &Value, rules: Rules) -> Provider {
+    let settings = Settings {
+        name: "plain".into(),
+        base_url: Some(base_url.parse().unwrap()),
+        options: options.as_object().cloned().unwrap_or_default(),
+    };
+    Provider::new(&PLAIN, &settings, rules).unwrap()
+}
+
+/// A driver, a provider without options, and a secret.
+pub(crate) fn usual(base_url: &str) -> (Driver, Provider, Secret) {
+    let provider = provider(base_url, &json!({}), Rules::default());
+    (Driver::new(), provider, secret())
+}
+
+pub(crate) fn secret() -> Secret {
+    Secret::new("plain-secret-4711")
+}
+
+pub(crate) fn order(model: &str) -> Order {
+    Order {
+        key: "key-1".into(),
+        model: model.into(),
+        work: Work::Video(Video {
+            prompt: "rain".into(),
+            negative_prompt: None,
+            pictures: Vec::new(),
+            seconds: 5,
+            size: (1280, 720),
+            seed: None,
+            user: None,
+            conversation: Vec::new(),
+        }),
+    }
+}
+
+pub(crate) fn handle(id: &str) -> Handle {
+    Handle(json!({"id": id}))
+}
+
+impl Plain {
+    fn submission(order: &Order) -> Call {
+        let call = Call::post("submit", "/jobs", json!({"key": order.key}));
+        call.submits().works(1_000_000)
+    }
+}
+
+impl Adapter for Plain {
+    fn limits(&self, _: Kind, _: &str) -> Option<Limits> {
+        None
+    }
+
+    fn pace(&self) -> Pace {
+        let pace = Pace::new(Duration::from_millis(20), Duration::from_secs(1));
+        Pace {
+            batch: if self.batch { 50 } else { 1 },
+            gap: if self.batch { GAP } else { Duration::ZERO },
+            ..pace
+        }
+    }
+
+    fn authorize(
+        &self,
+        secret: &Secret,
+        _: std::time::SystemTime,
+    ) -> Result<Authorization, ProviderError> {
+        let body = json!({"secret": secret.expose()});
+        Ok(if self.exchange {
+            Authorization::Exchange(Box::new(Call::post("token", "/token", body)))
+        } else {
+            Authorization::bearer(secret)
+        })
+    }
+
+    fn authorized(
+        &self,
+        _: &Asked,
+        answer: &Answer,
+    ) -> Result<(Vec<Header>, Duration), ProviderError> {
+        let token = required_text(&answer.success(describe)?, "/token")?;
+        let header = ("authorization", format!("Bearer {token}"));
+        Ok((vec![header], Duration::from_hours(1)))
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        Ok(match order.model.as_str() {
+            "upload" => Call::post("upload", "/upload", json!({})),
+            "never" => return Err(ProviderError::new(Class::Rejected, "never")),
+            _ => Self::submission(order),
+        })
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let body = answer.success(describe)?;
+        if asked.stage == "upload" {
+            return Ok(match body["ready"] {
+                Value::Bool(false) => Step::running(None),
+                _ => Step::next(Self::submission(order)),
+            });
+        }
+        if let Some(address) = text_at(&body, "/see") {
+            let call = Call::get("see", "").to(Target::Address(address));
+            return Ok(Step::next(call));
+        }
+        Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        Ok(Call::get("poll", format!("/jobs/{}", handle.text("id"))))
+    }
+
+    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        stand(&answer.success(describe)?)
+    }
+
+    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+        let ids: Vec<&str> = handles.iter().map(|handle| handle.text("id")).collect();
+        Some(Call::get("poll", "/jobs").with_query("ids", ids.join(",")))
+    }
+
+    fn polled_many(
+        &self,
+        handles: &[&Handle],
+        _: &Asked,
+        answer: &Answer,
+    ) -> Vec<Result<Step, ProviderError>> {
+        let all = answer.success(describe);
+        let one = |handle: &&Handle| stand(&all.clone()?[handle.text("id")]);
+        handles.iter().map(one).collect()
+    }
+
+    fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
+        let text = String::from_utf8_lossy(body_so_far);
+        text.rsplit_once("at ")?.1.split('%').next()?.parse().ok()
+    }
+
+    fn deduplicates(&self) -> bool {
+        self.deduplicates
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.hosts.clone()
+    }
+}
+
+fn stand(body: &Value) -> Result<Step, ProviderError> {
+    if let Some(address) = text_at(body, "/see") {
+        return Ok(Step::next(
+            Call::get("see", "").to(Target::Address(address)),
+        ));
+    }
+    match required_text(body, "/status")?.as_str() {
+        "running" => Ok(Step::running(None)),
+        "done" => Step::done(vec![Output {
+            what: What::Video,
+            source: Source::Address(required_text(body, "/url")?),
+        }]),
+        word => Ok(Step::unknown(word)),
+    }
+}
+
+fn describe(body: &Value) -> Described {
+    Described::at(body, "/code", "/message")
+}

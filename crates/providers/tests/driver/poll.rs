@@ -1,0 +1,207 @@
+//! Polls: tried again, batched, bounded, and authorised by what was exchanged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use providers::Class;
+use providers::driver::{Driver, Polled, Rules};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::plain::{GAP, handle, provider, secret, usual};
+use super::server::{CLOSE, Seen, Server, json};
+
+fn running() -> Value {
+    json!({"status": "running"})
+}
+
+#[tokio::test]
+async fn a_poll_is_tried_twice() {
+    let number = AtomicUsize::new(0);
+    let server = Server::start(move |_| match number.fetch_add(1, Ordering::Relaxed) {
+        1 => json(200, &running()),
+        _ => json(500, &json!({})),
+    })
+    .await;
+    let (driver, provider, secret) = usual(&server.url());
+    let polled = driver.poll(&provider, &secret, &handle("1")).await.unwrap();
+    assert!(matches!(polled, Polled::Running { .. }));
+    let error = driver
+        .poll(&provider, &secret, &handle("1"))
+        .await
+        .unwrap_err();
+    assert!(error.class.is_passing());
+    assert_eq!(server.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn a_long_wait_is_the_callers() {
+    let server = Server::start(|_| {
+        let headers = [("retry-after", "30")];
+        super::server::answer(429, &headers, b"{}")
+    })
+    .await;
+    let (driver, provider, secret) = usual(&server.url());
+    let started = Instant::now();
+    let error = driver
+        .poll(&provider, &secret, &handle("1"))
+        .await
+        .unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_poll_that_leads_in_circles_ends() {
+    let server = Server::start(|seen| {
+        let number: u32 = seen.line.rsplit('/').next().unwrap().parse().unwrap();
+        json(200, &json!({"see": format!("/jobs/{}", number + 1)}))
+    })
+    .await;
+    let (driver, provider, secret) = usual(&server.url());
+    let error = driver
+        .poll(&provider, &secret, &handle("1"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.class, Class::Unclear);
+    assert!(server.seen().len() <= 101);
+}
+
+#[tokio::test]
+async fn a_token_is_exchanged_once_and_again_when_it_is_called_back() {
+    let tokens = Arc::new(AtomicUsize::new(0));
+    let given = tokens.clone();
+    let server = Server::start(move |seen| {
+        if seen.line == "POST /token" {
+            assert_eq!(seen.header("authorization"), None);
+            let number = given.fetch_add(1, Ordering::Relaxed) + 1;
+            return json(200, &json!({"token": format!("token-{number}")}));
+        }
+        let latest = format!("Bearer token-{}", given.load(Ordering::Relaxed));
+        match seen.header("authorization") {
+            Some(sent) if sent == latest => json(200, &running()),
+            _ => json(401, &json!({"message": "expired"})),
+        }
+    })
+    .await;
+    let provider = provider(&server.url(), &json!({"exchange": true}), Rules::default());
+    let (driver, secret) = (Driver::new(), secret());
+    let ids: Vec<_> = (0..40).map(|id| handle(&id.to_string())).collect();
+    let polls = ids
+        .iter()
+        .map(|handle| driver.poll(&provider, &secret, handle));
+    assert!(join_all(polls).await.iter().all(Result::is_ok));
+    assert_eq!(server.count("POST /token"), 1);
+    // The provider calls it back.
+    tokens.fetch_add(1, Ordering::Relaxed);
+    driver.poll(&provider, &secret, &ids[0]).await.unwrap();
+    assert_eq!(server.count("POST /token"), 2);
+}
+
+fn many(seen: &Seen) -> Value {
+    let ids = seen.line.rsplit_once("ids=").unwrap().1;
+    let ids = ids.split("%2C").filter(|id| *id != "missing");
+    let stand = |id: &str| match id {
+        "done" => json!({"status": "done", "url": "https://x.test/"}),
+        "odd" => json!({"status": "pondering"}),
+        _ => running(),
+    };
+    let all: Map<String, Value> = ids.map(|id| (id.to_owned(), stand(id))).collect();
+    Value::Object(all)
+}
+
+#[tokio::test]
+async fn polls_share_calls_and_keep_their_distance() {
+    let server = Server::start(|seen| json(200, &many(seen))).await;
+    let provider = provider(&server.url(), &json!({"batch": true}), Rules::default());
+    let (driver, secret) = (Driver::new(), secret());
+    let mut ids: Vec<_> = (0..117).map(|id| handle(&format!("j{id}"))).collect();
+    ids.extend([handle("done"), handle("odd"), handle("missing")]);
+    let started = Instant::now();
+    let polls = ids
+        .iter()
+        .map(|handle| driver.poll(&provider, &secret, handle));
+    let mut told = join_all(polls).await;
+    // 120 jobs, 50 in a call.
+    assert_eq!(server.seen().len(), 3);
+    assert!(started.elapsed() >= GAP * 2);
+    assert!(told.pop().unwrap().is_err());
+    assert!(
+        matches!(told.pop(), Some(Ok(Polled::Running { unknown_word: Some(word), .. })) if word == "pondering")
+    );
+    assert!(matches!(told.pop(), Some(Ok(Polled::Done(outputs))) if outputs.len() == 1));
+    assert!(told.iter().all(|told| matches!(
+        told,
+        Ok(Polled::Running {
+            unknown_word: None,
+            ..
+        })
+    )));
+}
+
+#[tokio::test]
+async fn a_batch_goes_on_without_the_one_that_began_it() {
+    let server = Server::start(|seen| json(200, &many(seen))).await;
+    let provider = provider(&server.url(), &json!({"batch": true}), Rules::default());
+    let (driver, secret) = (Driver::new(), secret());
+    let (first, second, third) = (handle("a"), handle("b"), handle("c"));
+    let mut given_up = Box::pin(driver.poll(&provider, &secret, &first));
+    let stays = driver.poll(&provider, &secret, &second);
+    tokio::select! {
+        biased;
+        _ = &mut given_up => panic!("too soon"),
+        () = tokio::task::yield_now() => {}
+    }
+    let leaves = async {
+        tokio::task::yield_now().await;
+        drop(given_up);
+    };
+    let (told, ()) = tokio::join!(stays, leaves);
+    told.unwrap();
+    assert_eq!(server.seen()[0].line, "GET /jobs?ids=a%2Cb");
+    // One that everybody gave up is not joined.
+    let mut given_up = Box::pin(driver.poll(&provider, &secret, &first));
+    tokio::select! {
+        biased;
+        _ = &mut given_up => panic!("too soon"),
+        () = tokio::task::yield_now() => {}
+    }
+    drop(given_up);
+    driver.poll(&provider, &secret, &third).await.unwrap();
+    assert_eq!(server.seen()[1].line, "GET /jobs?ids=c");
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_fails_for_each() {
+    let server = Server::start(|_| CLOSE).await;
+    let provider = provider(&server.url(), &json!({"batch": true}), Rules::default());
+    let (driver, secret) = (Driver::new(), secret());
+    let ids = [handle("a"), handle("b")];
+    let polls = ids
+        .iter()
+        .map(|handle| driver.poll(&provider, &secret, handle));
+    for told in join_all(polls).await {
+        assert!(told.unwrap_err().class.is_passing());
+    }
+    assert_eq!(server.seen().len(), 1, "a second try would come too soon");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_jobs_are_polled_over_few_connections() {
+    let server = Server::start(|_| json(200, &running())).await;
+    let (driver, provider, secret) = usual(&server.url());
+    let ids: Vec<_> = (0..10_000).map(|id| handle(&id.to_string())).collect();
+    let polls = ids
+        .iter()
+        .map(|handle| driver.poll(&provider, &secret, handle));
+    assert!(join_all(polls).await.iter().all(Result::is_ok));
+    let seen = server.seen();
+    assert_eq!(seen.len(), 10_000);
+    let connections = seen.iter().map(|one| one.connection).max().unwrap();
+    // How many more than calls in flight depends on how soon the machine notices
+    // that one is free again.
+    assert!(connections <= 1000, "{connections} connections");
+}

@@ -1,0 +1,310 @@
+//! The submission is sent once.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use providers::Class;
+use providers::driver::{Accepted, Driver, Provider, Rules, SubmitError, Watch};
+use serde_json::json;
+
+use super::plain::{handle, order, provider, secret, usual};
+use super::server::{CLOSE, Reply, Server, answer, head, json};
+
+async fn submit(provider: &Provider, model: &str) -> Result<Accepted, SubmitError<Infallible>> {
+    let intent = async || Ok(());
+    Driver::new()
+        .submit(provider, &secret(), &order(model), &Watch::new(), intent)
+        .await
+}
+
+#[tokio::test]
+async fn a_server_that_reads_and_hangs_up_sees_one_request() {
+    let server = Server::start(|_| CLOSE).await;
+    let (_, provider, _) = usual(&server.url());
+    let error = submit(&provider, "m").await.unwrap_err();
+    assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
+    assert_eq!(server.seen().len(), 1);
+}
+
+/// A connection that is kept and dies unnoticed is how a client comes to send
+/// something twice.
+#[tokio::test]
+async fn a_submission_never_travels_on_a_used_connection() {
+    let server = Server::start(|seen| match seen.line.as_str() {
+        "GET /jobs/1" => json(200, &json!({"status": "running"})),
+        _ => CLOSE,
+    })
+    .await;
+    let (driver, provider, secret) = usual(&server.url());
+    for _ in 0..3 {
+        driver.poll(&provider, &secret, &handle("1")).await.unwrap();
+        let error = submit(&provider, "m").await.unwrap_err();
+        assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
+    }
+    let seen = server.seen();
+    let polls = seen.iter().filter(|one| one.line.starts_with("GET"));
+    let on: Vec<usize> = polls.map(|one| one.connection).collect();
+    assert_eq!(on, [1, 1, 1], "polls share a connection");
+    let posts = seen.iter().filter(|one| one.line.starts_with("POST"));
+    let on: Vec<usize> = posts.map(|one| one.connection).collect();
+    assert_eq!(on, [2, 3, 4], "submissions have one each");
+}
+
+#[tokio::test]
+async fn a_silent_server_leaves_it_unclear() {
+    let server = Server::start(|_| Reply::Silence).await;
+    let rules = Rules {
+        short_timeout: Duration::from_millis(100),
+        work_timeout: Duration::from_millis(100),
+        ..Rules::default()
+    };
+    let provider = provider(&server.url(), &json!({}), rules);
+    let error = submit(&provider, "m").await.unwrap_err();
+    assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_stops_or_never_ends_leaves_it_unclear() {
+    let stops = head(200, &[], 100).into_bytes();
+    let Reply::Bytes(endless) = answer(200, &[], &vec![b' '; 1_000_001]) else {
+        panic!("bytes");
+    };
+    for bytes in [stops, endless] {
+        let server = Server::start(move |_| Reply::Bytes(bytes.clone())).await;
+        let rules = Rules {
+            idle_timeout: Duration::from_millis(100),
+            ..Rules::default()
+        };
+        let provider = provider(&server.url(), &json!({}), rules);
+        let error = submit(&provider, "m").await.unwrap_err();
+        assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn nothing_leaves_before_the_intent_is_kept() {
+    let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
+    let (driver, provider, secret) = usual(&server.url());
+    let watch = Watch::new();
+    for (model, calls) in [("m", 0), ("upload", 1)] {
+        let before = server.seen().len();
+        let intent = async || Err("disk full");
+        let error = driver
+            .submit(&provider, &secret, &order(model), &watch, intent)
+            .await
+            .unwrap_err();
+        assert!(matches!(error, SubmitError::Intent("disk full")));
+        assert_eq!(server.seen().len() - before, calls);
+        assert_eq!(server.count("POST /jobs"), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_fails_before_the_submission_is_no_submission() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let kept = asked.clone();
+    let server = Server::start(|_| json(500, &json!({"message": "broken"}))).await;
+    let (driver, provider, secret) = usual(&server.url());
+    for (model, class, calls) in [("never", Class::Rejected, 0), ("upload", Class::Unclear, 3)] {
+        let intent = async || {
+            kept.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(())
+        };
+        let error = driver
+            .submit(&provider, &secret, &order(model), &Watch::new(), intent)
+            .await
+            .unwrap_err();
+        let SubmitError::Before(error) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!((error.class, server.seen().len()), (class, calls));
+    }
+    assert_eq!(
+        asked.load(Ordering::Relaxed),
+        0,
+        "there is nothing to intend"
+    );
+}
+
+#[tokio::test]
+async fn an_upload_is_waited_for_and_tried_again() {
+    let number = AtomicUsize::new(0);
+    let server = Server::start(move |seen| {
+        if seen.line == "POST /jobs" {
+            return json(200, &json!({"id": "1"}));
+        }
+        match number.fetch_add(1, Ordering::Relaxed) {
+            0 => json(503, &json!({"message": "busy"})),
+            1 => CLOSE,
+            2 | 3 => json(200, &json!({"ready": false})),
+            _ => json(200, &json!({"ready": true})),
+        }
+    })
+    .await;
+    let (_, provider, _) = usual(&server.url());
+    let accepted = submit(&provider, "upload").await.unwrap();
+    assert!(matches!(accepted, Accepted::Job { handle, .. } if handle.text("id") == "1"));
+    assert_eq!(
+        (server.count("POST /upload"), server.count("POST /jobs")),
+        (5, 1)
+    );
+}
+
+#[tokio::test]
+async fn what_follows_a_submission_is_free_and_its_loss_unclear() {
+    let number = AtomicUsize::new(0);
+    let server = Server::start(move |seen| match seen.line.as_str() {
+        "POST /jobs" => json(200, &json!({"see": "/number"})),
+        _ if number.fetch_add(1, Ordering::Relaxed) == 1 => json(200, &json!({"id": "7"})),
+        _ => json(500, &json!({})),
+    })
+    .await;
+    let (_, provider, _) = usual(&server.url());
+    let accepted = submit(&provider, "m").await.unwrap();
+    assert!(matches!(accepted, Accepted::Job { handle, .. } if handle.text("id") == "7"));
+    let error = submit(&provider, "m").await.unwrap_err();
+    assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
+    assert_eq!(
+        (server.count("POST /jobs"), server.count("GET /number")),
+        (2, 5)
+    );
+}
+
+#[tokio::test]
+async fn where_the_provider_deduplicates_an_unclear_submission_is_repeated() {
+    let number = AtomicUsize::new(0);
+    let server = Server::start(move |_| match number.fetch_add(1, Ordering::Relaxed) {
+        0 => CLOSE,
+        1 => json(502, &json!({})),
+        _ => json(200, &json!({"id": "1"})),
+    })
+    .await;
+    let provider = provider(
+        &server.url(),
+        &json!({"deduplicates": true}),
+        Rules::default(),
+    );
+    submit(&provider, "m").await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen.len(), 3);
+    assert!(seen.iter().all(|one| one.body == r#"{"key":"key-1"}"#));
+}
+
+/// The repetition is refused: that says nothing of the first.
+#[tokio::test]
+async fn a_no_to_a_repetition_does_not_prove_that_nothing_was_taken() {
+    join_all([401, 422, 429].map(async |status| {
+        let number = AtomicUsize::new(0);
+        let server = Server::start(move |_| match number.fetch_add(1, Ordering::Relaxed) {
+            0 => CLOSE,
+            _ => json(status, &json!({"message": "no"})),
+        })
+        .await;
+        let provider = provider(
+            &server.url(),
+            &json!({"deduplicates": true}),
+            Rules::default(),
+        );
+        let error = submit(&provider, "m").await.unwrap_err();
+        let SubmitError::Unclear(error) = error else {
+            panic!("{status}: {error:?}");
+        };
+        assert_eq!(error.class, Class::Unclear);
+        assert_eq!(server.seen().len(), 4);
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_without_tls_was_provably_not_reached() {
+    let server = Server::start(|_| CLOSE).await;
+    let base = server.url().replace("http:", "https:");
+    let rules = Rules {
+        connect_timeout: Duration::from_millis(200),
+        ..Rules::default()
+    };
+    let provider = provider(&base, &json!({}), rules);
+    let error = submit(&provider, "m").await.unwrap_err();
+    let SubmitError::Refused(error) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(error.class, Class::Unavailable);
+    let (_, nowhere, _) = usual("http://nowhere.invalid");
+    let error = submit(&nowhere, "m").await.unwrap_err();
+    assert!(matches!(error, SubmitError::Refused(error) if error.class == Class::Unavailable));
+}
+
+#[tokio::test]
+async fn progress_is_read_while_the_answer_comes() {
+    let server = Server::start(|_| {
+        let body = "at 10% … at 40% …";
+        Reply::Bytes([head(200, &[], 1000).as_bytes(), body.as_bytes()].concat())
+    })
+    .await;
+    let (driver, provider, secret) = usual(&server.url());
+    let watch = Watch::new();
+    assert_eq!(watch.progress(), None);
+    let order = order("m");
+    let submitted = driver.submit(&provider, &secret, &order, &watch, async || {
+        Ok::<_, Infallible>(())
+    });
+    let seen = async {
+        while watch.progress().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = submitted => panic!("{ended:?}"),
+        () = seen => assert_eq!(watch.progress(), Some(40)),
+    }
+}
+
+/// The gateway spawns submissions.
+#[tokio::test]
+async fn a_submission_can_be_spawned() {
+    let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
+    let (driver, provider, secret) = usual(&server.url());
+    let mut tasks = tokio::task::JoinSet::new();
+    let kept = Arc::new(AtomicUsize::new(0));
+    let by = kept.clone();
+    tasks.spawn(async move {
+        let (order, watch) = (order("m"), Watch::new());
+        let intent = async || {
+            tokio::task::yield_now().await;
+            by.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(())
+        };
+        let submitted = driver.submit(&provider, &secret, &order, &watch, intent);
+        submitted.await.unwrap();
+    });
+    tasks.join_next().await.unwrap().unwrap();
+    assert_eq!(kept.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn what_the_provider_quotes_is_cut() {
+    let server = Server::start(|_| {
+        let message = "Incorrect key plain-secret-4711 at https://x.test/a?b=c in /srv/app/x.py";
+        json(
+            401,
+            &json!({"message": message, "code": "no-plain-secret-4711"}),
+        )
+    })
+    .await;
+    let (driver, provider, secret) = usual(&server.url());
+    let SubmitError::Refused(error) = submit(&provider, "m").await.unwrap_err() else {
+        panic!("not refused");
+    };
+    assert_eq!(error.message, "Incorrect key … at [address] in [path]");
+    assert_eq!(error.code.as_deref(), Some("no-…"));
+    let error = driver
+        .poll(&provider, &secret, &handle("1"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.message, "Incorrect key … at [address] in [path]");
+}

@@ -1,0 +1,198 @@
+//! Who is shown the credential, and where connections go.
+
+use providers::driver::{DownloadError, Driver, Rules};
+use providers::{Call, Class, Settings, Source};
+use serde_json::json;
+
+use super::plain::{PLAIN, handle, provider, secret};
+use super::server::{Server, answer, json};
+
+fn loopback() -> Rules {
+    Rules {
+        allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
+        ..Rules::default()
+    }
+}
+
+async fn elsewhere() -> Server {
+    Server::start(|_| json(200, &json!({"status": "running"}))).await
+}
+
+/// A provider that sends everybody to another address.
+async fn leading_to(address: String) -> Server {
+    Server::start(move |_| json(200, &json!({"see": address}))).await
+}
+
+#[tokio::test]
+async fn a_private_address_that_an_answer_names_is_not_connected_to() {
+    let other = elsewhere().await;
+    for address in [
+        other.url(),
+        format!("http://localhost:{}/", other.port()),
+        format!("http://[::ffff:127.0.0.1]:{}/", other.port()),
+        format!("//127.0.0.1:{}/", other.port()),
+        "http://169.254.169.254/latest/meta-data".into(),
+        "http://user:pw@8.8.8.8/".into(),
+        "file:///etc/passwd".into(),
+        "gopher://8.8.8.8/".into(),
+    ] {
+        let server = leading_to(address.clone()).await;
+        let provider = provider(&server.url(), &json!({}), Rules::default());
+        let driver = Driver::new();
+        let error = driver
+            .poll(&provider, &secret(), &handle("1"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.code.as_deref(),
+            Some("blocked_address"),
+            "{address}: {error}"
+        );
+        assert_eq!(error.class, Class::Unavailable);
+        let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
+        let source = Source::Address(address.clone());
+        let downloaded = driver
+            .download(&provider, &secret(), &source, &mut file)
+            .await;
+        assert!(
+            matches!(downloaded, Err(DownloadError::Failed(_))),
+            "{address}"
+        );
+    }
+    assert!(other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn another_host_is_followed_without_the_credential() {
+    let other = elsewhere().await;
+    let server = leading_to(format!("{}/x", other.url())).await;
+    let provider = provider(&server.url(), &json!({}), loopback());
+    let driver = Driver::new();
+    driver
+        .poll(&provider, &secret(), &handle("1"))
+        .await
+        .unwrap();
+    assert!(server.seen()[0].header("authorization").is_some());
+    assert_eq!(other.seen()[0].header("authorization"), None);
+}
+
+#[tokio::test]
+async fn a_listed_host_is_trusted_on_its_port() {
+    for (port, trusted) in [(true, true), (false, false)] {
+        for by_operator in [true, false] {
+            let other = elsewhere().await;
+            let server = leading_to(format!("{}/x", other.url())).await;
+            let host = if port {
+                format!("127.0.0.1:{}", other.port())
+            } else {
+                "127.0.0.1".to_owned()
+            };
+            let (hosts, options) = if by_operator {
+                (vec![host], json!({}))
+            } else {
+                (Vec::new(), json!({"hosts": [host]}))
+            };
+            let rules = Rules {
+                hosts,
+                ..Rules::default()
+            };
+            let provider = provider(&server.url(), &options, rules);
+            let polled = Driver::new().poll(&provider, &secret(), &handle("1")).await;
+            assert_eq!(polled.is_ok(), trusted);
+            let shown = other
+                .seen()
+                .iter()
+                .all(|one| one.header("authorization").is_some());
+            assert!(shown);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_of_a_call_is_not_followed() {
+    let other = elsewhere().await;
+    let to = other.url();
+    let server = Server::start(move |_| answer(307, &[("location", &to)], b"")).await;
+    let provider = provider(&server.url(), &json!({}), loopback());
+    Driver::new()
+        .poll(&provider, &secret(), &handle("1"))
+        .await
+        .unwrap_err();
+    assert!(other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_redirect_of_a_download_leaves_credential_and_headers_behind() {
+    let other = Server::start(|_| answer(200, &[], b"video")).await;
+    let to = format!("{}/there", other.url());
+    let server = Server::start(move |seen| {
+        let to = if seen.line == "GET /here" {
+            "/then"
+        } else {
+            &to
+        };
+        answer(302, &[("location", to)], b"")
+    })
+    .await;
+    let call = Call::get("content", "/here").with_header("x-own", "1");
+    let source = Source::Call(Box::new(call));
+    let driver = Driver::new();
+    let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
+    let far = provider(&server.url(), &json!({}), loopback());
+    driver
+        .download(&far, &secret(), &source, &mut file)
+        .await
+        .unwrap();
+    let (here, there) = (server.seen(), other.seen());
+    assert_eq!(here.len(), 2);
+    assert!(
+        here.iter()
+            .all(|one| one.header("authorization").is_some() && one.header("x-own").is_some())
+    );
+    assert_eq!(
+        (there[0].header("authorization"), there[0].header("x-own")),
+        (None, None)
+    );
+    // Each hop is checked.
+    let near = provider(&server.url(), &json!({}), Rules::default());
+    let error = driver
+        .download(&near, &secret(), &source, &mut file)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, DownloadError::Failed(_)), "{error:?}");
+    assert_eq!(other.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn redirects_end() {
+    let server = Server::start(|_| answer(302, &[("location", "/again")], b"")).await;
+    let provider = provider(&server.url(), &json!({}), Rules::default());
+    let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
+    let source = Source::Address(format!("{}/a", server.url()));
+    let driver = Driver::new();
+    driver
+        .download(&provider, &secret(), &source, &mut file)
+        .await
+        .unwrap_err();
+    assert_eq!(server.seen().len(), 4 * 3, "four hops, three tries");
+}
+
+#[test]
+fn a_base_address_is_an_address_of_a_host() {
+    for (url, fine) in [
+        ("https://api.example.com/v1", true),
+        ("http://10.0.0.5:8000", true),
+        ("ftp://example.com", false),
+        ("https://user@example.com", false),
+        ("https://example.com/?a=b", false),
+        ("data:text/plain,x", false),
+    ] {
+        let settings = Settings {
+            name: "plain".into(),
+            base_url: Some(url.parse().unwrap()),
+            options: serde_json::Map::new(),
+        };
+        let made = providers::driver::Provider::new(&PLAIN, &settings, Rules::default());
+        assert_eq!(made.is_ok(), fine, "{url}");
+    }
+}

@@ -1,0 +1,114 @@
+//! The simulator's own API, under `/_`, for those who are not in its process.
+//!
+//! ```text
+//! GET    /_/health      {"ok": true}: it is there
+//! POST   /_/reset       back to the beginning
+//! GET    /_/faults      what is ordered and has not struck yet
+//! POST   /_/faults      an Order: {"fault": …, "provider"?, "role"?, "after"?, "times"?}
+//! DELETE /_/faults      calls them off
+//! POST   /_/plan        a Plan: {"queued"?, "running"?, "polls"?, "end"?}; with ?provider= for one
+//! GET    /_/journal     what was received; with ?provider= by one
+//! PUT    /_/journal     true or false: whether requests are written down
+//! DELETE /_/journal     empties it
+//! GET    /_/jobs        what was ordered; with ?provider= of one
+//! ```
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::fault::Order;
+use crate::world::{Plan, World};
+
+/// Whom a call is about.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct About {
+    provider: Option<String>,
+}
+
+type Shared = State<Arc<World>>;
+
+pub(crate) fn router(world: &Arc<World>) -> Router {
+    Router::new()
+        .route("/health", get(async || axum::Json(json!({"ok": true}))))
+        .route("/reset", axum::routing::post(reset))
+        .route("/faults", get(faults).post(place).delete(clear_faults))
+        .route("/plan", axum::routing::post(plan))
+        .route("/journal", get(journal).put(keep).delete(clear_journal))
+        .route("/jobs", get(jobs))
+        .with_state(world.clone())
+}
+
+async fn reset(State(world): Shared) -> StatusCode {
+    world.reset();
+    StatusCode::NO_CONTENT
+}
+
+async fn faults(State(world): Shared) -> axum::Json<Vec<Order>> {
+    axum::Json(world.orders())
+}
+
+async fn place(State(world): Shared, body: Bytes) -> Response {
+    take(&body, |order| world.place(order))
+}
+
+async fn clear_faults(State(world): Shared) -> StatusCode {
+    world.clear_faults();
+    StatusCode::NO_CONTENT
+}
+
+async fn plan(State(world): Shared, Query(about): Query<About>, body: Bytes) -> Response {
+    take(&body, |plan: Plan| match about.provider {
+        Some(provider) => world.set_plan_of(&provider, plan),
+        None => world.set_plan(plan),
+    })
+}
+
+async fn journal(State(world): Shared, Query(about): Query<About>) -> axum::Json<Vec<Value>> {
+    let all = world.journal();
+    let wanted = all.iter().filter(|one| {
+        let provider = about.provider.as_deref();
+        provider.is_none_or(|name| name == one.provider)
+    });
+    axum::Json(wanted.map(crate::Received::to_json).collect())
+}
+
+async fn keep(State(world): Shared, body: Bytes) -> Response {
+    take(&body, |on| world.set_journal(on))
+}
+
+async fn clear_journal(State(world): Shared) -> StatusCode {
+    world.clear_journal();
+    StatusCode::NO_CONTENT
+}
+
+async fn jobs(State(world): Shared, Query(about): Query<About>) -> axum::Json<Vec<Value>> {
+    let jobs = match about.provider {
+        Some(provider) => world.jobs(&provider),
+        None => world.all_jobs(),
+    };
+    axum::Json(jobs.iter().map(crate::Job::to_json).collect())
+}
+
+/// Reads a body, whatever its media type says.
+fn take<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> Response {
+    match serde_json::from_slice(body) {
+        Ok(value) => {
+            then(value);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err(error) => {
+            let body = axum::Json(json!({"error": error.to_string()}));
+            (StatusCode::BAD_REQUEST, body).into_response()
+        }
+    }
+}

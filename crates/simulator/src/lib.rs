@@ -1,0 +1,33 @@
+//! Plays the hosted providers over real HTTP, so that everything above the
+//! wire can be tested and measured without them.
+//!
+//! ```text
+//! world    jobs and their lives, the journal of requests
+//! fault    what goes wrong on order
+//! models   one file for each provider: its routes, words and shapes
+//! site     what a model sees of a request, and what it answers
+//! wire     between HTTP and the models: journal, faults, bodies
+//! server   one listener for all of them, each under its own path
+//! control  the same for other processes: orders, plans, the journal over HTTP
+//! media    what finished jobs deliver
+//! ```
+//!
+//! Every provider is a *model*: a submission makes a [`Job`] that is queued,
+//! runs, and ends as planned; what a provider shows of it is worked out when it
+//! is asked. Nothing is canned. The simulator shares no code with the adapters:
+//! both were written from the providers' documents, so that a slip in one is
+//! not repeated in the other.
+
+mod control;
+mod fault;
+pub mod media;
+pub mod models;
+mod server;
+mod site;
+mod wire;
+mod world;
+
+pub use fault::{Fault, Order};
+pub use server::{Simulator, Tls};
+pub use site::{Handler, Reply, Request, Site};
+pub use world::{End, Job, Phase, Plan, Received, Role, World};

@@ -1,0 +1,60 @@
+//! The simulator as a program: plays every provider on one address, each under
+//! its protocol's name, until it is told to end.
+//!
+//! ```text
+//! simulator --listen 127.0.0.1:4000
+//! curl -X POST 127.0.0.1:4000/_/faults -d '{"fault": "drop_after", "provider": "fal", "role": "submit"}'
+//! ```
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Parser;
+use simulator::{Simulator, Tls};
+
+/// Plays the hosted providers over HTTP, faults on order.
+#[derive(Parser)]
+#[command(name = "simulator", version)]
+struct Arguments {
+    /// Where to listen; port 0 is any that is free.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// PEM files of a certificate and its key: speaks https.
+    #[arg(long, num_args = 2, value_names = ["CERTIFICATE", "KEY"])]
+    tls: Option<Vec<PathBuf>>,
+    /// Writes no requests down, for load.
+    #[arg(long)]
+    no_journal: bool,
+}
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let arguments = Arguments::parse();
+    let tls = match arguments.tls.as_deref() {
+        Some([certificate, key]) => Some(Tls::from_files(certificate, key)?),
+        _ => None,
+    };
+    let simulator = Simulator::listen_with(arguments.listen, tls, Arc::default()).await?;
+    simulator.world().set_journal(!arguments.no_journal);
+    let address = simulator.url("");
+    let address = address.trim_end_matches('/');
+    writeln!(std::io::stdout(), "listening on {address}")?;
+    ended().await
+}
+
+/// Ctrl-C, or being asked to end.
+async fn ended() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            ended = tokio::signal::ctrl_c() => ended,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}

@@ -1,0 +1,97 @@
+//! What finished jobs deliver: small, but what their media type says. Each file is
+//! made once, so that many downloads cost little.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use muxide::api::{MuxerBuilder, VideoCodec};
+
+/// One grey H.264 frame of 160×96 pixels (Annex B, with its parameter sets).
+const FRAME: &[u8] = &[
+    0x00, 0x00, 0x00, 0x01, 0x67, 0x42, 0xc0, 0x0a, 0xd9, 0x02, 0x8d, 0xb0, 0x11, 0x00, 0x00, 0x03,
+    0x00, 0x01, 0x00, 0x00, 0x03, 0x00, 0x02, 0x0f, 0x12, 0x26, 0x48, 0x00, 0x00, 0x00, 0x01, 0x68,
+    0xcb, 0x83, 0xcb, 0x20, 0x00, 0x00, 0x01, 0x65, 0x88, 0x84, 0x05, 0x7c, 0x98, 0xa0, 0x00, 0x20,
+    0x5b, 0x27, 0x27, 0x27, 0x27, 0x27, 0x27, 0x27, 0x27, 0x27, 0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7,
+    0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d,
+    0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d, 0x75, 0xd7, 0x5d, 0x78,
+];
+
+/// Width and height of [`video`]'s frames.
+pub const VIDEO_SIZE: (u32, u32) = (160, 96);
+
+/// An MP4 of this many seconds, one frame a second.
+pub fn video(seconds: u32) -> Bytes {
+    kept(Made::Video(seconds), || film(seconds).unwrap_or_default())
+}
+
+/// A file by what it was made from.
+#[derive(PartialEq, Eq, Hash)]
+enum Made {
+    Video(u32),
+    /// Milliseconds, and the bits of the frequency.
+    Audio(u64, u64),
+}
+
+/// Files that are kept; the tests need fewer.
+const MOST: usize = 256;
+
+fn kept(what: Made, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+    static FILES: OnceLock<Mutex<HashMap<Made, Bytes>>> = OnceLock::new();
+    let files = FILES.get_or_init(Mutex::default);
+    let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = files.get(&what) {
+        return file.clone();
+    }
+    let file = Bytes::from(make());
+    if files.len() < MOST {
+        files.insert(what, file.clone());
+    }
+    file
+}
+
+fn film(seconds: u32) -> Option<Vec<u8>> {
+    let (width, height) = VIDEO_SIZE;
+    let mut muxer = MuxerBuilder::new(Vec::new())
+        .video(VideoCodec::H264, width, height, 1.0)
+        .with_fast_start(true)
+        .build()
+        .ok()?;
+    for second in 0..seconds.max(1) {
+        muxer.write_video(f64::from(second), FRAME, true).ok()?;
+    }
+    muxer.finish_in_place().ok()?;
+    Some(muxer.into_writer())
+}
+
+/// Frames a second of [`audio`].
+pub const RATE: u32 = 44_100;
+
+/// A WAV (16-bit stereo) of this many milliseconds: a sine of `hertz`.
+pub fn audio(milliseconds: u64, hertz: f64) -> Bytes {
+    let what = Made::Audio(milliseconds, hertz.to_bits());
+    kept(what, || sine(milliseconds, hertz))
+}
+
+fn sine(milliseconds: u64, hertz: f64) -> Vec<u8> {
+    let frames = milliseconds * u64::from(RATE) / 1000;
+    let size = u32::try_from(frames * 4).unwrap_or(u32::MAX - 36);
+    let mut file = Vec::with_capacity(size as usize + 44);
+    file.extend(b"RIFF");
+    file.extend((size + 36).to_le_bytes());
+    file.extend(b"WAVEfmt \x10\0\0\0\x01\0\x02\0");
+    file.extend(RATE.to_le_bytes());
+    file.extend((RATE * 4).to_le_bytes());
+    file.extend(b"\x04\0\x10\0data");
+    file.extend(size.to_le_bytes());
+    let step = hertz * std::f64::consts::TAU / f64::from(RATE);
+    let mut angle = 0.0_f64;
+    for _ in 0..frames {
+        #[expect(clippy::cast_possible_truncation, reason = "within ±8000")]
+        let sample = (angle.sin() * 8000.0) as i16;
+        angle += step;
+        file.extend(sample.to_le_bytes());
+        file.extend(sample.to_le_bytes());
+    }
+    file
+}

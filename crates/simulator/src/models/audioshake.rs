@@ -1,0 +1,151 @@
+//! `audioshake`: the Tasks API. A task has no status; each of its targets has.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+const NAME: &str = "audioshake";
+
+pub(super) const MODEL: Model = Model {
+    name: NAME,
+    routes: |site| {
+        site.error(|status| json!({"error": {"code": status, "message": "simulated"}}))
+            .route("POST", "/assets", Role::Upload, upload)
+            .route("POST", "/tasks", Role::Submit, submit)
+            .route("GET", "/tasks/{id}", Role::Poll, get)
+            .route("GET", "/output/{id}/{name}", Role::Download, download)
+    },
+};
+
+const MODELS: [&str; 7] = [
+    "vocals",
+    "instrumental",
+    "drums",
+    "bass",
+    "guitar",
+    "piano",
+    "other",
+];
+
+fn denied(request: &Request) -> Option<Reply> {
+    request
+        .header("x-api-key")
+        .is_empty()
+        .then(|| error(401, "The API key is not valid"))
+}
+
+fn upload(request: &Request) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    let file = &request.body["file"];
+    if file["bytes"].as_u64().unwrap_or(0) == 0 {
+        return error(400, "file is required");
+    }
+    let id = request.world.uuid();
+    request.world.keep_file(&id, file.clone());
+    Reply::json(
+        200,
+        &json!({"id": id, "format": "flac", "name": file["file_name"], "link": ""}),
+    )
+}
+
+fn submit(request: &Request) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    let body = &request.body;
+    let asset = body["assetId"].as_str().unwrap_or_default();
+    if request.world.file(asset).is_none() {
+        return error(400, "assetId names no asset");
+    }
+    let targets = body["targets"].as_array().cloned().unwrap_or_default();
+    let known = |target: &Value| {
+        let formats = target["formats"].as_array().cloned().unwrap_or_default();
+        target["model"]
+            .as_str()
+            .is_some_and(|model| MODELS.contains(&model))
+            && !formats.is_empty()
+            && formats.iter().all(|format| format == "wav")
+    };
+    if targets.is_empty() || targets.len() > 10 || !targets.iter().all(known) {
+        return error(400, "targets must be 1 to 10 models with their formats");
+    }
+    if !body["metadata"].is_null() && !body["metadata"].is_string() {
+        return error(400, "metadata must be text");
+    }
+    let id = request.world.uuid();
+    let job = request.world.accept(NAME, id, body.clone(), Value::Null);
+    Reply::json(200, &task(request, &job))
+}
+
+fn get(request: &Request) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    match request.world.ask(request.param("id")) {
+        Some(job) => Reply::json(200, &task(request, &job)),
+        None => error(404, "There is no such task"),
+    }
+}
+
+/// The first target is done halfway through the work, the others at its end.
+fn task(request: &Request, job: &Job) -> Value {
+    let targets = job.input["targets"].as_array().cloned().unwrap_or_default();
+    let ended = matches!(job.phase(), Phase::Ended(_));
+    let target = |(number, target): (usize, Value)| {
+        let status = match job.phase() {
+            _ if request.unknown_word => "resting",
+            Phase::Running(share) if share > 0.5 && number == 0 && job.plan.end == End::Success => {
+                "completed"
+            }
+            Phase::Ended(End::Success | End::Empty) => "completed",
+            Phase::Ended(End::Failure | End::Refusal) => "error",
+            _ => "processing",
+        };
+        let model = target["model"].as_str().unwrap_or_default();
+        let link = format!(
+            "{}/output/{}/{model}?sig={}",
+            request.base,
+            job.id,
+            request.world.number()
+        );
+        let output = if status == "completed" && job.plan.end == End::Success {
+            json!([{"name": model, "format": "wav", "link": link}])
+        } else {
+            json!([])
+        };
+        let fault = if status == "error" {
+            json!({"code": 500, "message": "The model failed."})
+        } else {
+            json!(null)
+        };
+        json!({"id": format!("{}-{number}", job.id), "model": model, "status": status,
+            "formats": target["formats"], "output": output, "error": fault})
+    };
+    json!({
+        "id": job.id, "createdAt": "2026-01-02T03:04:05.678Z",
+        "completedAt": if ended { json!("2026-01-02T03:05:05.678Z") } else { json!(null) },
+        "assetId": job.input["assetId"], "metadata": job.input["metadata"],
+        "targets": targets.into_iter().enumerate().map(target).collect::<Vec<_>>(),
+    })
+}
+
+fn download(request: &Request) -> Reply {
+    if request.expired || !request.header("x-api-key").is_empty() {
+        return Reply::json(403, &json!("AccessDenied: Request has expired"))
+            .with_header("content-type", "text/plain");
+    }
+    let first = request.param("name").bytes().next().unwrap_or(b'v');
+    Reply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(first)))
+}
+
+fn error(status: u16, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"error": {"code": status, "message": message}}),
+    )
+}

@@ -1,0 +1,286 @@
+//! `chat-video`: two resellers under one roof. Models named `mediagate-…` answer
+//! as Mediagate does, all others with words and a link in them.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "chat-video",
+    routes: |site| {
+        site.error(|status| {
+            json!({"error": {"message": "simulated", "type": "server_error", "param": null, "code": null, "status": status}})
+        })
+        .route("POST", "/chat/completions", Role::Submit, complete)
+        .route("GET", "/out/{file}", Role::Download, file)
+    },
+};
+
+fn complete(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_api_key", "Incorrect API key provided.");
+    }
+    let body = &request.body;
+    let Some(members) = body.as_object() else {
+        return error(400, "invalid_json", "The body is not JSON.");
+    };
+    let mediagate = body["model"]
+        .as_str()
+        .is_some_and(|model| model.starts_with("mediagate-"));
+    if let Some(fault) = fault(members, mediagate) {
+        return error(400, "invalid_value", &fault);
+    }
+    let prompt = prompt(body);
+    if prompt.contains("forbidden") {
+        return error(400, "content_policy", "The prompt is against the rules.");
+    }
+    // A key that was seen joins the job that it made.
+    let key = request.header("idempotency-key");
+    let name = format!("chat-video/{key}");
+    let known = request.world.file(&name).filter(|_| !key.is_empty());
+    let known = known.and_then(|id| request.world.job(id.as_str()?));
+    let job = known.unwrap_or_else(|| {
+        let id = format!("c{:08x}", request.world.number());
+        request
+            .world
+            .accept("chat-video", id, body.clone(), Value::Null)
+    });
+    if !key.is_empty() {
+        request.world.keep_file(name, json!(job.id));
+    }
+    let reply = match (body["stream"] == true, mediagate) {
+        (true, true) => Reply::pieces("text/event-stream", own_events(request, &job)),
+        (true, false) => Reply::pieces("text/event-stream", reseller_events(request, &job)),
+        (false, true) => match failure(&job) {
+            Some(body) => Reply::json(503, &body).after(whole(&job)),
+            None => Reply::json(200, &completion(request, &job, true)).after(whole(&job)),
+        },
+        (false, false) => Reply::json(200, &completion(request, &job, false)).after(whole(&job)),
+    };
+    if mediagate {
+        reply.with_header("x-task-id", &job.id)
+    } else {
+        reply
+    }
+}
+
+/// What is wrong with a request.
+fn fault(members: &Map<String, Value>, mediagate: bool) -> Option<String> {
+    let known = ["model", "messages", "stream", "user"];
+    let stray = members
+        .keys()
+        .find(|name| !(known.contains(&name.as_str()) || mediagate && *name == "video"));
+    if let Some(name) = stray {
+        return Some(format!("Unrecognized request argument supplied: {name}"));
+    }
+    if members
+        .get("stream")
+        .is_some_and(|stream| !stream.is_boolean())
+    {
+        return Some("stream must be a boolean".into());
+    }
+    let messages = members.get("messages").and_then(Value::as_array)?;
+    let roles = ["system", "developer", "user", "assistant"];
+    let strange = messages.iter().find(|message| {
+        let role = message["role"].as_str().unwrap_or_default();
+        !roles.contains(&role) || !is_content(&message["content"])
+    });
+    if let Some(message) = strange {
+        return Some(format!("messages: {message} is none"));
+    }
+    let asks = messages.last().is_some_and(|last| last["role"] == "user");
+    (!asks).then(|| "messages: the last one must be the user's".into())
+}
+
+fn is_content(content: &Value) -> bool {
+    let Some(parts) = content.as_array() else {
+        return content.is_string();
+    };
+    parts.iter().all(|part| match part["type"].as_str() {
+        Some("text") => part["text"].is_string(),
+        Some("image_url") => {
+            let url = part["image_url"]["url"].as_str().unwrap_or_default();
+            url.starts_with("https://") || url.starts_with("data:image/")
+        }
+        _ => false,
+    })
+}
+
+/// The text of the last message.
+fn prompt(body: &Value) -> String {
+    let last = body["messages"].as_array().and_then(|all| all.last());
+    let content = last.map(|message| &message["content"]);
+    let Some(parts) = content.and_then(Value::as_array) else {
+        return content
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+    };
+    parts
+        .iter()
+        .filter_map(|part| part["text"].as_str())
+        .collect()
+}
+
+/// The time until the video is there.
+fn whole(job: &Job) -> Duration {
+    let needed = job.plan.queued + job.plan.running;
+    // What is joined may be done already.
+    needed.saturating_sub(job.accepted_at.elapsed()) + Duration::from_millis(2)
+}
+
+fn url(request: &Request, job: &Job) -> String {
+    format!("{}/out/{}.mp4?sig={}", request.base, job.id, job.id.len())
+}
+
+fn seconds(job: &Job) -> u32 {
+    let asked = job.input["video"]["seconds"].as_u64();
+    asked
+        .and_then(|seconds| u32::try_from(seconds).ok())
+        .unwrap_or(8)
+}
+
+fn video(request: &Request, job: &Job) -> Value {
+    json!({"id": format!("video_{}", job.id), "url": url(request, job), "mime_type": "video/mp4",
+        "seconds": seconds(job)})
+}
+
+fn completion(request: &Request, job: &Job, own: bool) -> Value {
+    let mut message = json!({"role": "assistant", "content": words(request, job)});
+    if own && job.plan.end == End::Success {
+        message["content"] = json!(url(request, job));
+        message["video"] = video(request, job);
+    }
+    json!({"id": format!("chatcmpl-{}", job.id), "object": "chat.completion", "created": 1,
+        "model": job.input["model"], "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(job)}]})
+}
+
+fn finish_reason(job: &Job) -> &'static str {
+    match job.plan.end {
+        End::Refusal => "content_filter",
+        _ => "stop",
+    }
+}
+
+/// The end of a reseller's words.
+fn words(request: &Request, job: &Job) -> String {
+    match job.plan.end {
+        End::Success => {
+            let url = url(request, job);
+            format!(
+                "> Task created: `veo3:{}`\n> 100%\n\n[▶ watch]({url}) | [⏬ download]({url})",
+                job.id
+            )
+        }
+        End::Failure => "The generation failed, your balance was not charged.".to_owned(),
+        End::Refusal | End::Empty => String::new(),
+    }
+}
+
+/// Mediagate's error of a job that did not end well.
+fn failure(job: &Job) -> Option<Value> {
+    let code = match job.plan.end {
+        End::Success | End::Empty => return None,
+        End::Failure => "generation_failed",
+        End::Refusal => "content_policy",
+    };
+    Some(
+        json!({"error": {"message": "It did not end well.", "type": "provider_error", "param": null,
+        "code": code, "task_id": job.id}}),
+    )
+}
+
+fn chunk(job: &Job, delta: &Value, finish_reason: &Value) -> Value {
+    json!({"id": format!("chatcmpl-{}", job.id), "object": "chat.completion.chunk", "created": 1,
+        "model": job.input["model"],
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
+}
+
+fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+fn reseller_events(request: &Request, job: &Job) -> Vec<(Duration, String)> {
+    let said = |text: &str| event(&chunk(job, &json!({"content": text}), &Value::Null));
+    let step = whole(job) / 4;
+    let role = event(&chunk(
+        job,
+        &json!({"role": "assistant", "content": ""}),
+        &Value::Null,
+    ));
+    let mut events = vec![
+        (Duration::ZERO, role),
+        (Duration::ZERO, ": ping\n\n".to_owned()),
+    ];
+    for percent in [10, 45, 80] {
+        events.push((step, said(&format!("> {percent}.5%\n"))));
+    }
+    let words = words(request, job);
+    // In two pieces, so that nobody reads a link from one of them.
+    let middle = (0..=words.len() / 2)
+        .rev()
+        .find(|at| words.is_char_boundary(*at))
+        .unwrap_or(0);
+    let (before, behind) = words.split_at(middle);
+    events.push((step, said(before)));
+    events.push((Duration::ZERO, said(behind)));
+    let stop = event(&chunk(job, &json!({}), &json!(finish_reason(job))));
+    events.push((Duration::ZERO, stop));
+    events.push((Duration::ZERO, "data: [DONE]\n\n".to_owned()));
+    events
+}
+
+fn own_events(request: &Request, job: &Job) -> Vec<(Duration, String)> {
+    let shown = |status: &str, progress: u8| {
+        let mut told = chunk(job, &json!({}), &Value::Null);
+        told["task"] = json!({"id": job.id, "status": status, "progress": progress});
+        event(&told)
+    };
+    let step = whole(job) / 2;
+    let role = event(&chunk(job, &json!({"role": "assistant"}), &Value::Null));
+    let mut events = vec![
+        (Duration::ZERO, role),
+        (Duration::ZERO, shown("queued", 0)),
+        (step, shown("running", 50)),
+    ];
+    if let Some(error) = failure(job) {
+        // Nothing follows an error.
+        events.push((step, event(&error)));
+        return events;
+    }
+    events.push((step, shown("succeeded", 100)));
+    if job.plan.end == End::Success {
+        let delta = json!({"content": url(request, job), "video": video(request, job)});
+        events.push((Duration::ZERO, event(&chunk(job, &delta, &Value::Null))));
+    }
+    let stop = event(&chunk(job, &json!({}), &json!("stop")));
+    events.push((Duration::ZERO, stop));
+    events.push((Duration::ZERO, "data: [DONE]\n\n".to_owned()));
+    events
+}
+
+fn file(request: &Request) -> Reply {
+    if request.expired {
+        return Reply::json(403, &json!("the signature is past its time"));
+    }
+    let id = request.param("file").trim_end_matches(".mp4");
+    match request.world.job(id) {
+        Some(job) if job.phase() == Phase::Ended(End::Success) => {
+            Reply::file("video/mp4", media::video(seconds(&job)))
+        }
+        _ => Reply::empty(404),
+    }
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": code}}),
+    )
+}

@@ -1,0 +1,247 @@
+//! `dashscope`: Alibaba's Model Studio.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "dashscope",
+    routes: |site| {
+        site.error(|status| {
+            let code = match status {
+                401 => "InvalidApiKey",
+                429 => "Throttling.RateQuota",
+                503 => "ModelUnavailable",
+                500.. => "InternalError",
+                _ => "InvalidParameter",
+            };
+            json!({"code": code, "message": "simulated", "request_id": "r"})
+        })
+        .route(
+            "POST",
+            "/services/aigc/video-generation/video-synthesis",
+            Role::Submit,
+            generate,
+        )
+        .route(
+            "POST",
+            "/services/aigc/image2video/video-synthesis",
+            Role::Submit,
+            between_frames,
+        )
+        .route("GET", "/tasks/{id}", Role::Poll, get)
+        .route("POST", "/tasks/{id}/cancel", Role::Cancel, cancel)
+        .route("GET", "/oss/{id}/video.mp4", Role::Download, download)
+    },
+};
+
+fn is_address(value: &Value) -> bool {
+    let text = value.as_str().unwrap_or_default();
+    text.starts_with("https://") || (text.starts_with("data:image/") && text.contains(";base64,"))
+}
+
+fn is_fineness(value: &Value) -> bool {
+    matches!(value.as_str(), Some("480P" | "720P" | "1080P"))
+}
+
+/// `1280*720`.
+fn is_size(value: &Value) -> bool {
+    let sides = value.as_str().and_then(|text| text.split_once('*'));
+    let side = |text: &str| text.parse::<u32>().is_ok_and(|side| side >= 400);
+    sides.is_some_and(|(width, height)| side(width) && side(height))
+}
+
+/// Versions from 2.7 on.
+fn is_new(model: &str) -> bool {
+    model.starts_with("wan2.7") || model.starts_with("wan3")
+}
+
+fn generate(request: &Request) -> Reply {
+    let (input, parameters) = (&request.body["input"], &request.body["parameters"]);
+    let model = request.body["model"].as_str().unwrap_or_default();
+    let media = input["media"].as_array().cloned().unwrap_or_default();
+    let is_frame = |item: &Value| {
+        matches!(item["type"].as_str(), Some("first_frame" | "last_frame"))
+            && is_address(&item["url"])
+    };
+    let fits = if model.contains("kf2v") {
+        false
+    } else if is_new(model) {
+        let pictured = !media.is_empty();
+        is_input(input, &["prompt", "negative_prompt", "media"])
+            && has_only(parameters, &["resolution", "ratio", "duration", "seed"])
+            && is_fineness(&parameters["resolution"])
+            && media.iter().all(is_frame)
+            && pictured == parameters["ratio"].is_null()
+            && !(model.contains("t2v") && pictured || model.contains("i2v") && !pictured)
+    } else if model.contains("i2v") {
+        is_input(input, &["prompt", "negative_prompt", "img_url"])
+            && has_only(parameters, &["resolution", "duration", "seed"])
+            && is_address(&input["img_url"])
+            && is_fineness(&parameters["resolution"])
+    } else {
+        is_input(input, &["prompt", "negative_prompt"])
+            && has_only(parameters, &["size", "duration", "seed"])
+            && is_size(&parameters["size"])
+    };
+    submit(request, fits)
+}
+
+fn between_frames(request: &Request) -> Reply {
+    let (input, parameters) = (&request.body["input"], &request.body["parameters"]);
+    let model = request.body["model"].as_str().unwrap_or_default();
+    let members = [
+        "prompt",
+        "negative_prompt",
+        "first_frame_url",
+        "last_frame_url",
+    ];
+    let fits = model.contains("kf2v")
+        && is_input(input, &members)
+        && has_only(parameters, &["resolution", "duration", "seed"])
+        && is_address(&input["first_frame_url"])
+        && is_address(&input["last_frame_url"])
+        && is_fineness(&parameters["resolution"])
+        && parameters["duration"] == 5;
+    submit(request, fits)
+}
+
+/// The provider's own SDK sends two members more than are documented.
+fn is_input(input: &Value, members: &[&str]) -> bool {
+    let own = ["function", "extend_prompt"];
+    let function = &input["function"];
+    (function.is_null() || function == "video-synthesis")
+        && has_only(input, &[members, &own].concat())
+}
+
+fn has_only(body: &Value, members: &[&str]) -> bool {
+    let fields = body.as_object();
+    fields.is_some_and(|fields| fields.keys().all(|key| members.contains(&key.as_str())))
+}
+
+fn submit(request: &Request, fits: bool) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "InvalidApiKey", "Invalid API-key provided.");
+    }
+    if request.header("x-dashscope-async") != "enable" {
+        let message = "current user api does not support synchronous calls.";
+        return error(403, "AccessDenied", message);
+    }
+    let body = &request.body;
+    let model = body["model"].as_str().unwrap_or_default();
+    if !model.starts_with("wan") {
+        return error(404, "ModelNotFound", "The model does not exist.");
+    }
+    let parameters = &body["parameters"];
+    let seconds = parameters["duration"].as_u64().unwrap_or_default();
+    let seed = &parameters["seed"];
+    let seeded = seed.is_null()
+        || seed
+            .as_u64()
+            .is_some_and(|seed| i32::try_from(seed).is_ok());
+    let prompt = body["input"]["prompt"].as_str().unwrap_or_default();
+    if !fits || !(2..=15).contains(&seconds) || !seeded || prompt.is_empty() {
+        return error(
+            400,
+            "InvalidParameter",
+            "A parameter is missing or invalid.",
+        );
+    }
+    if prompt.contains("forbidden") {
+        let message = "Input data may contain inappropriate content.";
+        return error(400, "DataInspectionFailed", message);
+    }
+    let id = request.world.uuid();
+    request
+        .world
+        .accept("dashscope", id.clone(), body.clone(), Value::Null);
+    answer(&json!({"task_id": id, "task_status": "PENDING"}))
+}
+
+fn get(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "InvalidApiKey", "Invalid API-key provided.");
+    }
+    let id = request.param("id");
+    let Some(job) = request.world.ask(id) else {
+        return answer(&json!({"task_id": id, "task_status": "UNKNOWN"}));
+    };
+    let mut output = json!({"task_id": id, "submit_time": "2026-11-21 20:00:00.000"});
+    let status = match job.phase() {
+        Phase::Queued => "PENDING",
+        Phase::Running(_) => "RUNNING",
+        Phase::Ended(End::Success) => {
+            let signature = request.world.number();
+            let url = format!(
+                "{}/oss/{id}/video.mp4?Expires=1795000000&Signature={signature}",
+                request.base
+            );
+            output["video_url"] = json!(url);
+            "SUCCEEDED"
+        }
+        Phase::Ended(End::Empty) => "SUCCEEDED",
+        Phase::Ended(End::Failure) => {
+            output["code"] = json!("InternalError.Timeout");
+            output["message"] = json!("An internal timeout error has occurred.");
+            "FAILED"
+        }
+        Phase::Ended(End::Refusal) => {
+            output["code"] = json!("DataInspectionFailed");
+            output["message"] = json!("Output data may contain inappropriate content.");
+            "FAILED"
+        }
+        Phase::Cancelled => "CANCELED",
+    };
+    output["task_status"] = json!(if request.unknown_word {
+        "POLISHING"
+    } else {
+        status
+    });
+    answer(&output)
+}
+
+fn cancel(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "InvalidApiKey", "Invalid API-key provided.");
+    }
+    let id = request.param("id");
+    match request.world.job(id).map(|job| job.phase()) {
+        Some(Phase::Queued) => {
+            request.world.cancel(id);
+            Reply::json(200, &json!({"request_id": "r"}))
+        }
+        Some(_) => {
+            let message =
+                "Failed to cancel the task, please confirm if the task is in PENDING status.";
+            error(400, "UnsupportedOperation", message)
+        }
+        None => error(404, "NotFound", "The task does not exist."),
+    }
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("Signature");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let seconds = job.input["parameters"]["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+fn answer(output: &Value) -> Reply {
+    Reply::json(200, &json!({"request_id": "r", "output": output}))
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"code": code, "message": message, "request_id": "r"}),
+    )
+}

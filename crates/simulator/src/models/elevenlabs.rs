@@ -1,0 +1,112 @@
+//! `elevenlabs`: stem separation, answered with a ZIP archive on the same
+//! connection.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "elevenlabs",
+    routes: |site| {
+        site.error(|status| json!({"detail": {"status": format!("simulated_{status}"), "message": "simulated"}}))
+            .route("POST", "/v1/music/stem-separation", Role::Submit, separate)
+    },
+};
+
+fn separate(request: &Request) -> Reply {
+    if request.header("xi-api-key").is_empty() {
+        return error(401, "missing_api_key", "xi-api-key is required");
+    }
+    if request.body["file"]["bytes"].as_u64().unwrap_or(0) == 0 {
+        return invalid("file", "Field required");
+    }
+    let format = request.query.get("output_format").map(String::as_str);
+    if !matches!(format, None | Some("mp3_44100_128" | "mp3_44100_192")) {
+        return invalid("output_format", "Input is none of the formats");
+    }
+    let names: &[&str] = match request.body["stem_variation_id"].as_str() {
+        Some("two_stems_v1") => &["vocals", "instrumental"],
+        None | Some("six_stems_v1") => &["vocals", "drums", "bass", "guitar", "piano", "other"],
+        Some(_) => return invalid("stem_variation_id", "Input is none of the variations"),
+    };
+    let id = request.world.uuid();
+    let job = request
+        .world
+        .accept("elevenlabs", id, request.body.clone(), Value::Null);
+    let reply = match job.plan.end {
+        End::Success => {
+            let files = names.iter().zip(1_u8..).map(|(name, number)| {
+                let sound = media::audio(2_000, 110.0 * f64::from(number));
+                (format!("{name}.mp3"), sound)
+            });
+            Reply::file("application/zip", archive(&files.collect::<Vec<_>>()))
+        }
+        End::Empty => Reply::file("application/zip", archive(&[])),
+        End::Failure | End::Refusal => error(
+            500,
+            "separation_failed",
+            "The recording could not be separated",
+        ),
+    };
+    reply.after(job.plan.queued + job.plan.running)
+}
+
+/// A ZIP archive that stores its files as they are.
+fn archive(files: &[(String, Bytes)]) -> Bytes {
+    let short = |number: usize| u16::try_from(number).unwrap_or(u16::MAX).to_le_bytes();
+    let long = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+    let mut archive = Vec::new();
+    let mut directory = Vec::new();
+    for (name, bytes) in files {
+        // Version 2.0, no flags, stored, midnight of 1 January 1980.
+        let mut facts = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
+        facts.extend(checksum(bytes).to_le_bytes());
+        facts.extend(long(bytes.len()));
+        facts.extend(long(bytes.len()));
+        facts.extend(short(name.len()));
+        facts.extend([0, 0]);
+        directory.extend(b"PK\x01\x02\x14\0");
+        directory.extend(&facts);
+        directory.extend([0; 10]);
+        directory.extend(long(archive.len()));
+        directory.extend(name.as_bytes());
+        archive.extend(b"PK\x03\x04");
+        archive.extend(&facts);
+        archive.extend(name.as_bytes());
+        archive.extend(bytes);
+    }
+    let start = archive.len();
+    archive.extend(&directory);
+    archive.extend(b"PK\x05\x06\0\0\0\0");
+    archive.extend(short(files.len()));
+    archive.extend(short(files.len()));
+    archive.extend(long(directory.len()));
+    archive.extend(long(start));
+    archive.extend([0, 0]);
+    archive.into()
+}
+
+/// CRC-32 as ZIP has it.
+fn checksum(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            (sum >> 1) ^ (0xedb8_8320 * (sum & 1))
+        })
+    })
+}
+
+fn invalid(field: &str, message: &str) -> Reply {
+    let fault = json!({"type": "value_error", "loc": ["body", field], "msg": message});
+    Reply::json(422, &json!({"detail": [fault]}))
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"detail": {"status": code, "message": message}}),
+    )
+}

@@ -1,0 +1,370 @@
+//! `fal`: the queue with five endpoints, and the storage.
+
+use serde_json::{Map, Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "fal",
+    routes: |site| {
+        let site = site
+            .error(|_| json!({"detail": "simulated"}))
+            .route("POST", "/storage/upload/initiate", Role::Upload, initiate)
+            .route("PUT", "/storage/put/{id}", Role::Upload, put)
+            .route(
+                "GET",
+                "/{owner}/{alias}/requests/{id}/status",
+                Role::Poll,
+                status,
+            )
+            .route(
+                "GET",
+                "/{owner}/{alias}/requests/{id}",
+                Role::Poll,
+                response,
+            )
+            .route(
+                "PUT",
+                "/{owner}/{alias}/requests/{id}/cancel",
+                Role::Cancel,
+                cancel,
+            )
+            .route("GET", "/files/{id}/{name}", Role::Download, file);
+        ENDPOINTS.iter().fold(site, |site, (path, _)| {
+            site.route("POST", path, Role::Submit, submit)
+        })
+    },
+};
+
+/// Checks an input and says what is wrong with it.
+type Check = fn(&Map<String, Value>) -> Option<String>;
+
+const ENDPOINTS: [(&str, Check); 7] = [
+    ("/fal-ai/veo3.1", veo_text),
+    ("/fal-ai/veo3.1/image-to-video", veo_image),
+    ("/fal-ai/veo3.1/first-last-frame-to-video", veo_frames),
+    (
+        "/fal-ai/kling-video/v2.5-turbo/pro/text-to-video",
+        kling_text,
+    ),
+    (
+        "/fal-ai/kling-video/v2.5-turbo/pro/image-to-video",
+        kling_image,
+    ),
+    ("/fal-ai/sora-2/text-to-video", sora),
+    ("/fal-ai/demucs", demucs),
+];
+
+fn veo_text(input: &Map<String, Value>) -> Option<String> {
+    veo(input, &[])
+}
+
+fn veo_image(input: &Map<String, Value>) -> Option<String> {
+    veo(input, &["image_url"])
+}
+
+fn veo_frames(input: &Map<String, Value>) -> Option<String> {
+    veo(input, &["first_frame_url", "last_frame_url"])
+}
+
+fn veo(input: &Map<String, Value>, pictures: &[&str]) -> Option<String> {
+    members(
+        input,
+        pictures,
+        &["aspect_ratio", "duration", "resolution", "generate_audio"],
+    )
+    .or_else(|| one_of(input, "duration", &["4s", "6s", "8s"]))
+    .or_else(|| one_of(input, "resolution", &["720p", "1080p"]))
+    .or_else(|| one_of(input, "aspect_ratio", &["auto", "16:9", "9:16"]))
+}
+
+fn kling_text(input: &Map<String, Value>) -> Option<String> {
+    members(
+        input,
+        &[],
+        &["duration", "aspect_ratio", "negative_prompt", "cfg_scale"],
+    )
+    .or_else(|| one_of(input, "duration", &["5", "10"]))
+    .or_else(|| one_of(input, "aspect_ratio", &["16:9", "9:16", "1:1"]))
+}
+
+fn kling_image(input: &Map<String, Value>) -> Option<String> {
+    let known = ["duration", "negative_prompt", "cfg_scale", "tail_image_url"];
+    members(input, &["image_url"], &known).or_else(|| one_of(input, "duration", &["5", "10"]))
+}
+
+fn sora(input: &Map<String, Value>) -> Option<String> {
+    let seconds = input.get("duration").and_then(Value::as_u64);
+    members(input, &[], &["duration", "aspect_ratio", "resolution"])
+        .or_else(|| one_of(input, "resolution", &["720p"]))
+        .or_else(|| {
+            (!matches!(seconds, Some(4 | 8 | 12))).then(|| "duration: must be 4, 8 or 12".into())
+        })
+}
+
+fn demucs(input: &Map<String, Value>) -> Option<String> {
+    let known = [
+        "audio_url",
+        "model",
+        "stems",
+        "segment_length",
+        "shifts",
+        "overlap",
+        "output_format",
+    ];
+    let stray = input.keys().find(|name| !known.contains(&name.as_str()));
+    let stems = input.get("stems").and_then(Value::as_array);
+    let strange = stems
+        .into_iter()
+        .flatten()
+        .find(|stem| !stem.as_str().is_some_and(|stem| STEMS.contains(&stem)));
+    stray
+        .map(|name| format!("{name}: extra fields not permitted"))
+        .or_else(|| {
+            let there = input.get("audio_url").is_some_and(Value::is_string);
+            (!there).then(|| "audio_url: field required".into())
+        })
+        .or_else(|| one_of(input, "model", &["htdemucs", "htdemucs_ft", "htdemucs_6s"]))
+        .or_else(|| strange.map(|stem| format!("stems: {stem} is none")))
+}
+
+const STEMS: [&str; 6] = ["vocals", "drums", "bass", "other", "guitar", "piano"];
+
+fn members(input: &Map<String, Value>, needed: &[&str], known: &[&str]) -> Option<String> {
+    let text = |name: &str| input.get(name).is_some_and(Value::is_string);
+    if let Some(name) = std::iter::once(&"prompt")
+        .chain(needed)
+        .find(|name| !text(name))
+    {
+        return Some(format!("{name}: field required"));
+    }
+    let stray = input.keys().find(|name| {
+        let name = name.as_str();
+        name != "prompt" && !needed.contains(&name) && !known.contains(&name)
+    })?;
+    Some(format!("{stray}: extra fields not permitted"))
+}
+
+fn one_of(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<String> {
+    let value = input.get(name)?;
+    let fits = value.as_str().is_some_and(|word| allowed.contains(&word));
+    (!fits).then(|| format!("{name}: input should be one of {allowed:?}"))
+}
+
+/// `Authorization: Key {id}:{secret}`.
+fn has_key(request: &Request) -> bool {
+    let key = request.header("authorization").strip_prefix("Key ");
+    key.and_then(|key| key.split_once(':'))
+        .is_some_and(|(id, secret)| !id.is_empty() && !secret.is_empty())
+}
+
+fn initiate(request: &Request) -> Reply {
+    if !has_key(request) {
+        return detail(401, "Authentication is required to access this resource");
+    }
+    let (name, mime) = (&request.body["file_name"], &request.body["content_type"]);
+    if !name.is_string() || !mime.is_string() {
+        return detail(422, "file_name and content_type are required");
+    }
+    let id = format!("up-{}", request.world.number());
+    request.world.keep_file(&id, mime.clone());
+    Reply::json(
+        200,
+        &json!({"upload_url": format!("{}/storage/put/{id}?signature=1", request.base),
+            "file_url": format!("{}/stored/{id}", request.base)}),
+    )
+}
+
+fn put(request: &Request) -> Reply {
+    let mime = request.world.file(request.param("id"));
+    let signed = request.query.contains_key("signature");
+    if !signed || mime != Some(json!(request.header("content-type"))) {
+        return Reply::empty(403);
+    }
+    let url = format!("{}/stored/{}", request.base, request.param("id"));
+    request.world.keep_file(url, json!(request.bytes.len()));
+    Reply::empty(200)
+}
+
+fn submit(request: &Request) -> Reply {
+    if !has_key(request) {
+        return detail(401, "Authentication is required to access this resource");
+    }
+    let path = request.path.split('?').next().unwrap_or_default();
+    let Some(input) = request.body.as_object() else {
+        return detail(422, "the body is no object");
+    };
+    // The queue takes anything; an input is looked at when its job starts.
+    let check = ENDPOINTS.iter().find(|(known, _)| *known == path);
+    let fault = check
+        .and_then(|(_, check)| check(input))
+        .or_else(|| files(request, input));
+    let id = request.world.uuid();
+    let alias: Vec<&str> = path.split('/').skip(1).take(2).collect();
+    let app = alias.join("/");
+    let memo = json!({"path": path, "fault": fault});
+    let job = request.world.accept("fal", id, request.body.clone(), memo);
+    let own = format!("{}/{app}/requests/{}", request.base, job.id);
+    Reply::json(
+        200,
+        &json!({"request_id": job.id, "gateway_request_id": job.id, "status": "IN_QUEUE", "queue_position": 1,
+            "response_url": own, "status_url": format!("{own}/status"), "cancel_url": format!("{own}/cancel")}),
+    )
+}
+
+/// Files are addresses, data URLs of up to a megabyte or so, or what was
+/// uploaded before.
+fn files(request: &Request, input: &Map<String, Value>) -> Option<String> {
+    let own = format!("{}/stored/", request.base);
+    let mut urls = input.iter().filter(|(name, _)| name.ends_with("_url"));
+    let (name, _) = urls.find(|(_, url)| {
+        let url = url.as_str().unwrap_or_default();
+        let fits = if url.starts_with(&own) {
+            request.world.file(url).is_some()
+        } else if url.starts_with("data:") {
+            url.len() < 1_500_000 && url.contains(";base64,")
+        } else {
+            url.starts_with("https://")
+        };
+        !fits
+    })?;
+    Some(format!("{name}: cannot be fetched"))
+}
+
+fn status(request: &Request) -> Reply {
+    if !has_key(request) {
+        return detail(401, "Authentication is required to access this resource");
+    }
+    let Some(job) = known(request, true) else {
+        return detail(404, "Request not found");
+    };
+    if request.unknown_word {
+        return Reply::json(202, &json!({"status": "THAWING", "request_id": job.id}));
+    }
+    match job.phase() {
+        Phase::Queued => Reply::json(202, &json!({"status": "IN_QUEUE", "queue_position": 1})),
+        Phase::Running(_) => Reply::json(202, &json!({"status": "IN_PROGRESS", "logs": []})),
+        Phase::Cancelled => Reply::json(
+            200,
+            &json!({"status": "COMPLETED", "error": "Request was cancelled", "error_type": "client_cancelled"}),
+        ),
+        Phase::Ended(_) => Reply::json(
+            200,
+            &json!({"status": "COMPLETED", "logs": [], "metrics": {"inference_time": 0.1}}),
+        ),
+    }
+}
+
+fn response(request: &Request) -> Reply {
+    if !has_key(request) {
+        return detail(401, "Authentication is required to access this resource");
+    }
+    let Some(job) = known(request, false) else {
+        return detail(404, "Request not found");
+    };
+    let policy = job.input["prompt"]
+        .as_str()
+        .is_some_and(|prompt| prompt.contains("forbidden"));
+    if let Some(fault) = job.memo["fault"].as_str() {
+        let item = json!({"loc": ["body"], "msg": fault, "type": "value_error"});
+        return Reply::json(422, &json!({"detail": [item]}));
+    }
+    match job.phase() {
+        Phase::Queued | Phase::Running(_) => detail(400, "Request is still in progress"),
+        Phase::Cancelled => Reply::json(
+            499,
+            &json!({"detail": "Request was cancelled", "error_type": "client_cancelled"}),
+        ),
+        Phase::Ended(end) if policy || end == End::Refusal => {
+            let item = json!({"loc": ["body", "prompt"], "msg": "The content could not be processed because it was flagged by a content checker.",
+                "type": "content_policy_violation"});
+            Reply::json(422, &json!({"detail": [item]}))
+        }
+        Phase::Ended(End::Failure) => {
+            let body =
+                json!({"detail": "The runner went away", "error_type": "runner_disconnected"});
+            Reply::json(503, &body).with_header("x-fal-error-type", "runner_disconnected")
+        }
+        Phase::Ended(End::Empty) => Reply::json(200, &json!({})),
+        Phase::Ended(_) => Reply::json(200, &output(request, &job)),
+    }
+}
+
+/// The job, if it is the application's.
+fn known(request: &Request, counts: bool) -> Option<Job> {
+    let id = request.param("id");
+    let job = if counts {
+        request.world.ask(id)
+    } else {
+        request.world.job(id)
+    }?;
+    let app = format!("/{}/{}", request.param("owner"), request.param("alias"));
+    let path = job.memo["path"].as_str()?;
+    path.starts_with(&app).then_some(job)
+}
+
+fn output(request: &Request, job: &Job) -> Value {
+    let object = |name: &str, mime: &str| {
+        let url = format!("{}/files/{}/{name}?v={}", request.base, job.id, job.polls);
+        json!({"url": url, "content_type": mime, "file_name": name, "file_size": null})
+    };
+    if job.memo["path"] == "/fal-ai/demucs" {
+        let mut stems = json!({});
+        let wanted = job.input["stems"].as_array();
+        for name in STEMS {
+            let there = wanted.is_none_or(|wanted| wanted.contains(&json!(name)));
+            stems[name] = if there {
+                object(&format!("{name}.wav"), "audio/wav")
+            } else {
+                Value::Null
+            };
+        }
+        return stems;
+    }
+    json!({"video": object("output.mp4", "video/mp4")})
+}
+
+fn cancel(request: &Request) -> Reply {
+    if !has_key(request) {
+        return detail(401, "Authentication is required to access this resource");
+    }
+    let Some(job) = known(request, false) else {
+        return detail(404, "Request not found");
+    };
+    if request.world.cancel(&job.id) {
+        return Reply::json(202, &json!({"status": "CANCELLATION_REQUESTED"}));
+    }
+    Reply::json(400, &json!({"status": "ALREADY_COMPLETED"}))
+}
+
+fn file(request: &Request) -> Reply {
+    if request.expired {
+        return Reply::json(403, &json!("expired"));
+    }
+    let Some(job) = request.world.job(request.param("id")) else {
+        return Reply::empty(404);
+    };
+    if job.phase() != Phase::Ended(End::Success) {
+        return Reply::empty(404);
+    }
+    let name = request.param("name");
+    if name.strip_suffix(".wav").is_some() {
+        let letters: u32 = name.bytes().map(u32::from).sum();
+        return Reply::file("audio/wav", media::audio(1_000, f64::from(letters)));
+    }
+    let asked = &job.input["duration"];
+    let text = asked.as_str().map(|text| text.trim_end_matches('s'));
+    let seconds = text.and_then(|text| text.parse().ok()).or_else(|| {
+        asked
+            .as_u64()
+            .and_then(|seconds| u32::try_from(seconds).ok())
+    });
+    Reply::file("video/mp4", media::video(seconds.unwrap_or(5)))
+}
+
+fn detail(status: u16, message: &str) -> Reply {
+    Reply::json(status, &json!({"detail": message}))
+}

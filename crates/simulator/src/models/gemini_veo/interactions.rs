@@ -1,0 +1,115 @@
+//! The Interactions API.
+
+use serde_json::{Value, json};
+
+use super::{error, forbidden, has_key, is_picture};
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase};
+
+pub(super) fn create(request: &Request) -> Reply {
+    if !has_key(request) {
+        return error(
+            403,
+            "PERMISSION_DENIED",
+            "Method doesn't allow unregistered callers.",
+        );
+    }
+    let body = &request.body;
+    let format = &body["response_format"];
+    let parts = body["input"][0]["content"].as_array();
+    let parts = parts.map(Vec::as_slice).unwrap_or_default();
+    let picture = parts.iter().find(|part| part["type"] == "image");
+    let prompt = parts.iter().find_map(|part| part["text"].as_str());
+    let task = &body["generation_config"]["video_config"]["task"];
+    let good = body["model"]
+        .as_str()
+        .is_some_and(|model| model.starts_with("gemini-omni"))
+        && body["input"][0]["type"] == "user_input"
+        && body["response_modalities"] == json!(["video"])
+        && body["background"] == true
+        && format["type"] == "video"
+        && matches!(
+            format["resolution"].as_str(),
+            Some("360p" | "720p" | "1080p" | "4k")
+        )
+        && matches!(format["aspect_ratio"].as_str(), Some("16:9" | "9:16"))
+        && matches!(format["delivery"].as_str(), Some("uri" | "inline"))
+        && length(format).is_some()
+        && picture.is_none_or(|picture| is_picture(&picture["data"], &picture["mime_type"]))
+        && *task
+            == json!(if picture.is_some() {
+                "image_to_video"
+            } else {
+                "text_to_video"
+            });
+    let Some(prompt) = prompt.filter(|_| good) else {
+        return error(400, "INVALID_ARGUMENT", "The request is malformed.");
+    };
+    // Also names the file, which has nothing but letters and digits.
+    let id = format!("int{:08x}", request.world.number());
+    let memo = json!({"prompt": prompt, "seconds": length(format)});
+    let job = request.world.accept("gemini-veo", id, body.clone(), memo);
+    Reply::json(200, &shown(request, &job))
+}
+
+fn length(format: &Value) -> Option<u64> {
+    format["duration"].as_str()?.strip_suffix('s')?.parse().ok()
+}
+
+pub(super) fn get(request: &Request) -> Reply {
+    if !has_key(request) {
+        return error(
+            403,
+            "PERMISSION_DENIED",
+            "Method doesn't allow unregistered callers.",
+        );
+    }
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(404, "NOT_FOUND", "The interaction was not found.");
+    };
+    let mut body = shown(request, &job);
+    if request.unknown_word {
+        body["status"] = json!("pondering");
+    }
+    Reply::json(200, &body)
+}
+
+pub(super) fn cancel(request: &Request) -> Reply {
+    let id = request.param("id");
+    request.world.cancel(id);
+    match request.world.job(id) {
+        Some(job) if has_key(request) => Reply::json(200, &shown(request, &job)),
+        _ => error(404, "NOT_FOUND", "The interaction was not found."),
+    }
+}
+
+fn shown(request: &Request, job: &Job) -> Value {
+    let phase = match job.phase() {
+        Phase::Ended(_) if forbidden(job) => Phase::Ended(End::Refusal),
+        phase => phase,
+    };
+    let (status, steps, errors) = match phase {
+        Phase::Queued => ("queued", json!([]), json!([])),
+        Phase::Running(_) => ("in_progress", json!([]), json!([])),
+        Phase::Cancelled => ("cancelled", json!([]), json!([])),
+        Phase::Ended(End::Success) => {
+            let uri = format!("{}/v1/files/{}", request.base, job.id);
+            let video = json!({"type": "video", "mime_type": "video/mp4", "uri": uri});
+            (
+                "completed",
+                json!([{"type": "model_output", "content": [video]}]),
+                json!([]),
+            )
+        }
+        Phase::Ended(End::Empty) => ("completed", json!([]), json!([])),
+        Phase::Ended(End::Failure) => {
+            ("failed", json!([]), json!([{"message": "Internal error."}]))
+        }
+        Phase::Ended(End::Refusal) => (
+            "failed",
+            json!([]),
+            json!([{"message": "The video was blocked by our safety filters."}]),
+        ),
+    };
+    json!({"id": job.id, "status": status, "steps": steps, "errors": errors, "usage": {}})
+}

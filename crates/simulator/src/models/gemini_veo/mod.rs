@@ -1,0 +1,359 @@
+//! `gemini-veo`: Google's three interfaces to video models, the files, and the
+//! place where service accounts get tokens.
+
+mod interactions;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Map, Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "gemini-veo",
+    routes: |site| {
+        // Verbs are part of a path's last segment, so that each model needs a
+        // route for each.
+        let own = |site: crate::server::Site, model: &str| {
+            let vertex = format!(
+                "/v1beta1/projects/{{project}}/locations/{{location}}/publishers/google/models/{model}"
+            );
+            let gemini = format!("/v1beta/models/{model}");
+            site.route(
+                "POST",
+                &format!("{gemini}:predictLongRunning"),
+                Role::Submit,
+                gemini_submit,
+            )
+            .route(
+                "GET",
+                &format!("{gemini}/operations/{{id}}"),
+                Role::Poll,
+                gemini_poll,
+            )
+            .route(
+                "POST",
+                &format!("{vertex}:predictLongRunning"),
+                Role::Submit,
+                vertex_submit,
+            )
+            .route(
+                "POST",
+                &format!("{vertex}:fetchPredictOperation"),
+                Role::Poll,
+                vertex_poll,
+            )
+        };
+        let site = site
+            .error(|status| {
+                json!({"error": {"code": status, "message": "simulated", "status": "SIMULATED"}})
+            })
+            .route("POST", "/token", Role::Other, token)
+            .route("GET", "/v1beta/files/{file}", Role::Download, file)
+            .route("GET", "/v1/files/{file}", Role::Download, file)
+            .route("POST", "/v1/interactions", Role::Submit, interactions::create)
+            .route("GET", "/v1/interactions/{id}", Role::Poll, interactions::get)
+            .route("POST", "/v1/interactions/{id}/cancel", Role::Cancel, interactions::cancel);
+        VEO.iter().fold(site, |site, model| own(site, model))
+    },
+};
+
+const VEO: [&str; 3] = [
+    "veo-2.0-generate-001",
+    "veo-3.1-generate-preview",
+    "veo-3.1-generate-001",
+];
+
+const TOKEN: &str = "ya29.simulated";
+
+/// An hour for a statement that a service account signed. The signature is not
+/// looked at: there is no public key here.
+fn token(request: &Request) -> Reply {
+    let text = |name: &str| request.body[name].as_str().unwrap_or_default();
+    let grant = text("grant_type") == "urn:ietf:params:oauth:grant-type:jwt-bearer";
+    let parts: Vec<Value> = text("assertion")
+        .split('.')
+        .take(2)
+        .filter_map(|part| URL_SAFE_NO_PAD.decode(part).ok())
+        .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
+        .collect();
+    let signed = text("assertion").split('.').count() == 3;
+    let good = match &parts[..] {
+        [header, claims] => {
+            let at = |name: &str| claims[name].as_u64().unwrap_or(0);
+            let audience = claims["aud"].as_str().unwrap_or_default();
+            header["alg"] == "RS256"
+                && claims["iss"].as_str().is_some_and(|iss| iss.contains('@'))
+                && claims["scope"] == "https://www.googleapis.com/auth/cloud-platform"
+                && audience.ends_with("/token")
+                && at("exp") > at("iat")
+                && at("exp") - at("iat") <= 3600
+        }
+        _ => false,
+    };
+    // A token is not asked for with another one.
+    if !(grant && signed && good && request.header("authorization").is_empty()) {
+        return Reply::json(
+            400,
+            &json!({"error": "invalid_grant", "error_description": "Invalid JWT"}),
+        );
+    }
+    Reply::json(
+        200,
+        &json!({"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}),
+    )
+}
+
+fn has_key(request: &Request) -> bool {
+    !request.header("x-goog-api-key").is_empty() && request.header("authorization").is_empty()
+}
+
+fn gemini_submit(request: &Request) -> Reply {
+    if !has_key(request) {
+        return error(
+            403,
+            "PERMISSION_DENIED",
+            "Method doesn't allow unregistered callers.",
+        );
+    }
+    let known = [
+        "sampleCount",
+        "durationSeconds",
+        "aspectRatio",
+        "resolution",
+        "personGeneration",
+        "negativePrompt",
+        "enhancePrompt",
+    ];
+    submit(request, &known, "/v1beta/")
+}
+
+fn vertex_submit(request: &Request) -> Reply {
+    if request.bearer() != Some(TOKEN) {
+        return error(
+            401,
+            "UNAUTHENTICATED",
+            "Request had invalid authentication credentials.",
+        );
+    }
+    let known = [
+        "sampleCount",
+        "durationSeconds",
+        "aspectRatio",
+        "resolution",
+        "personGeneration",
+        "negativePrompt",
+        "enhancePrompt",
+        "storageUri",
+        "seed",
+        "generateAudio",
+        "fps",
+    ];
+    submit(request, &known, "/v1beta1/")
+}
+
+fn submit(request: &Request, known: &[&str], version: &str) -> Reply {
+    let path = request.path.split(':').next().unwrap_or_default();
+    let second = path.ends_with("veo-2.0-generate-001");
+    if let Some(fault) = fault(&request.body, known, second) {
+        return error(400, "INVALID_ARGUMENT", &fault);
+    }
+    let id = format!("op{:08x}", request.world.number());
+    let model = path.trim_start_matches(version);
+    let memo = json!({"prompt": request.body["instances"][0]["prompt"],
+        "seconds": request.body["parameters"]["durationSeconds"]});
+    let job = request
+        .world
+        .accept("gemini-veo", id, request.body.clone(), memo);
+    Reply::json(
+        200,
+        &json!({"name": format!("{model}/operations/{}", job.id)}),
+    )
+}
+
+/// What is wrong with an order.
+fn fault(body: &Value, known: &[&str], second: bool) -> Option<String> {
+    let empty = Map::new();
+    let parameters = body["parameters"].as_object().unwrap_or(&empty);
+    let stray = parameters
+        .keys()
+        .find(|name| !known.contains(&name.as_str()));
+    if let Some(name) = stray {
+        return Some(format!("Unknown name \"{name}\" at 'parameters'"));
+    }
+    let Some([instance]) = body["instances"].as_array().map(Vec::as_slice) else {
+        return Some("instances: exactly one is supported".into());
+    };
+    let members = instance.as_object().unwrap_or(&empty);
+    let names = ["prompt", "image", "lastFrame", "video", "referenceImages"];
+    if let Some(name) = members.keys().find(|name| !names.contains(&name.as_str())) {
+        return Some(format!("Unknown name \"{name}\" at 'instances[0]'"));
+    }
+    if instance["prompt"].as_str().is_none_or(str::is_empty) {
+        return Some("instances[0].prompt must not be empty".into());
+    }
+    for member in ["image", "lastFrame"] {
+        if let Some(picture) = instance.get(member)
+            && !is_picture(&picture["bytesBase64Encoded"], &picture["mimeType"])
+        {
+            return Some(format!("instances[0].{member} is no inline image"));
+        }
+    }
+    let seconds = parameters.get("durationSeconds").and_then(Value::as_u64);
+    let lengths = if second { [5, 6, 8] } else { [4, 6, 8] };
+    if seconds.is_none_or(|seconds| !lengths.contains(&seconds)) {
+        return Some(format!("durationSeconds must be one of {lengths:?}"));
+    }
+    let one_of = |name: &str, words: &[&str]| {
+        let value = parameters.get(name)?;
+        let fits = value.as_str().is_some_and(|word| words.contains(&word));
+        (!fits).then(|| format!("{name} must be one of {words:?}"))
+    };
+    one_of("aspectRatio", &["16:9", "9:16"])
+        .or_else(|| {
+            let tiers: &[&str] = if second { &[] } else { &["720p", "1080p"] };
+            one_of("resolution", tiers)
+        })
+        .or_else(|| {
+            one_of(
+                "personGeneration",
+                &["allow_all", "allow_adult", "dont_allow"],
+            )
+        })
+}
+
+fn is_picture(data: &Value, mime: &Value) -> bool {
+    let bytes = data.as_str().and_then(|data| STANDARD.decode(data).ok());
+    bytes.is_some_and(|bytes| !bytes.is_empty())
+        && matches!(
+            mime.as_str(),
+            Some("image/png" | "image/jpeg" | "image/webp")
+        )
+}
+
+fn gemini_poll(request: &Request) -> Reply {
+    if !has_key(request) {
+        return error(
+            403,
+            "PERMISSION_DENIED",
+            "Method doesn't allow unregistered callers.",
+        );
+    }
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(404, "NOT_FOUND", "The requested operation was not found.");
+    };
+    let name = request.path.trim_start_matches("/v1beta/");
+    let delivered = || {
+        let uri = format!(
+            "{}/v1beta/files/{}:download?alt=media",
+            request.base, job.id
+        );
+        json!({"generateVideoResponse": {"generatedSamples": [{"video": {"uri": uri}}]}})
+    };
+    let held = json!({"generateVideoResponse": {"raiMediaFilteredCount": 1,
+        "raiMediaFilteredReasons": ["The prompt is against the rules."]}});
+    let empty = json!({"generateVideoResponse": {}});
+    Reply::json(200, &operation(&job, name, delivered, held, empty))
+}
+
+fn vertex_poll(request: &Request) -> Reply {
+    if request.bearer() != Some(TOKEN) {
+        return error(
+            401,
+            "UNAUTHENTICATED",
+            "Request had invalid authentication credentials.",
+        );
+    }
+    let name = request.body["operationName"].as_str().unwrap_or_default();
+    let path = request.path.split(':').next().unwrap_or_default();
+    let model = path.trim_start_matches("/v1beta1/");
+    let id = name
+        .strip_prefix(model)
+        .and_then(|rest| rest.strip_prefix("/operations/"));
+    let Some(id) = id else {
+        return error(
+            400,
+            "INVALID_ARGUMENT",
+            "The operation is not this model's.",
+        );
+    };
+    let Some(job) = request.world.ask(id) else {
+        return error(404, "NOT_FOUND", "The requested operation was not found.");
+    };
+    let delivered = || {
+        let video = STANDARD.encode(media::video(seconds(&job)));
+        json!({"videos": [{"bytesBase64Encoded": video, "mimeType": "video/mp4"}], "raiMediaFilteredCount": 0})
+    };
+    let held =
+        json!({"raiMediaFilteredCount": 1, "raiMediaFilteredReasons": ["against the rules"]});
+    Reply::json(
+        200,
+        &operation(&job, name, delivered, held, json!({"videos": []})),
+    )
+}
+
+fn forbidden(job: &Job) -> bool {
+    let prompt = job.memo["prompt"].as_str();
+    prompt.is_some_and(|prompt| prompt.contains("forbidden"))
+}
+
+fn operation(
+    job: &Job,
+    name: &str,
+    delivered: impl FnOnce() -> Value,
+    held: Value,
+    empty: Value,
+) -> Value {
+    let mut operation = json!({"name": name});
+    let Phase::Ended(end) = job.phase() else {
+        return operation;
+    };
+    operation["done"] = json!(true);
+    match end {
+        _ if forbidden(job) => operation["response"] = held,
+        End::Success => operation["response"] = delivered(),
+        End::Empty => operation["response"] = empty,
+        End::Refusal => operation["response"] = held,
+        End::Failure => {
+            operation["error"] = json!({"code": 13, "message": "Internal error encountered."});
+        }
+    }
+    operation
+}
+
+/// `{id}:download?alt=media`, with the key.
+fn file(request: &Request) -> Reply {
+    if request.expired || !has_key(request) {
+        return error(
+            403,
+            "PERMISSION_DENIED",
+            "You do not have permission to access the file.",
+        );
+    }
+    let id = request.param("file").strip_suffix(":download");
+    let job = id.and_then(|id| request.world.job(id));
+    let media = request.query.get("alt").map(String::as_str) == Some("media");
+    match job {
+        Some(job) if media && job.phase() == Phase::Ended(End::Success) => {
+            Reply::file("video/mp4", media::video(seconds(&job)))
+        }
+        _ => error(404, "NOT_FOUND", "The file does not exist."),
+    }
+}
+
+fn seconds(job: &Job) -> u32 {
+    let asked = job.memo["seconds"].as_u64();
+    asked
+        .and_then(|seconds| u32::try_from(seconds).ok())
+        .unwrap_or(8)
+}
+
+fn error(status: u16, word: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"error": {"code": status, "message": message, "status": word}}),
+    )
+}

@@ -1,0 +1,221 @@
+//! `kling`: Kling's own API.
+
+use std::time::Instant;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "kling",
+    routes: |site| {
+        site.error(|status| {
+            let code = match status {
+                401 | 403 => 1002,
+                429 => 1302,
+                500.. => 5000,
+                _ => 1200,
+            };
+            json!({"code": code, "message": "simulated", "request_id": "r"})
+        })
+        .route("POST", "/v1/videos/text2video", Role::Submit, from_text)
+        .route("POST", "/v1/videos/image2video", Role::Submit, from_image)
+        .route("GET", "/v1/videos/{operation}/{id}", Role::Poll, get)
+        .route("GET", "/cdn/{id}/video.mp4", Role::Download, download)
+    },
+};
+
+/// The access key of the only account.
+pub const ACCESS_KEY: &str = "simulated-access";
+/// Its secret key.
+pub const SECRET_KEY: &str = "simulated-secret";
+
+/// Whether the bearer is a JWT of the account that holds now.
+fn is_known(request: &Request) -> bool {
+    let is_signed = || {
+        let (signed, signature) = request.bearer()?.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let read = |part: &str| -> Option<Value> {
+            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+        };
+        let mut mac = Hmac::<Sha256>::new_from_slice(SECRET_KEY.as_bytes()).ok()?;
+        mac.update(signed.as_bytes());
+        mac.verify_slice(&URL_SAFE_NO_PAD.decode(signature).ok()?)
+            .ok()?;
+        let (header, claims) = (read(header)?, read(claims)?);
+        let now = request.unix_seconds(Instant::now());
+        let holds = claims["nbf"].as_u64()? <= now && claims["exp"].as_u64()? > now;
+        let lives = claims["exp"].as_u64()? - claims["nbf"].as_u64()?;
+        let ours =
+            header["alg"] == "HS256" && header["typ"] == "JWT" && claims["iss"] == ACCESS_KEY;
+        Some(ours && holds && lives <= 1810)
+    };
+    is_signed() == Some(true)
+}
+
+fn from_text(request: &Request) -> Reply {
+    let fits = matches!(
+        request.body["aspect_ratio"].as_str(),
+        Some("16:9" | "9:16" | "1:1")
+    );
+    submit(request, "text2video", fits, &["aspect_ratio"])
+}
+
+fn from_image(request: &Request) -> Reply {
+    let body = &request.body;
+    let is_picture = |value: &Value| {
+        let text = value.as_str().unwrap_or_default();
+        let raw = STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty());
+        text.starts_with("https://") || raw
+    };
+    let tail = &body["image_tail"];
+    let fits = is_picture(&body["image"])
+        && (tail.is_null() || (is_picture(tail) && body["mode"] == "pro"));
+    submit(request, "image2video", fits, &["image", "image_tail"])
+}
+
+fn submit(request: &Request, operation: &str, fits: bool, own_members: &[&str]) -> Reply {
+    if !is_known(request) {
+        return error(401, 1002, "Authorization is invalid");
+    }
+    let body = &request.body;
+    let members = [
+        "model_name",
+        "prompt",
+        "negative_prompt",
+        "mode",
+        "duration",
+        "external_task_id",
+    ];
+    let is_member =
+        |key: &String| members.contains(&key.as_str()) || own_members.contains(&key.as_str());
+    if !body
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(is_member))
+    {
+        return error(400, 1200, "Request parameters are invalid");
+    }
+    let model = body["model_name"].as_str().unwrap_or_default();
+    if !model.starts_with("kling-v") {
+        return error(404, 1203, "The model does not exist");
+    }
+    // A number is not taken, only its text.
+    let seconds: u32 = body["duration"]
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default();
+    let in_time = if model.starts_with("kling-v3") {
+        (3..=15).contains(&seconds)
+    } else {
+        [5, 10].contains(&seconds)
+    };
+    let mode = body["mode"].as_str();
+    let has_mode = if model.ends_with("-master") {
+        mode.is_none()
+    } else {
+        matches!(mode, None | Some("std" | "pro"))
+    };
+    let prompt = body["prompt"].as_str().unwrap_or_default();
+    let told = !prompt.is_empty() && prompt.chars().count() <= 2500;
+    if !(fits && in_time && has_mode && told) {
+        return error(400, 1201, "A parameter has an invalid value");
+    }
+    // Whether a name that was used before is refused, no document says.
+    let name = body["external_task_id"].as_str().unwrap_or_default();
+    if prompt.contains("forbidden") {
+        return error(400, 1301, "Content security policy triggered");
+    }
+    let id = format!("83344{:013}", request.world.number());
+    let job = request
+        .world
+        .accept("kling", id, body.clone(), json!(operation));
+    let created = request.unix_seconds(job.accepted_at) * 1000;
+    envelope(&json!({
+        "task_id": job.id, "task_status": "submitted", "created_at": created, "updated_at": created,
+        "task_info": {"external_task_id": name},
+    }))
+}
+
+fn get(request: &Request) -> Reply {
+    if !is_known(request) {
+        return error(401, 1002, "Authorization is invalid");
+    }
+    let job = request.world.ask(request.param("id"));
+    // A task is found under its own operation only.
+    let Some(job) = job.filter(|job| job.memo == request.param("operation")) else {
+        return error(404, 1203, "The task does not exist");
+    };
+    let created = request.unix_seconds(job.accepted_at) * 1000;
+    let mut data = json!({
+        "task_id": job.id, "task_status_msg": "", "task_info": {}, "task_result": {},
+        "created_at": created, "updated_at": created,
+    });
+    let status = match job.phase() {
+        Phase::Queued => "submitted",
+        Phase::Running(_) => "processing",
+        Phase::Ended(End::Success) => {
+            let url = format!(
+                "{}/cdn/{}/video.mp4?auth={}",
+                request.base,
+                job.id,
+                request.world.number()
+            );
+            let video = json!({"id": job.id, "url": url, "duration": seconds(&job).to_string()});
+            data["task_result"] = json!({"videos": [video]});
+            "succeed"
+        }
+        Phase::Ended(End::Empty) => {
+            data["task_result"] = json!({"videos": []});
+            "succeed"
+        }
+        Phase::Ended(End::Failure) | Phase::Cancelled => {
+            data["task_status_msg"] = json!("Image pixel is invalid");
+            "failed"
+        }
+        Phase::Ended(End::Refusal) => {
+            data["task_status_msg"] = json!("Failure to pass the risk control system");
+            "failed"
+        }
+    };
+    data["task_status"] = json!(if request.unknown_word {
+        "polishing"
+    } else {
+        status
+    });
+    envelope(&data)
+}
+
+fn seconds(job: &Job) -> u32 {
+    let text = job.input["duration"].as_str().unwrap_or_default();
+    text.parse().unwrap_or(5)
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("auth");
+    match job.filter(|_| signed && !request.expired) {
+        Some(job) => Reply::file("video/mp4", media::video(seconds(&job))),
+        None => Reply::json(403, &json!("Request has expired")),
+    }
+}
+
+fn envelope(data: &Value) -> Reply {
+    Reply::json(
+        200,
+        &json!({"code": 0, "message": "SUCCEED", "request_id": "r", "data": data}),
+    )
+}
+
+fn error(status: u16, code: u32, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"code": code, "message": message, "request_id": "r"}),
+    )
+}

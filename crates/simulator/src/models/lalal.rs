@@ -1,0 +1,261 @@
+//! `lalal`: LALAL.AI, API version 1. Every call is a `POST`, and every path ends
+//! in a slash.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+const NAME: &str = "lalal";
+
+pub(super) const MODEL: Model = Model {
+    name: NAME,
+    routes: |site| {
+        site.error(|status| json!({"detail": "simulated", "code": format!("simulated_{status}")}))
+            .route("POST", "/upload/", Role::Upload, upload)
+            .route("POST", "/split/stem_separator/", Role::Submit, separate)
+            .route("POST", "/split/multistem/", Role::Submit, multistem)
+            .route("POST", "/check/", Role::Poll, check)
+            .route("POST", "/cancel/", Role::Cancel, cancel)
+            .route("GET", "/d/{id}/{label}", Role::Download, download)
+    },
+};
+
+/// What every splitter knows.
+const STEMS: [&str; 6] = [
+    "vocals",
+    "drum",
+    "piano",
+    "bass",
+    "electric_guitar",
+    "acoustic_guitar",
+];
+/// What `phoenix` knows beside them.
+const PHOENIX: [&str; 3] = ["synthesizer", "strings", "wind"];
+
+fn denied(request: &Request) -> Option<Reply> {
+    request
+        .header("x-license-key")
+        .is_empty()
+        .then(|| Reply::json(403, &json!({"detail": "Not authenticated"})))
+}
+
+fn upload(request: &Request) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    let disposition = request.header("content-disposition");
+    let name = disposition
+        .strip_prefix("attachment; filename")
+        .and_then(|name| name.strip_prefix("*=utf-8''").or(name.strip_prefix('=')));
+    let Some(name) = name.filter(|name| name.is_ascii() && name.len() > 2) else {
+        return error(400, "bad_header", "Content-Disposition is required");
+    };
+    if request.bytes.is_empty() {
+        return error(400, "empty_file", "The file is empty");
+    }
+    let id = request.world.uuid();
+    request.world.keep_file(&id, json!({"name": name}));
+    Reply::json(
+        200,
+        &json!({"id": id, "name": name, "size": request.bytes.len(), "duration": 10, "expires": 4_102_444_800_u64}),
+    )
+}
+
+fn separate(request: &Request) -> Reply {
+    let presets = &request.body["presets"];
+    let stem = presets["stem"].as_str().unwrap_or_default();
+    let splitter = presets["splitter"].as_str().unwrap_or("auto");
+    let phoenix = PHOENIX.contains(&stem) && matches!(splitter, "phoenix" | "auto");
+    if !STEMS.contains(&stem) && !phoenix {
+        return invalid("stem", "Input is none of the stems");
+    }
+    split(request, json!({"labels": [stem, format!("no_{stem}")]}))
+}
+
+fn multistem(request: &Request) -> Reply {
+    let list = request.body["presets"]["stem_list"].as_array();
+    let list: Vec<&str> = list
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    if list.is_empty() || list.len() > 6 || list.iter().any(|stem| !STEMS.contains(stem)) {
+        return invalid("stem_list", "Input is no list of one to six stems");
+    }
+    let mut labels = list;
+    labels.push("no_multistem");
+    split(request, json!({"labels": labels}))
+}
+
+/// Takes an order once for each key.
+fn split(request: &Request, memo: Value) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    let body = &request.body;
+    let presets = &body["presets"];
+    let extraction = presets["extraction_level"].as_str();
+    if !matches!(extraction, None | Some("deep_extraction" | "clear_cut")) {
+        return invalid("extraction_level", "Input is no level");
+    }
+    let format = presets["encoder_format"].as_str();
+    if !matches!(format, None | Some("mp3" | "wav" | "flac" | "aac" | "ogg")) {
+        return invalid("encoder_format", "Input is no format");
+    }
+    let key = body["idempotency_key"].as_str().unwrap_or_default();
+    if !body["idempotency_key"].is_null() && !is_uuid4(key) {
+        return invalid("idempotency_key", "Input is no UUID version 4");
+    }
+    let memory = format!("key {key}");
+    let before = request.world.file(&memory);
+    if let Some(job) = before.and_then(|id| request.world.job(id.as_str().unwrap_or_default())) {
+        // "Until the task starts", and none starts within two seconds, however
+        // short the plan is.
+        let fresh = job.accepted_at.elapsed() < Duration::from_secs(2);
+        return match job.phase() {
+            Phase::Queued => Reply::json(200, &json!({"task_id": job.id})),
+            _ if fresh => Reply::json(200, &json!({"task_id": job.id})),
+            _ => error(
+                400,
+                "idempotency_key_used",
+                "Idempotency key has already been used.",
+            ),
+        };
+    }
+    let source = body["source_id"].as_str().unwrap_or_default();
+    if request.world.file(source).is_none() {
+        return error(400, "source_not_found", "The source file is unknown");
+    }
+    let id = request.world.uuid();
+    let job = request.world.accept(NAME, id, body.clone(), memo);
+    if !key.is_empty() {
+        request.world.keep_file(memory, json!(job.id));
+    }
+    Reply::json(200, &json!({"task_id": job.id}))
+}
+
+fn is_uuid4(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && groups[2].starts_with('4')
+        && groups[3].starts_with(['8', '9', 'a', 'b'])
+        && text
+            .bytes()
+            .all(|sign| sign == b'-' || sign.is_ascii_hexdigit())
+}
+
+fn ids(request: &Request) -> Option<Vec<String>> {
+    let ids = request.body["task_ids"].as_array()?;
+    let ids = ids.iter().map(|id| id.as_str().map(str::to_owned));
+    ids.collect::<Option<Vec<_>>>()
+        .filter(|ids| ids.len() <= 200)
+}
+
+fn check(request: &Request) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    let Some(ids) = ids(request) else {
+        return invalid("task_ids", "Input is no list of at most 200 ids");
+    };
+    let mut result = Map::new();
+    for id in ids {
+        let task = match request.world.ask(&id) {
+            Some(job) => task(request, &job),
+            None => {
+                json!({"status": "server_error", "error": "Failed to extract information about task"})
+            }
+        };
+        result.insert(id, task);
+    }
+    Reply::json(200, &json!({"result": result}))
+}
+
+fn task(request: &Request, job: &Job) -> Value {
+    let mut task = match job.phase() {
+        _ if request.unknown_word => json!({"status": "resting"}),
+        Phase::Queued => json!({"status": "progress", "progress": 0}),
+        Phase::Running(share) => {
+            json!({"status": "progress", "progress": (share * 98.0).ceil() + 1.0})
+        }
+        Phase::Ended(End::Success) => {
+            json!({"status": "success", "result": {"duration": 2, "tracks": tracks(request, job)}})
+        }
+        Phase::Ended(End::Empty) => {
+            json!({"status": "success", "result": {"duration": 2, "tracks": []}})
+        }
+        Phase::Ended(End::Failure) => {
+            json!({"status": "error", "error": {"code": "inference_error", "detail": "Unable to detect the stem", "id": "1"}})
+        }
+        Phase::Ended(End::Refusal) => {
+            json!({"status": "server_error", "error": "The file has already been deleted."})
+        }
+        Phase::Cancelled => json!({"status": "cancelled"}),
+    };
+    task["source_id"] = job.input["source_id"].clone();
+    task["presets"] = job.input["presets"].clone();
+    task
+}
+
+fn tracks(request: &Request, job: &Job) -> Vec<Value> {
+    let labels = job.memo["labels"].as_array().cloned().unwrap_or_default();
+    let track = |label: Value| {
+        let label = label.as_str().unwrap_or_default();
+        let kind = if label.starts_with("no_") {
+            "back"
+        } else {
+            "stem"
+        };
+        let url = format!(
+            "{}/d/{}/{label}?sig={}",
+            request.base,
+            job.id,
+            request.world.number()
+        );
+        json!({"type": kind, "label": label, "url": url, "playlist_file": null, "name": null, "size": null})
+    };
+    labels.into_iter().map(track).collect()
+}
+
+fn cancel(request: &Request) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    let Some(ids) = ids(request) else {
+        return invalid("task_ids", "Input is no list of ids");
+    };
+    let mut result = Map::new();
+    for id in ids {
+        let outcome = if request.world.cancel(&id) {
+            json!({"status": "success"})
+        } else {
+            json!({"status": "server_error", "error": "Task is not in progress state"})
+        };
+        result.insert(id, outcome);
+    }
+    Reply::json(200, &json!({"result": result}))
+}
+
+fn download(request: &Request) -> Reply {
+    if request.expired || !request.header("x-license-key").is_empty() {
+        return Reply::json(403, &json!("the link is past its time"))
+            .with_header("content-type", "text/plain");
+    }
+    let last = request.param("label").bytes().last().unwrap_or(b's');
+    Reply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(last)))
+}
+
+fn invalid(field: &str, message: &str) -> Reply {
+    let fault =
+        json!({"loc": ["body", "split_input", field], "msg": message, "type": "value_error"});
+    Reply::json(422, &json!({"detail": [fault]}))
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(status, &json!({"detail": message, "code": code}))
+}

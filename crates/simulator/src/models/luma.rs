@@ -1,0 +1,260 @@
+//! `luma`: Luma's Agents API (`POST /generations`) and the older Dream Machine
+//! (`POST /generations/video`), which share the path of a generation.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "luma",
+    routes: |site| {
+        site.error(|_| json!({"detail": "simulated"}))
+            .route("POST", "/generations", Role::Submit, agents)
+            .route("POST", "/generations/video", Role::Submit, dream_machine)
+            .route("GET", "/generations/{id}", Role::Poll, get)
+            .route("DELETE", "/generations/{id}", Role::Cancel, delete)
+            .route("GET", "/storage/{id}/video.mp4", Role::Download, download)
+    },
+};
+
+const AGENTS: &str = "agents";
+
+fn is_one_of(value: &Value, words: &[&str]) -> bool {
+    value.as_str().is_some_and(|word| words.contains(&word))
+}
+
+/// A member that the API does not have.
+fn strange(body: &Value, members: &[&str]) -> Option<Reply> {
+    let Some(fields) = body.as_object() else {
+        return Some(error(422, "The body is no JSON object"));
+    };
+    let strange = fields.keys().find(|key| !members.contains(&key.as_str()));
+    strange.map(|key| error(422, &format!("{key}: extra inputs are not permitted")))
+}
+
+fn agents(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Invalid API key");
+    }
+    let body = &request.body;
+    let members = [
+        "prompt",
+        "model",
+        "type",
+        "aspect_ratio",
+        "video",
+        "source",
+        "user_id",
+    ];
+    if let Some(reply) = strange(body, &members) {
+        return reply;
+    }
+    let video = &body["video"];
+    let members = [
+        "duration",
+        "resolution",
+        "start_frame",
+        "end_frame",
+        "keyframes",
+        "keyframe_indexes",
+        "loop",
+        "hdr",
+    ];
+    if let Some(reply) = strange(video, &members) {
+        return reply;
+    }
+    let ratios = ["21:9", "16:9", "4:3", "3:2", "1:1", "3:4", "2:3", "9:16"];
+    let told = body["prompt"].as_str().is_some_and(|text| !text.is_empty())
+        && body["model"] == "ray-3.2"
+        && body["type"] == "video"
+        && is_one_of(&body["aspect_ratio"], &ratios)
+        && is_one_of(&video["duration"], &["5s", "10s"])
+        && is_one_of(&video["resolution"], &["360p", "540p", "720p", "1080p"]);
+    if !told {
+        return error(422, "A member is missing or has a wrong value");
+    }
+    let ends = [&video["start_frame"], &video["end_frame"]];
+    let frames = video["keyframes"].as_array().cloned().unwrap_or_default();
+    let has_ends = ends.iter().any(|frame| !frame.is_null());
+    let long = video["duration"] == "10s";
+    if has_ends && (long || !frames.is_empty()) {
+        return error(
+            422,
+            "start_frame and end_frame are for five seconds without keyframes",
+        );
+    }
+    let given = ends.into_iter().filter(|frame| !frame.is_null());
+    if !given.chain(&frames).all(is_reference) {
+        return error(422, "A media reference needs url, or data with media_type");
+    }
+    let last = if long { 240 } else { 120 };
+    let places = video["keyframe_indexes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let placed = places
+        .iter()
+        .all(|at| at.as_u64().is_some_and(|at| at <= last));
+    if places.len() != frames.len() || !placed {
+        return error(422, "keyframe_indexes do not fit keyframes");
+    }
+    accept(request, AGENTS)
+}
+
+fn is_reference(frame: &Value) -> bool {
+    let text = |member: &str| frame[member].as_str().unwrap_or_default();
+    match (text("url"), text("data")) {
+        (url, "") => url.starts_with("https://"),
+        ("", data) => !data.starts_with("data:") && text("media_type").starts_with("image/"),
+        _ => false,
+    }
+}
+
+fn dream_machine(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Invalid API key");
+    }
+    let body = &request.body;
+    let members = [
+        "model",
+        "prompt",
+        "aspect_ratio",
+        "duration",
+        "resolution",
+        "loop",
+        "keyframes",
+        "concepts",
+        "callback_url",
+    ];
+    if let Some(reply) = strange(body, &members) {
+        return reply;
+    }
+    let ratios = ["1:1", "16:9", "9:16", "4:3", "3:4", "21:9", "9:21"];
+    let told = is_one_of(&body["model"], &["ray-2", "ray-flash-2"])
+        && is_one_of(&body["aspect_ratio"], &ratios)
+        && is_one_of(&body["duration"], &["5s", "9s"])
+        && is_one_of(&body["resolution"], &["540p", "720p", "1080p", "4k"]);
+    if !told {
+        return error(400, "A member is missing or has a wrong value");
+    }
+    for name in ["frame0", "frame1"] {
+        let frame = &body["keyframes"][name];
+        let url = frame["url"].as_str().unwrap_or_default();
+        let fits = frame["type"] == "image" && url.starts_with("https://");
+        if !frame.is_null() && !fits {
+            return error(400, "A keyframe needs type and an https url");
+        }
+    }
+    if is_forbidden(body) {
+        return error(400, "Prompt not allowed because advanced moderation failed");
+    }
+    accept(request, "dream-machine")
+}
+
+fn is_forbidden(body: &Value) -> bool {
+    let prompt = body["prompt"].as_str().unwrap_or_default();
+    prompt.contains("forbidden")
+}
+
+fn accept(request: &Request, api: &str) -> Reply {
+    let (id, input) = (request.world.uuid(), request.body.clone());
+    let job = request.world.accept("luma", id, input, json!(api));
+    Reply::json(201, &object(request, &job))
+}
+
+fn get(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Invalid API key");
+    }
+    let job = request.world.ask(request.param("id"));
+    let Some(job) = job.filter(|job| job.phase() != Phase::Cancelled) else {
+        return error(404, "Generation not found");
+    };
+    let mut body = object(request, &job);
+    if request.unknown_word {
+        body["state"] = json!("imagining");
+    }
+    Reply::json(200, &body)
+}
+
+fn object(request: &Request, job: &Job) -> Value {
+    let agents = job.memo == AGENTS;
+    let phase = match job.phase() {
+        Phase::Ended(_) if agents && is_forbidden(&job.input) => Phase::Ended(End::Refusal),
+        phase => phase,
+    };
+    let (state, code, reason) = match phase {
+        Phase::Queued => ("queued", None, None),
+        Phase::Running(_) if agents => ("processing", None, None),
+        Phase::Running(_) => ("dreaming", None, None),
+        Phase::Ended(End::Success | End::Empty) => ("completed", None, None),
+        Phase::Ended(End::Failure) | Phase::Cancelled => (
+            "failed",
+            Some("generation_failed"),
+            Some("Generation failed"),
+        ),
+        Phase::Ended(End::Refusal) => (
+            "failed",
+            Some("content_moderated"),
+            Some("The output was moderated"),
+        ),
+    };
+    // Each look signs the address anew.
+    let url = (phase == Phase::Ended(End::Success)).then(|| {
+        let signature = request.world.number();
+        format!(
+            "{}/storage/{}/video.mp4?X-Amz-Signature={signature}",
+            request.base, job.id
+        )
+    });
+    let mut body = json!({
+        "id": job.id, "state": state, "failure_reason": reason, "model": job.input["model"],
+        "created_at": "2026-11-21T12:00:00Z",
+    });
+    if agents {
+        body["type"] = json!("video");
+        body["failure_code"] = json!(code);
+        let output = url.map(|url| json!({"type": "video", "url": url}));
+        body["output"] = json!(output.as_slice());
+    } else {
+        body["generation_type"] = json!("video");
+        body["assets"] = json!({"video": url, "image": null, "progress_video": null});
+    }
+    body
+}
+
+fn delete(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Invalid API key");
+    }
+    match request.world.job(request.param("id")) {
+        Some(job) if job.memo != AGENTS => {
+            request.world.cancel(&job.id);
+            Reply::empty(204)
+        }
+        Some(_) => error(405, "Method Not Allowed"),
+        None => error(404, "Generation not found"),
+    }
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("X-Amz-Signature");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let duration = if job.memo == AGENTS {
+        &job.input["video"]["duration"]
+    } else {
+        &job.input["duration"]
+    };
+    let seconds = duration.as_str().unwrap_or_default().trim_end_matches('s');
+    Reply::file("video/mp4", media::video(seconds.parse().unwrap_or(5)))
+}
+
+fn error(status: u16, message: &str) -> Reply {
+    Reply::json(status, &json!({"detail": message}))
+}

@@ -1,0 +1,261 @@
+//! `minimax`: `MiniMax`'s two video APIs, under `/v1` and `/v2`.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "minimax",
+    routes: |site| {
+        site.error(|status| {
+            let code = match status {
+                401 | 403 => 1004,
+                402 => 1008,
+                429 => 1002,
+                400..500 => 2013,
+                _ => 1000,
+            };
+            json!({"base_resp": {"status_code": code, "status_msg": "simulated"}})
+        })
+        .route("POST", "/v1/video_generation", Role::Submit, submit_v1)
+        .route("GET", "/v1/query/video_generation", Role::Poll, get_v1)
+        .route("GET", "/v1/files/retrieve", Role::Poll, file)
+        .route("POST", "/v2/video_generation", Role::Submit, submit_v2)
+        .route("GET", "/v2/query/video_generation/{id}", Role::Poll, get_v2)
+        .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+    },
+};
+
+fn has_only(body: &Value, members: &[&str]) -> bool {
+    let fields = body.as_object();
+    fields.is_some_and(|fields| fields.keys().all(|key| members.contains(&key.as_str())))
+}
+
+fn is_address(value: &Value) -> bool {
+    let text = value.as_str().unwrap_or_default();
+    text.starts_with("https://") || (text.starts_with("data:image/") && text.contains(";base64,"))
+}
+
+fn prompt(body: &Value) -> &str {
+    body["prompt"].as_str().unwrap_or_default()
+}
+
+fn submit_v1(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return coded(1004, "login fail: please carry the API key");
+    }
+    let body = &request.body;
+    let members = [
+        "model",
+        "prompt",
+        "first_frame_image",
+        "last_frame_image",
+        "subject_reference",
+        "duration",
+        "resolution",
+        "prompt_optimizer",
+        "fast_pretreatment",
+        "callback_url",
+        "aigc_watermark",
+    ];
+    let model = body["model"].as_str().unwrap_or_default();
+    let (first, last) = (&body["first_frame_image"], &body["last_frame_image"]);
+    let subject = &body["subject_reference"][0];
+    let first_generation = model.contains("2V-01");
+    let offered = match (body["resolution"].as_str(), body["duration"].as_u64()) {
+        (Some("720P"), Some(6)) => first_generation,
+        (Some("768P"), Some(6 | 10)) | (Some("1080P"), Some(6)) => !first_generation,
+        (Some("512P"), Some(6 | 10)) => model == "MiniMax-Hailuo-02" && !first.is_null(),
+        _ => false,
+    };
+    let known = model.starts_with("MiniMax-Hailuo-") || first_generation;
+    let with_picture = model.ends_with("-Fast") || model.starts_with("I2V");
+    let pictured = (first.is_null() && !with_picture || is_address(first))
+        && (last.is_null() || is_address(last) && model == "MiniMax-Hailuo-02")
+        && (model != "S2V-01"
+            || subject["type"] == "character" && is_address(&subject["image"][0]));
+    let told = (1..=2000).contains(&prompt(body).chars().count());
+    if !(known && offered && pictured && told && has_only(body, &members)) {
+        return coded(2013, "invalid params");
+    }
+    if prompt(body).contains("forbidden") {
+        return coded(1026, "input new_sensitive");
+    }
+    let id = format!("1768438627{:05}", request.world.number());
+    request
+        .world
+        .accept("minimax", id.clone(), body.clone(), json!("v1"));
+    base(json!({"task_id": id}))
+}
+
+fn get_v1(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return coded(1004, "login fail: please carry the API key");
+    }
+    let id = request.query.get("task_id").map_or("", String::as_str);
+    let Some(job) = request.world.ask(id).filter(|job| job.memo == "v1") else {
+        return coded(2013, "invalid params, invalid task_id");
+    };
+    if request.unknown_word {
+        return base(json!({"task_id": id, "status": "Polishing"}));
+    }
+    let status = match job.phase() {
+        Phase::Queued if job.polls == 1 => "Preparing",
+        Phase::Queued => "Queueing",
+        Phase::Running(_) => "Processing",
+        Phase::Ended(End::Success) => {
+            let body = json!({"task_id": id, "status": "Success", "file_id": format!("file{id}"),
+                              "video_width": 1366, "video_height": 768});
+            return base(body);
+        }
+        Phase::Ended(End::Empty) => "Success",
+        Phase::Ended(End::Failure) | Phase::Cancelled => "Fail",
+        Phase::Ended(End::Refusal) => {
+            let told = json!({"status_code": 1027, "status_msg": "output new_sensitive"});
+            let body = json!({"task_id": id, "status": "Fail", "file_id": "", "base_resp": told});
+            return Reply::json(200, &body);
+        }
+    };
+    base(json!({"task_id": id, "status": status, "file_id": ""}))
+}
+
+fn file(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return coded(1004, "login fail: please carry the API key");
+    }
+    let file = request.query.get("file_id").map_or("", String::as_str);
+    let job = file
+        .strip_prefix("file")
+        .and_then(|id| request.world.job(id));
+    match job {
+        Some(job) => base(json!({"file": {
+            "file_id": file, "bytes": 0, "filename": "output.mp4", "purpose": "video_generation",
+            "download_url": address(request, &job),
+        }})),
+        None => coded(2013, "invalid params, invalid file_id"),
+    }
+}
+
+fn submit_v2(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return coded(1004, "login fail: please carry the API key");
+    }
+    let body = &request.body;
+    let content = body["content"].as_array().cloned().unwrap_or_default();
+    let texts: Vec<&str> = content
+        .iter()
+        .filter(|part| part["type"] == "text")
+        .filter_map(|part| part["text"].as_str())
+        .collect();
+    let pictures: Vec<&Value> = content
+        .iter()
+        .filter(|part| part["type"] == "image_url")
+        .collect();
+    let [text] = texts.as_slice() else {
+        return coded(2013, "invalid params, exactly one text is needed");
+    };
+    let placed = |part: &&Value| {
+        let role = part["role"].as_str().unwrap_or_default();
+        ["first_frame", "last_frame"].contains(&role) && is_address(&part["image_url"]["url"])
+    };
+    let ratio = body["ratio"].as_str().unwrap_or_default();
+    let shaped = ["21:9", "16:9", "4:3", "1:1", "3:4", "9:16"].contains(&ratio);
+    let fits = body["model"]
+        .as_str()
+        .is_some_and(|model| model.starts_with("MiniMax-H3"))
+        && content.len() == texts.len() + pictures.len()
+        && pictures.iter().all(placed)
+        && (shaped || !pictures.is_empty() && body["ratio"].is_null())
+        && matches!(body["resolution"].as_str(), Some("768P" | "2K"))
+        && body["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (4..=15).contains(&seconds))
+        && has_only(
+            body,
+            &["model", "content", "resolution", "ratio", "duration"],
+        );
+    if !fits {
+        return coded(2013, "invalid params");
+    }
+    if text.contains("forbidden") {
+        let said = json!({"error": {"code": "1026", "message": "input new_sensitive"}});
+        return Reply::json(400, &said);
+    }
+    let id = format!("4240109857{:05}", request.world.number());
+    request
+        .world
+        .accept("minimax", id.clone(), body.clone(), json!("v2"));
+    base(json!({"task_id": id}))
+}
+
+fn get_v2(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return coded(1004, "login fail: please carry the API key");
+    }
+    let job = request.world.ask(request.param("id"));
+    let Some(job) = job.filter(|job| job.memo == "v2") else {
+        return coded(2013, "invalid task_id");
+    };
+    let mut task = json!({"id": job.id, "model": job.input["model"]});
+    let failure = |code: &str, message: &str| json!({"code": code, "message": message});
+    let status = match job.phase() {
+        Phase::Queued => "queued",
+        Phase::Running(_) => "running",
+        Phase::Ended(End::Success) => {
+            task["content"] = json!({"url": address(request, &job)});
+            "succeeded"
+        }
+        Phase::Ended(End::Empty) => "succeeded",
+        Phase::Ended(End::Failure) => {
+            task["error"] = failure("1000", "unknown error");
+            "failed"
+        }
+        Phase::Ended(End::Refusal) => {
+            task["error"] = failure("1027", "output new_sensitive");
+            "failed"
+        }
+        Phase::Cancelled => "cancelled",
+    };
+    task["status"] = json!(if request.unknown_word {
+        "polishing"
+    } else {
+        status
+    });
+    Reply::json(200, &json!({"task": task}))
+}
+
+fn address(request: &Request, job: &Job) -> String {
+    let signature = request.world.number();
+    format!(
+        "{}/cdn/{}/output.mp4?Signature={signature}",
+        request.base, job.id
+    )
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("Signature");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let seconds = job.input["duration"].as_u64().unwrap_or(6);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(6)),
+    )
+}
+
+/// An answer that says success.
+fn base(mut body: Value) -> Reply {
+    body["base_resp"] = json!({"status_code": 0, "status_msg": "success"});
+    Reply::json(200, &body).with_header("trace-id", "0f3a")
+}
+
+/// An error, which comes under status 200.
+fn coded(code: u32, message: &str) -> Reply {
+    let body = json!({"task_id": "", "base_resp": {"status_code": code, "status_msg": message}});
+    Reply::json(200, &body).with_header("trace-id", "0f3a")
+}

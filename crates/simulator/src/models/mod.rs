@@ -1,0 +1,57 @@
+//! The providers, one file each; this file is their table.
+//!
+//! A model is a [`Model`]: a name and a router whose paths are those of the
+//! provider, below its base address. Each route says what it is for by
+//! [`Site::route`], which also writes the request down and lets faults strike.
+
+pub mod audioshake;
+pub mod chat_video;
+pub mod comfyui;
+pub mod dashscope;
+pub mod elevenlabs;
+pub mod fal;
+pub mod gemini_veo;
+pub mod kling;
+pub mod lalal;
+pub mod luma;
+pub mod minimax;
+pub mod modelark;
+pub mod musicai;
+pub mod openai_videos;
+pub mod replicate;
+pub mod runway;
+pub mod suno_family;
+pub mod xai;
+
+use crate::server::Site;
+
+/// A simulated provider.
+#[derive(Clone, Copy)]
+pub struct Model {
+    /// The protocol's name; also the first segment of its paths.
+    pub name: &'static str,
+    /// Adds its routes.
+    pub routes: fn(Site) -> Site,
+}
+
+/// Every provider.
+pub const MODELS: [Model; 18] = [
+    openai_videos::MODEL,
+    chat_video::MODEL,
+    gemini_veo::MODEL,
+    fal::MODEL,
+    replicate::MODEL,
+    runway::MODEL,
+    luma::MODEL,
+    kling::MODEL,
+    minimax::MODEL,
+    modelark::MODEL,
+    xai::MODEL,
+    dashscope::MODEL,
+    suno_family::MODEL,
+    elevenlabs::MODEL,
+    musicai::MODEL,
+    lalal::MODEL,
+    audioshake::MODEL,
+    comfyui::MODEL,
+];

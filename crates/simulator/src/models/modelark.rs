@@ -1,0 +1,209 @@
+//! `modelark`: `ByteDance`'s `ModelArk`.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "modelark",
+    routes: |site| {
+        site.error(|status| {
+            let code = match status {
+                401 => "AuthenticationError",
+                429 => "RateLimitExceeded.EndpointRPMExceeded",
+                503 => "ServiceUnavailable",
+                500.. => "InternalServiceError",
+                _ => "InvalidParameter",
+            };
+            json!({"error": {"code": code, "message": "simulated", "param": "", "type": ""}})
+        })
+        .route("POST", "/contents/generations/tasks", Role::Submit, submit)
+        .route("GET", "/contents/generations/tasks/{id}", Role::Poll, get)
+        .route(
+            "DELETE",
+            "/contents/generations/tasks/{id}",
+            Role::Cancel,
+            delete,
+        )
+        .route("GET", "/tos/{id}/video.mp4", Role::Download, download)
+    },
+};
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(
+            401,
+            "AuthenticationError",
+            "The API key is missing or invalid.",
+        );
+    }
+    let body = &request.body;
+    let members = [
+        "model",
+        "content",
+        "resolution",
+        "ratio",
+        "duration",
+        "seed",
+        "generate_audio",
+        "camera_fixed",
+        "watermark",
+    ];
+    // The provider's own SDK sends every member that it knows, unset ones as null.
+    let known = body.as_object().is_some_and(|fields| {
+        let mut set = fields.iter().filter(|(_, value)| !value.is_null());
+        set.all(|(key, _)| members.contains(&key.as_str()))
+    });
+    let content = body["content"].as_array().cloned().unwrap_or_default();
+    let told = content.iter().any(|part| {
+        part["type"] == "text" && part["text"].as_str().is_some_and(|text| !text.is_empty())
+    });
+    let ratios = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"];
+    let seed = &body["seed"];
+    let seeded = seed.is_null()
+        || seed
+            .as_i64()
+            .is_some_and(|seed| (-1..1 << 32).contains(&seed));
+    let fits = body["model"]
+        .as_str()
+        .is_some_and(|model| model.contains("seedance"))
+        && told
+        && content.iter().all(is_part)
+        && ratios.contains(&body["ratio"].as_str().unwrap_or_default())
+        && matches!(body["resolution"].as_str(), Some("480p" | "720p" | "1080p"))
+        && body["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (2..=15).contains(&seconds))
+        && seeded;
+    if !known || !fits {
+        return error(400, "InvalidParameter", "A parameter is not valid.");
+    }
+    if content[0]["text"]
+        .as_str()
+        .is_some_and(|text| text.contains("forbidden"))
+    {
+        let code = "InputTextSensitiveContentDetected";
+        return error(
+            400,
+            code,
+            "The input text may contain sensitive information.",
+        );
+    }
+    let id = format!("cgt-20261121120000-{:05}", request.world.number());
+    request
+        .world
+        .accept("modelark", id.clone(), body.clone(), Value::Null);
+    Reply::json(200, &json!({"id": id}))
+}
+
+fn is_part(part: &Value) -> bool {
+    if part["type"] == "text" {
+        return true;
+    }
+    let url = part["image_url"]["url"].as_str().unwrap_or_default();
+    let roles = ["first_frame", "last_frame", "reference_image"];
+    part["type"] == "image_url"
+        && roles.contains(&part["role"].as_str().unwrap_or_default())
+        && (url.starts_with("https://") || url.starts_with("data:image/"))
+}
+
+fn get(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(
+            401,
+            "AuthenticationError",
+            "The API key is missing or invalid.",
+        );
+    }
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(404, "ResourceNotFound", "The task does not exist.");
+    };
+    let created = request.unix_seconds(job.accepted_at);
+    let mut body = json!({
+        "id": job.id, "model": job.input["model"], "created_at": created, "updated_at": created,
+        "resolution": job.input["resolution"], "ratio": job.input["ratio"],
+        "duration": job.input["duration"],
+    });
+    let failure = |code: &str| json!({"code": code, "message": "The generation failed."});
+    let status = match job.phase() {
+        Phase::Queued => "queued",
+        Phase::Running(_) => "running",
+        Phase::Ended(End::Success) => {
+            let signature = request.world.number();
+            let url = format!(
+                "{}/tos/{}/video.mp4?X-Tos-Signature={signature}",
+                request.base, job.id
+            );
+            body["content"] = json!({"video_url": url});
+            body["usage"] = json!({"completion_tokens": 246_840, "total_tokens": 246_840});
+            "succeeded"
+        }
+        Phase::Ended(End::Empty) => {
+            body["content"] = json!({});
+            "succeeded"
+        }
+        Phase::Ended(End::Failure) => {
+            body["error"] = failure("InternalServiceError");
+            "failed"
+        }
+        Phase::Ended(End::Refusal) => {
+            body["error"] = failure("OutputVideoSensitiveContentDetected");
+            "failed"
+        }
+        Phase::Cancelled => "cancelled",
+    };
+    body["status"] = json!(if request.unknown_word {
+        "polishing"
+    } else {
+        status
+    });
+    Reply::json(200, &body)
+}
+
+fn delete(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(
+            401,
+            "AuthenticationError",
+            "The API key is missing or invalid.",
+        );
+    }
+    let id = request.param("id");
+    let Some(job) = request.world.job(id) else {
+        return error(404, "ResourceNotFound", "The task does not exist.");
+    };
+    match job.phase() {
+        Phase::Queued => {
+            request.world.cancel(id);
+        }
+        Phase::Running(_) => {
+            let code = "InvalidAction.RunningTaskDeletion";
+            return error(409, code, "A running task cannot be deleted.");
+        }
+        Phase::Ended(_) | Phase::Cancelled => request.world.forget(id),
+    }
+    Reply::json(200, &json!({}))
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("X-Tos-Signature");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let seconds = job.input["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"error": {"code": code, "message": message, "param": "", "type": "BadRequest"}}),
+    )
+}

@@ -1,0 +1,157 @@
+//! `openai-videos`: the `OpenAI` Videos API.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "openai-videos",
+    routes: |site| {
+        site.error(|status| json!({"error": {"message": "simulated", "type": "server_error", "param": null, "code": status.to_string()}}))
+            .route("POST", "/videos", Role::Submit, submit)
+            .route("GET", "/videos", Role::Other, list)
+            .route("GET", "/videos/{id}", Role::Poll, get)
+            .route("GET", "/videos/{id}/content", Role::Download, content)
+            .route("DELETE", "/videos/{id}", Role::Cancel, delete)
+    },
+};
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_api_key", "Incorrect API key provided");
+    }
+    let Some(prompt) = request.body["prompt"]
+        .as_str()
+        .filter(|prompt| !prompt.is_empty())
+    else {
+        return error(
+            400,
+            "missing_required_parameter",
+            "Missing required parameter: 'prompt'.",
+        );
+    };
+    if prompt.contains("forbidden") {
+        return error(
+            400,
+            "moderation_blocked",
+            "Your request was blocked by our moderation system.",
+        );
+    }
+    if let Some(job) = earlier(request) {
+        return Reply::json(200, &object(request, &job));
+    }
+    let id = format!("video_{:032x}", request.world.number());
+    request.world.keep_file(key(request), json!(id));
+    let job = request
+        .world
+        .accept("openai-videos", id, request.body.clone(), Value::Null);
+    Reply::json(200, &object(request, &job))
+}
+
+fn key(request: &Request) -> String {
+    format!("openai-videos key {}", request.header("idempotency-key"))
+}
+
+/// The job of an earlier request with the same `Idempotency-Key`. `OpenAI`
+/// ignores the header; servers that speak its protocol may not.
+fn earlier(request: &Request) -> Option<Job> {
+    if request.header("idempotency-key").is_empty() {
+        return None;
+    }
+    let id = request.world.file(&key(request))?;
+    request.world.job(id.as_str()?)
+}
+
+fn get(request: &Request) -> Reply {
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(404, "not_found", "Video not found");
+    };
+    let mut body = object(request, &job);
+    if request.unknown_word {
+        body["status"] = json!("rendering_preview");
+    }
+    Reply::json(200, &body)
+}
+
+fn list(request: &Request) -> Reply {
+    let jobs = request.world.jobs("openai-videos");
+    let data: Vec<Value> = jobs.iter().map(|job| object(request, job)).collect();
+    Reply::json(
+        200,
+        &json!({"object": "list", "data": data, "has_more": false}),
+    )
+}
+
+fn content(request: &Request) -> Reply {
+    let Some(job) = request.world.job(request.param("id")) else {
+        return error(404, "not_found", "Video not found");
+    };
+    match job.phase() {
+        Phase::Ended(End::Success) => Reply::file("video/mp4", media::video(seconds(&job))),
+        _ => error(404, "not_ready", "The video is not ready"),
+    }
+}
+
+fn delete(request: &Request) -> Reply {
+    let id = request.param("id");
+    if request.world.job(id).is_none() {
+        return error(404, "not_found", "Video not found");
+    }
+    request.world.cancel(id);
+    Reply::json(
+        200,
+        &json!({"id": id, "object": "video.deleted", "deleted": true}),
+    )
+}
+
+fn seconds(job: &Job) -> u32 {
+    let asked = &job.input["seconds"];
+    let number = asked.as_u64().and_then(|number| u32::try_from(number).ok());
+    number.or_else(|| asked.as_str()?.parse().ok()).unwrap_or(4)
+}
+
+fn object(request: &Request, job: &Job) -> Value {
+    let (status, progress, failure) = match job.phase() {
+        Phase::Queued => ("queued", 0.0, Value::Null),
+        Phase::Running(share) => ("in_progress", share * 100.0, Value::Null),
+        Phase::Ended(End::Success | End::Empty) => ("completed", 100.0, Value::Null),
+        Phase::Ended(End::Failure) => (
+            "failed",
+            50.0,
+            json!({"code": "server_error", "message": "The generation failed."}),
+        ),
+        Phase::Ended(End::Refusal) => (
+            "failed",
+            50.0,
+            json!({"code": "moderation_blocked", "message": "The output was blocked."}),
+        ),
+        Phase::Cancelled => (
+            "failed",
+            50.0,
+            json!({"code": "cancelled", "message": "Deleted."}),
+        ),
+    };
+    let created = request.unix_seconds(job.accepted_at);
+    json!({
+        "id": job.id, "object": "video", "status": status, "progress": progress.floor(),
+        "created_at": created, "completed_at": null, "expires_at": null,
+        "model": job.input["model"], "prompt": job.input["prompt"], "seconds": seconds(job).to_string(),
+        "size": job.input["size"], "remixed_from_video_id": null, "error": failure,
+    })
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    let kind = if status == StatusCode::UNAUTHORIZED {
+        "authentication_error"
+    } else {
+        "invalid_request_error"
+    };
+    Reply::json(
+        status,
+        &json!({"error": {"message": message, "type": kind, "param": null, "code": code}}),
+    )
+}

@@ -1,0 +1,339 @@
+//! `replicate`: predictions of three models, and files.
+
+use serde_json::{Map, Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "replicate",
+    routes: |site| {
+        site.error(|status| {
+            json!({"type": "about:blank", "title": "simulated", "status": status, "detail": "simulated"})
+        })
+        .route("POST", "/v1/files", Role::Upload, upload)
+        .route("POST", "/v1/predictions", Role::Submit, by_version)
+        .route("POST", "/v1/models/{owner}/{name}/predictions", Role::Submit, by_model)
+        .route("POST", "/v1/deployments/{owner}/{name}/predictions", Role::Submit, by_model)
+        .route("GET", "/v1/predictions/{id}", Role::Poll, get)
+        .route("POST", "/v1/predictions/{id}/cancel", Role::Cancel, cancel)
+        .route("GET", "/delivery/{id}/{name}", Role::Download, file)
+    },
+};
+
+/// The version under which Demucs runs.
+const DEMUCS: &str = "25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953";
+
+/// Most characters of a file within a request.
+const INLINE: usize = 360_000;
+
+fn upload(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return unauthenticated();
+    }
+    let content = &request.body["content"];
+    let Some(bytes) = content["bytes"].as_u64() else {
+        return problem(
+            422,
+            "Missing content: multipart part \"content\" is required",
+        );
+    };
+    let id = format!("file-{}", request.world.number());
+    let get = format!("{}/v1/files/{id}", request.base);
+    request.world.keep_file(&get, content.clone());
+    Reply::json(
+        201,
+        &json!({"id": id, "name": content["file_name"], "content_type": content["mime"],
+            "size": bytes, "etag": id, "checksums": {"sha256": id, "md5": id}, "metadata": {},
+            "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "urls": {"get": get}}),
+    )
+}
+
+fn by_version(request: &Request) -> Reply {
+    let Some(version) = request.body["version"].as_str() else {
+        return problem(422, "- version is required");
+    };
+    if version != DEMUCS {
+        return problem(422, "Invalid version or not permitted");
+    }
+    submit(request, "cjwbw/demucs")
+}
+
+fn by_model(request: &Request) -> Reply {
+    let name = format!("{}/{}", request.param("owner"), request.param("name"));
+    if request.body.get("version").is_some() {
+        return problem(422, "Additional property version is not allowed");
+    }
+    submit(request, &name)
+}
+
+fn submit(request: &Request, model: &str) -> Reply {
+    if request.bearer().is_none() {
+        return unauthenticated();
+    }
+    let Some(input) = request.body["input"].as_object() else {
+        return problem(422, "- input is required");
+    };
+    let found = match model {
+        "google/veo-3.1" | "me/veo" => veo(input),
+        "kwaivgi/kling-v2.5-turbo-pro" => kling(input),
+        "cjwbw/demucs" => demucs(input),
+        _ => return problem(404, "The requested resource could not be found."),
+    };
+    if let Some(fault) = found.or_else(|| files(request, input)) {
+        return problem(422, &fault);
+    }
+    let id = format!("{:026x}", request.world.number());
+    let job = request
+        .world
+        .accept("replicate", id, json!(input), json!({"model": model}));
+    Reply::json(201, &prediction(request, &job))
+}
+
+fn veo(input: &Map<String, Value>) -> Option<String> {
+    members(
+        input,
+        &[
+            "prompt",
+            "image",
+            "last_frame",
+            "duration",
+            "resolution",
+            "aspect_ratio",
+            "negative_prompt",
+            "seed",
+        ],
+    )
+    .or_else(|| number(input, "duration", &[4, 6, 8]))
+    .or_else(|| word(input, "resolution", &["720p", "1080p"]))
+    .or_else(|| word(input, "aspect_ratio", &["16:9", "9:16"]))
+}
+
+fn kling(input: &Map<String, Value>) -> Option<String> {
+    members(
+        input,
+        &[
+            "prompt",
+            "start_image",
+            "end_image",
+            "duration",
+            "aspect_ratio",
+            "negative_prompt",
+        ],
+    )
+    .or_else(|| number(input, "duration", &[5, 10]))
+    .or_else(|| word(input, "aspect_ratio", &["16:9", "9:16", "1:1"]))
+}
+
+fn demucs(input: &Map<String, Value>) -> Option<String> {
+    let known = [
+        "audio",
+        "model_name",
+        "stem",
+        "clip_mode",
+        "shifts",
+        "overlap",
+        "mp3_bitrate",
+        "float32",
+        "output_format",
+    ];
+    let stray = input.keys().find(|name| !known.contains(&name.as_str()));
+    let stems = ["vocals", "bass", "drums", "guitar", "piano", "other"];
+    stray
+        .map(|name| format!("- input: Additional property {name} is not allowed"))
+        .or_else(|| (!input.contains_key("audio")).then(|| "- input: audio is required".into()))
+        .or_else(|| {
+            word(
+                input,
+                "model_name",
+                &["htdemucs", "htdemucs_ft", "htdemucs_6s"],
+            )
+        })
+        .or_else(|| word(input, "output_format", &["mp3", "wav", "flac"]))
+        .or_else(|| word(input, "stem", &stems))
+}
+
+fn members(input: &Map<String, Value>, known: &[&str]) -> Option<String> {
+    if input.get("prompt").and_then(Value::as_str).is_none() {
+        return Some("- input: prompt is required".into());
+    }
+    let stray = input.keys().find(|name| !known.contains(&name.as_str()))?;
+    Some(format!(
+        "- input: Additional property {stray} is not allowed"
+    ))
+}
+
+fn number(input: &Map<String, Value>, name: &str, allowed: &[u64]) -> Option<String> {
+    let value = input.get(name)?;
+    let fits = value
+        .as_u64()
+        .is_some_and(|number| allowed.contains(&number));
+    (!fits).then(|| format!("- input.{name}: must be one of {allowed:?}"))
+}
+
+fn word(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<String> {
+    let value = input.get(name)?;
+    let fits = value.as_str().is_some_and(|word| allowed.contains(&word));
+    (!fits).then(|| format!("- input.{name}: must be one of {allowed:?}"))
+}
+
+/// Files are addresses, small data URLs, or what was uploaded before.
+fn files(request: &Request, input: &Map<String, Value>) -> Option<String> {
+    let own = format!("{}/v1/files/", request.base);
+    for name in ["image", "last_frame", "start_image", "end_image", "audio"] {
+        let Some(value) = input.get(name) else {
+            continue;
+        };
+        let text = value.as_str().unwrap_or_default();
+        let fits = if text.starts_with(&own) {
+            request.world.file(text).is_some()
+        } else if text.starts_with("data:") {
+            text.len() <= INLINE && text.contains(";base64,")
+        } else {
+            text.starts_with("https://")
+        };
+        if !fits {
+            return Some(format!("- input.{name}: Does not match format 'uri'"));
+        }
+    }
+    None
+}
+
+fn get(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return unauthenticated();
+    }
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return problem(404, "Prediction not found");
+    };
+    let mut body = prediction(request, &job);
+    if request.unknown_word {
+        body["status"] = json!("warming");
+    }
+    Reply::json(200, &body)
+}
+
+fn cancel(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return unauthenticated();
+    }
+    let id = request.param("id");
+    request.world.cancel(id);
+    match request.world.job(id) {
+        Some(job) => Reply::json(200, &prediction(request, &job)),
+        None => problem(404, "Prediction not found"),
+    }
+}
+
+fn prediction(request: &Request, job: &Job) -> Value {
+    let forbidden = job.input["prompt"]
+        .as_str()
+        .is_some_and(|prompt| prompt.contains("forbidden"));
+    let phase = match job.phase() {
+        Phase::Ended(_) if forbidden => Phase::Ended(End::Refusal),
+        phase => phase,
+    };
+    let (status, output, logs, error) = match phase {
+        Phase::Queued => ("starting", Value::Null, String::new(), Value::Null),
+        Phase::Running(share) => {
+            let bar = format!(
+                "  0%|          | 0/50\n{:3.0}%|###       | 20/50",
+                share * 100.0
+            );
+            ("processing", Value::Null, bar, Value::Null)
+        }
+        Phase::Ended(End::Success) => (
+            "succeeded",
+            output(request, job),
+            String::new(),
+            Value::Null,
+        ),
+        Phase::Ended(End::Empty) => ("succeeded", Value::Null, String::new(), Value::Null),
+        Phase::Ended(End::Failure) => (
+            "failed",
+            Value::Null,
+            String::new(),
+            json!("CUDA out of memory"),
+        ),
+        Phase::Ended(End::Refusal) => (
+            "failed",
+            Value::Null,
+            String::new(),
+            json!(
+                "The input or output was flagged as sensitive. Please try again with different inputs. (E005)"
+            ),
+        ),
+        Phase::Cancelled => ("canceled", Value::Null, String::new(), Value::Null),
+    };
+    let own = format!("{}/v1/predictions/{}", request.base, job.id);
+    json!({
+        "id": job.id, "model": job.memo["model"], "version": "hidden", "status": status,
+        "input": job.input, "output": output, "logs": logs, "error": error, "data_removed": false,
+        "metrics": {}, "created_at": "2026-01-01T00:00:00Z", "started_at": null, "completed_at": null,
+        "urls": {"get": own, "cancel": format!("{own}/cancel")},
+    })
+}
+
+fn output(request: &Request, job: &Job) -> Value {
+    let url = |name: &str| {
+        let signature = job.polls;
+        json!(format!(
+            "{}/delivery/{}/{name}?s={signature}",
+            request.base, job.id
+        ))
+    };
+    match job.memo["model"].as_str() {
+        Some("cjwbw/demucs") => {
+            let mut stems = json!({"vocals": null, "bass": null, "drums": null, "guitar": null,
+                "piano": null, "other": null});
+            let wanted = job.input["stem"].as_str();
+            let six = job.input["model_name"] == "htdemucs_6s";
+            for name in ["vocals", "bass", "drums", "guitar", "piano", "other"] {
+                let there = six || !matches!(name, "guitar" | "piano");
+                if there && (wanted.is_none() || wanted == Some(name) || name == "other") {
+                    stems[name] = url(&format!("{name}.wav"));
+                }
+            }
+            stems
+        }
+        // One model answers with a list.
+        Some("kwaivgi/kling-v2.5-turbo-pro") => json!([url("output.mp4")]),
+        _ => url("output.mp4"),
+    }
+}
+
+fn file(request: &Request) -> Reply {
+    if request.expired {
+        return Reply::json(403, &json!("Request has expired"));
+    }
+    let Some(job) = request.world.job(request.param("id")) else {
+        return Reply::empty(404);
+    };
+    if job.phase() != Phase::Ended(End::Success) {
+        return Reply::empty(404);
+    }
+    let name = request.param("name");
+    if name.strip_suffix(".wav").is_some() {
+        let letters: u32 = name.bytes().map(u32::from).sum();
+        return Reply::file("audio/wav", media::audio(1_000, f64::from(letters)));
+    }
+    let seconds = job.input["duration"].as_u64();
+    let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
+    Reply::file("video/mp4", media::video(seconds.unwrap_or(5)))
+}
+
+fn unauthenticated() -> Reply {
+    Reply::json(
+        401,
+        &json!({"title": "Unauthenticated", "detail": "You did not pass a valid authentication token", "status": 401}),
+    )
+}
+
+fn problem(status: u16, detail: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"title": "Input validation failed", "detail": detail, "status": status}),
+    )
+}

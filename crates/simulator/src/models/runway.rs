@@ -1,0 +1,273 @@
+//! `runway`: the Runway developer API.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "runway",
+    routes: |site| {
+        site.error(|_| json!({"error": "simulated"}))
+            .route("POST", "/v1/text_to_video", Role::Submit, from_text)
+            .route("POST", "/v1/image_to_video", Role::Submit, from_image)
+            .route("GET", "/v1/tasks/{id}", Role::Poll, get)
+            .route("DELETE", "/v1/tasks/{id}", Role::Cancel, delete)
+            .route("POST", "/v1/uploads", Role::Upload, room)
+            .route("POST", "/storage/{id}", Role::Upload, store)
+            .route("GET", "/outputs/{id}/video.mp4", Role::Download, download)
+    },
+};
+
+const RATIOS: [&str; 14] = [
+    "1280:720",
+    "720:1280",
+    "1104:832",
+    "832:1104",
+    "960:960",
+    "1584:672",
+    "1920:1080",
+    "1080:1920",
+    "1440:1440",
+    "720:720",
+    "1112:834",
+    "834:1112",
+    "1470:630",
+    "864:496",
+];
+
+const MEMBERS: [&str; 7] = [
+    "model",
+    "promptText",
+    "promptImage",
+    "ratio",
+    "duration",
+    "seed",
+    "negativePrompt",
+];
+
+fn refuse_caller(request: &Request) -> Option<Reply> {
+    if request.bearer().is_none() {
+        return Some(error(401, "The API key is missing or wrong."));
+    }
+    (request.header("x-runway-version") != "2024-11-06")
+        .then(|| error(400, "The X-Runway-Version header is missing or unknown."))
+}
+
+fn from_text(request: &Request) -> Reply {
+    if request.body["model"] == "gen4_turbo" {
+        return error(400, "This model needs promptImage.");
+    }
+    if !request.body["promptImage"].is_null() {
+        return error(400, "Unrecognized key: promptImage");
+    }
+    submit(request)
+}
+
+fn from_image(request: &Request) -> Reply {
+    let Some(pictures) = request.body["promptImage"].as_array() else {
+        return error(400, "promptImage is required.");
+    };
+    let mut places: Vec<&str> = Vec::new();
+    for picture in pictures {
+        let uri = picture["uri"].as_str().unwrap_or_default();
+        let stored = || {
+            let kept = request.world.file(uri);
+            kept.is_some_and(|facts| facts["stored"] == true)
+        };
+        let inline = uri.starts_with("data:image/") && uri.contains(";base64,");
+        if inline && uri.len() > 5_000_000 {
+            return error(400, "The data URI is too long.");
+        }
+        if !inline && !uri.starts_with("https://") && !stored() {
+            return error(400, "promptImage is no HTTPS URL, upload URI or data URI.");
+        }
+        places.push(picture["position"].as_str().unwrap_or_default());
+    }
+    match places.as_slice() {
+        ["first" | "last"] | ["first", "last"] => submit(request),
+        _ => error(400, "promptImage has wrong positions."),
+    }
+}
+
+fn submit(request: &Request) -> Reply {
+    if let Some(reply) = refuse_caller(request) {
+        return reply;
+    }
+    let body = &request.body;
+    let Some(members) = body.as_object() else {
+        return error(400, "The body is no JSON object.");
+    };
+    if let Some(strange) = members.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
+        return error(400, &format!("Unrecognized key: {strange}"));
+    }
+    let model = body["model"].as_str().unwrap_or_default();
+    let prompt = body["promptText"].as_str().unwrap_or_default();
+    let longest = if model.starts_with("seedance2") {
+        3500
+    } else {
+        1000
+    };
+    if model.is_empty() || prompt.is_empty() || prompt.encode_utf16().count() > longest {
+        return error(400, "model or promptText is missing or too long.");
+    }
+    let shaped_by_picture = model == "kling2.5_turbo_pro" && !body["promptImage"].is_null();
+    let ratio = body["ratio"].as_str();
+    let fits = match ratio {
+        Some(ratio) => !shaped_by_picture && RATIOS.contains(&ratio),
+        None => shaped_by_picture,
+    };
+    if !fits {
+        return error(400, "ratio is not one of the model's.");
+    }
+    let seconds = body["duration"].as_u64().unwrap_or_default();
+    let wanted = match model {
+        "veo3.1" | "veo3.1_fast" => [4, 6, 8].contains(&seconds),
+        _ => (2..=15).contains(&seconds),
+    };
+    if !wanted {
+        return error(400, "duration is not one of the model's.");
+    }
+    let seed = &body["seed"];
+    let seed_fits = seed
+        .as_u64()
+        .is_some_and(|seed| u32::try_from(seed).is_ok());
+    if !seed.is_null() && !seed_fits {
+        return error(400, "seed must be from 0 to 4294967295.");
+    }
+    let id = request.world.uuid();
+    request
+        .world
+        .accept("runway", id.clone(), body.clone(), Value::Null);
+    Reply::json(
+        200,
+        &json!({"id": id, "estimatedCost": {"credits": seconds * 5}}),
+    )
+}
+
+fn get(request: &Request) -> Reply {
+    if let Some(reply) = refuse_caller(request) {
+        return reply;
+    }
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(404, "There is no such task.");
+    };
+    let mut body = json!({"id": job.id, "createdAt": "2026-11-21T12:00:00.000Z"});
+    if request.unknown_word {
+        body["status"] = json!("REFINING");
+        return Reply::json(200, &body);
+    }
+    let (status, more) = match phase(&job) {
+        Phase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),
+        Phase::Queued => ("PENDING", json!({})),
+        Phase::Running(share) => ("RUNNING", json!({"progress": share})),
+        Phase::Ended(End::Success) => {
+            let token = request.world.number();
+            let url = format!("{}/outputs/{}/video.mp4?_jwt={token}", request.base, job.id);
+            ("SUCCEEDED", json!({"output": [url]}))
+        }
+        Phase::Ended(End::Empty) => ("SUCCEEDED", json!({"output": []})),
+        Phase::Ended(End::Failure) => (
+            "FAILED",
+            json!({"failure": "An unexpected error occurred.", "failureCode": "INTERNAL.BAD_OUTPUT.CODE01"}),
+        ),
+        Phase::Ended(End::Refusal) => (
+            "FAILED",
+            json!({"failure": "The input was rejected by moderation.", "failureCode": "SAFETY.INPUT.TEXT"}),
+        ),
+        Phase::Cancelled => ("CANCELLED", json!({})),
+    };
+    body["status"] = json!(status);
+    for (name, value) in more.as_object().into_iter().flatten() {
+        body[name] = value.clone();
+    }
+    Reply::json(200, &body)
+}
+
+/// Content is looked at while the task runs.
+fn phase(job: &Job) -> Phase {
+    let prompt = job.input["promptText"].as_str().unwrap_or_default();
+    match job.phase() {
+        Phase::Ended(_) if prompt.contains("forbidden") => Phase::Ended(End::Refusal),
+        phase => phase,
+    }
+}
+
+fn delete(request: &Request) -> Reply {
+    if let Some(reply) = refuse_caller(request) {
+        return reply;
+    }
+    let id = request.param("id");
+    let Some(job) = request.world.job(id) else {
+        return error(404, "There is no such task.");
+    };
+    if matches!(job.phase(), Phase::Ended(_)) {
+        request.world.forget(id);
+    } else {
+        request.world.cancel(id);
+    }
+    Reply::empty(204)
+}
+
+fn room(request: &Request) -> Reply {
+    if let Some(reply) = refuse_caller(request) {
+        return reply;
+    }
+    let name = request.body["filename"].as_str().unwrap_or_default();
+    if !name.contains('.') || request.body["type"] != "ephemeral" {
+        return error(400, "filename or type is missing or wrong.");
+    }
+    let id = request.world.uuid();
+    let uri = format!("runway://upload/{id}");
+    request
+        .world
+        .keep_file(uri.clone(), json!({"stored": false}));
+    let url = format!("{}/storage/{id}", request.base);
+    let fields =
+        json!({"key": format!("ephemeral/{id}"), "policy": "cG9saWN5", "x-amz-signature": "0a1b"});
+    Reply::json(
+        200,
+        &json!({"uploadUrl": url, "fields": fields, "runwayUri": uri}),
+    )
+}
+
+fn store(request: &Request) -> Reply {
+    let id = request.param("id");
+    let uri = format!("runway://upload/{id}");
+    let form = &request.body;
+    let signed = form["key"] == json!(format!("ephemeral/{id}"))
+        && form["policy"] == "cG9saWN5"
+        && form["x-amz-signature"] == "0a1b";
+    let has_file = form["file"]["bytes"].as_u64().is_some_and(|size| size > 0);
+    let known = request.world.file(&uri).is_some();
+    // A storage refuses a request that is signed in two ways.
+    if !request.header("authorization").is_empty() || !signed || !has_file || !known {
+        return denied();
+    }
+    request.world.keep_file(uri, json!({"stored": true}));
+    Reply::empty(204)
+}
+
+fn download(request: &Request) -> Reply {
+    let Some(job) = request.world.job(request.param("id")) else {
+        return denied();
+    };
+    if request.expired || !request.query.contains_key("_jwt") {
+        return denied();
+    }
+    let seconds = job.input["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+fn denied() -> Reply {
+    Reply::json(403, &json!("Request has expired"))
+}
+
+fn error(status: u16, message: &str) -> Reply {
+    Reply::json(status, &json!({"error": message}))
+}

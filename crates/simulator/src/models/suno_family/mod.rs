@@ -1,0 +1,357 @@
+//! `suno-family`: an aggregator of the music dialect.
+//!
+//! What differs between services is chosen by the model's name, so that one
+//! model plays them all: `mv` with `bare` in it is answered with the bare
+//! record, `record` with the task record in the envelope, anything else with
+//! the id in the envelope. Uploads are taken in five hops or in one form.
+
+mod upload;
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+const NAME: &str = "suno-family";
+
+pub(super) const MODEL: Model = Model {
+    name: NAME,
+    routes: |site| {
+        site.error(|status| json!({"code": format!("simulated_{status}"), "message": "simulated", "data": null}))
+            .route("POST", "/submit/music", Role::Submit, submit)
+            .route("GET", "/fetch/{id}", Role::Poll, fetch)
+            .route("POST", "/fetch", Role::Poll, fetch_many)
+            .route("POST", "/persona/create", Role::Submit, persona)
+            .route("POST", "/uploads/audio", Role::Upload, upload::upload)
+            .route("POST", "/bucket/{id}", Role::Upload, upload::bucket)
+            .route("POST", "/uploads/audio/{id}/upload-finish", Role::Upload, upload::finish)
+            .route("GET", "/uploads/audio/{id}", Role::Upload, upload::look)
+            .route("POST", "/uploads/audio/{id}/initialize-clip", Role::Upload, upload::initialize)
+            .route("GET", "/cdn/{clip}", Role::Download, download)
+    },
+};
+
+const GROUPS: [&str; 12] = [
+    "Vocals",
+    "Backing_Vocals",
+    "Drums",
+    "Bass",
+    "Guitar",
+    "Keyboard",
+    "Strings",
+    "Brass",
+    "Woodwinds",
+    "Percussion",
+    "Synth",
+    "FX",
+];
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    let body = &request.body;
+    let key = format!("key {}", request.header("idempotency-key"));
+    if let Some(id) = request.world.file(&key).filter(|_| key.len() > 4)
+        && let Some(job) = request.world.job(id.as_str().unwrap_or_default())
+    {
+        return submitted(request, &job);
+    }
+    if body["mv"].as_str().unwrap_or_default().is_empty() {
+        return error(400, "invalid_request", "mv is required");
+    }
+    for field in ["prompt", "gpt_description_prompt", "tags", "title"] {
+        if body[field]
+            .as_str()
+            .is_some_and(|text| text.contains("forbidden"))
+        {
+            return error(
+                400,
+                "sensitive_words_detected",
+                "The text has words that are not allowed",
+            );
+        }
+    }
+    let clips: Vec<String> = match body
+        .get("task")
+        .map(|task| task.as_str().unwrap_or_default())
+    {
+        None => vec![String::new(); 2],
+        Some("gen_stem") => match stems(request) {
+            Ok(groups) => groups,
+            Err(why) => return error(400, "invalid_request", &why),
+        },
+        Some("extend" | "upload_extend" | "infill") if !known(request, "continue_clip_id") => {
+            return error(400, "invalid_request", "continue_clip_id names no clip");
+        }
+        Some("cover") if !known(request, "cover_clip_id") => {
+            return error(400, "invalid_request", "cover_clip_id names no clip");
+        }
+        Some("extend" | "upload_extend" | "infill" | "cover" | "artist_consistency") => {
+            vec![String::new(); 2]
+        }
+        Some("concat") => vec![String::new()],
+        Some(_) => return error(400, "invalid_request", "task is not known"),
+    };
+    let id = request.world.uuid();
+    let job = request
+        .world
+        .accept(NAME, id, body.clone(), json!({"clips": clips}));
+    if key.len() > 4 {
+        request.world.keep_file(key, json!(job.id));
+    }
+    submitted(request, &job)
+}
+
+fn stems(request: &Request) -> Result<Vec<String>, String> {
+    let body = &request.body;
+    if !known(request, "continue_clip_id") {
+        return Err("continue_clip_id names no clip".into());
+    }
+    if body["stem_type_id"].as_f64() != Some(91.0) {
+        return Err("stem_type_id must be 91".into());
+    }
+    let group = body["stem_type_group_name"].as_str().unwrap_or_default();
+    match (body["stem_task"].as_str(), group) {
+        (Some("two"), "Two" | "Vocals") => Ok(vec!["Vocals".into(), "Instrumental".into()]),
+        (Some("two"), group) if GROUPS.contains(&group) => {
+            Ok(vec![group.into(), format!("No {group}")])
+        }
+        (Some("twelve"), "Twelve") => Ok(GROUPS.map(str::to_owned).to_vec()),
+        _ => Err("stem_task and stem_type_group_name do not fit".into()),
+    }
+}
+
+/// Whether a field names an uploaded clip or one that was made here.
+fn known(request: &Request, field: &str) -> bool {
+    let id = request.body[field].as_str().unwrap_or_default();
+    let made = id
+        .rsplit_once('_')
+        .and_then(|(job, _)| request.world.job(job));
+    request.world.file(&format!("clip {id}")).is_some() || made.is_some()
+}
+
+fn mv(job: &Job) -> &str {
+    job.input["mv"].as_str().unwrap_or_default()
+}
+
+fn submitted(request: &Request, job: &Job) -> Reply {
+    let data = match mv(job) {
+        mv if mv.contains("bare") => return Reply::json(200, &bare(request, job)),
+        mv if mv.contains("record") => task(request, job),
+        _ => json!(job.id),
+    };
+    Reply::json(
+        200,
+        &json!({"code": "success", "message": "", "data": data}),
+    )
+}
+
+fn fetch(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(400, "task_not_exist", "task_not_exist");
+    };
+    if mv(&job).contains("bare") {
+        return Reply::json(200, &bare(request, &job));
+    }
+    let data = task(request, &job);
+    Reply::json(
+        200,
+        &json!({"code": "success", "message": "", "data": data}),
+    )
+}
+
+/// Newest first, whatever the order of the ids; unknown ids are left out.
+fn fetch_many(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    let Some(ids) = request.body["ids"].as_array() else {
+        return error(400, "invalid_request", "ids is required");
+    };
+    let mut jobs: Vec<Job> = ids
+        .iter()
+        .filter_map(|id| request.world.ask(id.as_str()?))
+        .collect();
+    jobs.sort_by(|a, b| b.id.cmp(&a.id));
+    let data: Vec<Value> = jobs.iter().map(|job| task(request, job)).collect();
+    Reply::json(
+        200,
+        &json!({"code": "success", "message": "", "data": data}),
+    )
+}
+
+/// The family's job record.
+fn task(request: &Request, job: &Job) -> Value {
+    let (status, progress) = match job.phase() {
+        Phase::Queued => ("QUEUED", 0.0),
+        Phase::Running(share) => ("IN_PROGRESS", share * 100.0),
+        Phase::Ended(End::Success | End::Empty) => ("SUCCESS", 100.0),
+        Phase::Ended(_) | Phase::Cancelled => ("FAILURE", 100.0),
+    };
+    let status = if request.unknown_word {
+        "DREAMING"
+    } else {
+        status
+    };
+    let failed = status == "FAILURE";
+    let taken = request.unix_seconds(job.accepted_at);
+    json!({
+        "task_id": job.id, "notify_hook": "", "action": "MUSIC", "status": status,
+        "fail_reason": if failed { "the task failed" } else { "" },
+        "submit_time": taken, "start_time": taken, "finish_time": 0,
+        "progress": format!("{progress:.0}%"), "data": clips(request, job),
+    })
+}
+
+/// The record without an envelope.
+fn bare(request: &Request, job: &Job) -> Value {
+    let status = match job.phase() {
+        Phase::Queued => "submitted",
+        Phase::Running(_) => "streaming",
+        Phase::Ended(End::Success | End::Empty) => "complete",
+        Phase::Ended(_) | Phase::Cancelled => "error",
+    };
+    let status = if request.unknown_word {
+        "dreaming"
+    } else {
+        status
+    };
+    let clips = clips(request, job);
+    json!({
+        "id": job.id, "clips": clips, "metadata": {"prompt": job.input["prompt"]},
+        "major_model_version": "v4", "status": status, "created_at": "2026-01-02T03:04:05.678Z",
+        "batch_size": clips.len(),
+    })
+}
+
+fn clips(request: &Request, job: &Job) -> Vec<Value> {
+    let (status, fault) = match job.phase() {
+        Phase::Queued => ("submitted", None),
+        Phase::Running(_) => ("streaming", None),
+        Phase::Ended(End::Success) => ("complete", None),
+        Phase::Ended(End::Empty) => return Vec::new(),
+        Phase::Ended(End::Refusal) => ("error", Some("moderation_failure")),
+        Phase::Ended(End::Failure) | Phase::Cancelled => ("error", Some("generation_failed")),
+    };
+    let groups = job.memo["clips"].as_array().cloned().unwrap_or_default();
+    let clip = |(number, group): (usize, Value)| {
+        let id = format!("{}_{number}", job.id);
+        let group = group.as_str().unwrap_or_default();
+        let title = job.input["title"].as_str().unwrap_or_default();
+        let title = if group.is_empty() {
+            title.to_owned()
+        } else {
+            format!("{title} ({})", group.replace('_', " "))
+        };
+        let mut metadata = json!({
+            "tags": job.input["tags"].as_str().unwrap_or_default(), "prompt": job.input["prompt"].as_str().unwrap_or_default(),
+            "type": "gen", "task": job.input["task"].as_str().unwrap_or_default(), "stream": true,
+        });
+        if !group.is_empty() {
+            metadata["stem_from_id"] = job.input["continue_clip_id"].clone();
+            metadata["stem_task"] = job.input["stem_task"].clone();
+            metadata["stem_type_id"] = json!(91.0);
+            metadata["stem_type_group_name"] = json!(group);
+        }
+        if let Some(kind) = fault {
+            metadata["error_type"] = json!(kind);
+            metadata["error_message"] = json!("The clip could not be made.");
+        }
+        // A clip that streams can be played already; its address is another one
+        // each time.
+        let url = match status {
+            "streaming" | "complete" => {
+                format!(
+                    "{}/cdn/{id}.mp3?sig={}",
+                    request.base,
+                    request.world.number()
+                )
+            }
+            _ => String::new(),
+        };
+        json!({
+            "id": id, "entity_type": "song_schema", "video_url": "", "audio_url": url, "image_url": "",
+            "major_model_version": "", "model_name": if group.is_empty() { mv(job) } else { "chirp-stem" },
+            "metadata": metadata, "status": status, "title": title,
+        })
+    };
+    groups.into_iter().enumerate().map(clip).collect()
+}
+
+fn persona(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    let body = &request.body;
+    for field in ["root_clip_id", "name", "description"] {
+        if !body[field].is_string() {
+            return error(400, "invalid_request", &format!("{field} is required"));
+        }
+    }
+    let clips = body["clips"].as_array().map_or(0, Vec::len);
+    if clips == 0 || !body["is_public"].is_boolean() {
+        return error(400, "invalid_request", "clips and is_public are required");
+    }
+    if body["name"]
+        .as_str()
+        .is_some_and(|name| name.contains("forbidden"))
+    {
+        return error(400, "sensitive_words_detected", "The name is not allowed");
+    }
+    let id = request.world.uuid();
+    let job = request.world.accept(NAME, id, body.clone(), Value::Null);
+    match job.plan.end {
+        End::Success => {}
+        End::Empty => return Reply::json(200, &json!({})),
+        End::Failure | End::Refusal => return error(500, "persona_failed", "The persona failed"),
+    }
+    let record = json!({
+        "id": job.id, "name": body["name"], "description": body["description"],
+        "image_s3_id": "", "root_clip_id": body["root_clip_id"], "clip": {}, "persona_clips": [],
+        "user_display_name": "Simulated", "user_handle": "simulated", "is_suno_persona": false,
+        "is_trashed": false, "is_owned": true, "is_public": body["is_public"],
+        "is_public_approved": false, "is_loved": false, "upvote_count": 0, "clip_count": clips,
+    });
+    let enveloped = body["description"]
+        .as_str()
+        .is_some_and(|text| text.contains("envelope"));
+    Reply::json(
+        200,
+        &if enveloped {
+            json!({"code": "success", "message": "", "data": record})
+        } else {
+            record
+        },
+    )
+}
+
+fn download(request: &Request) -> Reply {
+    if request.expired || !request.header("authorization").is_empty() {
+        return denied();
+    }
+    let clip = request.param("clip").trim_end_matches(".mp3");
+    let number = clip
+        .rsplit_once('_')
+        .and_then(|(_, number)| number.parse().ok());
+    let hertz = 220.0 + 55.0 * number.unwrap_or(0.0);
+    Reply::file("audio/wav", media::audio(2_000, hertz))
+}
+
+/// What a bucket says of an address that is past its time.
+fn denied() -> Reply {
+    Reply::json(403, &json!("AccessDenied: Request has expired"))
+        .with_header("content-type", "text/plain")
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"code": code, "message": message, "data": null}),
+    )
+}

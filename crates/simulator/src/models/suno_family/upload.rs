@@ -1,0 +1,110 @@
+//! How recordings are handed over: in one form, or by way of a bucket.
+
+use serde_json::json;
+
+use super::{denied, error};
+use crate::server::{Reply, Request};
+
+pub(super) fn upload(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    let id = request.world.uuid();
+    if request.body["file"]["bytes"]
+        .as_u64()
+        .is_some_and(|bytes| bytes > 0)
+    {
+        request
+            .world
+            .keep_file(format!("clip {id}"), request.body.clone());
+        let title = request.body["title"].as_str().unwrap_or("upload");
+        let clip = json!({"id": id, "entity_type": "song_schema", "status": "complete", "title": title,
+            "audio_url": format!("{}/cdn/{id}.mp3", request.base), "metadata": {"type": "upload"}});
+        return Reply::json(200, &clip);
+    }
+    if request.body["extension"]
+        .as_str()
+        .unwrap_or_default()
+        .is_empty()
+    {
+        return error(400, "invalid_request", "extension is required");
+    }
+    request.world.keep_file(&id, json!({"state": "granted"}));
+    let fields =
+        json!({"key": format!("raw/{id}"), "policy": "cG9saWN5", "AWSAccessKeyId": "simulated"});
+    let url = format!("{}/bucket/{id}", request.base);
+    Reply::json(
+        200,
+        &json!({"id": id, "url": url, "fields": fields, "is_file_uploaded": false}),
+    )
+}
+
+/// The state of an upload, where it is this one.
+fn upload_in(request: &Request, state: &str) -> bool {
+    let upload = request.world.file(request.param("id"));
+    upload.is_some_and(|upload| upload["state"] == state)
+}
+
+fn enter(request: &Request, state: &str) {
+    request
+        .world
+        .keep_file(request.param("id"), json!({"state": state}));
+}
+
+/// The bucket knows nothing of the service's credentials.
+pub(super) fn bucket(request: &Request) -> Reply {
+    let body = &request.body;
+    let fields = ["key", "policy", "AWSAccessKeyId"];
+    let refused = !request.header("authorization").is_empty()
+        || !upload_in(request, "granted")
+        || fields.iter().any(|field| !body[*field].is_string())
+        || body["file"]["bytes"].as_u64().unwrap_or(0) == 0;
+    if refused {
+        return denied();
+    }
+    enter(request, "stored");
+    Reply::empty(204)
+}
+
+pub(super) fn finish(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    let named = request.body["upload_filename"].is_string();
+    if request.body["upload_type"] != "file_upload" || !named || !upload_in(request, "stored") {
+        return error(400, "invalid_request", "nothing was uploaded");
+    }
+    enter(request, "finished");
+    Reply::json(200, &json!({}))
+}
+
+/// Not ready at the first look.
+pub(super) fn look(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    let status = if upload_in(request, "finished") {
+        enter(request, "complete");
+        "processing"
+    } else if upload_in(request, "complete") {
+        "complete"
+    } else {
+        return error(404, "upload_not_found", "There is no such upload");
+    };
+    Reply::json(
+        200,
+        &json!({"id": request.param("id"), "status": status, "error_message": null}),
+    )
+}
+
+pub(super) fn initialize(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "invalid_token", "The token is not valid");
+    }
+    if !upload_in(request, "complete") {
+        return error(400, "invalid_request", "the upload is not complete");
+    }
+    let clip = request.world.uuid();
+    request.world.keep_file(format!("clip {clip}"), json!({}));
+    Reply::json(200, &json!({"clip_id": clip}))
+}

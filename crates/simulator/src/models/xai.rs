@@ -1,0 +1,162 @@
+//! `xai`: Grok Imagine videos.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "xai",
+    routes: |site| {
+        site.error(|status| json!({"code": format!("simulated {status}"), "error": "simulated"}))
+            .route("POST", "/videos/generations", Role::Submit, submit)
+            .route("GET", "/videos/{id}", Role::Poll, get)
+            .route("GET", "/files/{id}", Role::Download, file)
+    },
+};
+
+const MEMBERS: [&str; 8] = [
+    "model",
+    "prompt",
+    "duration",
+    "aspect_ratio",
+    "resolution",
+    "image",
+    "reference_images",
+    "user",
+];
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "unauthenticated:bad-credentials", "No credentials");
+    }
+    let body = &request.body;
+    if let Some(fault) = fault(body) {
+        return error(400, "Client specified an invalid argument", &fault);
+    }
+    if body["prompt"]
+        .as_str()
+        .is_some_and(|prompt| prompt.contains("forbidden"))
+    {
+        return error(
+            400,
+            "Client specified an invalid argument",
+            "Generated video rejected by content moderation.",
+        );
+    }
+    let id = request.world.uuid();
+    let job = request.world.accept("xai", id, body.clone(), Value::Null);
+    Reply::json(200, &json!({"request_id": job.id}))
+}
+
+/// What is wrong with an order.
+fn fault(body: &Value) -> Option<String> {
+    let members = body.as_object()?;
+    if let Some(name) = members
+        .keys()
+        .find(|name| !MEMBERS.contains(&name.as_str()))
+    {
+        return Some(format!("unknown field `{name}`"));
+    }
+    let one_of = |name: &str, words: &[&str]| {
+        let value = &body[name];
+        let fits = value.is_null() || value.as_str().is_some_and(|word| words.contains(&word));
+        (!fits).then(|| format!("{name}: unknown variant {value}"))
+    };
+    if !body["model"]
+        .as_str()
+        .is_some_and(|model| model.starts_with("grok-imagine-video"))
+    {
+        return Some("model: not found".into());
+    }
+    if body["prompt"].as_str().is_none_or(str::is_empty) {
+        return Some("missing field `prompt`".into());
+    }
+    if !body["duration"].is_null()
+        && !body["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (1..=15).contains(&seconds))
+    {
+        return Some("duration: must be a whole number from 1 to 15".into());
+    }
+    if !body["image"].is_null() {
+        let url = body["image"]["url"].as_str().unwrap_or_default();
+        if !url.starts_with("https://") && !url.starts_with("data:image/") {
+            return Some("image.url: neither an address nor a data URL".into());
+        }
+    }
+    one_of("resolution", &["480p", "720p", "1080p"]).or_else(|| {
+        let ratios = ["16:9", "9:16", "1:1", "4:3", "3:4", "3:2", "2:3"];
+        one_of("aspect_ratio", &ratios)
+    })
+}
+
+fn get(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "unauthenticated:bad-credentials", "No credentials");
+    }
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(
+            404,
+            "Some requested entity was not found",
+            "No such request",
+        );
+    };
+    if request.unknown_word {
+        return Reply::json(200, &json!({"status": "upscaling"}));
+    }
+    let model = &job.input["model"];
+    match job.phase() {
+        // The first polls have no body at all.
+        Phase::Queued | Phase::Cancelled => Reply::empty(202),
+        Phase::Running(share) => Reply::json(
+            202,
+            &json!({"status": "pending", "progress": (share * 100.0).floor()}),
+        ),
+        Phase::Ended(End::Success) => Reply::json(200, &finished(request, &job, true)),
+        Phase::Ended(End::Refusal) => Reply::json(200, &finished(request, &job, false)),
+        Phase::Ended(End::Failure) => Reply::json(
+            200,
+            &json!({"status": "failed", "model": model,
+                "error": {"code": "internal_error", "message": "The generation failed."}}),
+        ),
+        Phase::Ended(End::Empty) => Reply::json(200, &json!({"status": "done", "model": model})),
+    }
+}
+
+fn finished(request: &Request, job: &Job, respects: bool) -> Value {
+    let url = format!("{}/files/{}?signature={}", request.base, job.id, job.polls);
+    let video = json!({"url": url, "duration": seconds(job), "respect_moderation": respects});
+    let mut body = json!({"video": video, "model": job.input["model"], "progress": 100,
+        "usage": {"cost_in_usd_ticks": 1}});
+    // Every other answer leaves the status out, as the provider may.
+    if job.polls.is_multiple_of(2) {
+        body["status"] = json!("done");
+    }
+    body
+}
+
+fn file(request: &Request) -> Reply {
+    if request.expired {
+        return Reply::json(403, &json!("the signature is past its time"));
+    }
+    match request.world.job(request.param("id")) {
+        Some(job) if job.phase() == Phase::Ended(End::Success) => {
+            Reply::file("video/mp4", media::video(seconds(&job)))
+        }
+        _ => Reply::empty(404),
+    }
+}
+
+fn seconds(job: &Job) -> u32 {
+    let asked = job.input["duration"].as_u64();
+    asked
+        .and_then(|seconds| u32::try_from(seconds).ok())
+        .unwrap_or(6)
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(status, &json!({"code": code, "error": message}))
+}

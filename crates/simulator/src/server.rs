@@ -1,0 +1,241 @@
+//! One listener for all simulated providers, each under its own path.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the listener's task ends with the simulator, and its connections with it"
+)]
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+use tower::ServiceExt as _;
+
+use crate::control;
+use crate::models::MODELS;
+use crate::wire::{Hang, LIMIT, Reset};
+use crate::world::World;
+
+// Where models look for them.
+pub(crate) use crate::site::{Handler, Reply, Request, Site};
+
+/// A running simulator; it and its connections end when this is dropped.
+#[derive(Debug)]
+pub struct Simulator {
+    address: SocketAddr,
+    scheme: &'static str,
+    world: Arc<World>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+/// A certificate and its key, for https.
+#[derive(Clone)]
+pub struct Tls(Arc<ServerConfig>);
+
+impl Tls {
+    /// Reads PEM files.
+    pub fn from_files(certificates: &Path, key: &Path) -> io::Result<Self> {
+        let wrong = |path: &Path, what: String| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{}: {what}", path.display()),
+            )
+        };
+        let chain = CertificateDer::pem_file_iter(certificates)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| wrong(certificates, error.to_string()))?;
+        let key_der =
+            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(ring)
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| {
+                builder
+                    .with_no_client_auth()
+                    .with_single_cert(chain, key_der)
+            })
+            .map_err(|error| wrong(certificates, error.to_string()))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+impl Simulator {
+    /// Starts on a free port of loopback.
+    pub async fn start() -> io::Result<Self> {
+        Self::listen(SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// Starts on this address.
+    pub async fn listen(address: SocketAddr) -> io::Result<Self> {
+        Self::listen_with(address, None, Arc::default()).await
+    }
+
+    /// Starts on this address, with https or a world that there is already: so a
+    /// provider goes down and comes back.
+    pub async fn listen_with(
+        address: SocketAddr,
+        tls: Option<Tls>,
+        world: Arc<World>,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let app = app(&world, scheme);
+        let tls = tls.map(|tls| TlsAcceptor::from(tls.0));
+        let server = tokio::spawn(accept(listener, tls, app));
+        Ok(Self {
+            address,
+            scheme,
+            world,
+            server,
+        })
+    }
+
+    /// The base address of a provider.
+    pub fn url(&self, provider: &str) -> String {
+        format!("{}://{}/{provider}", self.scheme, self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its jobs, journal and faults.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn app(world: &Arc<World>, scheme: &'static str) -> Router {
+    let mut app = Router::new().nest("/_", control::router(world));
+    for model in MODELS {
+        let site = Site::new(model.name, scheme, world.clone());
+        let router = (model.routes)(site).into_router();
+        app = app.nest(&format!("/{}", model.name), router);
+    }
+    app.layer(DefaultBodyLimit::max(LIMIT))
+}
+
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
+        let _ = stream.set_nodelay(true);
+        let reset = Reset::default();
+        let stream = Plug {
+            stream,
+            reset: reset.clone(),
+        };
+        let (tls, app) = (tls.clone(), app.clone());
+        connections.spawn(async move {
+            match tls {
+                None => serve(stream, reset, app).await,
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        serve(stream, reset, app).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve<S>(stream: S, reset: Reset, app: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = hyper::service::service_fn(move |request: http::Request<_>| {
+        let (app, reset) = (app.clone(), reset.clone());
+        async move {
+            let mut request: http::Request<hyper::body::Incoming> = request;
+            request.extensions_mut().insert(reset);
+            let Ok(answer) = app.oneshot(request.map(Body::new)).await;
+            // An error here closes the connection without an answer.
+            if answer.extensions().get::<Hang>().is_some() {
+                return Err(io::Error::other("dropped on order"));
+            }
+            Ok(answer)
+        }
+    });
+    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// A connection that ends with a reset when that was ordered.
+struct Plug {
+    stream: TcpStream,
+    reset: Reset,
+}
+
+impl Drop for Plug {
+    fn drop(&mut self) {
+        if self.reset.is_set() {
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}
+
+impl AsyncRead for Plug {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Plug {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

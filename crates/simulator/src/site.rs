@@ -1,0 +1,252 @@
+//! What models see: the routes of their provider, requests that are whole and
+//! parsed, and the replies to them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::RawPathParams;
+use axum::routing::{MethodFilter, on};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::wire;
+use crate::world::{Role, World};
+
+/// A provider's routes in the making.
+pub struct Site {
+    name: &'static str,
+    scheme: &'static str,
+    world: Arc<World>,
+    error: fn(u16) -> Value,
+    last_submission: Arc<Mutex<Option<Reply>>>,
+    router: Router,
+}
+
+/// Answers a request; the simulator itself never waits.
+pub type Handler = fn(&Request) -> Reply;
+
+/// A route, as a request that takes it finds it.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) provider: &'static str,
+    pub(crate) scheme: &'static str,
+    pub(crate) world: Arc<World>,
+    pub(crate) role: Role,
+    pub(crate) handler: Handler,
+    pub(crate) error: fn(u16) -> Value,
+    last_submission: Arc<Mutex<Option<Reply>>>,
+}
+
+impl Site {
+    pub(crate) fn new(name: &'static str, scheme: &'static str, world: Arc<World>) -> Self {
+        Self {
+            name,
+            scheme,
+            world,
+            error: |status| json!({"error": status}),
+            last_submission: Arc::default(),
+            router: Router::new(),
+        }
+    }
+
+    /// The provider's own form of an error, for a status that a fault orders
+    /// and for paths that it does not have. Routes that are added after have it.
+    #[must_use]
+    pub fn error(mut self, body: fn(u16) -> Value) -> Self {
+        self.error = body;
+        self
+    }
+
+    /// Adds a route below the provider's base: `{name}` is one segment,
+    /// `{*name}` all that follow.
+    #[must_use]
+    pub fn route(mut self, method: &str, path: &str, role: Role, handler: Handler) -> Self {
+        let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
+        let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
+        let route = self.to(role, handler);
+        let service = move |params: RawPathParams, request: axum::extract::Request| {
+            let params = params
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect();
+            wire::serve(route.clone(), params, request)
+        };
+        self.router = self.router.route(path, on(filter, service));
+        self
+    }
+
+    fn to(&self, role: Role, handler: Handler) -> Route {
+        Route {
+            provider: self.name,
+            scheme: self.scheme,
+            world: self.world.clone(),
+            role,
+            handler,
+            error: self.error,
+            last_submission: self.last_submission.clone(),
+        }
+    }
+
+    /// All routes, and an answer in the provider's form for paths and methods
+    /// that it does not have: they are in the journal too.
+    pub(crate) fn into_router(self) -> Router {
+        let error = self.error;
+        let service = move |route: Route, status: u16| {
+            move |request: axum::extract::Request| async move {
+                wire::refuse(&route, request, Reply::json(status, &error(status))).await
+            }
+        };
+        let nothing: Handler = |_| Reply::empty(404);
+        let (lost, wrong) = (self.to(Role::Other, nothing), self.to(Role::Other, nothing));
+        self.router
+            .fallback(service(lost, 404))
+            .method_not_allowed_fallback(service(wrong, 405))
+    }
+}
+
+impl Route {
+    /// What the last submission was answered with.
+    pub(crate) fn last_submission(&self) -> Option<Reply> {
+        let last = self.last_submission.lock();
+        last.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn keep_submission(&self, reply: &Reply) {
+        if self.role == Role::Submit && reply.status.is_success() {
+            let mut last = self.last_submission.lock();
+            let last = last.as_deref_mut().map_err(|_| ());
+            if let Ok(last) = last {
+                *last = Some(reply.clone());
+            }
+        }
+    }
+}
+
+/// A request, whole and parsed.
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// The path below the provider's base, and the query.
+    pub path: String,
+    /// The query, decoded.
+    pub query: HashMap<String, String>,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The parsed body, as in [`crate::Received::body`].
+    pub body: Value,
+    /// The body as it came, but empty for multipart.
+    pub bytes: Bytes,
+    /// The provider's base address by the name that the caller used, such as
+    /// `http://127.0.0.1:4000/fal`.
+    pub base: Arc<str>,
+    /// Jobs, journal and faults.
+    pub world: Arc<World>,
+    /// The answer shall hold a status word that no document has.
+    pub unknown_word: bool,
+    /// The result's address is past its time.
+    pub expired: bool,
+    pub(crate) params: HashMap<String, String>,
+}
+
+impl Request {
+    /// A part of the path; empty when there is none of this name.
+    pub fn param(&self, name: &str) -> &str {
+        self.params.get(name).map_or("", String::as_str)
+    }
+
+    /// A header's text; empty when there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// The bearer key.
+    pub fn bearer(&self) -> Option<&str> {
+        self.header("authorization")
+            .strip_prefix("Bearer ")
+            .filter(|key| !key.is_empty())
+    }
+
+    /// An instant in Unix seconds.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "providers live in the real time; nothing here is tested by moving it"
+    )]
+    pub fn unix_seconds(&self, instant: Instant) -> u64 {
+        let then = SystemTime::now() - instant.elapsed();
+        then.duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs()
+    }
+}
+
+/// What a model answers.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: ReplyBody,
+    pub(crate) after: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum ReplyBody {
+    Whole(Bytes),
+    /// Pieces, each after a pause.
+    Pieces(Vec<(Duration, Bytes)>),
+}
+
+impl Reply {
+    /// An answer without a body.
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            headers: HeaderMap::new(),
+            body: ReplyBody::Whole(Bytes::new()),
+            after: Duration::ZERO,
+        }
+    }
+
+    /// JSON.
+    pub fn json(status: u16, body: &Value) -> Self {
+        let mut reply = Self::empty(status);
+        reply.body = ReplyBody::Whole(body.to_string().into());
+        reply.with_header("content-type", "application/json")
+    }
+
+    /// A file.
+    pub fn file(mime: &'static str, bytes: impl Into<Bytes>) -> Self {
+        let mut reply = Self::empty(200);
+        reply.body = ReplyBody::Whole(bytes.into());
+        reply.with_header("content-type", mime)
+    }
+
+    /// Server-sent events, or any pieces, each after a pause.
+    pub fn pieces(mime: &'static str, pieces: Vec<(Duration, String)>) -> Self {
+        let mut reply = Self::empty(200);
+        let pieces = pieces.into_iter().map(|(pause, text)| (pause, text.into()));
+        reply.body = ReplyBody::Pieces(pieces.collect());
+        reply.with_header("content-type", mime)
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// Sends it only after a while, the connection staying open.
+    #[must_use]
+    pub fn after(mut self, pause: Duration) -> Self {
+        self.after = pause;
+        self
+    }
+}

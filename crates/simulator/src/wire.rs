@@ -1,0 +1,346 @@
+//! Between HTTP and the models: reads requests, writes the journal, lets faults
+//! strike, sends replies.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a task that sends a body ends with the body's receiver"
+)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Multipart};
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use crate::fault::Fault;
+use crate::site::{Reply, ReplyBody, Request, Route};
+use crate::world::Received;
+
+/// Most bytes of a request.
+pub(crate) const LIMIT: usize = 300_000_000;
+
+/// Marks an answer that is never sent: the connection is closed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hang;
+
+/// Goes along with each request: once set, its connection ends with a reset.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reset(Arc<AtomicBool>);
+
+impl Reset {
+    fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Answers a request by its route.
+pub(crate) async fn serve(
+    route: Route,
+    params: HashMap<String, String>,
+    request: axum::extract::Request,
+) -> Response {
+    let reset = request.extensions().get::<Reset>().cloned();
+    let reset = reset.unwrap_or_default();
+    let Some(mut request) = read(&route, params, request).await else {
+        return unreadable();
+    };
+    // A request that never came whole uses no fault up.
+    let fault = route.world.fault(route.provider, route.role);
+    request.unknown_word = fault == Some(Fault::UnknownWord);
+    request.expired = fault == Some(Fault::Expired);
+    record(&route, &request);
+    match fault {
+        Some(Fault::DropBefore) => hang(),
+        Some(Fault::Status {
+            status,
+            retry_after,
+            bare,
+        }) => {
+            let mut reply = if bare {
+                Reply::empty(status)
+            } else {
+                Reply::json(status, &(route.error)(status))
+            };
+            if let Some(seconds) = retry_after {
+                reply = reply.with_header("retry-after", &seconds.to_string());
+            }
+            whole(reply).await
+        }
+        Some(Fault::StatusAfter(status)) => {
+            answer(&route, &request);
+            whole(Reply::empty(status)).await
+        }
+        Some(Fault::DropAfter) => {
+            answer(&route, &request);
+            hang()
+        }
+        Some(Fault::Lying) => {
+            answer(&route, &request);
+            let page = "<html><body>Not what you asked for</body></html>";
+            whole(Reply::file("video/mp4", page)).await
+        }
+        Some(Fault::Duplicate) => {
+            let reply = route.last_submission();
+            whole(reply.unwrap_or_else(|| answer(&route, &request))).await
+        }
+        Some(Fault::Latency(pause)) => {
+            let reply = answer(&route, &request);
+            tokio::time::sleep(pause).await;
+            whole(reply).await
+        }
+        Some(Fault::Slow(pause)) => slow(answer(&route, &request), pause).await,
+        Some(Fault::Truncated) => cut(answer(&route, &request), Ending::Closed).await,
+        Some(Fault::DropInBody) => cut(answer(&route, &request), Ending::Reset(reset)).await,
+        Some(Fault::UnknownWord | Fault::Expired) | None => whole(answer(&route, &request)).await,
+    }
+}
+
+/// Answers a request that no route is for; it is written down.
+pub(crate) async fn refuse(
+    route: &Route,
+    request: axum::extract::Request,
+    reply: Reply,
+) -> Response {
+    match read(route, HashMap::new(), request).await {
+        Some(request) => {
+            record(route, &request);
+            whole(reply).await
+        }
+        None => unreadable(),
+    }
+}
+
+fn answer(route: &Route, request: &Request) -> Reply {
+    let reply = (route.handler)(request);
+    route.keep_submission(&reply);
+    reply
+}
+
+fn record(route: &Route, request: &Request) {
+    route.world.record(|| Received {
+        provider: route.provider,
+        role: route.role,
+        method: request.method.clone(),
+        path: request.path.clone(),
+        headers: request.headers.clone(),
+        body: request.body.clone(),
+    });
+}
+
+// --- Requests -----------------------------------------------------------------
+
+async fn read(
+    route: &Route,
+    params: HashMap<String, String>,
+    request: axum::extract::Request,
+) -> Option<Request> {
+    let (method, uri, headers) = (
+        request.method().clone(),
+        request.uri().clone(),
+        request.headers().clone(),
+    );
+    let host = match headers.get(header::HOST) {
+        Some(host) => host.to_str().ok()?,
+        // HTTP/2 names it in the address.
+        None => uri.authority().map_or("", |host| host.as_str()),
+    };
+    let base = format!("{}://{host}/{}", route.scheme, route.provider);
+    let mime = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    let (body, bytes) = if mime.starts_with("multipart/form-data") {
+        let form = Multipart::from_request(request, &()).await.ok()?;
+        (multipart(form).await?, Bytes::new())
+    } else {
+        let bytes = axum::body::to_bytes(request.into_body(), LIMIT)
+            .await
+            .ok()?;
+        (parse(&mime, &bytes), bytes)
+    };
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    Some(Request {
+        method,
+        path: path.to_owned(),
+        query: decode(uri.query().unwrap_or_default()),
+        headers,
+        body,
+        bytes,
+        base: base.into(),
+        world: route.world.clone(),
+        unknown_word: false,
+        expired: false,
+        params,
+    })
+}
+
+fn parse(mime: &str, bytes: &Bytes) -> Value {
+    if bytes.is_empty() {
+        return Value::Null;
+    }
+    if mime.starts_with("application/x-www-form-urlencoded") {
+        let form = decode(&String::from_utf8_lossy(bytes));
+        return json!(form);
+    }
+    serde_json::from_slice(bytes).unwrap_or_else(|_| json!({"bytes": bytes.len()}))
+}
+
+async fn multipart(mut form: Multipart) -> Option<Value> {
+    let mut fields = Map::new();
+    while let Some(field) = form.next_field().await.ok()? {
+        let name = field.name()?.to_owned();
+        let file_name = field.file_name().map(str::to_owned);
+        let mime = field.content_type().unwrap_or_default().to_owned();
+        let bytes = field.bytes().await.ok()?;
+        let value = match file_name {
+            Some(file_name) => json!({"file_name": file_name, "mime": mime, "bytes": bytes.len()}),
+            None => json!(String::from_utf8_lossy(&bytes)),
+        };
+        match fields.get_mut(&name) {
+            None => _ = fields.insert(name, value),
+            Some(Value::Array(all)) => all.push(value),
+            Some(first) => *first = json!([first.take(), value]),
+        }
+    }
+    Some(Value::Object(fields))
+}
+
+/// `a=1&b=2`, percent-decoded.
+fn decode(query: &str) -> HashMap<String, String> {
+    if query.is_empty() {
+        return HashMap::new();
+    }
+    let uri = format!("/?{query}").parse::<http::Uri>();
+    let parsed = uri
+        .ok()
+        .and_then(|uri| axum::extract::Query::<HashMap<String, String>>::try_from_uri(&uri).ok());
+    parsed.map(|query| query.0).unwrap_or_default()
+}
+
+// --- Replies ------------------------------------------------------------------
+
+type Pieces = Vec<(Duration, Bytes)>;
+
+/// The reply as its model meant it.
+async fn whole(mut reply: Reply) -> Response {
+    match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
+        ReplyBody::Whole(bytes) => send(reply, Body::from(bytes)).await,
+        ReplyBody::Pieces(pieces) => send(reply, stream(pieces, Ending::Whole)).await,
+    }
+}
+
+async fn slow(reply: Reply, pause: Duration) -> Response {
+    let (reply, pieces) = in_pieces(reply);
+    let pieces = pieces
+        .into_iter()
+        .map(|(own, piece)| (own + pause, piece))
+        .collect();
+    send(reply, stream(pieces, Ending::Whole)).await
+}
+
+/// Half of the reply.
+async fn cut(reply: Reply, ending: Ending) -> Response {
+    let (reply, mut pieces) = in_pieces(reply);
+    pieces.truncate(pieces.len() / 2);
+    send(reply, stream(pieces, ending)).await
+}
+
+/// Pieces, of a length that is announced where the model's reply announces it.
+fn in_pieces(mut reply: Reply) -> (Reply, Pieces) {
+    let pieces = match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
+        ReplyBody::Pieces(pieces) => pieces,
+        ReplyBody::Whole(bytes) => {
+            let length = HeaderValue::from(bytes.len());
+            reply.headers.insert(header::CONTENT_LENGTH, length);
+            let size = bytes.len().div_ceil(8).max(1);
+            (0..bytes.len())
+                .step_by(size)
+                .map(|from| bytes.slice(from..bytes.len().min(from + size)))
+                .map(|piece| (Duration::ZERO, piece))
+                .collect()
+        }
+    };
+    (reply, pieces)
+}
+
+async fn send(reply: Reply, body: Body) -> Response {
+    if !reply.after.is_zero() {
+        tokio::time::sleep(reply.after).await;
+    }
+    let mut answer = Response::new(body);
+    *answer.status_mut() = reply.status;
+    *answer.headers_mut() = reply.headers;
+    answer
+}
+
+/// Time in which what was sent leaves the process, before the connection ends.
+const PARTING: Duration = Duration::from_millis(20);
+
+/// How a body ends.
+enum Ending {
+    /// As it should.
+    Whole,
+    /// The connection is closed before it is whole.
+    Closed,
+    /// The connection is reset before it is whole.
+    Reset(Reset),
+}
+
+fn stream(pieces: Pieces, ending: Ending) -> Body {
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    tokio::spawn(async move {
+        for (pause, piece) in pieces {
+            tokio::time::sleep(pause).await;
+            if sender.send(Ok(piece)).await.is_err() {
+                return;
+            }
+        }
+        if matches!(ending, Ending::Whole) {
+            return;
+        }
+        tokio::time::sleep(PARTING).await;
+        if let Ending::Reset(reset) = ending {
+            reset.set();
+        }
+        let end = std::io::Error::other("cut off on order");
+        let _ = sender.send(Err(end)).await;
+    });
+    Body::from_stream(Channel(receiver))
+}
+
+/// The receiving end of a channel as a stream.
+struct Channel(tokio::sync::mpsc::Receiver<Result<Bytes, std::io::Error>>);
+
+impl futures_core::Stream for Channel {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}
+
+fn hang() -> Response {
+    let mut answer = Response::new(Body::empty());
+    answer.extensions_mut().insert(Hang);
+    answer
+}
+
+fn unreadable() -> Response {
+    let mut answer = Response::new(Body::from("the request cannot be read"));
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer
+}
