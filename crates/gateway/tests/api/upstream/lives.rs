@@ -12,8 +12,8 @@ use serde_json::json;
 use simulator::{End, Fault, Phase, Role, Simulator};
 
 use super::{
-    SOME, arrives, assert_failed, at_submission, film, gateway, one_provider, ordered, plan,
-    provider, simulator, status, submissions, without_workers,
+    SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered,
+    plan, provider, simulator, status, submissions, without_workers,
 };
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually};
