@@ -1,0 +1,255 @@
+//! A described HTTP request.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+
+/// What sending a call does at the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that costs: it may be sent again.
+    Free,
+    /// The provider may take the order: sent once.
+    Submission,
+}
+
+/// How long a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// An answer at once: 30 s.
+    Short,
+    /// The work is done while the connection is open: 15 min.
+    Work,
+}
+
+/// Where a call goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A path under the provider's base address, with a slash in front.
+    Path(String),
+    /// A path from the root of the provider's host.
+    Root(String),
+    /// An address that the settings or an answer named. The credential goes
+    /// along only to the provider's own hosts.
+    Address(String),
+}
+
+/// A described HTTP request.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Which step this is; comes back in [`Asked`].
+    pub stage: Cow<'static, str>,
+    /// What the next step needs beside the order; comes back in [`Asked`].
+    pub memo: Value,
+    /// The method.
+    pub method: Method,
+    /// Where to.
+    pub to: Target,
+    /// Query members.
+    pub query: Vec<(String, String)>,
+    /// Headers beside the credential and the content type.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Body,
+    /// What it does at the provider.
+    pub effect: Effect,
+    /// Whether the credential goes along.
+    pub with_credential: bool,
+    /// How long it may take.
+    pub patience: Patience,
+    /// Most bytes of the answer. For a [`Source::Call`] the operator's limit
+    /// for results holds instead.
+    pub limit_bytes: u64,
+    /// How long to wait before it is sent, for hops that ask again until
+    /// something is ready.
+    pub delay: Option<Duration>,
+}
+
+/// Most bytes of an answer that only tells something.
+pub const TELLING: u64 = 8_000_000;
+
+/// Most bytes of a result.
+pub const RESULT: u64 = 1_000_000_000;
+
+impl Call {
+    /// A call with the credential, to a path under the base address, that may
+    /// be repeated.
+    pub fn new(
+        stage: impl Into<Cow<'static, str>>,
+        method: Method,
+        path: impl Into<String>,
+    ) -> Self {
+        Self {
+            stage: stage.into(),
+            memo: Value::Null,
+            method,
+            to: Target::Path(path.into()),
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: Body::Empty,
+            effect: Effect::Free,
+            with_credential: true,
+            patience: Patience::Short,
+            limit_bytes: TELLING,
+            delay: None,
+        }
+    }
+
+    /// `GET` of a path.
+    pub fn get(stage: impl Into<Cow<'static, str>>, path: impl Into<String>) -> Self {
+        Self::new(stage, Method::GET, path)
+    }
+
+    /// `POST` of JSON to a path.
+    pub fn post(stage: impl Into<Cow<'static, str>>, path: impl Into<String>, body: Value) -> Self {
+        Self::new(stage, Method::POST, path).with_body(Body::Json(body))
+    }
+
+    /// Goes elsewhere than to a path under the base address.
+    #[must_use]
+    pub fn to(mut self, target: Target) -> Self {
+        self.to = target;
+        self
+    }
+
+    /// Marks the call by which the provider takes the order.
+    #[must_use]
+    pub const fn submits(mut self) -> Self {
+        self.effect = Effect::Submission;
+        self
+    }
+
+    /// Sends this body.
+    #[must_use]
+    pub fn with_body(mut self, body: Body) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a query member.
+    #[must_use]
+    pub fn with_query(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.query.push((name.into(), value.into()));
+        self
+    }
+
+    /// Remembers something for the step that reads the answer.
+    #[must_use]
+    pub fn with_memo(mut self, memo: Value) -> Self {
+        self.memo = memo;
+        self
+    }
+
+    /// Sends no credential.
+    #[must_use]
+    pub const fn without_credential(mut self) -> Self {
+        self.with_credential = false;
+        self
+    }
+
+    /// Waits for work that is done while the connection is open, and takes an
+    /// answer of up to `limit_bytes`.
+    #[must_use]
+    pub const fn works(mut self, limit_bytes: u64) -> Self {
+        self.patience = Patience::Work;
+        self.limit_bytes = limit_bytes;
+        self
+    }
+
+    /// Is sent only after this while.
+    #[must_use]
+    pub const fn after(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// What the adapter is told of this call beside its answer.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            stage: self.stage.clone(),
+            memo: self.memo.clone(),
+        }
+    }
+}
+
+/// The call that an answer belongs to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// [`Call::stage`].
+    pub stage: Cow<'static, str>,
+    /// [`Call::memo`].
+    pub memo: Value,
+}
+
+/// A request's body.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// JSON.
+    Json(Value),
+    /// `application/x-www-form-urlencoded`.
+    Form(Vec<(String, String)>),
+    /// `multipart/form-data`.
+    Multipart(Vec<Part>),
+    /// Bytes of a media type.
+    Bytes {
+        /// The content.
+        bytes: Bytes,
+        /// Its media type.
+        mime: Cow<'static, str>,
+    },
+}
+
+/// A part of a multipart body.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// A field.
+    Text {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// A file.
+    File {
+        /// The field's name.
+        name: String,
+        /// The file's name.
+        file_name: String,
+        /// Its media type.
+        mime: Cow<'static, str>,
+        /// Its content.
+        bytes: Bytes,
+    },
+}
+
+impl Part {
+    /// A field.
+    pub fn text(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self::Text {
+            name: name.into(),
+            value: value.into(),
+        }
+    }
+
+    /// A file under a field's name.
+    pub fn file(name: impl Into<String>, file: &crate::order::File) -> Self {
+        Self::File {
+            name: name.into(),
+            file_name: file.name.clone(),
+            mime: file.mime.into(),
+            bytes: file.bytes.clone(),
+        }
+    }
+}

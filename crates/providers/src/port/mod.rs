@@ -1,0 +1,221 @@
+//! The port: a provider's protocol as pure functions.
+//!
+//! The life of an order:
+//!
+//! ```text
+//! start(order) ─► Call ─► submitted(order, asked, answer) ─► Next(call) … ─► Submitted{handle} │ Done
+//! poll(handle) ─► Call ─► polled(handle, asked, answer)   ─► Next(call) … ─► Running │ Done
+//! ```
+//!
+//! Calls before the one marked [`Effect::Submission`] (uploads) may be repeated
+//! freely and are, after a crash, from the start. What must survive a crash
+//! once the provider took the order is in the [`Handle`].
+
+mod call;
+mod step;
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::answer::Answer;
+use crate::error::{Class, ProviderError};
+use crate::limits::Limits;
+use crate::order::{Kind, Order};
+use crate::secret::Secret;
+
+pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target};
+pub use step::{ClipFacts, Handle, Output, Source, Step, What};
+
+/// A provider's protocol. No function here does I/O, reads a clock or draws a
+/// random number.
+pub trait Adapter: fmt::Debug + Send + Sync {
+    /// What a model may be asked for; `None` when the protocol does no work of
+    /// this kind. A model that the adapter does not know by name gets what most
+    /// of the provider's models offer; the operator can say otherwise.
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits>;
+
+    /// How the provider wants to be polled.
+    fn pace(&self) -> Pace;
+
+    /// Where the provider is, when the options decide it and the operator does
+    /// not say; else [`crate::Protocol::base_url`] holds.
+    fn base_url(&self) -> Option<&str> {
+        None
+    }
+
+    /// What proves who calls, for a call to the provider itself.
+    fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
+        let _ = now;
+        Ok(Authorization::bearer(secret))
+    }
+
+    /// The headers and their lifetime that the answer to an
+    /// [`Authorization::Exchange`] brings.
+    fn authorized(
+        &self,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<(Vec<Header>, Duration), ProviderError> {
+        let _ = (asked, answer);
+        Err(ProviderError::unreadable("nothing was exchanged"))
+    }
+
+    /// The first call for an order.
+    fn start(&self, order: &Order) -> Result<Call, ProviderError>;
+
+    /// What the answer to a call means, up to and including the submission.
+    /// Every status comes here.
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError>;
+
+    /// The call that asks how a job stands. Protocols that answer a submission
+    /// with the result have none.
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let _ = handle;
+        Err(ProviderError::new(
+            Class::Lost,
+            "this provider keeps no jobs",
+        ))
+    }
+
+    /// What the answer to a poll, or to a call that followed from it, means.
+    /// Every status comes here: some providers tell of a failed job by one. An
+    /// unknown status word is [`Step::Running`] with `unknown_word` set.
+    fn polled(
+        &self,
+        handle: &Handle,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let _ = (handle, asked, answer);
+        Err(ProviderError::new(
+            Class::Lost,
+            "this provider keeps no jobs",
+        ))
+    }
+
+    /// One call for several jobs, for providers that answer for many at once;
+    /// [`Pace::batch`] says how many.
+    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+        let _ = handles;
+        None
+    }
+
+    /// What the answer to [`Adapter::poll_many`] means for each job, in their
+    /// order.
+    fn polled_many(
+        &self,
+        handles: &[&Handle],
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Vec<Result<Step, ProviderError>> {
+        handles
+            .iter()
+            .map(|handle| self.polled(handle, asked, answer))
+            .collect()
+    }
+
+    /// The call that calls a job off; `None` where the provider has no such thing.
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let _ = handle;
+        None
+    }
+
+    /// What the answer to a cancellation means: whether the job is called off.
+    fn cancelled(&self, handle: &Handle, answer: &Answer) -> bool {
+        let _ = handle;
+        answer.status.is_success()
+    }
+
+    /// How far a job is, read from the part of a streamed answer that has come.
+    fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
+        let _ = body_so_far;
+        None
+    }
+
+    /// Whether the provider itself makes one job of two submissions with the
+    /// same [`Order::key`], so that an unclear one may be repeated.
+    fn deduplicates(&self) -> bool {
+        false
+    }
+
+    /// Hosts beside the provider's own that may be sent the credential and
+    /// may be in private networks, such as `rest.fal.ai`; `*.` stands for any
+    /// subdomain, `:port` for another port than the scheme's usual one. Other
+    /// hosts are followed too, when they are public, without the credential.
+    fn hosts(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// How a provider wants to be polled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Never more often for one job.
+    pub floor: Duration,
+    /// Never more rarely.
+    pub ceiling: Duration,
+    /// Time that a job of this provider usually takes, until some were seen.
+    pub usual: Duration,
+    /// Jobs asked for in one call; 1 where each is asked for alone.
+    pub batch: usize,
+    /// Least time between two batch calls of one credential.
+    pub gap: Duration,
+}
+
+impl Pace {
+    /// One job at a time, within these bounds.
+    pub const fn new(floor: Duration, ceiling: Duration) -> Self {
+        Self {
+            floor,
+            ceiling,
+            usual: Duration::from_mins(1),
+            batch: 1,
+            gap: Duration::ZERO,
+        }
+    }
+
+    /// The same for so many jobs at once: the bounds rise so far that no more
+    /// than `most` calls a second come of them.
+    #[must_use]
+    pub fn for_many(self, jobs: u32, most: u32) -> Self {
+        let batch = u32::try_from(self.batch).unwrap_or(u32::MAX).max(1);
+        let least = Duration::from_secs(1) * jobs.div_ceil(batch) / most.max(1);
+        Self {
+            floor: self.floor.max(least),
+            ceiling: self.ceiling.max(least),
+            ..self
+        }
+    }
+}
+
+/// A header's name and value.
+pub type Header = (&'static str, String);
+
+/// What proves who calls.
+pub enum Authorization {
+    /// Send these headers.
+    Headers(Vec<Header>),
+    /// Send this call first (without authorization) and give its answer to
+    /// [`Adapter::authorized`]; what it brings is kept for its lifetime.
+    Exchange(Box<Call>),
+}
+
+impl Authorization {
+    /// `Authorization: Bearer …`.
+    pub fn bearer(secret: &Secret) -> Self {
+        Self::Headers(vec![(
+            "authorization",
+            format!("Bearer {}", secret.expose()),
+        )])
+    }
+
+    /// A header that holds the key as it is.
+    pub fn header(name: &'static str, secret: &Secret) -> Self {
+        Self::Headers(vec![(name, secret.expose().to_owned())])
+    }
+}

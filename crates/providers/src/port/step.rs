@@ -1,0 +1,180 @@
+//! What an answer leads to, and what was made.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::call::Call;
+use crate::error::{Class, ProviderError};
+use crate::order::StemTarget;
+
+/// What names a job at its provider; kept with the task, so that a restart
+/// goes on where the process ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Handle(pub Value);
+
+impl Handle {
+    /// Text under a member of the handle; empty when there is none.
+    pub fn text(&self, member: &str) -> &str {
+        self.0
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}
+
+/// What comes next.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Another call, after its [`Call::delay`]. The same call again (stage,
+    /// target and memo) without a delay is sent after [`Pace::floor`].
+    Next(Box<Call>),
+    /// The provider took the order.
+    Submitted {
+        /// Names the job from now on.
+        handle: Handle,
+        /// When the provider wants to be asked first.
+        poll_after: Option<Duration>,
+    },
+    /// The job is not done. As what a free call before or after the submission
+    /// leads to: the same call again after a while.
+    Running {
+        /// How far it is, 0–100, where the provider says.
+        progress: Option<u8>,
+        /// When the provider wants to be asked next.
+        poll_after: Option<Duration>,
+        /// A status word that this adapter does not know.
+        unknown_word: Option<String>,
+    },
+    /// The job is done.
+    Done {
+        /// What it made, at least one thing.
+        outputs: Vec<Output>,
+    },
+}
+
+impl Step {
+    /// Another call.
+    pub fn next(call: Call) -> Self {
+        Self::Next(Box::new(call))
+    }
+
+    /// The provider took the order.
+    pub const fn submitted(handle: Value) -> Self {
+        Self::Submitted {
+            handle: Handle(handle),
+            poll_after: None,
+        }
+    }
+
+    /// Not done.
+    pub const fn running(progress: Option<u8>) -> Self {
+        Self::Running {
+            progress,
+            poll_after: None,
+            unknown_word: None,
+        }
+    }
+
+    /// Not done as far as anyone can tell: the provider says a word that no
+    /// document has.
+    pub fn unknown(word: impl Into<String>) -> Self {
+        Self::Running {
+            progress: None,
+            poll_after: None,
+            unknown_word: Some(word.into()),
+        }
+    }
+
+    /// Done, with what was made; nothing made is a failure.
+    pub fn done(outputs: Vec<Output>) -> Result<Self, ProviderError> {
+        if outputs.is_empty() {
+            let message = "the provider says that it is done, and delivers nothing";
+            return Err(ProviderError::new(Class::Failed, message));
+        }
+        Ok(Self::Done { outputs })
+    }
+}
+
+/// Something that was made.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// What it is.
+    pub what: What,
+    /// Where it is to be had.
+    pub source: Source,
+}
+
+impl Output {
+    /// The video at an address.
+    pub fn video_at(url: impl Into<String>) -> Self {
+        Self {
+            what: What::Video,
+            source: Source::Address(url.into()),
+        }
+    }
+
+    /// A stem at an address.
+    pub fn stem_at(target: StemTarget, url: impl Into<String>) -> Self {
+        Self {
+            what: What::Stem(target),
+            source: Source::Address(url.into()),
+        }
+    }
+}
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// The video.
+    Video,
+    /// A part of the recording.
+    Stem(StemTarget),
+    /// A clip of the music dialect: the provider's own record of it.
+    Clip(Box<ClipFacts>),
+    /// A persona: the provider's id and its own record.
+    Persona {
+        /// Its id at the provider.
+        id: String,
+        /// The record as it came.
+        record: Value,
+    },
+}
+
+/// A clip of the music dialect as its provider tells of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClipFacts {
+    /// Its id at the provider.
+    pub id: String,
+    /// The provider's task that made it.
+    pub task_id: Option<String>,
+    /// Name for people.
+    pub title: String,
+    /// The part that it holds, when it is a stem.
+    pub stem: Option<StemTarget>,
+    /// Style, as `metadata.tags`.
+    pub tags: String,
+    /// Lyrics or prompt, as `metadata.prompt`.
+    pub prompt: String,
+    /// Address of the provider's own video; empty when there is none.
+    pub video_url: String,
+    /// The provider's name for the model that made it.
+    pub model_name: String,
+}
+
+/// Where a result is to be had.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// At an address that needs no credential. When it has expired, polling
+    /// again gives a fresh one.
+    Address(String),
+    /// By this call.
+    Call(Box<Call>),
+    /// Here.
+    Bytes(Bytes),
+    /// Nowhere: there are facts only.
+    Nothing,
+}
