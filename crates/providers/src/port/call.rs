@@ -60,7 +60,7 @@ pub struct Call {
     pub with_credential: bool,
     /// How long it may take.
     pub patience: Patience,
-    /// Most bytes of the answer. For a [`Source::Call`] the operator's limit
+    /// Most bytes of the answer. For a [`Source::Call`](super::Source::Call) the operator's limit
     /// for results holds instead.
     pub limit_bytes: u64,
     /// How long to wait before it is sent, for hops that ask again until

@@ -30,7 +30,7 @@ impl Handle {
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Another call, after its [`Call::delay`]. The same call again (stage,
-    /// target and memo) without a delay is sent after [`Pace::floor`].
+    /// target and memo) without a delay is sent after [`Pace::floor`](super::Pace::floor).
     Next(Box<Call>),
     /// The provider took the order.
     Submitted {
