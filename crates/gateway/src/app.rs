@@ -1,6 +1,7 @@
 //! What every part of a running gateway shares.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,8 @@ pub struct Parts {
     pub callers: moka::sync::Cache<String, KnownCaller>,
     /// Tasks that have ended, and so never change.
     pub ended: moka::sync::Cache<TaskId, Arc<Task>>,
+    /// How long models usually take, as looked up a moment ago.
+    pub usual_times: moka::sync::Cache<String, Option<Duration>>,
     /// Who waits for what.
     pub bell: Bell,
     /// Bounds the work on uploads: each holds a decoded recording in memory.
@@ -58,6 +61,9 @@ pub struct Parts {
     /// Set when requests in flight must end.
     pub closing: CancellationToken,
 }
+
+/// How long a look-up of a model's usual time holds.
+const USUAL_TIMES: Duration = Duration::from_secs(5);
 
 /// Uploads that are decoded at once.
 const INGESTS: usize = 2;
@@ -117,6 +123,10 @@ impl App {
             limits: RateLimits::default(),
             callers: moka::sync::Cache::new(10_000),
             ended: moka::sync::Cache::new(10_000),
+            usual_times: moka::sync::Cache::builder()
+                .max_capacity(1000)
+                .time_to_live(USUAL_TIMES)
+                .build(),
             bell: Bell::default(),
             ingest: tokio::sync::Semaphore::new(INGESTS),
             large_bodies: Arc::new(tokio::sync::Semaphore::new(LARGE_BODIES)),

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 
 use crate::ids::TaskId;
 
@@ -20,11 +20,22 @@ const POLL: Duration = Duration::from_millis(500);
 #[derive(Clone, Default)]
 pub struct Bell(Arc<Bells>);
 
-#[derive(Default)]
 struct Bells {
     tasks: Mutex<HashMap<TaskId, watch::Sender<u64>>>,
     work: Notify,
     upstream: Notify,
+    called_off: broadcast::Sender<TaskId>,
+}
+
+impl Default for Bells {
+    fn default() -> Self {
+        Self {
+            tasks: Mutex::default(),
+            work: Notify::new(),
+            upstream: Notify::new(),
+            called_off: broadcast::Sender::new(256),
+        }
+    }
 }
 
 impl Bell {
@@ -37,6 +48,19 @@ impl Bell {
                 tasks.remove(&task);
             }
         }
+    }
+
+    /// Says that a task was called off: whoever works on it may stop.
+    pub fn call_off(&self, task: TaskId) {
+        self.ring(task);
+        // Without workers in this process nobody listens.
+        let _ = self.0.called_off.send(task);
+    }
+
+    /// Hears of the tasks that are called off from now on; misses some when
+    /// there are very many.
+    pub fn called_off(&self) -> broadcast::Receiver<TaskId> {
+        self.0.called_off.subscribe()
     }
 
     /// Starts to listen for changes of a task.

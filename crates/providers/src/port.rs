@@ -178,6 +178,19 @@ impl Pace {
             gap: Duration::ZERO,
         }
     }
+
+    /// The same for so many jobs at once: the bounds rise so far that no more
+    /// than `most` calls a second come of them.
+    #[must_use]
+    pub fn for_many(self, jobs: u32, most: u32) -> Self {
+        let batch = u32::try_from(self.batch).unwrap_or(u32::MAX).max(1);
+        let least = Duration::from_secs(1) * jobs.div_ceil(batch) / most.max(1);
+        Self {
+            floor: self.floor.max(least),
+            ceiling: self.ceiling.max(least),
+            ..self
+        }
+    }
 }
 
 /// A header's name and value.

@@ -45,12 +45,20 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// Opens a gateway on `SQLite` in a folder on this disk.
     pub(crate) async fn open() -> Self {
+        Self::with_settings("").await
+    }
+
+    /// The same with this configuration file.
+    pub(crate) async fn with_settings(toml: &str) -> Self {
         // Not /tmp: that is memory on many machines, and never waits for a disk.
         let data = tempfile::Builder::new()
             .prefix("bench-")
             .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
             .unwrap();
+        let file = data.path().join("mediagate.toml");
+        std::fs::write(&file, toml).unwrap();
         let overrides = Overrides {
+            config: Some(file),
             data: Some(data.path().to_owned()),
             ..Overrides::default()
         };

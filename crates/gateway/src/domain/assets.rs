@@ -35,19 +35,31 @@ pub async fn keep(
     bytes: Bytes,
     lifetime: Lifetime,
 ) -> Result<Asset, Error> {
+    let sha256 = sha256_hex(&bytes);
+    let asset = record(app, account, media, bytes.len() as u64, sha256, lifetime);
+    app.blobs.put(asset.id, media, bytes).await?;
+    Ok(asset)
+}
+
+fn record(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    size_bytes: u64,
+    sha256: String,
+    lifetime: Lifetime,
+) -> Asset {
     let now = app.clock.now();
-    let asset = Asset {
+    Asset {
         id: AssetId::new(),
         account,
         media,
-        size_bytes: bytes.len() as u64,
-        sha256: sha256_hex(&bytes),
+        size_bytes,
+        sha256,
         created_at: now,
         expires_at: (lifetime == Lifetime::Media).then(|| now.plus(app.config.media_ttl)),
         removed_at: None,
-    };
-    app.blobs.put(asset.id, media, bytes).await?;
-    Ok(asset)
+    }
 }
 
 /// A stored file's record and content; `None` once it was removed.
@@ -72,17 +84,7 @@ pub async fn keep_file(
     size_bytes: u64,
     sha256: String,
 ) -> Result<Asset, Error> {
-    let now = app.clock.now();
-    let asset = Asset {
-        id: AssetId::new(),
-        account,
-        media,
-        size_bytes,
-        sha256,
-        created_at: now,
-        expires_at: Some(now.plus(app.config.media_ttl)),
-        removed_at: None,
-    };
+    let asset = record(app, account, media, size_bytes, sha256, Lifetime::Media);
     app.blobs.put_file(asset.id, media, file).await?;
     Ok(asset)
 }

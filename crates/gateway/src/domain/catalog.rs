@@ -219,6 +219,16 @@ fn routed(
     };
     let mut made = Vec::new();
     for route in routes {
+        let limits = [
+            ("weight", route.weight),
+            ("max_running", route.max_running),
+            ("per_minute", route.per_minute),
+        ];
+        if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            let message =
+                format!("{key} = 0 would mean that nothing is ever sent; leave the route out");
+            return Err(wrong(".routes", message));
+        }
         let site = sites.get(&route.provider).ok_or_else(|| {
             let known: Vec<&str> = sites.keys().map(String::as_str).collect();
             let known = if known.is_empty() {

@@ -131,7 +131,7 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
         .await?;
     telemetry::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, "task cancelled");
-    app.bell.ring(id);
+    app.bell.call_off(id);
     Ok(task)
 }
 
@@ -144,4 +144,14 @@ pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, E
     app.store
         .read(move |conn| store::tasks::median_run_time(conn, &model, since).map_err(Error::from))
         .await
+}
+
+/// The same, as it was a few seconds ago: thousands of jobs want to know.
+pub async fn usual_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
+    if let Some(known) = app.usual_times.get(model) {
+        return Ok(known);
+    }
+    let time = median_time(app, model).await?;
+    app.usual_times.insert(model.to_owned(), time);
+    Ok(time)
 }

@@ -19,7 +19,7 @@ pub fn model() -> Model {
             "Made without anyone's pretrained weights: it moves a camera, it does not imagine new content.".into(),
         ],
         limits: Limits::Video(VideoLimits {
-            sizes: animatic::SIZES.to_vec(),
+            sizes: sizes(),
             durations: Durations::Range {
                 min: whole(animatic::MIN_SECONDS),
                 max: whole(animatic::MAX_SECONDS),
@@ -35,6 +35,13 @@ pub fn model() -> Model {
             version: env!("CARGO_PKG_VERSION"),
         },
     }
+}
+
+/// The engine's sizes, its usual one first.
+fn sizes() -> Vec<(u32, u32)> {
+    let usual = (1280, 720);
+    let others = animatic::SIZES.iter().filter(|size| **size != usual);
+    std::iter::once(usual).chain(others.copied()).collect()
 }
 
 #[expect(

@@ -21,7 +21,7 @@ use crate::clock::Timestamp;
 use crate::config::file::unknown_key;
 use crate::config::providers::ProviderConfig;
 use crate::config::{ConfigError, FetchRules, ModelConfig};
-use crate::model::catalog::{Model, Route};
+use crate::model::catalog::{EMBEDDED, Model, Route};
 use crate::upstream::breaker::Breaker;
 
 /// The providers by the operator's names for them.
@@ -94,6 +94,13 @@ impl Site {
             key: format!("providers.{name}.{key}"),
             message,
         };
+        if name == EMBEDDED {
+            let message = "is the name of the models in this process; choose another";
+            return Err(ConfigError::Value {
+                key: format!("providers.{name}"),
+                message: message.into(),
+            });
+        }
         let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
             let names: Vec<&str> = providers::PROTOCOLS.iter().map(|p| p.name).collect();
             let hint =
@@ -169,6 +176,11 @@ impl Site {
             let place: usize = place.parse().ok()?;
             self.credentials.get(place.checked_sub(1)?)
         })
+    }
+
+    /// Jobs of this process that it works on.
+    pub fn open_jobs(&self) -> u32 {
+        self.credentials.iter().map(|one| one.open_jobs()).sum()
     }
 
     /// Whether its host took a connection when it was last tried.

@@ -14,12 +14,14 @@ mod upstream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::error::Error;
+use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::store;
 use crate::worker::hold::{Hold, Holds};
@@ -64,6 +66,7 @@ impl Workers {
             tracker.spawn(work(crew.clone()));
         }
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
+        tracker.spawn(hear(crew.clone(), app.bell.called_off()));
         tracker.spawn(heartbeat(crew.clone()));
         tracker.spawn(probe(crew.clone()));
         tracker.spawn(upkeep::run(app.clone(), crew.stop.clone()));
@@ -188,6 +191,21 @@ impl Crew {
         tokio::select! {
             () = self.holds.entered() => Some(()),
             () = self.stop.cancelled() => None,
+        }
+    }
+}
+
+/// Stops at once what is called off in this process; the heartbeat finds what
+/// this misses.
+async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
+    loop {
+        tokio::select! {
+            heard = called_off.recv() => match heard {
+                Ok(task) => crew.holds.stop_all(&[task]),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            },
+            () = crew.stop.cancelled() => return,
         }
     }
 }

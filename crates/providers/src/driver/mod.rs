@@ -47,7 +47,7 @@ use crate::port::Handle;
 use crate::secret::Secret;
 
 /// Downloads that run at once in this process.
-const DOWNLOADS: usize = 8;
+const DOWNLOADS: usize = 32;
 
 /// Sends calls. Cheap to clone; one for a process.
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ use crate::port::{Adapter, Call, Target};
 use crate::settings::{Settings, SettingsError};
 
 /// Calls in flight at once for one provider.
-pub(super) const IN_FLIGHT: usize = 64;
+pub(super) const IN_FLIGHT: usize = 256;
 
 /// What the operator allows beyond what is allowed anyway.
 #[derive(Debug, Clone, PartialEq)]

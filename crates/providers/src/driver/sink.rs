@@ -30,7 +30,7 @@ pub(super) struct Sink<'a> {
 impl<'a> Sink<'a> {
     pub(super) fn new(file: &'a mut File, limit_bytes: u64) -> Self {
         Self {
-            file: BufWriter::with_capacity(256 * 1024, file),
+            file: BufWriter::with_capacity(64 * 1024, file),
             limit_bytes,
             size: 0,
             hash: Sha256::new(),

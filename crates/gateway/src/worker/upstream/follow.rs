@@ -19,6 +19,9 @@ use crate::worker::finish::{Closing, Outcome};
 
 /// The progress that is guessed for providers that tell none ends here.
 const GUESS: f64 = 90.0;
+/// Most polls a second that this process sends to one provider; with more jobs
+/// each is asked for less often.
+const MOST_POLLS: u32 = 1000;
 /// How often results are fetched anew before the task fails.
 const FETCHES: u32 = 5;
 
@@ -26,12 +29,12 @@ impl Job<'_> {
     /// Follows a job to its end and stores what it made.
     pub(super) async fn follow(&self, mut taken: Taken) -> Ended {
         let ended = match taken.result.clone() {
-            Err(outputs) => self.store_results(&taken, outputs, None).await,
+            Err(outputs) => Box::pin(self.store_results(&taken, outputs, None)).await,
             Ok(handle) => {
                 tokio::select! {
                     ended = self.poll(&mut taken, &handle) => ended,
                     () = self.hold.called_off.cancelled() => {
-                        self.called_off(&taken, &handle).await;
+                        Box::pin(self.called_off(&taken, &handle)).await;
                         return (Outcome::Stopped, None);
                     }
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
@@ -52,14 +55,9 @@ impl Job<'_> {
     ) -> Result<crate::worker::finish::Made, Stopped> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
-        let median = tasks::median_time(app, &self.task.model)
-            .await
-            .ok()
-            .flatten();
         let (mut failures, mut fetches) = (0, 0);
         let mut asked = taken.poll_after;
         let mut shown = self.task.progress;
-        let mut listener = app.bell.listen(self.task.id);
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
             if elapsed > taken.site.config.job_limit {
@@ -70,17 +68,17 @@ impl Job<'_> {
                     error,
                 ));
             }
+            let median = tasks::usual_time(app, &self.task.model).await;
+            let median = median.ok().flatten();
+            let pace = pace.for_many(taken.site.open_jobs(), MOST_POLLS);
             let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
             let due = Instant::now() + pause;
-            self.sleep(due, &mut listener).await;
+            tokio::time::sleep_until(due).await;
             taken.refresh(&app.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
-            match app
-                .upstream
-                .driver
-                .poll_due(&site.provider, secret, handle, due)
-                .await
-            {
+            let driver = &app.upstream.driver;
+            // In boxes, as what follows: thousands of jobs sleep, few do this.
+            match Box::pin(driver.poll_due(&site.provider, secret, handle, due)).await {
                 Ok(Polled::Running {
                     progress,
                     poll_after,
@@ -105,7 +103,7 @@ impl Job<'_> {
                 Ok(Polled::Done(outputs)) => {
                     self.shown.get_or_init(Instant::now);
                     fetches += 1;
-                    match self.store_results(taken, outputs, Some(handle)).await {
+                    match Box::pin(self.store_results(taken, outputs, Some(handle))).await {
                         // The address expired, or the file came broken: the
                         // provider is asked for it again.
                         Err(Stopped::Again(_)) if fetches < FETCHES => failures += 1,
@@ -133,20 +131,6 @@ impl Job<'_> {
                         tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
                     }
                 },
-            }
-        }
-    }
-
-    /// Sleeps; a cancellation in this process is heard at once.
-    async fn sleep(&self, until: Instant, listener: &mut crate::bell::Listener) {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => return,
-                () = listener.changed() => {
-                    if has_ended(&self.crew.app, self.task).await {
-                        self.hold.stop();
-                    }
-                }
             }
         }
     }
@@ -230,7 +214,7 @@ fn guess(elapsed: Duration, usual: Duration) -> u8 {
     percent
 }
 
-fn random() -> f64 {
+pub(super) fn random() -> f64 {
     let mut bytes = [0_u8; 4];
     // Without randomness all jobs are polled in step, no worse.
     let _ = getrandom::fill(&mut bytes);

@@ -19,9 +19,11 @@ mod results;
 mod room;
 mod submit;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use providers::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -38,8 +40,11 @@ use crate::worker::Crew;
 use crate::worker::finish::{Closing, Outcome};
 use crate::worker::hold::Hold;
 
-/// Most tasks of one model that are taken at once.
+/// Most tasks of one model that are taken up again at once.
 const BATCH: u32 = 200;
+/// Tasks of one model that look for a provider at once: each holds its whole
+/// order in memory until it is taken.
+const SUBMITTING: usize = 256;
 
 /// A task that this process holds, and what it takes to work on it.
 struct Job<'a> {
@@ -55,6 +60,8 @@ struct Taken {
     submission: SubmissionId,
     site: Arc<Site>,
     credential: Arc<Credential>,
+    /// As it was called when the job was made.
+    made_with: String,
     route_model: String,
     accepted_at: crate::clock::Timestamp,
     result: Result<Handle, Vec<providers::Output>>,
@@ -72,7 +79,7 @@ impl Taken {
     fn refresh(&mut self, upstream: &Upstream) {
         let sites = upstream.sites();
         let site = sites.get(self.site.provider.name());
-        let credential = site.and_then(|site| site.credential(&self.credential.id));
+        let credential = site.and_then(|site| site.credential(&self.made_with));
         if let (Some(site), Some(credential)) = (site, credential) {
             (self.site, self.credential) = (site.clone(), credential.clone());
         }
@@ -84,8 +91,9 @@ pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
     if crew.until_entered().await.is_none() {
         return;
     }
+    let mut places = HashMap::new();
     while !crew.stop.is_cancelled() {
-        match take_all(&crew, &tracker).await {
+        match take_all(&crew, &tracker, &mut places).await {
             Ok(true) => {}
             Ok(false) => {
                 tokio::select! {
@@ -102,7 +110,11 @@ pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
 }
 
 /// Takes what there is room for; whether there may be more at once.
-async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error> {
+async fn take_all(
+    crew: &Arc<Crew>,
+    tracker: &TaskTracker,
+    places: &mut HashMap<String, Arc<Semaphore>>,
+) -> Result<bool, Error> {
     let now = crew.app.clock.now();
     let models = crew
         .app
@@ -111,7 +123,13 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
         .await?;
     let mut more = false;
     for model in models {
-        let room = room::for_model(&crew.app, &model).await?.min(BATCH);
+        let places = places
+            .entry(model.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(SUBMITTING)))
+            .clone();
+        // Whoever leaves a place rings.
+        let free = u32::try_from(places.available_permits()).unwrap_or(u32::MAX);
+        let room = room::for_model(&crew.app, &model).await?.min(free);
         let owner = crew.holds.name();
         let by = owner.clone();
         let taken = crew
@@ -135,6 +153,8 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
             let span =
                 tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
             let (crew, owner) = (crew.clone(), owner.clone());
+            let is_new = task.state == TaskState::Queued;
+            let place = is_new.then(|| places.clone().try_acquire_owned().ok());
             let run = async move {
                 let hold = crew.holds.take(task.id, owner);
                 let job = Job {
@@ -143,8 +163,8 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
                     hold: &hold,
                     shown: OnceLock::new(),
                 };
-                let (outcome, closing) = job.run().await;
-                crew.end(&task, &hold, outcome, closing).await;
+                let (outcome, closing) = job.run(place.flatten()).await;
+                Box::pin(crew.end(&task, &hold, outcome, closing)).await;
                 if let Some(shown) = job.shown.get() {
                     metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
                         .record(shown.elapsed());
@@ -159,15 +179,23 @@ async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error
 }
 
 impl Job<'_> {
-    async fn run(&self) -> Ended {
-        let taken = match self.last_submission().await {
-            Ok(None) => self.submit().await,
-            Ok(Some(submission)) => self.resume(submission).await,
-            Err(error) => Err(inside(&error)),
-        };
+    async fn run(&self, place: Option<OwnedSemaphorePermit>) -> Ended {
+        // In a box, for most of a job's life comes after it.
+        let taken = Box::pin(self.take()).await;
+        drop(place);
+        self.crew.app.bell.ring_for_upstream();
         match taken {
             Ok(taken) => self.follow(taken).await,
             Err(ended) => ended,
+        }
+    }
+
+    /// Has a provider take the task, or finds that one did.
+    async fn take(&self) -> Result<Taken, Ended> {
+        match self.last_submission().await {
+            Ok(None) => self.submit().await,
+            Ok(Some(submission)) => self.resume(submission).await,
+            Err(error) => Err(inside(&error)),
         }
     }
 
@@ -221,15 +249,19 @@ impl Job<'_> {
             return Err((Outcome::Later(std::time::Duration::from_secs(30)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
+        // After a restart all are taken up at once, and should not be asked for so.
+        let pace = site.provider.adapter().pace();
+        let poll_after = pace.ceiling.mul_f64(follow::random());
         Ok(Taken {
             submission: submission.id,
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
             route_model: submission.route_model,
+            made_with: submission.credential,
             _open: credential.open(),
             site: site.clone(),
             credential: credential.clone(),
             result: Ok(handle),
-            poll_after: None,
+            poll_after: Some(poll_after),
         })
     }
 

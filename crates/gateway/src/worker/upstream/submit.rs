@@ -280,7 +280,7 @@ impl Job<'_> {
     ) -> Result<Result<Taken, Passed>, Ended> {
         let app = &self.crew.app;
         let open = credential.open();
-        let id = submission.id;
+        let (id, made_with) = (submission.id, submission.credential.clone());
         let intent = async || {
             if is_new {
                 self.intend(route, site, credential, submission.clone())
@@ -333,6 +333,7 @@ impl Job<'_> {
             submission: id,
             site: site.clone(),
             credential: credential.clone(),
+            made_with,
             route_model: order.model,
             accepted_at,
             result,

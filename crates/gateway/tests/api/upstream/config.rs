@@ -137,6 +137,21 @@ async fn a_wrong_line_is_named_and_mended() {
             4,
             "embedded",
         ),
+        (ACME.replace("acme", "embedded"), 1, "in this process"),
+        (
+            format!(
+                "{ACME}{film}routes = [{{ provider = \"acme\", model = \"x\", weight = 0 }}]\n"
+            ),
+            6,
+            "weight = 0",
+        ),
+        (
+            format!(
+                "{ACME}{film}routes = [{{ provider = \"acme\", model = \"x\", per_minute = 0 }}]\n"
+            ),
+            6,
+            "per_minute = 0",
+        ),
         (
             format!("default_model = \"film\"\n{ACME}"),
             1,
@@ -155,7 +170,7 @@ async fn a_wrong_line_is_named_and_mended() {
 
 #[tokio::test]
 async fn a_wrong_recipe_is_named_by_its_line() {
-    let recipe = "[submit]\npath = \"/x\"\nkeep = { id = \"/id\" }\n[poll]\npath = \"/x/{di}\"\n[state]\nword = \"/status\"\n[result]\naddress = \"/url\"\n";
+    let recipe = "[video]\nsizes = [\"1280x720\"]\nseconds = [5]\n[submit]\npath = \"/x\"\nkeep = { id = \"/id\" }\n[poll]\npath = \"/x/{di}\"\n[state]\nword = \"/status\"\n[result]\naddress = \"/url\"\n";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     std::fs::write(&file, recipe).unwrap();
@@ -165,7 +180,7 @@ async fn a_wrong_recipe_is_named_by_its_line() {
     );
     let said = refused(&toml).await;
     assert!(
-        said.starts_with("m.toml:4: `providers.own.recipe`: line 5: "),
+        said.starts_with("m.toml:4: `providers.own.recipe`: line 8: "),
         "{said}"
     );
     std::fs::write(&file, "[submit]\npath = 7\n").unwrap();

@@ -1,6 +1,7 @@
 //! Each protocol through the endpoints: what the provider made is in the
 //! gateway's own store, measured, paid once, and plays when the provider is gone.
 
+use mediagate::domain::assets::sha256_hex;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ struct Case {
     picture: bool,
 }
 
-/// A test for each protocol.
+/// A test for each protocol, and for each interface of one that has several.
 macro_rules! videos {
     ($($name:ident: $protocol:literal $model:literal $options:expr, $picture:literal;)*) => {
         $(#[tokio::test]
@@ -34,8 +35,8 @@ videos! {
     openai_videos: "openai-videos" "sora-2" "", true;
     chat_video: "chat-video" "veo3" "", true;
     chat_video_whole: "chat-video" "veo3" "stream = false", true;
-    fal: "fal" "fal-ai/veo3.1" "", false;
-    fal_with_a_picture: "fal" "fal-ai/kling-video/v2.5-turbo/pro/image-to-video" "", true;
+    fal: "fal" "fal-ai/veo3.1" FAL, false;
+    fal_with_a_picture: "fal" "fal-ai/kling-video/v2.5-turbo/pro/image-to-video" FAL, true;
     replicate: "replicate" "google/veo-3.1" "", true;
     runway: "runway" "gen4.5" "", true;
     luma: "luma" "ray-3.2" "", true;
@@ -47,9 +48,19 @@ videos! {
     xai: "xai" "grok-imagine-video" "", true;
     dashscope: "dashscope" "wan2.6-t2v" "", false;
     dashscope_with_a_picture: "dashscope" "wan2.6-i2v" "", true;
+    gemini_veo: "gemini-veo" "veo-3.1-generate-preview" "", true;
+    gemini_veo_by_vertex: "gemini-veo" "veo-3.1-generate-001" VERTEX, true;
+    gemini_veo_by_interactions: "gemini-veo" "gemini-omni-1.2-flash" "api = \"interactions\"", true;
     comfyui: "comfyui" "wan" GRAPH, false;
     recipe: "openai-videos" "any" RECIPE, true;
 }
+
+const VERTEX: &str = concat!(
+    "api = \"vertex\"\nproject = \"simulated\"\nlocation = \"europe-west4\"\napi_key = \"file:",
+    env!("CARGO_MANIFEST_DIR"),
+    "/../providers/tests/data/service-account.json\""
+);
+const FAL: &str = "api_key = \"simulated-id:simulated-secret\"";
 
 /// A graph in the form that the server exports.
 const GRAPH: &str = r#"
@@ -163,7 +174,6 @@ async fn by_videos(gateway: &TestGateway, picture: bool) -> (String, Value) {
 
 /// The video plays from the gateway, and is what its description says.
 async fn check_video(client: &Client, video: &Value, seconds: u64) {
-    use sha2::{Digest as _, Sha256};
     let (width, height) = simulator::media::VIDEO_SIZE;
     assert_eq!(
         (&video["width"], &video["height"]),
@@ -183,7 +193,5 @@ async fn check_video(client: &Client, video: &Value, seconds: u64) {
         (200, Some("video/mp4"))
     );
     assert_eq!(video["bytes"], file.bytes.len());
-    let digest = Sha256::digest(&file.bytes);
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(video["sha256"], hex);
+    assert_eq!(video["sha256"], sha256_hex(&file.bytes));
 }

@@ -65,12 +65,6 @@ async fn what_a_video_model_does_not_offer_is_refused_by_its_field() {
     refused
         .refused(400, "unsupported_value")
         .at("messages[0].content[2].image_url.url");
-    let long = "x".repeat(32_001);
-    let body = json!({"model": "film", "messages": [{"role": "user", "content": long}]});
-    gateway
-        .post(CHAT, &body)
-        .await
-        .refused(400, "unsupported_value");
     nothing_happened(&gateway, &simulator).await;
 
     // What it offers is what is published.
@@ -111,6 +105,12 @@ async fn a_picture_that_is_needed_is_asked_for() {
         .await
         .refused(400, "unsupported_value")
         .at("input_reference");
+    let mut long = chat_order_with_picture("a lake");
+    long["messages"][0]["content"][0]["text"] = "x".repeat(5_001).into();
+    gateway
+        .post(CHAT, &long)
+        .await
+        .refused(400, "unsupported_value");
     nothing_happened(&gateway, &simulator).await;
     gateway.stop().await;
 }
@@ -274,7 +274,7 @@ path = "/jobs/{id}"
 word = "/status"
 done = ["done"]
 [result]
-stems = { Vocals = "/vocals", "No Vocals" = "/rest" }
+stems = { Vocals = "/vocals", rest = "/rest" }
 "#;
     let toml = provider(
         "acme",

@@ -1,5 +1,5 @@
-//! Tasks whose life is interrupted: called off, the process ends or dies, the
-//! settings change. Whatever happens, nothing is ordered twice.
+//! Tasks whose life is interrupted: called off, or the process ends
+//! or dies. Whatever happens, nothing is ordered twice.
 
 use std::time::Duration;
 
@@ -7,20 +7,18 @@ use mediagate::error::Error;
 use mediagate::ids::SubmissionId;
 use mediagate::model::submission::{Submission, SubmissionState};
 use mediagate::model::task::{Task, TaskState};
-use mediagate::store::{self, StoreError};
+use mediagate::store;
 use serde_json::json;
 use simulator::{End, Fault, Phase, Role, Simulator};
 
 use super::{
-    arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered, plan,
-    provider, simulator, status, submissions,
+    SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered,
+    plan, provider, simulator, status, submissions, without_workers,
 };
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually};
 
 const LONG: Duration = Duration::from_hours(1);
-/// Long enough that a restart comes in between.
-const SOME: Duration = Duration::from_secs(3);
 
 async fn cancel(client: &Client, task: &str) {
     let path = format!("/v1/tasks/{task}/cancel");
@@ -66,11 +64,24 @@ async fn what_is_called_off_while_it_is_sent_is_called_off_there() {
 
 #[tokio::test]
 async fn a_restart_goes_on_with_the_job_that_was_made() {
+    goes_on(false).await;
+}
+
+#[tokio::test]
+async fn a_restart_goes_on_with_the_job_that_was_made_on_postgres() {
+    goes_on(true).await;
+}
+
+async fn goes_on(postgres: bool) {
     let simulator = simulator().await;
     plan(&simulator, SOME, End::Success);
     // With room for one, which it has already.
     let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
-    let gateway = gateway(&toml).await;
+    let mut builder = TestGateway::builder().toml(&toml);
+    if postgres {
+        builder = builder.on_postgres();
+    }
+    let gateway = builder.start().await;
     let task = ordered(&gateway, "a lake").await;
     arrives(&simulator, Role::Poll, 1).await;
     let gateway = gateway.restart(None).await;
@@ -104,7 +115,7 @@ async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
         .id
         .clone();
     let left = gateway.app.store.write(move |conn| -> Result<_, Error> {
-        store::workers::enter(conn, "dead", now.plus(Duration::from_secs(60)))?;
+        store::workers::enter(conn, "dead", now.plus(Duration::from_mins(1)))?;
         let mut claimed =
             store::tasks::claim_upstream(conn, "dead", "film", TaskState::Queued, 1, now)?;
         let task = claimed.pop().expect("a waiting task");
@@ -126,14 +137,6 @@ async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
         Ok(task)
     });
     left.await.unwrap()
-}
-
-async fn without_workers(toml: &str) -> TestGateway {
-    TestGateway::builder()
-        .without_workers()
-        .toml(toml)
-        .start()
-        .await
 }
 
 #[tokio::test]
@@ -294,104 +297,4 @@ async fn a_crash_while_an_order_is_sent_ends_the_task_unconfirmed() {
         "the provider took it, and is not asked again"
     );
     server.stop().await;
-}
-
-#[tokio::test]
-async fn jobs_go_on_while_the_settings_change() {
-    let (old, new) = (simulator().await, simulator().await);
-    plan(&old, SOME, End::Success);
-    let gateway = gateway(&one_provider(&old)).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&old, Role::Poll, 1).await;
-    // Another provider makes the model from now on, the old one is still there.
-    let toml = provider("acme", "openai-videos", &old, "")
-        + &provider("better", "openai-videos", &new, "")
-        + &film(r#"{ provider = "better", model = "sora-2" }"#);
-    gateway.reconfigure(&toml);
-    let next = ordered(&gateway, "a lake").await;
-    for task in [&task, &next] {
-        assert_eq!(gateway.finished(task).await["status"], "succeeded");
-    }
-    assert_eq!((submissions(&old), submissions(&new)), (1, 1));
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_job_of_a_model_that_was_taken_away_comes_to_its_end() {
-    let simulator = simulator().await;
-    plan(&simulator, SOME, End::Success);
-    // Another model answers to the name of this one once it is gone.
-    let table = provider("acme", "openai-videos", &simulator, "");
-    let toml = |aliases: &str| {
-        format!(
-            "{table}{}",
-            film(r#"{ provider = "acme", model = "sora-2" }"#)
-        )
-        .replace(
-            "[models.film]",
-            &format!("[models.animatic-1]\naliases = [{aliases}]\n[models.film]"),
-        )
-    };
-    let gateway = gateway(&toml("")).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
-    let without = format!("{table}[models.animatic-1]\naliases = [\"film\"]\n");
-    gateway.reconfigure(&without);
-    let refused = gateway
-        .post("/v1/videos", &json!({"model": "none", "prompt": "x"}))
-        .await;
-    refused.refused(404, "model_not_found");
-    let done = gateway.finished(&task).await;
-    assert_eq!(
-        (&done["status"], &done["cost_usd"]),
-        (&json!("succeeded"), &json!("0.40")),
-        "{done}"
-    );
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_task_that_waits_for_a_model_that_was_taken_away_fails() {
-    let simulator = simulator().await;
-    let table = provider("acme", "openai-videos", &simulator, "");
-    let toml = table.clone() + &film(r#"{ provider = "acme", model = "sora-2" }"#);
-    let mut gateway = without_workers(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
-    gateway.reconfigure(&format!(
-        "{table}[models.animatic-1]\naliases = [\"film\"]\n"
-    ));
-    gateway.start_workers();
-    assert_failed(&gateway.finished(&task).await, "provider_unavailable");
-    assert_eq!(submissions(&simulator), 0);
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_job_waits_for_a_provider_that_was_taken_away_and_comes_back() {
-    let simulator = simulator().await;
-    plan(&simulator, Duration::from_secs(1), End::Success);
-    let toml = one_provider(&simulator);
-    let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
-    let gateway = gateway.restart(Some("")).await;
-    eventually("the job is looked for in vain", async || {
-        let due = gateway.app.store.read(|conn| {
-            conn.one(
-                "SELECT COUNT(*) FROM tasks WHERE lease_owner IS NULL AND due_at > created_at",
-                &[],
-                |row| row.int(0),
-            )
-        });
-        let due: Result<Option<i64>, StoreError> = due.await;
-        (due.unwrap() == Some(1)).then_some(())
-    })
-    .await;
-    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
-    assert_eq!(view["status"], "running", "{view}");
-    let gateway = gateway.restart(Some(&toml)).await;
-    let done = gateway.finished(&task).await;
-    assert_eq!(done["status"], "succeeded", "{done}");
-    assert_eq!(submissions(&simulator), 1);
-    gateway.stop().await;
 }

@@ -8,6 +8,7 @@ mod every_provider;
 mod limits;
 mod lives;
 mod music;
+mod reload;
 mod results;
 mod routing;
 mod second_gateway;
@@ -22,6 +23,8 @@ use crate::support::{TestGateway, eventually, sound};
 
 /// A key as providers give them.
 const KEY: &str = "sk-simulated-0123456789";
+/// How long a job takes that something comes in between.
+const SOME: Duration = Duration::from_secs(3);
 
 /// Providers, played.
 pub(crate) async fn simulator() -> Simulator {
@@ -64,6 +67,15 @@ fn two_providers(first: &Simulator, second: &Simulator) -> String {
 /// A gateway with these settings.
 async fn gateway(toml: &str) -> TestGateway {
     TestGateway::builder().toml(toml).start().await
+}
+
+/// The same, and nobody works until the test says so.
+async fn without_workers(toml: &str) -> TestGateway {
+    TestGateway::builder()
+        .without_workers()
+        .toml(toml)
+        .start()
+        .await
 }
 
 /// Orders that arrived, taken or not.

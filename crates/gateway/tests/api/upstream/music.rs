@@ -30,9 +30,10 @@ stems! {
     elevenlabs: "elevenlabs" "stems" "" ["two", "twelve"];
     musicai: "musicai" "two-stems" "stems = [\"vocals\", \"instrumental\"]" ["two"];
     musicai_full: "musicai" "four-stems" "" ["two", "twelve"];
-    lalal: "lalal" "phoenix" "" ["two", "twelve"];
+    lalal: "lalal" "phoenix" "" ["two"];
+    lalal_full: "lalal" "auto" "" ["two", "twelve"];
     audioshake: "audioshake" "stems" "" ["two", "twelve"];
-    fal: "fal" "fal-ai/demucs" "" ["two", "twelve"];
+    fal: "fal" "fal-ai/demucs" "api_key = \"simulated-id:simulated-secret\"" ["two", "twelve"];
     replicate: "replicate" "cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953" "" ["two", "twelve"];
     suno_family: "suno-family" "chirp-auk" "" ["two", "twelve"];
     suno_family_direct: "suno-family" "chirp-bare" "upload = \"direct\"\nbatch = \"one\"" ["two", "twelve"];
@@ -183,6 +184,13 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
     assert_eq!(extended.len(), 2);
     assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[0]));
     assert_eq!(arrived(&simulator, Role::Upload), 0);
+    // Some tasks make one clip, and none is left without sound.
+    let whole = done(
+        &gateway,
+        &json!({"task": "concat", "mv": "band", "continue_clip_id": song[0]["id"]}),
+    )
+    .await;
+    assert_eq!(whole.len(), 1);
     // What it did not make is.
     let upload = gateway.upload("Hum").await;
     done(
@@ -212,10 +220,10 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
         made_there.iter().any(|job| json!(job.id) == named),
         "its own id, not the gateway's"
     );
-    assert_eq!(submissions(&simulator), 6, "one for each order");
+    assert_eq!(submissions(&simulator), 7, "one for each order");
 
     drop(simulator);
-    for clips in [song, stems, extended, sung] {
+    for clips in [song, stems, extended, whole, sung] {
         check_clips(&gateway, &clips).await;
     }
     gateway.stop().await;
@@ -269,5 +277,40 @@ async fn a_persona_that_the_provider_forbids_is_a_refusal() {
     refused.refused(422, "content_policy");
     let none = gateway.get("/musicgen/personas").await.ok();
     assert_eq!(none["data"], json!([]));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_persona_sings_only_where_it_was_made() {
+    let (simulator, other) = (simulator().await, simulator().await);
+    let options = "upload = \"direct\"\nbatch = \"one\"";
+    let toml = provider("acme", "suno-family", &simulator, options)
+        + &provider("other", "suno-family", &other, options)
+        + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }, { provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.home]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"chirp-record\" }]\n"
+        + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
+    let gateway = gateway(&toml).await;
+    let song = json!({"task": "generate", "mv": "home", "title": "Rain"});
+    let song = done(&gateway, &song).await;
+    let persona = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
+    let persona = gateway
+        .post("/musicgen/persona/create", &persona)
+        .await
+        .ok();
+    let sing = |model: &str| json!({"task": "generate", "mv": model, "title": "Again", "persona_id": persona["id"]});
+    gateway
+        .post(SUBMIT, &sing("away"))
+        .await
+        .refused(400, "unsupported_value")
+        .at("persona_id");
+    // The first route does not know it; the second does.
+    done(&gateway, &sing("band")).await;
+    assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));
+    // And it goes nowhere else when its provider does not take it.
+    super::at_submission(&simulator, super::status(401), 1);
+    let record = gateway.post(SUBMIT, &sing("band")).await.ok();
+    let view = finished(&gateway, record["id"].as_str().unwrap()).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert_eq!((submissions(&simulator), submissions(&other)), (5, 0));
     gateway.stop().await;
 }

@@ -197,7 +197,12 @@ async fn a_task_that_nobody_takes_fails_for_now_and_can_be_asked_for_again() {
 async fn a_breaker_opens_shows_itself_and_lets_one_trial_through() {
     let simulator = simulator().await;
     let toml = format!("show_providers = true\n{}", one_provider(&simulator));
-    let gateway = gateway(&toml).await;
+    // The pause lasts until the test says so.
+    let gateway = TestGateway::builder()
+        .manual_clock()
+        .toml(&toml)
+        .start()
+        .await;
     // One failure proves that the next would fail too.
     at_submission(&simulator, status(401), 1);
     gateway
@@ -221,10 +226,8 @@ async fn a_breaker_opens_shows_itself_and_lets_one_trial_through() {
         .refused(503, "provider_unavailable");
     assert_eq!(submissions(&simulator), 1, "it is left alone");
 
-    eventually("the pause is over", async || {
-        is_available(&gateway).await.then_some(())
-    })
-    .await;
+    gateway.app.clock.advance(Duration::from_secs(6));
+    assert!(is_available(&gateway).await, "the pause is over");
     // The trial takes its time, and nobody else is sent meanwhile.
     at_submission(&simulator, Fault::Latency(Duration::from_secs(2)), 1);
     let trial = ordered(&gateway, "a trial").await;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mediagate::worker::Workers;
 use simulator::{End, Phase, Role, Simulator};
 
 use super::{
@@ -29,11 +30,26 @@ async fn all_succeed(gateway: &TestGateway, tasks: &[String]) {
 
 #[tokio::test]
 async fn no_more_run_at_once_than_the_route_takes() {
+    two_at_once(false).await;
+}
+
+#[tokio::test]
+async fn no_more_run_at_once_than_the_route_takes_on_postgres() {
+    two_at_once(true).await;
+}
+
+/// Two processes share a route with room for two.
+async fn two_at_once(postgres: bool) {
     let simulator = simulator().await;
     plan(&simulator, Duration::from_millis(300), End::Success);
     let route = r#"{ provider = "acme", model = "sora-2", max_running = 2 }"#;
     let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
-    let gateway = gateway(&toml).await;
+    let mut builder = TestGateway::builder().toml(&toml);
+    if postgres {
+        builder = builder.on_postgres();
+    }
+    let gateway = builder.start().await;
+    let others = Workers::start(&gateway.app);
     let mut tasks = Vec::new();
     for _ in 0..6 {
         tasks.push(ordered(&gateway, "a lake").await);
@@ -47,6 +63,7 @@ async fn no_more_run_at_once_than_the_route_takes() {
     .await;
     assert_eq!(most.get(), 2, "the room is used, and no more");
     all_succeed(&gateway, &tasks).await;
+    others.stop().await;
     gateway.stop().await;
 }
 
