@@ -1,8 +1,6 @@
 //! `lalal`: LALAL.AI, API version 1. Every call is a `POST`, and every path ends
 //! in a slash.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 
 use super::Model;
@@ -114,9 +112,9 @@ fn split(request: &Request, memo: Value) -> Reply {
     let memory = format!("key {key}");
     let before = request.world.file(&memory);
     if let Some(job) = before.and_then(|id| request.world.job(id.as_str().unwrap_or_default())) {
-        // "Until the task starts", and none starts within two seconds, however
-        // short the plan is.
-        let fresh = job.accepted_at.elapsed() < Duration::from_secs(2);
+        // "Until the task starts", and none starts before somebody asked for it,
+        // however short the plan is.
+        let fresh = job.polls == 0;
         return match job.phase() {
             Phase::Queued => Reply::json(200, &json!({"task_id": job.id})),
             _ if fresh => Reply::json(200, &json!({"task_id": job.id})),
