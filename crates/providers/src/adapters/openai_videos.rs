@@ -54,7 +54,7 @@ struct OpenAiVideos {
     multipart: bool,
     /// `SGLang` wants `seconds` as a number in JSON.
     whole_seconds: bool,
-    /// Whether the server keeps `Idempotency-Key`s: Mediagate does, `OpenAI` does not.
+    /// Whether the server keeps `Idempotency-Key`s: `OpenAI` does not.
     deduplicates: bool,
 }
 

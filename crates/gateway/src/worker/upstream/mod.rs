@@ -246,7 +246,7 @@ impl Job<'_> {
             }
             tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
             // The job may yet be looked after when the settings are mended.
-            return Err((Outcome::Later(std::time::Duration::from_secs(30)), None));
+            return Err((Outcome::Later(std::time::Duration::from_secs(5)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
         // After a restart all are taken up at once, and should not be asked for so.

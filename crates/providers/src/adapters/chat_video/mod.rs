@@ -10,7 +10,7 @@
 //!
 //! The answer to the submission is the result: there is no job, so nothing can
 //! be asked again or called off, and a connection that breaks leaves nobody
-//! knowing. With the option `idempotency` (Mediagate) the same submission may be
+//! knowing. With the option `idempotency` the same submission may be
 //! sent again and joins the first.
 //!
 //! Unknown, and taken on the safe side: error codes other than those in
@@ -61,7 +61,7 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 struct ChatVideo {
     /// Some resellers answer in no other way, and only so is there progress.
     stream: bool,
-    /// Whether the server keeps `Idempotency-Key`s, as Mediagate does.
+    /// Whether the server keeps `Idempotency-Key`s.
     deduplicates: bool,
     /// Whether the server knows Mediagate's `video` object.
     extension: bool,

@@ -15,7 +15,7 @@
 //!
 //! Paths are below the brand's segment, which is part of the base address.
 //!
-//! Unknown: how to call a task off (so nothing is); whether anyone but Mediagate
+//! Unknown: how to call a task off (so nothing is); whether anyone
 //! keeps `Idempotency-Key`s (so an unclear submission is repeated only when the
 //! settings say so); `stem_type_id`s other than 91, which every source sends.
 
@@ -80,7 +80,7 @@ struct SunoFamily {
     tasks: Vec<String>,
     /// Whether it has `POST /fetch`.
     batch: bool,
-    /// Whether it keeps `Idempotency-Key`s: Mediagate does.
+    /// Whether it keeps `Idempotency-Key`s.
     deduplicates: bool,
 }
 
