@@ -1,24 +1,29 @@
 //! `/v1/videos`: the `OpenAI` Videos API.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
+use axum::extract::{FromRequest as _, Multipart, Path, Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
+use crate::attendance::Presence;
+use crate::domain::intents::{self, Found, Visit};
 use crate::domain::pictures::LIMIT_BYTES;
 use crate::domain::{tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, place, too_large};
+use crate::http::idempotency::{self, Answer, Fingerprint, Request};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
-use crate::http::tasks::{about, video_file};
+use crate::http::tasks::{about, about_all, video_file};
 use crate::http::wire::tasks::List;
 use crate::http::wire::videos::{VideoDeleted, VideoObject, VideoRequest, read, read_form};
 use crate::ids::{AssetId, RequestId, TaskId};
@@ -41,24 +46,44 @@ pub(super) async fn create(
     request_id: RequestId,
     base: Base,
     State(app): State<App>,
-    request: Request,
+    request: HttpRequest,
 ) -> Result<Response, Error> {
-    let order = if is_multipart(request.headers()) {
-        let _place = place(request.headers(), &app)?;
+    let headers = request.headers().clone();
+    let fingerprint = Fingerprint::of("POST /v1/videos");
+    let (order, fingerprint) = if is_multipart(&headers) {
+        let _place = place(&headers, &app)?;
         let (form, file) = form(request, &app).await?;
-        read_form(&form, file)?
+        let mut fingerprint = fingerprint.json(&form);
+        if let Some(file) = &file {
+            fingerprint = fingerprint.file(&Sha256::digest(file));
+        }
+        (read_form(&form, file)?, fingerprint)
     } else {
-        read(&JsonBody::from_request(request, &app).await?.0)?
+        let JsonBody(body) = JsonBody::from_request(request, &app).await?;
+        (read(&body)?, fingerprint.json(&body))
     };
-    let tasks = video::order(&app, &allowed.caller, &request_id, order).await?;
-    let task = tasks
-        .first()
-        .ok_or_else(|| Error::internal("an order without a task"))?;
-    object(&app, &base, task).await
+    let request = Request {
+        app: &app,
+        caller: &allowed.caller,
+        request_id: &request_id,
+        wanted: idempotency::wanted(&headers, fingerprint)?,
+        reserve: false,
+    };
+    let make = async |visit: &Visit| {
+        let tasks = video::order(&app, &allowed.caller, &request_id, visit, order).await?;
+        Ok(Found::Tasks(tasks))
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let tasks = found.into_tasks()?;
+        let answer = object(&app, &base, &tasks[0]).await?;
+        let close = intents::close(&tasks);
+        Ok(Answer::of((about_all(&tasks), answer), close))
+    };
+    request.answer(make, tell).await
 }
 
 /// A form's text fields, nested by their brackets, and its file.
-async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
+async fn form(request: HttpRequest, app: &App) -> Result<(Value, Option<Bytes>), Error> {
     tokio::time::timeout(FORM_TIME, read_fields(request, app))
         .await
         .unwrap_or_else(|_| {
@@ -69,7 +94,7 @@ async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Err
         })
 }
 
-async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
+async fn read_fields(request: HttpRequest, app: &App) -> Result<(Value, Option<Bytes>), Error> {
     let mut form = Multipart::from_request(request, app)
         .await
         .map_err(|error| malformed_form(&error.body_text()))?;

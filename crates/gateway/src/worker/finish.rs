@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use crate::app::App;
 use crate::clock::Timestamp;
+use crate::crash;
+use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, ClipId, SubmissionId, TaskId};
 use crate::model::media::Asset;
-use crate::model::money::{Micros, Quantity};
+use crate::model::money::{Bill, Micros, Money, Quantity};
 use crate::model::music::{Clip, ClipMedia, ClipUpstream};
 use crate::model::submission::SubmissionState;
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
@@ -50,8 +52,10 @@ pub(super) struct Made {
     pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
     /// Promised clips that were not made.
     pub(super) missing_clips: Vec<ClipId>,
-    /// What is paid for.
+    /// How much was made.
     pub(super) quantity: Quantity,
+    /// What is missing, when not all was made that was asked for.
+    pub(super) partial: Option<String>,
     /// The provider and its own name for the model.
     pub(super) by: Option<(String, String)>,
 }
@@ -67,6 +71,7 @@ impl Made {
             more_clips: Vec::new(),
             clip_facts: Vec::new(),
             missing_clips: Vec::new(),
+            partial: None,
             by: None,
         }
     }
@@ -112,15 +117,21 @@ pub(super) async fn finish(
             let ending = Ending {
                 state: TaskState::Failed,
                 cost: Micros::ZERO,
+                money: after(task, Money::Released),
+                bill: None,
                 output: None,
                 failure: Some(failure),
             };
             end(app, owner, task, ending, None, closing).await?;
         }
         Outcome::Made(made) => {
+            crash::point("results-stored");
+            let bill = bill(task, &made);
             let ending = Ending {
                 state: TaskState::Succeeded,
-                cost: settled(app, task, &made),
+                cost: bill.as_ref().map_or(Micros::ZERO, |bill| bill.cost),
+                money: after(task, Money::Settled),
+                bill,
                 output: Some(made.output.clone()),
                 failure: None,
             };
@@ -167,18 +178,19 @@ async fn end(
     made: Option<Made>,
     closing: Option<Closing>,
 ) -> Result<bool, Error> {
-    let (id, account, owner) = (task.id, task.account, owner.to_owned());
+    let (ended_task, owner) = (task.clone(), owner.to_owned());
     let now = app.clock.now();
     let state = ending.state;
     let ended = app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            let ended = store::tasks::finish(conn, id, Some(&owner), &ending, now)?;
+            let task = &ended_task;
+            let ended = ledger::end(conn, task, Some(&owner), &ending, now)?;
             if let Some(made) = made.filter(|_| ended) {
                 keep(conn, &made)?;
             }
             // A submission that another process follows by now is not this one's to close.
-            let is_over = ended || has_ended(conn, id, account)?;
+            let is_over = ended || has_ended(conn, task.id, task.account)?;
             if let Some(closing) = closing.filter(|_| is_over) {
                 closing.write(conn)?;
             }
@@ -186,6 +198,7 @@ async fn end(
         })
         .await?;
     if ended {
+        crash::point("task-ended");
         telemetry::task_ended(task, state);
     } else {
         tracing::info!("the task ended otherwise before this run did");
@@ -217,30 +230,56 @@ fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was made at the price of whoever made it: never more than the
-/// reservation.
-fn settled(app: &App, task: &Task, made: &Made) -> Micros {
-    /// A delivery this much shorter than the order still counts as whole.
-    const TOLERANCE_MS: u64 = 250;
-    let catalog = app.catalog.load();
-    // What was reserved holds for a model that the settings no longer have.
-    let Some(model) = catalog.with_id(&task.model) else {
-        return task.cost;
+/// Where a task's money goes: nowhere, when it costs nothing.
+const fn after(task: &Task, end: Money) -> Money {
+    match task.money {
+        Money::Free => Money::Free,
+        _ => end,
+    }
+}
+
+/// What was made, at the price that whoever made it had when the task was
+/// accepted: never more than the reservation. `None` for a task that is free.
+pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
+    if task.money == Money::Free {
+        return None;
+    }
+    let quantity = paid_for(task, made.quantity);
+    let partial = made.partial.clone();
+    let Some(tariff) = &task.tariff else {
+        // An older version accepted it and kept no more than the amount.
+        return Some(Bill {
+            price: None,
+            quantity,
+            cost: task.reserved,
+            partial,
+        });
     };
     let price = match &made.by {
-        Some((provider, name)) => model.price_by(provider, name),
-        None => model.price,
+        Some((provider, name)) => tariff.price_by(provider, name),
+        None => tariff.price,
     };
-    let Some(price) = price else {
-        return Micros::ZERO;
-    };
-    let mut quantity = made.quantity;
+    let cost = price.map_or(Micros::ZERO, |price| price.of(quantity));
+    Some(Bill {
+        price,
+        quantity,
+        cost: cost.min(task.reserved),
+        partial,
+    })
+}
+
+/// The whole order where the delivery is as good as that, else what there is,
+/// its length rounded down to a tenth of a second.
+fn paid_for(task: &Task, made: Quantity) -> Quantity {
+    /// A delivery this much shorter than the order still counts as whole.
+    const TOLERANCE_MS: u64 = 250;
+    let mut quantity = made;
     if let Payload::VideoV1(job) = &task.payload {
-        quantity.milliseconds = if quantity.milliseconds + TOLERANCE_MS >= job.milliseconds {
+        quantity.milliseconds = if made.milliseconds + TOLERANCE_MS >= job.milliseconds {
             job.milliseconds
         } else {
-            quantity.milliseconds / 100 * 100
+            made.milliseconds / 100 * 100
         };
     }
-    price.of(quantity).min(task.cost)
+    quantity
 }

@@ -2,17 +2,23 @@
 //! files that nothing refers to; counts are summed up.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::domain::{intents, ledger};
 use crate::error::Error;
 use crate::store;
 use crate::telemetry;
 
 /// How often expired media is looked for.
 const MEDIA: Duration = Duration::from_secs(10);
+/// How often the ledger is checked against what it sums up to.
+const LEDGER: Duration = Duration::from_hours(1);
+/// How often intents are forgotten whose time is over.
+const INTENTS: Duration = Duration::from_mins(5);
 /// How often files without a record are looked for.
 const ORPHANS: Duration = Duration::from_hours(6);
 /// Age from which a file without a record is not merely on its way to one.
@@ -22,6 +28,8 @@ const ORPHAN_AGE: Duration = Duration::from_hours(24);
 pub(super) async fn run(app: App, stop: CancellationToken) {
     let mut media = tokio::time::interval(MEDIA);
     let mut orphans = tokio::time::interval(ORPHANS);
+    let mut ledger = tokio::time::interval(LEDGER);
+    let mut intents = tokio::time::interval(INTENTS);
     let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
     loop {
         let done = tokio::select! {
@@ -31,12 +39,26 @@ pub(super) async fn run(app: App, stop: CancellationToken) {
             }
             _ = media.tick() => remove_expired_media(&app).await,
             _ = orphans.tick() => sweep_orphans(&app).await,
+            _ = ledger.tick() => check_ledger(&app).await,
+            _ = intents.tick() => intents::forget_old(&app).await,
             () = stop.cancelled() => return,
         };
         if let Err(error) = done {
             tracing::error!(inside = ?error.inside(), "upkeep failed; it is tried again later");
         }
     }
+}
+
+/// Checks the ledger and says what does not add up; repairs nothing.
+pub(super) async fn check_ledger(app: &App) -> Result<(), Error> {
+    let wrong = ledger::verify(app).await?;
+    for mismatch in &wrong {
+        tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the money does not add up");
+    }
+    telemetry::ledger_checked(wrong.len());
+    let count = u32::try_from(wrong.len()).unwrap_or(u32::MAX);
+    app.mismatches.store(count, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Removes the files whose time is over; their records say so from then on.

@@ -221,10 +221,9 @@ impl Job<'_> {
                 )),
             },
             SubmissionState::Intended => self.repeat(submission).await,
-            SubmissionState::Unclear | SubmissionState::Ended => Err(unconfirmed(
-                submission.id,
-                "an earlier run could not find out",
-            )),
+            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => Err(
+                unconfirmed(submission.id, "an earlier run could not find out"),
+            ),
         }
     }
 
