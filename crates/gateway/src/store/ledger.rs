@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::ids::{AccountId, EntryId, KeyId, TaskId};
 use crate::model::account::{AccountMoney, KeyMoney};
 use crate::model::ledger::{Entry, EntryKind};
-use crate::model::money::Micros;
+use crate::model::money::{Micros, Money};
 use crate::store::{Conn, Row, StoreError};
 
 /// Whose money an entry moves, for which task.
@@ -155,6 +155,50 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
         ],
         entry,
     )
+}
+
+/// The same entries, the newest first.
+pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
+    conn.all(
+        "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
+         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR task_id = $2)
+         ORDER BY created_at DESC, id DESC LIMIT $3",
+        &[
+            filter.account.map(|id| id.to_string()).as_ref().into(),
+            filter.task.map(|id| id.to_string()).as_ref().into(),
+            i64::from(limit).into(),
+        ],
+        entry,
+    )
+}
+
+/// Who pays for a task, whoever asks, and where its money stands.
+pub fn payer(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+) -> Result<Option<(AccountId, KeyId, Money)>, StoreError> {
+    conn.one(
+        "SELECT account_id, key_id, money FROM tasks WHERE id = $1",
+        &[(&id.to_string()).into()],
+        |row| {
+            Ok((
+                row.parse(0, "tasks.account_id")?,
+                row.parse(1, "tasks.key_id")?,
+                row.parse(2, "tasks.money")?,
+            ))
+        },
+    )
+}
+
+/// How many entries, tasks, keys and accounts there are.
+pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
+    let counts = conn.one(
+        "SELECT (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM api_keys),
+                (SELECT COUNT(*) FROM accounts)",
+        &[],
+        |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?]),
+    )?;
+    Ok(counts.unwrap_or_default())
 }
 
 fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
