@@ -1,10 +1,13 @@
 //! Whatever a provider answers to a look-up, it is read or refused.
 
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use proptest::prelude::*;
-use providers::{Absence, Answer, Call, Settings};
+use providers::{Absence, Adapter, Answer, Call, Settings};
 use serde_json::{Map, Value};
+
+use crate::suite::Case;
 
 /// Any JSON, with the members that lists of jobs have more often than others.
 fn any_json() -> impl Strategy<Value = Value> {
@@ -67,6 +70,21 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Every case with its adapter.
+static ADAPTERS: LazyLock<Vec<(Case, Arc<dyn Adapter>)>> = LazyLock::new(|| {
+    let with_adapter = |case: Case| {
+        let settings = Settings {
+            name: "any".into(),
+            base_url: None,
+            options: case.options.as_object().cloned().unwrap_or_default(),
+        };
+        let protocol = providers::protocol(case.protocol).unwrap();
+        let adapter = (protocol.build)(&settings).unwrap();
+        (case, adapter)
+    };
+    crate::cases().into_iter().map(with_adapter).collect()
+});
+
 proptest! {
     #[test]
     fn look_ups_read_any_answer(
@@ -77,14 +95,7 @@ proptest! {
     ) {
         let since = UNIX_EPOCH + Duration::from_secs(since.into());
         let answer = Answer::json_of(status, &body);
-        for case in crate::cases() {
-            let settings = Settings {
-                name: "any".into(),
-                base_url: None,
-                options: case.options.as_object().cloned().unwrap_or_default(),
-            };
-            let protocol = providers::protocol(case.protocol).unwrap();
-            let adapter = (protocol.build)(&settings).unwrap();
+        for (case, adapter) in ADAPTERS.iter() {
             let offers = adapter.find(&case.order, since).is_some();
             for stage in ["find", "find in queue", "find again"] {
                 let asked = Call::get(stage, "").with_memo(memo.clone()).asked();
