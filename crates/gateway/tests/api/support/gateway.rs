@@ -9,11 +9,12 @@ use mediagate::app::App;
 use mediagate::clock::Clock;
 use mediagate::config::{Config, Overrides};
 use mediagate::domain::keys::NewKey;
+use mediagate::domain::ledger;
 use mediagate::domain::{accounts, keys};
 use mediagate::error::{Error, ErrorCode};
 use mediagate::http::server::{Shutdown, serve};
 use mediagate::ids::TaskId;
-use mediagate::model::money::Micros;
+use mediagate::model::money::{Micros, Money};
 use mediagate::model::task::{Task, TaskFailure, TaskState};
 use mediagate::store::tasks::Ending;
 use mediagate::store::{self, StoreError};
@@ -284,14 +285,21 @@ impl TestGateway {
         let ending = Ending {
             state: TaskState::Failed,
             cost: Micros::ZERO,
+            money: Money::Released,
+            bill: None,
             output: None,
             failure: Some(TaskFailure {
                 code,
                 message: "The script says so.".into(),
             }),
         };
-        let ended = self.app.store.write(move |conn| {
-            store::tasks::finish(conn, task, Some(SCRIPT), &ending, now).map_err(Error::from)
+        let ended = self.app.store.write(move |conn| -> Result<bool, Error> {
+            let task = store::tasks::of_anyone(conn, task)?.unwrap();
+            let money = match task.money {
+                Money::Free => Money::Free,
+                _ => Money::Released,
+            };
+            ledger::end(conn, &task, Some(SCRIPT), &Ending { money, ..ending }, now)
         });
         assert!(ended.await.unwrap());
         self.app.bell.ring(task);
