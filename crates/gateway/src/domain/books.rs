@@ -153,11 +153,11 @@ fn write_adjustment(
     now: Timestamp,
 ) -> Result<Micros, Error> {
     let refused = |message: String| Err(Error::plain(ErrorCode::InvalidValue, message));
-    let Some((account, key, money)) = store::ledger::payer(conn, id)? else {
+    let Some(task) = store::tasks::of_anyone(conn, id)? else {
         let message = "There is no task with this id.";
         return Err(Error::plain(ErrorCode::TaskNotFound, message));
     };
-    match money {
+    match task.money {
         Money::Settled | Money::Released => {}
         Money::Held => {
             return refused("The task's money is still held; wait until it ends.".into());
@@ -186,8 +186,8 @@ fn write_adjustment(
         ));
     }
     let of = Of {
-        account,
-        key: Some(key),
+        account: task.account,
+        key: Some(task.key),
         task: Some(id),
     };
     let change = Change {

@@ -67,15 +67,6 @@ pub fn rename(conn: &mut Conn<'_>, id: AccountId, name: &str) -> Result<(), Stor
     Ok(())
 }
 
-/// Changes whether an account can spend only what was credited.
-pub fn set_prepaid(conn: &mut Conn<'_>, id: AccountId, prepaid: bool) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE accounts SET prepaid = $2 WHERE id = $1",
-        &[(&id.to_string()).into(), prepaid.into()],
-    )?;
-    Ok(())
-}
-
 /// Changes what all tasks of an account together may cost.
 pub fn set_budget(
     conn: &mut Conn<'_>,

@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::ids::{AccountId, EntryId, KeyId, TaskId};
 use crate::model::account::{AccountMoney, KeyMoney};
 use crate::model::ledger::{Entry, EntryKind};
-use crate::model::money::{Micros, Money};
+use crate::model::money::Micros;
 use crate::store::{Conn, Row, StoreError};
 
 /// Whose money an entry moves, for which task.
@@ -169,24 +169,6 @@ pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<En
             i64::from(limit).into(),
         ],
         entry,
-    )
-}
-
-/// Who pays for a task, whoever asks, and where its money stands.
-pub fn payer(
-    conn: &mut Conn<'_>,
-    id: TaskId,
-) -> Result<Option<(AccountId, KeyId, Money)>, StoreError> {
-    conn.one(
-        "SELECT account_id, key_id, money FROM tasks WHERE id = $1",
-        &[(&id.to_string()).into()],
-        |row| {
-            Ok((
-                row.parse(0, "tasks.account_id")?,
-                row.parse(1, "tasks.key_id")?,
-                row.parse(2, "tasks.money")?,
-            ))
-        },
     )
 }
 

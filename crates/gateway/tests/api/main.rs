@@ -28,6 +28,7 @@ mod guard;
 mod health;
 mod media;
 mod metrics;
+mod money;
 mod music;
 mod openapi;
 mod pages;
