@@ -16,6 +16,7 @@ ALTER TABLE tasks ADD COLUMN reserved_micros BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE tasks ADD COLUMN tariff TEXT;
 -- What was made and is paid for.
 ALTER TABLE tasks ADD COLUMN bill TEXT;
+CREATE INDEX tasks_cancelled_and_held ON tasks (id) WHERE money = 'held' AND state = 'cancelled';
 
 -- Entries are added and never changed. Each says how it changes what is held,
 -- spent and credited.
@@ -80,8 +81,11 @@ CREATE TABLE intents (
 CREATE UNIQUE INDEX intents_by_key ON intents (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX intents_by_body ON intents (key_id, fingerprint, joinable_until, holder);
 
--- Submissions whose job goes on although their task has ended.
+-- Who sends or follows a submission.
 ALTER TABLE submissions ADD COLUMN follower TEXT;
-ALTER TABLE submissions ADD COLUMN due_at BIGINT NOT NULL DEFAULT 0;
--- When an unclear one is looked for again at its provider.
-ALTER TABLE submissions ADD COLUMN looked_at BIGINT;
+-- 1 as long as its job has to be followed although its task has ended.
+ALTER TABLE submissions ADD COLUMN stray BIGINT NOT NULL DEFAULT 0;
+-- When it is looked at next: a stray one, or one that is unclear.
+ALTER TABLE submissions ADD COLUMN due_at BIGINT;
+CREATE INDEX submissions_stray ON submissions (due_at) WHERE stray = 1;
+CREATE INDEX submissions_unclear ON submissions (due_at) WHERE state = 'unclear' AND due_at IS NOT NULL;

@@ -9,6 +9,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     clippy::cast_precision_loss,
     reason = "a benchmark may fail loudly, and prints rounded figures"

@@ -65,9 +65,9 @@ pub enum Found {
     /// Tasks.
     Tasks(Vec<Task>),
     /// A clip.
-    Clip(Clip),
+    Clip(Box<Clip>),
     /// A persona with its clips.
-    Persona(Persona, Vec<Clip>),
+    Persona(Box<Persona>, Vec<Clip>),
 }
 
 impl Found {
@@ -516,10 +516,10 @@ async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found
         }
         Made::Clip(id) => {
             let clips = music::clips(app, account, vec![*id]).await?;
-            clips.into_iter().next().map(Found::Clip)
+            clips.into_iter().next().map(Box::new).map(Found::Clip)
         }
         Made::Persona(id) => match personas::get(app, account, *id).await {
-            Ok((persona, clips)) => Some(Found::Persona(persona, clips)),
+            Ok((persona, clips)) => Some(Found::Persona(Box::new(persona), clips)),
             Err(error) if error.code() == ErrorCode::PersonaNotFound => None,
             Err(error) => return Err(error),
         },

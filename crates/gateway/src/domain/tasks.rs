@@ -127,6 +127,8 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
                 let message = "The task has ended already and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
             }
+            // What its provider has of it is called off, or followed to its end.
+            store::submissions::set_stray(conn, id, now)?;
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         })
         .await?;

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{self, Fingerprint, Request};
+use crate::http::idempotency::{self, Asked, Fingerprint};
 use crate::http::tasks::{about_all, keep_alive, video_file};
 use crate::http::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
@@ -49,7 +49,7 @@ pub(super) async fn complete(
         include_usage,
     } = fields::read(&body, read)?;
     let fingerprint = Fingerprint::of("POST /v1/chat/completions").json(&body);
-    let request = Request {
+    let asked = Asked {
         app: &app,
         caller: &allowed.caller,
         request_id: &request_id,
@@ -76,7 +76,7 @@ pub(super) async fn complete(
         }
         answer.wait().await
     };
-    request.answer(make, tell).await
+    asked.answer(make, tell).await
 }
 
 /// The answer to an order that was accepted.

@@ -76,7 +76,9 @@ impl Fingerprint {
             Value::Array(items) => {
                 self.0.update(b"[");
                 self.0.update((items.len() as u64).to_le_bytes());
-                items.iter().for_each(|item| self.add(item));
+                for item in items {
+                    self.add(item);
+                }
             }
             Value::String(text) => {
                 self.0.update(b"s");
@@ -132,7 +134,7 @@ pub(super) fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, E
 }
 
 /// A caller and what it wants.
-pub(super) struct Request<'a> {
+pub(super) struct Asked<'a> {
     pub(super) app: &'a App,
     pub(super) caller: &'a Caller,
     pub(super) request_id: &'a RequestId,
@@ -152,7 +154,7 @@ pub(super) struct Answer {
     pub(super) is_kept: bool,
 }
 
-impl Request<'_> {
+impl Asked<'_> {
     /// Answers the request: `make` makes what it wants unless that was done
     /// before, and `answer` tells of it. `answer` is handed the caller's
     /// presence, and whether others asked before.

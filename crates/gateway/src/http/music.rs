@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{self, Answer, Fingerprint, Request};
+use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all};
 use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
@@ -40,7 +40,7 @@ pub(super) async fn submit(
     let order = read(&body)?;
     let caller = &allowed.caller;
     let fingerprint = Fingerprint::of("POST /submit/music").json(&body);
-    let request = Request {
+    let asked = Asked {
         app: &app,
         caller,
         request_id: &request_id,
@@ -66,7 +66,7 @@ pub(super) async fn submit(
         let close = intents::close(&tasks);
         Ok(Answer::of((about_all(&tasks), answer), close))
     };
-    request.answer(make, tell).await
+    asked.answer(make, tell).await
 }
 
 fn record(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Result<Response, Error> {

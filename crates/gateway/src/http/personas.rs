@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{self, Answer, Fingerprint, Request};
+use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::cost;
 use crate::http::wire::personas::{PersonaRecord, PersonaRequest, read};
@@ -40,7 +40,7 @@ pub(super) async fn create(
     let new = read(&body)?;
     let caller = &allowed.caller;
     let fingerprint = Fingerprint::of("POST /persona/create").json(&body);
-    let request = Request {
+    let asked = Asked {
         app: &app,
         caller,
         request_id: &request_id,
@@ -50,7 +50,7 @@ pub(super) async fn create(
     };
     let make = async |visit: &Visit| {
         let (persona, clips) = personas::create(&app, caller, visit, new).await?;
-        Ok(Found::Persona(persona, clips))
+        Ok(Found::Persona(Box::new(persona), clips))
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let Found::Persona(persona, clips) = found else {
@@ -59,7 +59,7 @@ pub(super) async fn create(
         let record = record(&app, &persona, &clips, &caller.account, &base)?;
         Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
     };
-    request.answer(make, tell).await
+    asked.answer(make, tell).await
 }
 
 /// List personas, newest first.

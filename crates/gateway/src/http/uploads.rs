@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::multipart::Field;
-use axum::extract::{FromRequest as _, Multipart, Request as HttpRequest, State};
+use axum::extract::{FromRequest as _, Multipart, Request, State};
 use axum::response::Response;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, too_large};
-use crate::http::idempotency::{self, Answer, Fingerprint, Request};
+use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::tasks::cost;
 use crate::http::wire::music::{ClipRecord, MadeBy};
 use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
@@ -40,7 +40,7 @@ pub(super) async fn audio(
     request_id: RequestId,
     base: Base,
     State(app): State<App>,
-    request: HttpRequest,
+    request: Request,
 ) -> Result<Response, Error> {
     let headers = request.headers().clone();
     let fingerprint = Fingerprint::of("POST /uploads/audio");
@@ -59,7 +59,7 @@ pub(super) async fn audio(
         (source, title, "url", fingerprint.json(&body))
     };
     let caller = &allowed.caller;
-    let request = Request {
+    let asked = Asked {
         app: &app,
         caller,
         request_id: &request_id,
@@ -68,7 +68,7 @@ pub(super) async fn audio(
     };
     let make = async |visit: &Visit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
-        Ok(Found::Clip(clip))
+        Ok(Found::Clip(Box::new(clip)))
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let Found::Clip(clip) = found else {
@@ -77,7 +77,7 @@ pub(super) async fn audio(
         let record = ClipRecord::new(&clip, MadeBy::default(), &caller.account, &base);
         Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
     };
-    request.answer(make, tell).await
+    asked.answer(make, tell).await
 }
 
 /// The form of an upload, for the documentation.
@@ -93,7 +93,7 @@ pub(super) struct UploadForm {
 
 /// A form's file, the file's digest, and the title.
 async fn read_form(
-    request: HttpRequest,
+    request: Request,
     app: &App,
 ) -> Result<(TempPath, Vec<u8>, Option<String>), Error> {
     let mut form = Multipart::from_request(request, app)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequest as _, Multipart, Path, Request as HttpRequest, State};
+use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, place, too_large};
-use crate::http::idempotency::{self, Answer, Fingerprint, Request};
+use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all, video_file};
@@ -46,7 +46,7 @@ pub(super) async fn create(
     request_id: RequestId,
     base: Base,
     State(app): State<App>,
-    request: HttpRequest,
+    request: Request,
 ) -> Result<Response, Error> {
     let headers = request.headers().clone();
     let fingerprint = Fingerprint::of("POST /v1/videos");
@@ -62,7 +62,7 @@ pub(super) async fn create(
         let JsonBody(body) = JsonBody::from_request(request, &app).await?;
         (read(&body)?, fingerprint.json(&body))
     };
-    let request = Request {
+    let asked = Asked {
         app: &app,
         caller: &allowed.caller,
         request_id: &request_id,
@@ -79,11 +79,11 @@ pub(super) async fn create(
         let close = intents::close(&tasks);
         Ok(Answer::of((about_all(&tasks), answer), close))
     };
-    request.answer(make, tell).await
+    asked.answer(make, tell).await
 }
 
 /// A form's text fields, nested by their brackets, and its file.
-async fn form(request: HttpRequest, app: &App) -> Result<(Value, Option<Bytes>), Error> {
+async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
     tokio::time::timeout(FORM_TIME, read_fields(request, app))
         .await
         .unwrap_or_else(|_| {
@@ -94,7 +94,7 @@ async fn form(request: HttpRequest, app: &App) -> Result<(Value, Option<Bytes>),
         })
 }
 
-async fn read_fields(request: HttpRequest, app: &App) -> Result<(Value, Option<Bytes>), Error> {
+async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
     let mut form = Multipart::from_request(request, app)
         .await
         .map_err(|error| malformed_form(&error.body_text()))?;

@@ -402,6 +402,19 @@ pub fn close_money(
     Ok(changed == 1)
 }
 
+/// Cancelled tasks whose money is still held, at most 100.
+pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM tasks WHERE money = 'held' AND state = 'cancelled' ORDER BY id LIMIT 100"
+        ),
+        &[],
+        task,
+    )
+}
+
 /// The task with this id, whoever's it is.
 pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
     conn.one(

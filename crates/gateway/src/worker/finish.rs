@@ -9,7 +9,8 @@ use crate::clock::Timestamp;
 use crate::crash;
 use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
-use crate::ids::{AccountId, ClipId, SubmissionId, TaskId};
+use crate::ids::{ClipId, SubmissionId};
+use crate::model::catalog::EMBEDDED;
 use crate::model::media::Asset;
 use crate::model::money::{Bill, Micros, Money, Quantity};
 use crate::model::music::{Clip, ClipMedia, ClipUpstream};
@@ -84,13 +85,19 @@ pub(super) struct Closing {
     pub(super) state: SubmissionState,
     /// Class and message.
     pub(super) error: Option<(&'static str, String)>,
+    /// When an unclear one is looked for again.
+    pub(super) look_again: Option<Timestamp>,
 }
 
 impl Closing {
     fn write(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
-        Ok(store::submissions::close(conn, self.id, self.state, error)?)
+        store::submissions::close(conn, self.id, self.state, error)?;
+        if self.look_again.is_some() {
+            store::submissions::look_again(conn, self.id, self.look_again)?;
+        }
+        Ok(())
     }
 }
 
@@ -160,10 +167,15 @@ async fn give_back(
     closing: Option<Closing>,
 ) -> Result<(), Error> {
     let (id, owner) = (task.id, owner.to_owned());
+    let (is_hosted, now) = (task.provider != EMBEDDED, app.clock.now());
     app.store
         .write(move |conn| -> Result<(), Error> {
             if let Some(closing) = &closing {
                 closing.write(conn)?;
+            }
+            if is_hosted {
+                // Cancelled, its job goes on; somebody has to follow it.
+                store::submissions::let_go_of_task(conn, id, &owner, now)?;
             }
             Ok(store::tasks::release(conn, id, &owner, due)?)
         })
@@ -189,12 +201,23 @@ async fn end(
             if let Some(made) = made.filter(|_| ended) {
                 keep(conn, &made)?;
             }
-            // A submission that another process follows by now is not this one's to close.
-            let is_over = ended || has_ended(conn, task.id, task.account)?;
-            if let Some(closing) = closing.filter(|_| is_over) {
+            let Some(closing) = closing else {
+                return Ok(ended);
+            };
+            if ended {
                 closing.write(conn)?;
+                return Ok(true);
             }
-            Ok(ended)
+            // A submission that another process follows by now is not this one's to close.
+            let now_it_is = store::tasks::by_id(conn, task.id, task.account)?;
+            if let Some(over) = now_it_is.filter(|task| task.state.is_terminal()) {
+                closing.write(conn)?;
+                if over.money == Money::Held {
+                    // It was cancelled, and what was made all the same is charged.
+                    ledger::close(conn, &over, ending.bill.as_ref(), now)?;
+                }
+            }
+            Ok(false)
         })
         .await?;
     if ended {
@@ -204,11 +227,6 @@ async fn end(
         tracing::info!("the task ended otherwise before this run did");
     }
     Ok(ended)
-}
-
-fn has_ended(conn: &mut Conn<'_>, id: TaskId, account: AccountId) -> Result<bool, Error> {
-    let task = store::tasks::by_id(conn, id, account)?;
-    Ok(task.is_some_and(|task| task.state.is_terminal()))
 }
 
 fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {

@@ -12,11 +12,16 @@ use crate::domain::{intents, ledger};
 use crate::error::Error;
 use crate::store;
 use crate::telemetry;
+use crate::worker::upstream;
 
 /// How often expired media is looked for.
 const MEDIA: Duration = Duration::from_secs(10);
 /// How often the ledger is checked against what it sums up to.
 const LEDGER: Duration = Duration::from_hours(1);
+/// How often money is looked for that is held for nothing.
+const LEFT_OVER: Duration = Duration::from_secs(5);
+/// How often submissions are looked for that nobody knows the outcome of.
+const UNCLEAR: Duration = Duration::from_secs(15);
 /// How often intents are forgotten whose time is over.
 const INTENTS: Duration = Duration::from_mins(5);
 /// How often files without a record are looked for.
@@ -29,6 +34,8 @@ pub(super) async fn run(app: App, stop: CancellationToken) {
     let mut media = tokio::time::interval(MEDIA);
     let mut orphans = tokio::time::interval(ORPHANS);
     let mut ledger = tokio::time::interval(LEDGER);
+    let mut left_over = tokio::time::interval(LEFT_OVER);
+    let mut unclear = tokio::time::interval(UNCLEAR);
     let mut intents = tokio::time::interval(INTENTS);
     let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
     loop {
@@ -40,6 +47,8 @@ pub(super) async fn run(app: App, stop: CancellationToken) {
             _ = media.tick() => remove_expired_media(&app).await,
             _ = orphans.tick() => sweep_orphans(&app).await,
             _ = ledger.tick() => check_ledger(&app).await,
+            _ = left_over.tick() => upstream::release_left_over(&app).await,
+            _ = unclear.tick() => upstream::look_again(&app).await,
             _ = intents.tick() => intents::forget_old(&app).await,
             () = stop.cancelled() => return,
         };

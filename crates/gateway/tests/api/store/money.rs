@@ -31,6 +31,7 @@ async fn keyed(db: &Fixture, budget: Option<i64>) -> ApiKey {
         let account = account(&format!("a{}", AccountId::new()));
         let key = ApiKey {
             budget: budget.map(Micros::new),
+            max_running: 100,
             ..key(account.id)
         };
         accounts::insert(conn, &account)?;
