@@ -309,7 +309,14 @@ fn reading(written: std::io::Result<()>) -> Result<bool, CliError> {
 async fn verify(app: &App) -> Result<(), CliError> {
     let wrong = ledger::verify(app).await?;
     let [entries, tasks, keys, accounts] = books::counts(app).await?;
-    let looked_at = format!("{entries} entries, {tasks} tasks, {keys} keys, {accounts} accounts");
+    let looked_at = [
+        (entries, "entry", "entries"),
+        (tasks, "task", "tasks"),
+        (keys, "key", "keys"),
+        (accounts, "account", "accounts"),
+    ]
+    .map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more }))
+    .join(", ");
     if wrong.is_empty() {
         return say(&format!("The ledger adds up: {looked_at}."));
     }

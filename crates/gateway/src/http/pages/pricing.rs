@@ -27,8 +27,8 @@ pub fn pricing(page: &PricingPage) -> String {
         (group("Video", ModelKind::Video, &page.models))
         (group("Music", ModelKind::Music, &page.models))
         p.muted {
-            "A price is reserved when a task is accepted and settled by what was really made; a task that fails or is "
-            "cancelled costs nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
+            "A price is reserved when a task is accepted and settled by what was really made; a task that fails costs "
+            "nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
         }
     };
     layout(

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use mediagate::domain::books;
+use mediagate::domain::books::{self, Changes};
 use mediagate::domain::keys::NewKey;
 use mediagate::error::ErrorCode;
 use mediagate::ids::TaskId;
 use mediagate::model::account::Scope;
+use mediagate::store::ledger::Filter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{PRICED, end, spent};
+use crate::support::gateway::Builder;
 use crate::support::{TestGateway, videos_order};
 
 /// The lines of a CSV, cut at commas: these have no other ones.
@@ -30,11 +32,16 @@ fn micros(usd: &Value) -> i64 {
 
 #[tokio::test]
 async fn usage_sums_up_to_the_ledger_as_json_and_as_csv() {
-    let mut gateway = TestGateway::builder()
-        .without_workers()
-        .toml(PRICED)
-        .start()
-        .await;
+    sums_up(TestGateway::builder()).await;
+}
+
+#[tokio::test]
+async fn usage_sums_up_to_the_ledger_on_postgres() {
+    sums_up(TestGateway::builder().on_postgres()).await;
+}
+
+async fn sums_up(builder: Builder) {
+    let mut gateway = builder.without_workers().toml(PRICED).start().await;
     let named = |name: &str| NewKey {
         name: name.into(),
         ..NewKey::default()
@@ -143,7 +150,49 @@ async fn usage_sums_up_to_the_ledger_as_json_and_as_csv() {
         .await
         .ok();
     assert_eq!(one["total"]["cost_usd"], "0.16");
+    operators_see_the_same(&gateway).await;
     end(gateway).await;
+}
+
+/// What the commands read, on either database.
+async fn operators_see_the_same(gateway: &TestGateway) {
+    let app = &gateway.app;
+    let filter = Filter::default();
+    let oldest = books::entries(app, filter.clone(), 100, false)
+        .await
+        .unwrap();
+    let mut newest = books::entries(app, filter.clone(), 100, true)
+        .await
+        .unwrap();
+    assert_eq!(
+        newest.len(),
+        books::entries(app, filter, 5, true).await.unwrap().len() + 8
+    );
+    newest.reverse();
+    assert_eq!(oldest, newest);
+    let [entries, tasks, keys, accounts] = books::counts(app).await.unwrap();
+    assert_eq!([entries, tasks, keys, accounts], [13, 6, 4, 2]);
+    let accounts = books::accounts(app).await.unwrap();
+    let sums = accounts
+        .iter()
+        .map(|(account, money, keys)| (account.handle.as_str(), money.spent.to_string(), *keys));
+    let expected = [
+        ("default", "0.26".to_owned(), 3),
+        ("foxes", "0.10".to_owned(), 1),
+    ];
+    assert!(sums.eq(expected), "{accounts:?}");
+    let id = accounts[1].0.id;
+    let changes = Changes {
+        name: Some("The Foxes".into()),
+        budget: Some(Some("1".parse().unwrap())),
+        ..Changes::default()
+    };
+    books::change(app, id, changes).await.unwrap();
+    let credited = books::credit(app, id, "2".parse().unwrap(), None)
+        .await
+        .unwrap();
+    assert!(credited.was_unlimited && credited.money.prepaid);
+    assert_eq!(credited.money.available(), Some("0.90".parse().unwrap()));
 }
 
 #[tokio::test]

@@ -124,19 +124,20 @@ async fn what_nobody_can_make_now_is_quoted_and_said_to_be_unavailable() {
 #[tokio::test]
 async fn what_is_delivered_short_is_paid_for_what_it_is() {
     let simulator = simulator().await;
-    // A provider that is told no length, and makes four seconds of everything.
+    // A provider that does not listen when it is told a length, and makes four seconds of everything.
     let recipe = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../recipes/openai-videos.toml"
     );
     let recipe = std::fs::read_to_string(recipe).unwrap();
-    let deaf: Vec<&str> = recipe
-        .lines()
-        .filter(|line| !line.contains("{seconds:text}"))
-        .collect();
+    let deaf = recipe.replace(
+        "seconds         = \"{seconds:text}\"",
+        "length = \"{seconds:text}\"",
+    );
+    assert_ne!(deaf, recipe);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("deaf.toml");
-    std::fs::write(&file, deaf.join("\n")).unwrap();
+    std::fs::write(&file, deaf).unwrap();
     let toml = format!(
         "[providers.acme]\nprotocol = \"recipe\"\nbase_url = \"{}\"\napi_key = \"{}\"\nrecipe = \"file:{}\"\n{}",
         simulator.url("openai-videos"),
