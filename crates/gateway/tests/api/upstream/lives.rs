@@ -131,7 +131,7 @@ async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
             created_at: now,
             accepted_at: None,
         };
-        store::submissions::intend(conn, &submission)?;
+        store::submissions::intend(conn, &submission, "gone")?;
         store::tasks::begin(conn, task.id, "dead", "acme", "fp_0000000000", now)?;
         store::workers::leave(conn, "dead")?;
         Ok(task)
