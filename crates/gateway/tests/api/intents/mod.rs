@@ -48,7 +48,8 @@ async fn tasks(gateway: &TestGateway) -> Vec<String> {
 }
 
 fn task_of(answer: &Answer) -> String {
-    answer.header("x-task-id").unwrap().to_owned()
+    let id = answer.header("x-task-id");
+    id.unwrap_or_else(|| panic!("{}", answer.text())).to_owned()
 }
 
 fn prompt(text: &str) -> Value {
