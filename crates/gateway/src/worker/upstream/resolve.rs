@@ -28,10 +28,10 @@ const REPETITION: Duration = Duration::from_hours(1);
 const AGAIN: Duration = Duration::from_secs(2);
 /// Pauses before each look at what the provider has: its lists may lag behind.
 const LOOKS: [Duration; 4] = [
-    Duration::from_secs(1),
+    Duration::from_millis(500),
+    Duration::from_millis(1500),
     Duration::from_secs(3),
-    Duration::from_secs(6),
-    Duration::from_secs(10),
+    Duration::from_secs(5),
 ];
 /// Jobs and submissions that are compared are no further apart.
 const NEAR: Duration = Duration::from_mins(10);
@@ -158,6 +158,9 @@ impl Job<'_> {
                 Ok(Looked::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot look for a job");
+                    if !error.class.is_passing() {
+                        return Err(unconfirmed(id, why, None));
+                    }
                 }
             }
         }

@@ -332,8 +332,8 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
                 accepted_at: None,
             };
             let (first, second) = (new(1, "1:aa"), new(2, "2:bb"));
-            submissions::intend(conn, &first)?;
-            submissions::intend(conn, &second)?;
+            submissions::intend(conn, &first, "w")?;
+            submissions::intend(conn, &second, "w")?;
             Ok((task.id, first, second))
         })
         .await;

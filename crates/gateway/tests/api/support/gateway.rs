@@ -337,14 +337,17 @@ pub(crate) async fn finished(client: &Client, task: &str) -> Value {
 }
 
 impl Drop for TestGateway {
-    /// What holds for every history: one end for each task, and progress that
-    /// never falls.
+    /// What holds for every history: one end for each task, progress that never
+    /// falls, and money that adds up.
     fn drop(&mut self) {
         self.draining.cancel();
         self.app.closing.cancel();
         if std::thread::panicking() {
             return;
         }
+        let sums = self.app.store.read(store::ledger::mismatches);
+        let mismatches = sums.now_or_never().unwrap_or_else(|| Ok(Vec::new()));
+        assert_eq!(mismatches.unwrap(), [], "the money does not add up");
         let look = self.app.store.read(|conn| {
             conn.all(
                 "SELECT t.id FROM tasks t WHERE
