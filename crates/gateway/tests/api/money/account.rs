@@ -125,20 +125,17 @@ async fn only_the_operator_sees_the_other_keys() {
 
 #[tokio::test]
 async fn the_operator_is_told_of_a_ledger_that_does_not_add_up() {
-    let gateway = TestGateway::builder()
+    let mut gateway = TestGateway::builder()
         .without_workers()
         .toml(PRICED)
         .start()
         .await;
     gateway.post("/v1/videos", &videos_order()).await.ok();
-    let tampered = gateway.app.store.write(|conn| -> Result<_, Error> {
-        Ok(conn.execute("UPDATE api_keys SET spent_micros = spent_micros + 1", &[])?)
-    });
-    tampered.await.unwrap();
+    tamper(&gateway, 1).await;
     // Looked at by the upkeep, which workers begin with.
-    let mut gateway = gateway;
     gateway.start_workers();
     let new = NewKey {
+        name: "operator".into(),
         scopes: vec![Scope::Admin],
         ..NewKey::default()
     };
@@ -149,5 +146,15 @@ async fn the_operator_is_told_of_a_ledger_that_does_not_add_up() {
             .filter(|count| *count > 0)
     });
     assert!(shown.await >= 1);
-    gateway.stop().await;
+    tamper(&gateway, -1).await;
+    end(gateway).await;
+}
+
+/// Moves a key's sum as no part of the program would.
+async fn tamper(gateway: &TestGateway, by: i64) {
+    let tampered = gateway.app.store.write(move |conn| -> Result<_, Error> {
+        let sql = "UPDATE api_keys SET spent_micros = spent_micros + $1 WHERE name = ''";
+        Ok(conn.execute(sql, &[by.into()])?)
+    });
+    assert_eq!(tampered.await.unwrap(), 1);
 }
