@@ -26,6 +26,7 @@ fn model(id: &str, kind: ModelKind) -> ModelRow {
         sizes: one(),
         stems: one(),
         price: id.to_owned(),
+        next_price: Some(id.to_owned()),
         available: true,
         median: Some(id.to_owned()),
         notes: one(),

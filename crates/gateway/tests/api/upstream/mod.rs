@@ -9,6 +9,7 @@ mod every_provider;
 mod limits;
 mod lives;
 mod music;
+mod prices;
 mod reload;
 mod results;
 mod routing;
