@@ -21,6 +21,7 @@ CREATE INDEX tasks_cancelled_and_held ON tasks (id) WHERE money = 'held' AND sta
 -- Entries are added and never changed. Each says how it changes what is held,
 -- spent and credited.
 CREATE TABLE ledger (
+    -- Of a task's entry the task and the kind: there is one of each.
     id            TEXT   NOT NULL PRIMARY KEY,
     account_id    TEXT   NOT NULL REFERENCES accounts (id),
     key_id        TEXT   REFERENCES api_keys (id),
@@ -31,8 +32,7 @@ CREATE TABLE ledger (
     spent_micros  BIGINT NOT NULL,
     credit_micros BIGINT NOT NULL,
     note          TEXT,
-    created_at    BIGINT NOT NULL,
-    UNIQUE (task_id, kind)
+    created_at    BIGINT NOT NULL
 );
 -- A reservation ends once, one way or the other.
 CREATE UNIQUE INDEX ledger_ends_once ON ledger (task_id) WHERE kind IN ('settle', 'release');
@@ -59,8 +59,10 @@ CREATE TABLE intents (
     key_id          TEXT   NOT NULL,
     -- The Idempotency-Key, as long as it leads here.
     idempotency_key TEXT,
-    -- SHA-256 of endpoint and body.
+    -- SHA-256 of endpoint and body; and the first 64 bits of another one, of that
+    -- and the API key, to look it up by.
     fingerprint     TEXT   NOT NULL,
+    body            BIGINT NOT NULL,
     -- working or made
     state           TEXT   NOT NULL,
     -- What was made: tasks, a clip or a persona.
@@ -79,7 +81,7 @@ CREATE TABLE intents (
     created_at      BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX intents_by_key ON intents (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX intents_by_body ON intents (key_id, fingerprint, joinable_until, holder);
+CREATE INDEX intents_by_body ON intents (body, joinable_until, holder);
 
 -- Who sends or follows a submission.
 ALTER TABLE submissions ADD COLUMN follower TEXT;

@@ -45,8 +45,23 @@ struct Visit {
     number: u32,
     body: (KeyId, String),
     since: Instant,
+    /// Whether the intent was in the database before anything was made for it.
+    reserved: bool,
     accepting: bool,
     left: Option<Leaving>,
+}
+
+/// A visit that ended and of which the database does not know yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaver {
+    /// The intent.
+    pub id: IntentId,
+    /// The number of the visit.
+    pub number: u32,
+    /// Whether the intent was in the database before anything was made for it.
+    pub reserved: bool,
+    /// Until when a request with the same body leads to it.
+    pub joinable_until: Option<Timestamp>,
 }
 
 /// How a visit ended.
@@ -73,7 +88,8 @@ impl Attendance {
     /// Nobody yet.
     pub fn new(clock: Clock) -> Self {
         Self(Arc::new(Inner {
-            name: format!("callers-{}", AssetId::new().simple()),
+            // Short: it stands in every row of an intent that is being asked for.
+            name: format!("c-{}", &AssetId::new().simple()[16..]),
             clock,
             book: Mutex::default(),
             left: Notify::new(),
@@ -99,6 +115,7 @@ impl Attendance {
             number,
             body: body.clone(),
             since: Instant::now(),
+            reserved,
             accepting: false,
             left: None,
         };
@@ -171,11 +188,16 @@ impl Attendance {
     }
 
     /// The visits that ended and of which the database does not know yet.
-    pub fn leavers(&self) -> Vec<(IntentId, u32, Option<Timestamp>)> {
+    pub fn leavers(&self) -> Vec<Leaver> {
         let book = self.book();
         let ended = book.visits.iter().filter_map(|(id, visit)| {
             let left = visit.left.filter(|_| !visit.accepting)?;
-            Some((*id, visit.number, left.joinable_until))
+            Some(Leaver {
+                id: *id,
+                number: visit.number,
+                reserved: visit.reserved,
+                joinable_until: left.joinable_until,
+            })
         });
         ended.collect()
     }

@@ -3,6 +3,8 @@
 //! Whoever attends to an intent does so by its number of visits: a later visit
 //! leaves an earlier one without effect, by compare-and-set.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, IntentId, KeyId};
 use crate::model::intent::{Intent, IntentState, Made};
@@ -15,12 +17,24 @@ macro_rules! columns {
     };
 }
 
+/// What an intent is looked up by: 64 bits of endpoint, body and API key. Others
+/// may have the same; they are told apart by the columns themselves.
+fn lookup(key: KeyId, fingerprint: &str) -> i64 {
+    let mut hash = Sha256::new();
+    hash.update(key.to_string().as_bytes());
+    hash.update(fingerprint.as_bytes());
+    let digest = hash.finalize();
+    let mut start = [0; 8];
+    start.copy_from_slice(&digest[..8]);
+    i64::from_le_bytes(start)
+}
+
 /// Adds an intent.
 pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<(), StoreError> {
     let made = new.made.as_ref().map(to_json).transpose()?;
     conn.execute(
-        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         &[
             (&new.id.to_string()).into(),
             (&new.account.to_string()).into(),
@@ -32,6 +46,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<(), StoreError> {
             new.holder.as_ref().into(),
             i64::from(new.visits).into(),
             new.created_at.micros().into(),
+            lookup(new.key, &new.fingerprint).into(),
         ],
     )?;
     Ok(())
@@ -41,8 +56,8 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<(), StoreError> {
 /// was free.
 pub fn claim_key(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, holder, visits, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, holder, visits, created_at, body)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
         &[
             (&new.id.to_string()).into(),
@@ -54,6 +69,7 @@ pub fn claim_key(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> 
             new.holder.as_ref().into(),
             i64::from(new.visits).into(),
             new.created_at.micros().into(),
+            lookup(new.key, &new.fingerprint).into(),
         ],
     )?;
     Ok(changed == 1)
@@ -108,13 +124,13 @@ pub fn open_elsewhere(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE key_id = $1 AND fingerprint = $2 AND joinable_until IS NULL
-             AND (holder IS NULL OR holder <> $3) AND created_at > $4
+            " FROM intents WHERE body = $6 AND joinable_until IS NULL
+             AND (holder IS NULL OR holder <> $3) AND key_id = $1 AND fingerprint = $2 AND created_at > $4
              UNION ALL
              SELECT ",
             columns!(),
-            " FROM intents WHERE key_id = $1 AND fingerprint = $2 AND joinable_until > $5
-             AND (holder IS NULL OR holder <> $3) AND created_at > $4
+            " FROM intents WHERE body = $6 AND joinable_until > $5
+             AND (holder IS NULL OR holder <> $3) AND key_id = $1 AND fingerprint = $2 AND created_at > $4
              ORDER BY id LIMIT 100"
         ),
         &[
@@ -123,6 +139,7 @@ pub fn open_elsewhere(
             holder.into(),
             body.since.micros().into(),
             now.micros().into(),
+            lookup(body.key, &body.fingerprint).into(),
         ],
         intent,
     )
@@ -135,13 +152,14 @@ pub fn all_with(conn: &mut Conn<'_>, body: &Body) -> Result<Vec<Intent>, StoreEr
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE key_id = $1 AND fingerprint = $2 AND created_at > $3
+            " FROM intents WHERE body = $4 AND key_id = $1 AND fingerprint = $2 AND created_at > $3
              ORDER BY visits, id LIMIT 100"
         ),
         &[
             (&body.key.to_string()).into(),
             (&body.fingerprint).into(),
             body.since.micros().into(),
+            lookup(body.key, &body.fingerprint).into(),
         ],
         intent,
     )
@@ -224,21 +242,20 @@ pub enum Left {
     Missing,
 }
 
-/// The visit number `visit` ended. An intent that made nothing is forgotten;
-/// another one leads requests with its body here until `joinable_until`.
+/// The visit number `visit` ended. An intent that made nothing, which only one
+/// that was `reserved` can have, is forgotten; another one leads requests with
+/// its body here until `joinable_until`.
 pub fn leave(
     conn: &mut Conn<'_>,
     id: IntentId,
     visit: u32,
+    reserved: bool,
     joinable_until: Option<Timestamp>,
 ) -> Result<Left, StoreError> {
     let name = id.to_string();
     let at = [(&name).into(), i64::from(visit).into()];
-    let forgotten = conn.execute(
-        "DELETE FROM intents WHERE id = $1 AND visits = $2 AND state = 'working' AND sent_at IS NULL",
-        &at,
-    )?;
-    if forgotten == 1 {
+    let forgets = "DELETE FROM intents WHERE id = $1 AND visits = $2 AND state = 'working' AND sent_at IS NULL";
+    if reserved && conn.execute(forgets, &at)? == 1 {
         return Ok(Left::Noted);
     }
     let changed = conn.execute(

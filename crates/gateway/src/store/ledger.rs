@@ -56,11 +56,16 @@ pub fn add(
     let key_id = of.key.map(|key| key.to_string());
     let account_id = of.account.to_string();
     let task_id = of.task.map(|task| task.to_string());
+    // A task has one entry of each kind: a second one would have the same id.
+    let id = match &task_id {
+        Some(task) => format!("{task}:{}", kind.name()),
+        None => EntryId::new().to_string(),
+    };
     conn.execute(
         "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
-            (&EntryId::new().to_string()).into(),
+            (&id).into(),
             (&account_id).into(),
             key_id.as_ref().into(),
             task_id.as_ref().into(),
@@ -144,7 +149,7 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
     };
     conn.all(
         "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
-         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR task_id = $2)
+         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR (id > $2 || ':' AND id < $2 || ';'))
          AND (created_at > $3 OR (created_at = $3 AND id > $4)) ORDER BY created_at, id LIMIT $5",
         &[
             filter.account.map(|id| id.to_string()).as_ref().into(),
@@ -161,7 +166,7 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
 pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
     conn.all(
         "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
-         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR task_id = $2)
+         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR (id > $2 || ':' AND id < $2 || ';'))
          ORDER BY created_at DESC, id DESC LIMIT $3",
         &[
             filter.account.map(|id| id.to_string()).as_ref().into(),

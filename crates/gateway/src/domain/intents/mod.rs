@@ -237,9 +237,10 @@ pub async fn note_leavers(app: &App) -> Result<(), Error> {
         .store
         .write(move |conn| -> Result<_, Error> {
             let mut noted = Vec::new();
-            for (id, visit, until) in leavers {
-                let left = store::intents::leave(conn, id, visit, until)?;
-                noted.push((id, visit, left));
+            for gone in leavers {
+                let (id, number, until) = (gone.id, gone.number, gone.joinable_until);
+                let left = store::intents::leave(conn, id, number, gone.reserved, until)?;
+                noted.push((id, number, left));
             }
             Ok(noted)
         })

@@ -76,7 +76,7 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
             let came = intents::visit(conn, id, 1, "you")?;
             let late = intents::visit(conn, id, 1, "late")?;
             let by_first = intents::made(conn, id, 1, &made())?;
-            let left_first = intents::leave(conn, id, 1, Some(at(1)))?;
+            let left_first = intents::leave(conn, id, 1, true, Some(at(1)))?;
             let by_second = intents::made(conn, id, 2, &made())?;
             let again = intents::made(conn, id, 2, &made())?;
             Ok((came, late, by_first, left_first, by_second, again))
@@ -84,7 +84,7 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
         .await;
     assert_eq!(done, (true, false, false, Left::Overtaken, true, false));
     let left = db
-        .write(move |conn| intents::leave(conn, id, 2, Some(at(1))))
+        .write(move |conn| intents::leave(conn, id, 2, true, Some(at(1))))
         .await;
     assert_eq!(left, Left::Noted);
     let found = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
@@ -122,8 +122,8 @@ async fn bodies_lead_to_what_is_open(db: Fixture) {
             for intent in &all {
                 intents::insert(conn, intent)?;
             }
-            intents::leave(conn, closed.id, 1, Some(at(5)))?;
-            intents::leave(conn, closing.id, 1, Some(at(50)))?;
+            intents::leave(conn, closed.id, 1, false, Some(at(5)))?;
+            intents::leave(conn, closing.id, 1, false, Some(at(50)))?;
             let found = intents::open_elsewhere(conn, &body, "me", at(10))?;
             Ok((found, intents::all_with(conn, &body)?))
         })
@@ -142,9 +142,9 @@ async fn what_made_nothing_is_forgotten(db: Fixture) {
             intents::claim_key(conn, &sent)?;
             assert!(intents::sent(conn, second, 1, Some(at(1)))?);
             Ok([
-                intents::leave(conn, first, 1, None)?,
-                intents::leave(conn, second, 1, None)?,
-                intents::leave(conn, IntentId::new(), 1, None)?,
+                intents::leave(conn, first, 1, true, None)?,
+                intents::leave(conn, second, 1, true, None)?,
+                intents::leave(conn, IntentId::new(), 1, true, None)?,
             ])
         })
         .await;
