@@ -64,7 +64,8 @@ impl Caller {
     /// Asks once more for what it has, by its key.
     pub(crate) async fn ask_once(mut self) -> Told {
         let headers = self.key_headers();
-        let one = self.send_one(&headers, None).await;
+        let patience = self.patience(0);
+        let one = self.send_one(&headers, patience).await;
         self.note(one);
         self.told
     }
@@ -93,9 +94,10 @@ impl Caller {
             let patience = self.patience(30);
             let next = if self.dice.chance(25) {
                 let (one, other) = (self.request(&headers), self.request(&headers));
+                let left = self.patience(0);
                 let intent = &self.told.intent;
                 let (one, other) =
-                    tokio::join!(send(one, intent, patience), send(other, intent, None));
+                    tokio::join!(send(one, intent, patience), send(other, intent, left));
                 self.note(one);
                 self.note(other)
             } else {
@@ -129,7 +131,8 @@ impl Caller {
     async fn ask_otherwise(&mut self, headers: &[(&'static str, String)]) {
         let other = self.told.intent.otherwise();
         let intent = std::mem::replace(&mut self.told.intent, other);
-        let mut one = self.send_one(headers, None).await;
+        let patience = self.patience(0);
+        let mut one = self.send_one(headers, patience).await;
         self.told.intent = intent;
         one.otherwise = true;
         self.told.tries.push(one);
@@ -141,7 +144,7 @@ impl Caller {
             // An answer that comes at once may be on its way when the caller
             // leaves, and then nobody can tell.
             let waits = self.told.intent.waits();
-            let patience = if waits { self.patience(50) } else { None };
+            let patience = self.patience(if waits { 50 } else { 0 });
             let one = self.send_one(&[], patience).await;
             let left = matches!(one.got, Got::HungUp);
             let unconfirmed = one
@@ -159,9 +162,12 @@ impl Caller {
         }
     }
 
-    fn patience(&mut self, percent: u64) -> Option<Duration> {
+    /// How long it stays now; at most until its time is over.
+    fn patience(&mut self, percent: u64) -> Duration {
         let leaves = self.dice.chance(percent);
-        leaves.then(|| self.dice.millis(500, 1500))
+        let soon = self.dice.millis(500, 1500);
+        let left = self.until.saturating_duration_since(Instant::now());
+        if leaves { soon.min(left) } else { left }
     }
 
     /// Waits, and until somebody is there; false when the caller's time is over.
@@ -173,11 +179,7 @@ impl Caller {
         tokio::time::timeout_at(self.until, come).await.is_ok()
     }
 
-    async fn send_one(
-        &mut self,
-        headers: &[(&'static str, String)],
-        patience: Option<Duration>,
-    ) -> Try {
+    async fn send_one(&mut self, headers: &[(&'static str, String)], patience: Duration) -> Try {
         let request = self.request(headers);
         send(request, &self.told.intent, patience).await
     }

@@ -44,6 +44,7 @@ mod expected;
 mod faults;
 mod intent;
 mod knobs;
+mod model;
 #[path = "../api/support/postgres.rs"]
 mod postgres;
 mod program;

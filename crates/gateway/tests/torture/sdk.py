@@ -14,7 +14,7 @@ import openai
 
 def main():
     asked = json.load(sys.stdin)
-    client = openai.OpenAI(base_url=asked["base_url"], api_key=asked["api_key"], max_retries=6)
+    client = openai.OpenAI(base_url=asked["base_url"], api_key=asked["api_key"], max_retries=4)
     with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
         last = list(pool.map(lambda order: ask(client, order), asked["orders"]))
     json.dump(last, sys.stdout)
@@ -22,7 +22,7 @@ def main():
 
 def ask(client, order):
     # Now and then it loses patience, and repeats that too.
-    client = client.with_options(timeout=random.choice([0.7, 30.0, 30.0]))
+    client = client.with_options(timeout=random.choice([0.7, 4.0, 4.0]))
     try:
         return {"status": 200, "code": None, "task": KINDS[order["kind"]](client, order["body"])}
     except openai.APIStatusError as error:

@@ -99,7 +99,7 @@ impl Try {
 pub(crate) async fn send(
     request: reqwest::RequestBuilder,
     intent: &Intent,
-    patience: Option<Duration>,
+    patience: Duration,
 ) -> Try {
     let mut one = Try {
         sent_at: now_micros(),
@@ -110,14 +110,9 @@ pub(crate) async fn send(
     };
     let mut task = None;
     let answer = read(request, intent.kind == Kind::Stream, &mut task);
-    match patience {
-        None => one.got = answer.await,
-        // Dropping the request closes its connection.
-        Some(patience) => {
-            if let Ok(got) = tokio::time::timeout(patience, answer).await {
-                one.got = got;
-            }
-        }
+    // Dropping the request closes its connection.
+    if let Ok(got) = tokio::time::timeout(patience, answer).await {
+        one.got = got;
     }
     one.task = task;
     one.ended_at = now_micros();
