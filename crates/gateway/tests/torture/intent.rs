@@ -66,9 +66,9 @@ impl Intent {
             0..25 => Kind::Chat,
             25..45 => Kind::Stream,
             45..70 => Kind::Videos,
-            70..80 => Kind::Stems,
-            80..88 => Kind::Song,
-            88..94 => Kind::Persona,
+            70..78 => Kind::Stems,
+            78..84 => Kind::Song,
+            84..92 => Kind::Persona,
             _ => Kind::Upload,
         };
         let way = *dice.pick(&[Way::Counting, Way::Keyed, Way::Plain]);

@@ -38,7 +38,7 @@ impl Knobs {
     pub(crate) fn read() -> Self {
         Self {
             seed: number("MEDIAGATE_TORTURE_SEED").unwrap_or_else(any_seed),
-            rounds: number("MEDIAGATE_TORTURE_ROUNDS").unwrap_or(6),
+            rounds: number("MEDIAGATE_TORTURE_ROUNDS").unwrap_or(5),
             settle_every: number("MEDIAGATE_TORTURE_SETTLE").unwrap_or(25).max(1),
         }
     }

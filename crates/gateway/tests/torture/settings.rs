@@ -17,7 +17,7 @@ const PROVIDERS: [(&str, &str, &str); 6] = [
     (
         "suno",
         "suno-family",
-        "upload = \"direct\"\nbatch = \"one\"",
+        "upload = \"direct\"",
     ),
 ];
 

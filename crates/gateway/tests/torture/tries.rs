@@ -127,16 +127,18 @@ async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Opti
     };
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     *task = header(&headers, "x-task-id");
+    let streamed = is_stream && status == 200;
     let mut bytes = BytesMut::new();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
             Ok(None) => break,
+            // Of a stream the caller may have had all that it waits for.
+            Err(_) if streamed && end_of_stream(&bytes).is_some() => break,
             Err(_) => return Got::Lost,
         }
     }
     let bytes = bytes.freeze();
-    let streamed = is_stream && status == 200;
     let code = if streamed {
         match end_of_stream(&bytes) {
             Some(code) => code,
