@@ -102,7 +102,9 @@ async fn one(stage: Stage, dice: Dice, point: &str) -> Vec<String> {
     run.found
         .unless(reached, || "nothing passes this point".into());
     let told: Vec<Told> = callers.join_all().await;
-    told.into_iter().for_each(|told| run.hear(told));
+    for told in told {
+        run.hear(told);
+    }
     run.called_off = cancelling.await.unwrap();
     run.settle().await;
     run.found.0

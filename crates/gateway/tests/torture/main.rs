@@ -27,8 +27,13 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "a test fails by panicking"
+)]
+#![expect(
+    clippy::print_stdout,
+    reason = "a run says how to repeat it, and what happened"
 )]
 #![expect(
     clippy::disallowed_methods,

@@ -23,7 +23,7 @@ pub(crate) fn python() -> Option<String> {
     let named = std::env::var("MEDIAGATE_TEST_SDK_PYTHON").ok();
     if named.is_none() {
         ONCE.call_once(|| {
-            println!("NOT RUN: MEDIAGATE_TEST_SDK_PYTHON names no Python with the SDK")
+            println!("NOT RUN: MEDIAGATE_TEST_SDK_PYTHON names no Python with the SDK");
         });
     }
     named

@@ -14,11 +14,7 @@ const PROVIDERS: [(&str, &str, &str); 6] = [
     ("fal", "fal", "api_key = \"simulated-id:simulated-secret\""),
     ("runway", "runway", ""),
     ("lalal", "lalal", ""),
-    (
-        "suno",
-        "suno-family",
-        "upload = \"direct\"",
-    ),
+    ("suno", "suno-family", "upload = \"direct\""),
 ];
 
 const MODELS: &str = r#"

@@ -1,6 +1,6 @@
 //! No task is lost, none ends twice, and none is made twice at a provider.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use super::{Facts, Violations};
 use crate::callers::Told;
@@ -37,16 +37,13 @@ pub(super) fn check(
 /// Every task that a caller heard of is there, and is the caller's.
 fn promised(facts: &Facts, told: &Told, found: &mut Violations) {
     let tag = &told.intent.tag;
-    let own: HashMap<&str, ()> = facts
-        .tasks_of(tag)
-        .iter()
-        .map(|task| (task.id.as_str(), ()))
-        .collect();
+    let tasks = facts.tasks_of(tag).iter();
+    let own: HashSet<&str> = tasks.map(|task| task.id.as_str()).collect();
     for one in told.tries.iter().filter(|one| !one.otherwise) {
         let named = one.answer().filter(|answer| answer.is_good());
         let named = named.and_then(|answer| task_in(told.intent.kind, answer));
         for id in one.task.iter().chain(&named) {
-            found.unless(own.contains_key(id.as_str()), || {
+            found.unless(own.contains(id.as_str()), || {
                 format!("task {id} of {tag} was promised and is not there: {one:?}")
             });
         }

@@ -23,10 +23,13 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, other: Self) {
-        self.held += other.held;
-        self.spent += other.spent;
-        self.credit += other.credit;
+    fn all<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let rows = rows.into_iter().map(Self::of);
+        rows.fold(Self::default(), |sums, one| Self {
+            held: sums.held + one.held,
+            spent: sums.spent + one.spent,
+            credit: sums.credit + one.credit,
+        })
     }
 }
 
@@ -53,8 +56,7 @@ pub(super) fn check(facts: &Facts, found: &mut Violations) {
     }
     of_keys(facts, found);
     of_accounts(facts, found);
-    let mut all = Sums::default();
-    facts.ledger.iter().for_each(|row| all.add(Sums::of(row)));
+    let all = Sums::all(&facts.ledger);
     found.unless(all.held == 0, || {
         format!("{} micros are still held", all.held)
     });
@@ -80,8 +82,7 @@ fn of_task(task: &Task, entries: &[&Row], found: &mut Violations) {
         _ => settled + released == 0,
     };
     found.unless(closed, || format!("the wrong entries: {}", about()));
-    let mut sums = Sums::default();
-    entries.iter().for_each(|row| sums.add(Sums::of(row)));
+    let sums = Sums::all(entries.iter().copied());
     found.unless(sums.held == 0, || {
         format!("something stays held: {}", about())
     });
@@ -102,9 +103,8 @@ fn of_task(task: &Task, entries: &[&Row], found: &mut Violations) {
 fn of_keys(facts: &Facts, found: &mut Violations) {
     for key in &facts.keys {
         let id = key.text("id");
-        let mut sums = Sums::default();
         let own = facts.ledger.iter().filter(|row| row.text("key_id") == id);
-        own.for_each(|row| sums.add(Sums::of(row)));
+        let sums = Sums::all(own);
         let running = Sums::of_key(key);
         found.unless(
             (sums.held, sums.spent) == (running.held, running.spent),
@@ -140,12 +140,11 @@ impl Sums {
 fn of_accounts(facts: &Facts, found: &mut Violations) {
     for account in &facts.accounts {
         let (id, handle) = (account.text("id"), account.text("handle"));
-        let mut sums = Sums::default();
         let own = facts
             .ledger
             .iter()
             .filter(|row| row.text("account_id") == id);
-        own.for_each(|row| sums.add(Sums::of(row)));
+        let sums = Sums::all(own);
         let running = Sums::of(account);
         found.unless(sums == running, || {
             format!("account {handle} says {running:?}, its entries {sums:?}")

@@ -149,11 +149,8 @@ fn dead_ends(rules: &Rules) -> (usize, Vec<State>) {
 
 /// With this safeguard taken out, this comes to light.
 #[track_caller]
-fn needs(safeguard: Safeguard, rules: Rules, property: &'static str) {
-    let rules = Rules {
-        without: Some(safeguard),
-        ..rules
-    };
+fn needs(safeguard: Safeguard, mut rules: Rules, property: &'static str) {
+    rules.without = Some(safeguard);
     let enough = HasDiscoveries::AllOf(std::iter::once(property).collect());
     let checker = rules.checker().threads(2).finish_when(enough);
     checker.spawn_bfs().join().assert_any_discovery(property);

@@ -2,6 +2,10 @@
 
 /// What the provider can do, how the operator settles, and how much may go wrong.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says what somebody can do, whatever the others say"
+)]
 pub(super) struct Rules {
     /// The provider makes one job of two submissions with the same key.
     pub(super) deduplicates: bool,
