@@ -1,11 +1,13 @@
 //! What every part of a running gateway shares.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
+use crate::attendance::Attendance;
 use crate::bell::Bell;
 use crate::blob::Blobs;
 use crate::clock::Clock;
@@ -54,6 +56,10 @@ pub struct Parts {
     pub usual_times: moka::sync::Cache<String, Option<Duration>>,
     /// Who waits for what.
     pub bell: Bell,
+    /// Which callers still wait for an answer.
+    pub attendance: Attendance,
+    /// How much of the ledger did not add up at the last check.
+    pub mismatches: AtomicU32,
     /// Bounds the work on uploads: each holds a decoded recording in memory.
     pub ingest: tokio::sync::Semaphore,
     /// Bounds the large bodies that are in memory at once.
@@ -117,7 +123,7 @@ impl App {
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
         Ok(Self(Arc::new(Parts {
             blobs: Blobs::local(&config.media_path())?,
-            catalog: ArcSwap::from_pointee(Catalog::new(&config.models, &sites)?),
+            catalog: ArcSwap::from_pointee(Catalog::new(&config.models, &sites, clock.now())?),
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(config.fetch.clone()),
             limits: RateLimits::default(),
@@ -128,6 +134,8 @@ impl App {
                 .time_to_live(USUAL_TIMES)
                 .build(),
             bell: Bell::default(),
+            mismatches: AtomicU32::new(0),
+            attendance: Attendance::new(clock.clone()),
             ingest: tokio::sync::Semaphore::new(INGESTS),
             large_bodies: Arc::new(tokio::sync::Semaphore::new(LARGE_BODIES)),
             closing: CancellationToken::new(),
@@ -143,7 +151,7 @@ impl App {
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
         let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
-        let catalog = Catalog::new(&models, &sites)?;
+        let catalog = Catalog::new(&models, &sites, self.clock.now())?;
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
         Ok(())

@@ -131,6 +131,8 @@ pub enum Role {
     Submit,
     /// It asks how a job stands.
     Poll,
+    /// It lists jobs.
+    Find,
     /// It fetches a finished file.
     Download,
     /// It hands a file over.

@@ -77,7 +77,7 @@ pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), Cli
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
     let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-    let catalog = Catalog::new(&config.models, &sites)?;
+    let catalog = Catalog::new(&config.models, &sites, crate::clock::Clock::system().now())?;
     match args
         .models
         .iter()

@@ -124,7 +124,11 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Config(ConfigCommand::Check) => {
             let config = Config::load(&cli.settings)?;
             let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-            crate::domain::catalog::Catalog::new(&config.models, &sites)?;
+            crate::domain::catalog::Catalog::new(
+                &config.models,
+                &sites,
+                crate::clock::Clock::system().now(),
+            )?;
             say(&config.show())
         }
         Command::Openapi => {

@@ -23,6 +23,17 @@ pub enum LogFormat {
     Json,
 }
 
+/// What a cancelled task costs whose provider could not be stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelPolicy {
+    /// Nothing.
+    #[default]
+    Refund,
+    /// What the provider makes all the same.
+    Charge,
+}
+
 /// Flags and environment variables, each the twin of a key in the file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Settings (also in the configuration file)")]
@@ -147,6 +158,14 @@ pub struct Overrides {
         global = true
     )]
     pub show_providers: Option<bool>,
+    /// What a cancelled task costs whose provider could not be stopped [default: refund]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CANCEL_POLICY",
+        value_name = "POLICY",
+        global = true
+    )]
+    pub cancel_policy: Option<CancelPolicy>,
     /// How the log is written [default: auto]
     #[arg(
         long,

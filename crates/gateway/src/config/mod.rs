@@ -18,7 +18,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use url::Url;
 
-pub use flags::{LogFormat, Overrides};
+pub use flags::{CancelPolicy, LogFormat, Overrides};
 
 use crate::config::file::{ConfigFile, Source};
 use crate::config::providers::{ModelSettings, ProviderConfig};
@@ -107,6 +107,8 @@ pub struct Config {
     pub fetch: FetchRules,
     /// Whether public personas are approved without asking.
     pub personas_auto_approve: bool,
+    /// What a cancelled task costs whose provider could not be stopped.
+    pub cancel_policy: CancelPolicy,
     /// How the log is written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -243,6 +245,10 @@ impl Config {
                 .personas_auto_approve
                 .or(file.personas.auto_approve)
                 .unwrap_or(false),
+            cancel_policy: flags
+                .cancel_policy
+                .or(file.cancel_policy)
+                .unwrap_or_default(),
             log_format: flags
                 .log_format
                 .or(file.log_format)

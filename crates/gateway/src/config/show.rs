@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
-use crate::config::{Config, Database, LogFormat};
+use crate::config::{CancelPolicy, Config, Database, LogFormat};
 
 pub(super) fn toml(config: &Config) -> String {
     let mut top = Table::new();
@@ -32,6 +32,11 @@ pub(super) fn toml(config: &Config) -> String {
     );
     set("cors_origins", list(&config.cors_origins));
     set("trusted_proxies", list(&config.trusted_proxies));
+    let policy = match config.cancel_policy {
+        CancelPolicy::Refund => "refund",
+        CancelPolicy::Charge => "charge",
+    };
+    set("cancel_policy", text(policy));
     let format = match config.log_format {
         LogFormat::Auto => "auto",
         LogFormat::Text => "text",

@@ -35,8 +35,23 @@ pub async fn keep(
     bytes: Bytes,
     lifetime: Lifetime,
 ) -> Result<Asset, Error> {
+    keep_as(app, AssetId::new(), account, media, bytes, lifetime).await
+}
+
+/// The same for a file that has its id already.
+pub async fn keep_as(
+    app: &Parts,
+    id: AssetId,
+    account: AccountId,
+    media: MediaType,
+    bytes: Bytes,
+    lifetime: Lifetime,
+) -> Result<Asset, Error> {
     let sha256 = sha256_hex(&bytes);
-    let asset = record(app, account, media, bytes.len() as u64, sha256, lifetime);
+    let asset = Asset {
+        id,
+        ..record(app, account, media, bytes.len() as u64, sha256, lifetime)
+    };
     app.blobs.put(asset.id, media, bytes).await?;
     Ok(asset)
 }

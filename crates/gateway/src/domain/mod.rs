@@ -4,7 +4,9 @@
 pub mod accounts;
 pub mod assets;
 pub mod catalog;
+pub mod intents;
 pub mod keys;
+pub mod ledger;
 pub mod limits;
 pub mod music;
 pub mod offers;

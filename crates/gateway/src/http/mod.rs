@@ -12,6 +12,7 @@ mod docs;
 mod error;
 mod frame;
 mod health;
+mod idempotency;
 mod media;
 mod metrics;
 mod models;

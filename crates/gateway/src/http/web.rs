@@ -84,7 +84,13 @@ fn row(model: &ModelObject) -> ModelRow {
         stems: capabilities.stems.as_deref().map(owned).unwrap_or_default(),
         price: model.price.as_ref().map_or_else(
             || "free".to_owned(),
-            |price| format!("{} USD per {}", price.usd, price.unit.replace('_', " ")),
+            |price| {
+                let now = price_words(&price.usd, price.unit);
+                price.next.as_ref().map_or(now.clone(), |next| {
+                    let then = price_words(&next.usd, next.unit);
+                    format!("{now}; {then} from {}", &next.from[..10])
+                })
+            },
         ),
         available: model.available,
         median: model
@@ -94,6 +100,10 @@ fn row(model: &ModelObject) -> ModelRow {
         aliases: model.aliases.clone(),
         providers: model.routes.iter().flatten().map(route).collect(),
     }
+}
+
+fn price_words(usd: &str, unit: &str) -> String {
+    format!("{usd} USD per {}", unit.replace('_', " "))
 }
 
 fn route(route: &RouteObject) -> String {

@@ -122,20 +122,23 @@ pub fn lock_key(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
     // A SQLite writer is alone already; Postgres locks the row till the commit.
     let sql = conn.dialect(
         "SELECT id FROM api_keys WHERE id = $1",
-        "SELECT id FROM api_keys WHERE id = $1 FOR UPDATE",
+        "SELECT id FROM api_keys WHERE id = $1 FOR NO KEY UPDATE",
     );
     conn.one(sql, &[(&id.to_string()).into()], |row| row.text(0))?;
     Ok(())
 }
 
-/// What the key's tasks cost so far, reservations included.
-pub fn spent(conn: &mut Conn<'_>, id: KeyId) -> Result<Micros, StoreError> {
-    let sum = conn.one(
-        "SELECT CAST(COALESCE(SUM(cost_micros), 0) AS BIGINT) FROM tasks WHERE key_id = $1",
-        &[(&id.to_string()).into()],
-        |row| row.int(0),
+/// Whether an account can spend only what was credited to it.
+pub fn set_prepaid(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    prepaid: bool,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE accounts SET prepaid = $2 WHERE id = $1",
+        &[(&account.to_string()).into(), prepaid.into()],
     )?;
-    Ok(Micros::new(sum.unwrap_or(0)))
+    Ok(())
 }
 
 fn key(row: &Row<'_>) -> Result<ApiKey, StoreError> {

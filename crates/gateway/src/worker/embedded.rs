@@ -128,7 +128,8 @@ async fn video(
     let quantity = Quantity {
         milliseconds: made.milliseconds,
         pixels: u64::from(made.width) * u64::from(made.height),
-        stems: 0,
+        parts: 1,
+        parts_asked: 1,
     };
     Ok(Made {
         assets: vec![video, poster, sheet],
@@ -157,7 +158,8 @@ async fn separation(
     let quantity = Quantity {
         milliseconds: job.milliseconds,
         pixels: 0,
-        stems: clips.len() as u64,
+        parts: clips.len() as u64,
+        parts_asked: job.outputs.len() as u64,
     };
     let output = Output::ClipsV1 {
         clips: clips.iter().map(|(id, _)| *id).collect(),

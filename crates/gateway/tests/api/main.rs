@@ -26,6 +26,7 @@ mod errors;
 mod flow;
 mod guard;
 mod health;
+mod intents;
 mod media;
 mod metrics;
 mod music;

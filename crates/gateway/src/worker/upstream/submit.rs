@@ -7,7 +7,9 @@ use std::time::Duration;
 use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Order, ProviderError};
 
-use super::{Ended, Job, Taken, inside, order, room, unconfirmed};
+use super::resolve::Sent;
+use super::{Ended, Job, Taken, inside, order, room};
+use crate::crash;
 use crate::domain::{music, songs, submit, video};
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
@@ -29,14 +31,11 @@ const ROUNDS: [Duration; 4] = [
 ];
 /// How long a task waits for providers that say that it is too much right now.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How long a submission may be repeated where the provider makes one job of
-/// both: well within the day for which keys are kept.
-const REPETITION: Duration = Duration::from_hours(1);
 /// Pause before a full route is looked at again.
-const FULL: Duration = Duration::from_secs(1);
+pub(super) const FULL: Duration = Duration::from_secs(1);
 
 /// Why a route did not take the task.
-enum Passed {
+pub(super) enum Passed {
     /// It is down, busy, or being tried by another task.
     Closed,
     /// It has no room.
@@ -224,52 +223,9 @@ impl Job<'_> {
         Ok(Err(passed))
     }
 
-    /// A submission whose outcome nobody saw, because the process died.
-    pub(super) async fn repeat(&self, submission: Submission) -> Result<Taken, Ended> {
-        let sites = self.crew.app.upstream.sites();
-        let site = sites.get(&submission.provider).cloned();
-        let route = self.route(&submission.provider, &submission.route_model);
-        let (Some(site), Some(route)) = (site, route) else {
-            return Err(unconfirmed(
-                submission.id,
-                "the process ended while it was sent",
-            ));
-        };
-        let credential = site.credential(&submission.credential).cloned();
-        let Some(credential) = credential.filter(|_| site.provider.adapter().deduplicates()) else {
-            return Err(unconfirmed(
-                submission.id,
-                "the process ended while it was sent",
-            ));
-        };
-        // The provider makes one job of both.
-        let order = order::build(&self.crew.app, self.task, &route, &site).await;
-        let Ok(prepared) = order else {
-            return Err(unconfirmed(submission.id, "its source is gone"));
-        };
-        let order = Order {
-            key: submission.id.to_string(),
-            ..prepared.order
-        };
-        let id = submission.id;
-        let age = self.crew.app.clock.now().since(submission.created_at);
-        match self
-            .send(&route, &site, &credential, order, submission, false)
-            .await?
-        {
-            Ok(taken) => Ok(taken),
-            // Nobody was reached: it stays as it is, to be repeated again.
-            Err(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
-                Err((Outcome::Later(FULL), None))
-            }
-            // That it is refused now says nothing about the first time.
-            Err(_) => Err(unconfirmed(id, "the provider refuses the repetition")),
-        }
-    }
-
     /// Sends the order; the outer error ends the task, the inner one leads to
     /// the next route. Once the request has left, nothing interrupts this.
-    async fn send(
+    pub(super) async fn send(
         &self,
         route: &Route,
         site: &Arc<Site>,
@@ -320,14 +276,22 @@ impl Job<'_> {
                 let now = app.clock.now();
                 app.upstream
                     .breaker(route, |breaker| breaker.failed(now, false, None));
-                tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody can tell whether the provider took it");
-                return Err(unconfirmed(id, &error.message));
+                tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
+                let sent = Sent {
+                    site,
+                    credential,
+                    order: &order,
+                    submission: &submission,
+                };
+                return self.resolve(sent, &error.message).await;
             }
         };
+        crash::point("submission-sent");
         app.upstream.breaker(route, Breaker::succeeded);
         let accepted_at = self
             .write_accepted(id, route, result.as_ref().ok().cloned())
             .await;
+        crash::point("submission-accepted");
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Ok(Taken {
             submission: id,
@@ -390,14 +354,17 @@ impl Job<'_> {
                 }
                 let before = store::submissions::latest(conn, task)?;
                 submission.attempt = before.map_or(0, |before| before.attempt) + 1;
-                store::submissions::intend(conn, &submission)?;
+                store::submissions::intend(conn, &submission, &owner)?;
                 let fingerprint = model.map(|model| submit::fingerprint(&model, Some(&route)));
                 let fingerprint = fingerprint.unwrap_or_default();
                 store::tasks::begin(conn, task, &owner, &route.provider, &fingerprint, now)?;
                 Ok(())
             })
             .await
-            .inspect(|()| self.crew.app.bell.ring(task))
+            .inspect(|()| {
+                crash::point("submission-intended");
+                self.crew.app.bell.ring(task);
+            })
     }
 
     /// Writes down that the provider took it. As long as the database does not
@@ -466,6 +433,7 @@ fn closing(id: SubmissionId, state: SubmissionState, error: &ProviderError) -> C
         id,
         state,
         error: Some((error.class.name(), error.message.clone())),
+        look_again: None,
     }
 }
 

@@ -85,7 +85,7 @@ async fn a_task_that_waits_for_a_model_that_was_taken_away_fails() {
 #[tokio::test]
 async fn a_job_waits_for_a_provider_that_was_taken_away_and_comes_back() {
     let simulator = simulator().await;
-    plan(&simulator, Duration::from_secs(1), End::Success);
+    plan(&simulator, SOME, End::Success);
     let toml = one_provider(&simulator);
     let gateway = gateway(&toml).await;
     let task = ordered(&gateway, "a lake").await;
