@@ -13,6 +13,29 @@ fn has_table(name: &str) -> bool {
     })
 }
 
+/// Whether something in the source says this.
+fn says(folder: &Path, what: &str) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return says(&path, what);
+        }
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains(what))
+    })
+}
+
+/// Whether operators can look after money.
+pub(crate) fn commands() -> bool {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli");
+    says(&folder, "Accounts(") && says(&folder, "Ledger(")
+}
+
+/// Whether callers can look at it.
+pub(crate) fn account_view() -> bool {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    says(&folder, "\"/v1/account\"")
+}
+
 /// Whether money is kept in a ledger.
 pub(crate) fn ledger() -> bool {
     has_table("ledger")

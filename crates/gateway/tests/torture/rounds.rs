@@ -34,10 +34,17 @@ async fn torture(kept: Kept) {
     }
     let knobs = Knobs::read();
     println!("MEDIAGATE_TORTURE_SEED={} on {}", knobs.seed, kept.name());
-    if !(expected::ledger() && expected::intents()) {
-        println!("NOT CHECKED: this source has no ledger or no intents");
+    for (there, what) in [
+        (expected::ledger(), "ledger"),
+        (expected::intents(), "intents"),
+        (expected::commands(), "commands for accounts and ledger"),
+        (expected::account_view(), "GET /v1/account"),
+    ] {
+        if !there {
+            println!("NOT CHECKED: this source has no {what}");
+        }
     }
-    let points = names().await;
+    let points = names();
     let mut repeat = Repeat {
         words: knobs.repeat(kept),
         round: 0,

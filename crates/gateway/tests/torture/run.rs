@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use simulator::Plan;
 use tokio::time::Instant;
 
 use crate::callers::{Caller, Seen, Told};
@@ -34,6 +35,8 @@ pub(crate) struct Run {
     pub(crate) totals: Totals,
     pub(crate) http: reqwest::Client,
     pub(crate) found: Violations,
+    /// How jobs go when nothing goes wrong.
+    pub(crate) calm: Plan,
 }
 
 impl Run {
@@ -49,6 +52,7 @@ impl Run {
             totals: Totals::default(),
             http: client(),
             found: Violations::default(),
+            calm: Plan::default(),
         }
     }
 
@@ -141,7 +145,7 @@ impl Run {
 
     /// Lets everything come to its end, and checks it all.
     pub(crate) async fn settle(&mut self) {
-        faults::calm(self.stage.simulator.world());
+        faults::calm(self.stage.simulator.world(), self.calm);
         self.kill();
         self.bring_up(None).await;
         self.rest().await;
@@ -225,7 +229,7 @@ impl Run {
 
     /// The program's own look at its books.
     async fn verify(&mut self) {
-        if !expected::ledger() {
+        if !expected::commands() {
             return;
         }
         let output = self.stage.command(&["ledger", "verify"]).await;

@@ -170,7 +170,7 @@ impl Stage {
         let tight = self
             .key(&["--account", "torture", "--budget", BUDGET])
             .await;
-        if expected::ledger() {
+        if expected::commands() {
             self.said(&["accounts", "create", PREPAID, "--prepaid"])
                 .await;
             self.pay_in().await;
@@ -193,7 +193,7 @@ impl Stage {
 
     /// Gives the prepaid account some more.
     pub(crate) async fn pay_in(&self) {
-        if expected::ledger() {
+        if expected::commands() {
             self.said(&["accounts", "credit", PREPAID, CREDIT]).await;
         }
     }

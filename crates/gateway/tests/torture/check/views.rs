@@ -39,7 +39,7 @@ impl Views {
                 }
                 after = format!("&after={}", page["last_id"].as_str().unwrap());
             }
-            if expected::ledger() {
+            if expected::account_view() {
                 let account = get(base, key, "/v1/account").await;
                 views
                     .accounts
