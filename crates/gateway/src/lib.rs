@@ -9,6 +9,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod crash;
+pub mod csv;
 pub mod demo;
 pub mod domain;
 pub mod engines;

@@ -7,7 +7,6 @@
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
-use crate::ids::AccountId;
 use crate::model::ledger::EntryKind;
 use crate::model::money::{Bill, Micros, Money};
 use crate::model::task::{Task, TaskState};
@@ -136,38 +135,6 @@ fn write_end(
     };
     store::ledger::add(conn, of(task), kind, change, None, now)?;
     Ok(())
-}
-
-/// Pays money in; a negative amount takes it out again.
-pub async fn credit(
-    app: &App,
-    account: AccountId,
-    amount: Micros,
-    note: Option<String>,
-) -> Result<Sums, Error> {
-    let now = app.clock.now();
-    let of = Of {
-        account,
-        key: None,
-        task: None,
-    };
-    let change = Change {
-        credit: amount,
-        ..Change::default()
-    };
-    app.store
-        .write(move |conn| -> Result<Sums, Error> {
-            let note = note.as_deref();
-            Ok(store::ledger::add(
-                conn,
-                of,
-                EntryKind::Credit,
-                change,
-                note,
-                now,
-            )?)
-        })
-        .await
 }
 
 /// Everything that does not add up; nothing is repaired.

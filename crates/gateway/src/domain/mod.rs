@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod assets;
+pub mod books;
 pub mod catalog;
 pub mod intents;
 pub mod keys;
@@ -12,7 +13,9 @@ pub mod music;
 pub mod offers;
 pub mod personas;
 pub mod pictures;
+pub mod quotes;
 pub mod songs;
 pub mod submit;
 pub mod tasks;
+pub mod usage;
 pub mod video;

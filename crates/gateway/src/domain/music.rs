@@ -6,7 +6,7 @@ use crate::app::{App, Parts};
 use crate::crash;
 use crate::domain::assets;
 use crate::domain::intents::Visit;
-use crate::domain::submit::{self, NewTask};
+use crate::domain::submit::{self, NewTask, Purpose};
 use crate::engines::{EngineError, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
@@ -173,7 +173,7 @@ pub async fn separate(
     visit: &Visit,
     order: Separation,
 ) -> Result<Task, Error> {
-    let (new, job) = prepare(app, caller, order).await?;
+    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
     let write_clips = move |conn: &mut Conn<'_>, tasks: &[Task]| {
         for task in tasks {
             for (clip, position) in stem_clips(task, &job.title, &job.outputs).iter().zip(0..) {
@@ -192,6 +192,7 @@ pub async fn prepare(
     app: &App,
     caller: &Caller,
     order: Separation,
+    purpose: Purpose,
 ) -> Result<(NewTask, StemsJob), Error> {
     let catalog = app.catalog.load_full();
     let asked = order
@@ -200,7 +201,9 @@ pub async fn prepare(
         .unwrap_or_else(|| catalog.default_name(TaskKind::Music).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
-    submit::check_available(app, &model)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
     let source = clip_param(app, caller.account.id, order.source, "continue_clip_id").await?;
     let media = check_source(&source, &order)?;
     let outputs: Vec<(ClipId, StemTarget)> = targets

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::domain::intents::Visit;
 use crate::domain::music;
-use crate::domain::submit::{self, NewTask};
+use crate::domain::submit::{self, NewTask, Purpose};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, PersonaId, RequestId};
 use crate::model::account::Caller;
@@ -53,7 +53,7 @@ pub async fn order(
     visit: &Visit,
     order: SongOrder,
 ) -> Result<Task, Error> {
-    let (new, job) = prepare(app, caller, order).await?;
+    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
     let write_clips = move |conn: &mut Conn<'_>, tasks: &[Task]| {
         for task in tasks {
             for (id, position) in job.outputs.iter().zip(0..) {
@@ -72,9 +72,12 @@ pub async fn prepare(
     app: &App,
     caller: &Caller,
     order: SongOrder,
+    purpose: Purpose,
 ) -> Result<(NewTask, SongJob), Error> {
     let (model, asked_model) = choose(app, caller, &order)?;
-    submit::check_available(app, &model)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
     let account = caller.account.id;
     for (param, id) in &order.clips {
         let clip = music::clip_param(app, account, *id, param).await?;

@@ -144,6 +144,15 @@ pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask)
     }
 }
 
+/// What an order is checked and planned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is going to be made.
+    Order,
+    /// The caller wants to know what it would cost.
+    Quote,
+}
+
 /// Refuses work for a model whose every route is down.
 pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
     if app.upstream.is_available(model, app.clock.now()) {

@@ -6,7 +6,7 @@ use crate::app::{App, Parts};
 use crate::domain::assets;
 use crate::domain::intents::Visit;
 use crate::domain::pictures::{self, Picture, PictureSource};
-use crate::domain::submit::{self, NewTask};
+use crate::domain::submit::{self, NewTask, Purpose};
 use crate::domain::tasks;
 use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode, Fault};
@@ -65,7 +65,7 @@ pub async fn order(
     visit: &Visit,
     order: VideoOrder,
 ) -> Result<Vec<Task>, Error> {
-    let (new, pictures) = prepare(app, caller, &order).await?;
+    let (new, pictures) = prepare(app, caller, &order, Purpose::Order).await?;
     let mut assets = Vec::new();
     for picture in &pictures {
         assets.push(pictures::keep(app, caller, picture).await?);
@@ -84,6 +84,7 @@ pub async fn prepare(
     app: &App,
     caller: &Caller,
     order: &VideoOrder,
+    purpose: Purpose,
 ) -> Result<(Vec<NewTask>, Vec<Picture>), Error> {
     let catalog = app.catalog.load_full();
     let asked = order
@@ -92,7 +93,9 @@ pub async fn prepare(
         .unwrap_or_else(|| catalog.default_name(TaskKind::Video).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Video, &asked, "model")?;
     refuse_what_is_not_offered(app, &model, order)?;
-    submit::check_available(app, &model)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
     let mut pictures = Vec::new();
     for (source, param) in &order.pictures {
         pictures.push(pictures::take(app, source.clone(), param).await?);

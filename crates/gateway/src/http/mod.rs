@@ -4,6 +4,7 @@
 //! and shapes the answer; `wire/` has the shapes, `frame` what every answer
 //! carries, `error` the one way in which errors become answers.
 
+mod account;
 mod auth;
 pub mod base;
 mod body;
@@ -20,9 +21,11 @@ mod music;
 mod page_params;
 pub mod pages;
 mod personas;
+mod quotes;
 pub mod server;
 mod tasks;
 mod uploads;
+mod usage;
 mod videos;
 mod web;
 pub mod wire;
@@ -74,6 +77,10 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::events))
         .routes(routes!(tasks::cancel));
+    let money = OpenApiRouter::new()
+        .routes(routes!(quotes::quote))
+        .routes(routes!(account::account))
+        .routes(routes!(usage::usage));
     let open = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
@@ -87,5 +94,6 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(video)
         .nest(&format!("/{brand}"), music)
         .merge(tasks)
+        .merge(money)
         .merge(open)
 }

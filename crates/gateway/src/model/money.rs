@@ -25,6 +25,20 @@ impl Micros {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
+    /// Reads an amount that may be negative: `-5.00`.
+    pub fn signed(text: &str) -> Result<Self, NotAnAmount> {
+        match text.strip_prefix('-') {
+            Some(amount) => amount.parse().map(|amount| Self::ZERO.minus(amount)),
+            None => text.parse(),
+        }
+    }
+
+    /// So many times this, saturating at the far end of the range.
+    #[must_use]
+    pub const fn times(self, count: i64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+
     /// From millionths of a dollar.
     pub const fn new(micros: i64) -> Self {
         Self(micros)
@@ -126,10 +140,14 @@ impl Price {
         }
     }
 
-    /// How many units that is, in thousandths, for people.
-    pub fn thousandths(self, quantity: Quantity) -> u64 {
+    /// How many units `tasks` of that are, as people write it: `4.9`, `5`;
+    /// rounded half up to a millionth.
+    pub fn units(self, quantity: Quantity, tasks: u64) -> String {
         let (units, of) = self.count(quantity);
-        u64::try_from(units.saturating_mul(1000) / of).unwrap_or(u64::MAX)
+        let units = units.saturating_mul(tasks.into());
+        let millionths = units.saturating_mul(1_000_000).saturating_add(of / 2) / of;
+        let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }
 
@@ -439,6 +457,40 @@ mod tests {
         fn amounts_round_trip(micros in 0..i64::MAX) {
             let amount = Micros::new(micros);
             prop_assert_eq!(amount.to_string().parse::<Micros>(), Ok(amount));
+        }
+    }
+
+    #[test]
+    fn amounts_may_be_negative_where_that_is_meant() {
+        assert_eq!(Micros::signed("-5.00"), Ok(Micros::new(-5_000_000)));
+        assert_eq!(Micros::signed("5"), Ok(Micros::new(5_000_000)));
+        for bad in ["--5", "-", "", "- 5", "+5", "five"] {
+            assert_eq!(Micros::signed(bad), Err(NotAnAmount), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn units_are_written_so_that_they_multiply_up() {
+        let quantity = Quantity {
+            milliseconds: 4900,
+            pixels: 480 * 480,
+            parts: 2,
+            parts_asked: 2,
+        };
+        for (unit, tasks, written) in [
+            (PriceUnit::Second, 1, "4.9"),
+            (PriceUnit::Second, 2, "9.8"),
+            (PriceUnit::MegapixelSecond, 1, "1.12896"),
+            (PriceUnit::AudioMinute, 1, "0.081667"),
+            (PriceUnit::Stem, 1, "2"),
+            (PriceUnit::Task, 3, "3"),
+            (PriceUnit::Video, 4, "4"),
+        ] {
+            let price = Price {
+                unit,
+                per_unit: Micros::new(1),
+            };
+            assert_eq!(price.units(quantity, tasks), written, "{unit}");
         }
     }
 }

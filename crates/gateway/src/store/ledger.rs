@@ -157,6 +157,32 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
     )
 }
 
+/// The same entries, the newest first.
+pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
+    conn.all(
+        "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
+         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR task_id = $2)
+         ORDER BY created_at DESC, id DESC LIMIT $3",
+        &[
+            filter.account.map(|id| id.to_string()).as_ref().into(),
+            filter.task.map(|id| id.to_string()).as_ref().into(),
+            i64::from(limit).into(),
+        ],
+        entry,
+    )
+}
+
+/// How many entries, tasks, keys and accounts there are.
+pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
+    let counts = conn.one(
+        "SELECT (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM api_keys),
+                (SELECT COUNT(*) FROM accounts)",
+        &[],
+        |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?]),
+    )?;
+    Ok(counts.unwrap_or_default())
+}
+
 fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
     Ok(Entry {
         id: row.text(0)?,

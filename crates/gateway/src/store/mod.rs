@@ -17,6 +17,7 @@ mod postgres;
 mod sqlite;
 pub mod submissions;
 pub mod tasks;
+pub mod usage;
 pub mod workers;
 
 use std::path::Path;

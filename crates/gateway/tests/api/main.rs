@@ -29,6 +29,7 @@ mod health;
 mod intents;
 mod media;
 mod metrics;
+mod money;
 mod music;
 mod openapi;
 mod pages;

@@ -124,7 +124,7 @@ impl BillingView {
             .or(tariff.map(|tariff| tariff.asked));
         let count = price
             .zip(quantity)
-            .map(|(price, quantity)| price.thousandths(quantity));
+            .map(|(price, quantity)| price.units(quantity, 1));
         Self {
             status: task.money.name(),
             reserved_usd: task.reserved.to_string(),
@@ -132,16 +132,10 @@ impl BillingView {
             refunded_usd: is_over.then(|| task.reserved.minus(task.cost).to_string()),
             unit: price.map(|price| price.unit.name()),
             unit_price_usd: price.map(|price| price.per_unit.to_string()),
-            quantity: count.map(decimal),
+            quantity: count,
             partial: bill.and_then(|bill| bill.partial.clone()),
         }
     }
-}
-
-/// Thousandths as people write them: `4.9`, `5`.
-pub fn decimal(thousandths: u64) -> String {
-    let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Why a task failed.

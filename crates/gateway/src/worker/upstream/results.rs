@@ -16,7 +16,7 @@ use crate::ids::ClipId;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
-use crate::model::task::{Output, Payload, SongJob, StemsJob, Task, VideoOutput};
+use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
 use crate::worker::finish::Made;
 
 /// Why a result is not in the store.
@@ -243,7 +243,12 @@ async fn stems(
         }
         ids.push(*id);
     }
-    if ids.is_empty() {
+    // Without the wanted track the rest is not what was asked for.
+    let wanted = job
+        .outputs
+        .first()
+        .filter(|_| job.stem_task == StemTask::Two);
+    if ids.is_empty() || wanted.is_some_and(|(id, _)| !ids.contains(id)) {
         return Err(Bad::Useless(format!(
             "there is no {} in it",
             missing.join(", ")

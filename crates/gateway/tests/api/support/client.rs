@@ -147,6 +147,11 @@ impl Answer {
         self.json["error"]["message"].as_str().unwrap()
     }
 
+    /// The whole body as text, however long.
+    pub(crate) fn text_whole(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(2000)]).into_owned()
     }

@@ -197,15 +197,22 @@ impl TestGateway {
     /// Ends it and starts it again on what it kept, with another configuration
     /// if one is given. Its address is another one.
     pub(crate) async fn restart(self, toml: Option<&str>) -> Self {
+        if let Some(toml) = toml {
+            std::fs::write(self.home.file(), toml).unwrap();
+        }
+        let mut gateway = self.restart_idle().await;
+        gateway.start_workers();
+        gateway
+    }
+
+    /// Ends it and starts it again on what it kept; nobody works until the test
+    /// says so.
+    pub(crate) async fn restart_idle(self) -> Self {
         let (overrides, home) = (self.overrides.clone(), self.home.clone());
         let key = self.client.key.clone();
         self.stop().await;
-        if let Some(toml) = toml {
-            std::fs::write(home.file(), toml).unwrap();
-        }
         let mut gateway = Self::open(overrides, Clock::system(), home).await;
         gateway.client.key = key;
-        gateway.start_workers();
         gateway
     }
 

@@ -12,13 +12,11 @@ use serde_json::json;
 use simulator::{End, Fault, Phase, Role, Simulator};
 
 use super::{
-    SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered,
-    plan, provider, simulator, status, submissions, without_workers,
+    LONG, SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider,
+    ordered, plan, provider, simulator, status, submissions, without_workers,
 };
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually};
-
-const LONG: Duration = Duration::from_hours(1);
 
 async fn cancel(client: &Client, task: &str) {
     let path = format!("/v1/tasks/{task}/cancel");

@@ -1,7 +1,5 @@
 //! Settings that change while tasks wait and jobs run.
 
-use std::time::Duration;
-
 use mediagate::store::StoreError;
 use serde_json::json;
 use simulator::{End, Role};
