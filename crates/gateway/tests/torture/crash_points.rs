@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::callers::{Told, call_off};
+use crate::callers::call_off;
 use crate::dice::Dice;
 use crate::faults;
 use crate::intent::{Intent, Kind, Way};

@@ -113,8 +113,9 @@ impl Run {
     }
 
     fn read_log(&mut self, log: &str) {
-        for line in log.lines().filter(|line| line.contains("panicked")) {
-            self.found.add(format!("a panic: {line}"));
+        for (at, _) in log.match_indices("panicked at") {
+            let said: Vec<&str> = log[at..].lines().take(3).collect();
+            self.found.add(format!("a panic: {}", said.join(" ")));
         }
     }
 
