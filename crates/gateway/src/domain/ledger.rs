@@ -76,10 +76,10 @@ pub fn end(
     ending: &Ending,
     now: Timestamp,
 ) -> Result<bool, Error> {
-    debug_assert!(fits(ending.state, ending.money), "{ending:?}");
     if !store::tasks::finish(conn, task.id, owner, ending, now)? {
         return Ok(false);
     }
+    debug_assert!(fits(ending.state, ending.money), "{ending:?}");
     write_end(conn, task, ending.money, ending.cost, now)?;
     Ok(true)
 }

@@ -51,7 +51,6 @@ fn plan(dice: &mut Dice) -> Plan {
     Plan {
         queued: dice.millis(10, 300),
         running: dice.millis(50, 3000),
-        polls: 0,
         end,
         incomplete: dice.chance(10),
     }

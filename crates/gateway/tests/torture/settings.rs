@@ -85,9 +85,10 @@ pub(crate) fn toml(simulator: &Simulator, database: &str) -> String {
         } else {
             "api_key = \"sk-simulated-0123456789\"\n"
         };
-        text += &format!(
+        let table = format!(
             "\n[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{more}\n"
         );
+        text.push_str(&table);
     }
     text + MODELS
 }

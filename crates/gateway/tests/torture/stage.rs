@@ -102,7 +102,7 @@ impl Stage {
         stage
     }
 
-    /// The same gateway once more, with data of its own; on SQLite.
+    /// The same gateway once more, with data of its own; on `SQLite`.
     pub(crate) fn copy(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy_folder(self.folder.path(), folder.path());

@@ -141,7 +141,8 @@ async fn read(request: reqwest::RequestBuilder, is_stream: bool, task: &mut Opti
     let bytes = bytes.freeze();
     let code = if streamed {
         match end_of_stream(&bytes) {
-            Some(code) => code,
+            Some(StreamEnd::Done) => None,
+            Some(StreamEnd::Failed(code)) => Some(code),
             None => return Got::Lost,
         }
     } else {
@@ -171,15 +172,26 @@ fn code_of(bytes: &[u8]) -> Option<String> {
     Some(body["error"]["code"].as_str()?.to_owned())
 }
 
-/// Whether a stream came to its end, and with which error.
-fn end_of_stream(bytes: &[u8]) -> Option<Option<String>> {
+/// How a stream ended.
+enum StreamEnd {
+    /// As it should.
+    Done,
+    /// With this error.
+    Failed(String),
+}
+
+/// How a stream came to its end, if it did.
+fn end_of_stream(bytes: &[u8]) -> Option<StreamEnd> {
     let text = std::str::from_utf8(bytes).ok()?;
     let events: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("data: "))
         .collect();
     let failed = events.iter().find_map(|event| code_of(event.as_bytes()));
-    (failed.is_some() || events.last() == Some(&"[DONE]")).then_some(failed)
+    let is_done = events.last() == Some(&"[DONE]");
+    failed
+        .map(StreamEnd::Failed)
+        .or(is_done.then_some(StreamEnd::Done))
 }
 
 /// Where an answer names its task beside the head, in the words of its endpoint.
