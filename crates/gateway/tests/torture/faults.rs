@@ -53,6 +53,7 @@ fn plan(dice: &mut Dice) -> Plan {
         running: dice.millis(50, 3000),
         end,
         incomplete: dice.chance(10),
+        ..Plan::default()
     }
 }
 
