@@ -6,7 +6,7 @@
 //! database a moment later (`domain/intents`); until then this is the truth.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::clock::{Clock, Timestamp};
+use crate::error::Error;
 use crate::ids::{AssetId, IntentId, KeyId};
 
 /// How long an ended visit is kept whose intent is not in the database: the
@@ -47,6 +48,8 @@ struct Visit {
     since: Instant,
     /// Whether the intent was in the database before anything was made for it.
     reserved: bool,
+    /// Whether it is there now, or may be.
+    written: bool,
     accepting: bool,
     left: Option<Leaving>,
 }
@@ -81,9 +84,6 @@ pub enum Standing {
     Left(Option<Timestamp>),
 }
 
-const NOTHING: u8 = 0;
-const MADE: u8 = 1;
-
 impl Attendance {
     /// Nobody yet.
     pub fn new(clock: Clock) -> Self {
@@ -116,6 +116,7 @@ impl Attendance {
             body: body.clone(),
             since: Instant::now(),
             reserved,
+            written: reserved,
             accepting: false,
             left: None,
         };
@@ -128,7 +129,6 @@ impl Attendance {
             attendance: self.clone(),
             id,
             number,
-            stage: AtomicU8::new(if reserved { MADE } else { NOTHING }),
             complete: Mutex::new(None),
             written: AtomicBool::new(false),
         })
@@ -227,6 +227,14 @@ impl Attendance {
 }
 
 impl Book {
+    /// Of a visit that ended and left nothing in the database nobody needs to know.
+    fn forget_unwritten(&mut self, id: IntentId, number: u32) {
+        let is_over = |visit: &Visit| !visit.written && !visit.accepting && visit.left.is_some();
+        if self.visits.get(&id).is_some_and(is_over) {
+            self.remove(id, number);
+        }
+    }
+
     fn remove(&mut self, id: IntentId, number: u32) {
         if self
             .visits
@@ -261,7 +269,6 @@ pub struct Presence {
     attendance: Attendance,
     id: IntentId,
     number: u32,
-    stage: AtomicU8,
     complete: Mutex<Option<Close>>,
     written: AtomicBool,
 }
@@ -301,17 +308,13 @@ impl Presence {
     /// Something is about to be written to the database; until the guard is
     /// dropped, nobody may conclude from its absence that it is not there.
     pub fn accepting(self: &Arc<Self>) -> Accepting {
-        self.stage.store(MADE, Ordering::Release);
-        self.set_accepting(true);
+        if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
+            (visit.accepting, visit.written) = (true, true);
+        }
         Accepting {
             attendance: self.attendance.clone(),
             id: self.id,
-        }
-    }
-
-    fn set_accepting(&self, accepting: bool) {
-        if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
-            visit.accepting = accepting;
+            number: self.number,
         }
     }
 }
@@ -325,9 +328,7 @@ impl Drop for Presence {
             Close::At(at) => at,
         });
         let mut book = self.attendance.book();
-        if self.stage.load(Ordering::Acquire) == NOTHING {
-            book.remove(self.id, self.number);
-        } else if let Some(visit) = book
+        if let Some(visit) = book
             .visits
             .get_mut(&self.id)
             .filter(|visit| visit.number == self.number)
@@ -337,6 +338,7 @@ impl Drop for Presence {
                 joinable_until,
             });
         }
+        book.forget_unwritten(self.id, self.number);
         drop(book);
         self.attendance.changed();
         self.attendance.0.left.notify_one();
@@ -347,14 +349,118 @@ impl Drop for Presence {
 pub struct Accepting {
     attendance: Attendance,
     id: IntentId,
+    number: u32,
+}
+
+impl Accepting {
+    /// The write came to this. Only what broke inside leaves open whether
+    /// something was written.
+    pub fn done<T>(self, written: &Result<T, Error>) {
+        let is_refused = matches!(written, Err(error) if error.inside().is_none());
+        if is_refused {
+            self.undone();
+        }
+    }
+
+    /// Nothing was written, for certain.
+    fn undone(self) {
+        let mut book = self.attendance.book();
+        if let Some(visit) = book.visits.get_mut(&self.id) {
+            visit.written = visit.reserved;
+        }
+    }
 }
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
+        let mut book = self.attendance.book();
+        if let Some(visit) = book.visits.get_mut(&self.id) {
             visit.accepting = false;
         }
+        book.forget_unwritten(self.id, self.number);
+        drop(book);
         self.attendance.changed();
         self.attendance.0.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attendance() -> Attendance {
+        Attendance::new(Clock::system())
+    }
+
+    fn enter(attendance: &Attendance, id: IntentId, key: KeyId, reserved: bool) -> Arc<Presence> {
+        attendance.enter(id, 1, (key, "body".into()), reserved)
+    }
+
+    #[test]
+    fn who_made_nothing_leaves_no_trace() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let presence = enter(&all, id, key, false);
+        assert!(matches!(all.standing(id), Some(Standing::Here(_))));
+        drop(presence);
+        assert_eq!((all.standing(id), all.leavers().len()), (None, 0));
+        // Refused by the database's own transaction.
+        let presence = enter(&all, id, key, false);
+        presence.accepting().undone();
+        drop(presence);
+        assert_eq!(
+            (all.standing(id), all.with_body(key, "body").len()),
+            (None, 0)
+        );
+    }
+
+    #[tokio::test]
+    async fn who_left_while_something_was_written_is_waited_for() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let presence = enter(&all, id, key, false);
+        let accepting = presence.accepting();
+        drop(presence);
+        assert!(all.leavers().is_empty(), "not before it is written");
+        let settled = all.settled(key, "body");
+        tokio::pin!(settled);
+        let waits = tokio::time::timeout(Duration::from_millis(20), &mut settled).await;
+        assert!(waits.is_err());
+        drop(accepting);
+        settled.await;
+        assert_eq!(all.standing(id), Some(Standing::Left(None)));
+        assert_eq!(all.leavers().len(), 1);
+        all.noted(&[(id, 1)]);
+        assert_eq!(all.standing(id), None);
+    }
+
+    #[test]
+    fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
+        for (is_complete, is_written) in [(true, true), (true, false), (false, true)] {
+            let (all, id) = (attendance(), IntentId::new());
+            let presence = enter(&all, id, KeyId::new(), true);
+            if is_complete {
+                presence.complete(Close::Now);
+            }
+            if is_written {
+                presence.written();
+            }
+            drop(presence);
+            let left = all.standing(id);
+            let is_closed = matches!(left, Some(Standing::Left(Some(_))));
+            assert_eq!(is_closed, is_complete && is_written, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_later_visit_leaves_an_earlier_one_without_effect() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let first = enter(&all, id, key, true);
+        let second = all.enter(id, 2, (key, "body".into()), true);
+        drop(first);
+        assert!(matches!(all.standing(id), Some(Standing::Here(_))));
+        drop(second);
+        assert_eq!(all.standing(id), Some(Standing::Left(None)));
+        all.noted(&[(id, 1)]);
+        assert_eq!(all.standing(id), Some(Standing::Left(None)), "of the first");
+        assert_eq!(all.with_body(key, "body").len(), 1);
     }
 }

@@ -50,7 +50,7 @@ pub async fn create(
     let (record, accepting) = (visit.record(), visit.accepting());
     let made = async move {
         let made = make(&app, account, &record, new, clips).await;
-        drop(accepting);
+        accepting.done(&made);
         made
     };
     #[expect(

@@ -64,7 +64,7 @@ pub async fn accept(
                 Ok(tasks)
             })
             .await;
-        drop(accepting);
+        accepting.done(&written);
         let tasks = written?;
         crash::point("task-accepted");
         for task in &tasks {

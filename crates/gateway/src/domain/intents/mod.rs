@@ -125,7 +125,7 @@ impl Visit {
                 record.made(conn, made)
             });
             let written = write.await;
-            drop(accepting);
+            accepting.done(&written);
             written
         });
         written.await.map_err(Error::internal)?
