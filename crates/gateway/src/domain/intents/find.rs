@@ -1,10 +1,11 @@
 //! Finds out whether a request came before, and what became of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Begun, Found, KNOWN, UNCONFIRMED, Visit, Wanted, failure};
 use crate::app::App;
-use crate::attendance::Standing;
+use crate::attendance::{Presence, Standing};
 use crate::clock::Timestamp;
 use crate::domain::{music, personas};
 use crate::error::{Error, ErrorCode};
@@ -165,14 +166,29 @@ fn unconfirmed() -> Error {
 }
 
 /// Becomes the next visit of an intent; `None` when another request was first.
+///
+/// The caller is entered in the transaction itself: were it to leave while that
+/// is committed, the intent would be held by nobody whom anybody knows.
 async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
     let (id, visits) = (intent.id, intent.visits);
-    let holder = app.attendance.name().to_owned();
+    let (attendance, body) = (
+        app.attendance.clone(),
+        (intent.key, intent.fingerprint.clone()),
+    );
     let came = app
         .store
-        .write(move |conn| store::intents::visit(conn, id, visits, &holder).map_err(Error::from))
+        .write(move |conn| -> Result<Option<Arc<Presence>>, Error> {
+            if !store::intents::visit(conn, id, visits, attendance.name())? {
+                return Ok(None);
+            }
+            Ok(Some(attendance.enter(id, visits + 1, body, true)))
+        })
         .await?;
-    Ok(came.then(|| attend(app, intent, visits + 1, true)))
+    Ok(came.map(|presence| Visit {
+        presence,
+        intent,
+        reserved: true,
+    }))
 }
 
 async fn by_body(
