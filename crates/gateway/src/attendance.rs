@@ -166,14 +166,35 @@ impl Attendance {
         }
     }
 
+    /// Waits until everything that callers with this body have asked for is in
+    /// the database, or refused.
+    pub async fn written(&self, key: KeyId, fingerprint: &str) {
+        let mut changes = self.0.changes.subscribe();
+        let under_way = |visit: &Visit| visit.accepting || !visit.written;
+        while self.any_with_body(key, fingerprint, under_way) {
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
     fn is_unsettled(&self, key: KeyId, fingerprint: &str) -> bool {
+        let is_lost = |visit: &Visit| visit.accepting && visit.left.is_some();
+        self.any_with_body(key, fingerprint, is_lost)
+    }
+
+    fn any_with_body(
+        &self,
+        key: KeyId,
+        fingerprint: &str,
+        is_meant: impl Fn(&Visit) -> bool,
+    ) -> bool {
         let book = self.book();
         let ids = book.by_body.get(&(key, fingerprint.to_owned()));
         let mut visits = ids
             .into_iter()
             .flatten()
             .filter_map(|id| book.visits.get(id));
-        visits.any(|visit| visit.accepting && visit.left.is_some())
+        visits.any(is_meant)
     }
 
     /// Waits for a change of anything, but no longer than `time`.
@@ -430,6 +451,24 @@ mod tests {
         assert_eq!(all.leavers().len(), 1);
         all.noted(&[(id, 1)]);
         assert_eq!(all.standing(id), None);
+    }
+
+    #[tokio::test]
+    async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let presence = enter(&all, id, key, false);
+        let written = all.written(key, "body");
+        tokio::pin!(written);
+        for accepting in [None, Some(presence.accepting())] {
+            let waits = tokio::time::timeout(Duration::from_millis(20), &mut written).await;
+            assert!(waits.is_err());
+            drop(accepting);
+        }
+        written.await;
+        let other = enter(&all, IntentId::new(), key, false);
+        let written = all.written(key, "body");
+        drop(other);
+        written.await;
     }
 
     #[test]

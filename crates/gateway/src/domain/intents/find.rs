@@ -23,6 +23,8 @@ const RETRIES: Duration = Duration::from_hours(1);
 /// to the connection to tell.
 const SETTLED_IN: Duration = Duration::from_millis(50);
 const MOMENT: Duration = Duration::from_millis(50);
+/// How long a retry waits for its first try to be accepted or refused.
+const UNDER_WAY: Duration = Duration::from_mins(1);
 /// How often another process's callers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -269,6 +271,12 @@ async fn join(app: &App, caller: &Caller, mut intent: Intent) -> Result<Option<B
 /// The intents that a request with this body may mean.
 async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Vec<Intent>, Error> {
     let key = caller.key.id;
+    if wanted.is_retry {
+        // Its first try may have come through only now: a connection that waits
+        // for a server to start hands over what its caller has given up.
+        let written = app.attendance.written(key, &wanted.fingerprint);
+        drop(tokio::time::timeout(UNDER_WAY, written).await);
+    }
     let now = app.clock.now();
     let mut here = Vec::new();
     let mut settling = false;
