@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{End, Fault, Role, Simulator};
+use simulator::{End, Fault, Plan, Role, Simulator};
 
 use super::{
-    LONG, SOME, arrives, film, gateway, one_provider, ordered, plan, provider, simulator,
-    submissions, without_workers,
+    LONG, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
+    without_workers,
 };
 use crate::support::{TestGateway, eventually};
 
@@ -24,6 +24,16 @@ fn obedient(simulator: &Simulator, policy: &str) -> String {
     format!("cancel_policy = \"{policy}\"\n")
         + &provider("acme", "runway", simulator, "")
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#)
+}
+
+/// Jobs that end once they were asked for a few times more than tests wait for,
+/// however slow the machine is.
+fn at_work(simulator: &Simulator, end: End) {
+    simulator.world().set_plan(Plan {
+        polls: 4,
+        end,
+        ..Plan::default()
+    });
 }
 
 async fn cancel(gateway: &TestGateway, task: &str) -> Value {
@@ -66,7 +76,7 @@ async fn billing(gateway: &TestGateway, task: &str) -> (String, Value) {
 #[tokio::test]
 async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, End::Success);
+    at_work(&simulator, End::Success);
     let gateway = gateway(&endless(&simulator, "refund")).await;
     let task = ordered(&gateway, "a lake").await;
     arrives(&simulator, Role::Poll, 1).await;
@@ -94,7 +104,7 @@ async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
 #[tokio::test]
 async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, End::Success);
+    at_work(&simulator, End::Success);
     let gateway = gateway(&endless(&simulator, "charge")).await;
     let task = ordered(&gateway, "a lake").await;
     arrives(&simulator, Role::Poll, 1).await;
@@ -120,7 +130,7 @@ async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
 #[tokio::test]
 async fn what_is_not_made_is_not_charged() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, End::Failure);
+    at_work(&simulator, End::Failure);
     let gateway = gateway(&endless(&simulator, "charge")).await;
     let task = ordered(&gateway, "a lake").await;
     arrives(&simulator, Role::Poll, 1).await;
@@ -167,7 +177,7 @@ async fn a_task_that_nobody_holds_is_called_off_too() {
 #[tokio::test]
 async fn a_restart_goes_on_to_follow_what_was_cancelled() {
     let simulator = simulator().await;
-    plan(&simulator, SOME * 2, End::Success);
+    at_work(&simulator, End::Success);
     let first = gateway(&endless(&simulator, "charge")).await;
     let task = ordered(&first, "a lake").await;
     arrives(&simulator, Role::Poll, 1).await;
