@@ -45,6 +45,9 @@ pub(super) struct Sent<'a> {
     pub(super) credential: &'a Arc<Credential>,
     pub(super) order: &'a Order,
     pub(super) submission: &'a Submission,
+    /// Whether this run sent it. Another one that merely stands still may yet
+    /// send what the provider does not have now.
+    pub(super) is_own: bool,
 }
 
 /// What a look at the provider shows.
@@ -89,6 +92,7 @@ impl Job<'_> {
                 credential: &credential,
                 order: &order,
                 submission: &submission,
+                is_own: false,
             };
             return match self.resolve(sent, WHY).await? {
                 Ok(taken) => Ok(taken),
@@ -153,8 +157,10 @@ impl Job<'_> {
                         }));
                     }
                 }
-                Ok(Looked::Nowhere) => return self.not_taken(sent).await.map(Err),
-                Ok(Looked::CannotAsk) => return Err(unconfirmed(id, why, None)),
+                Ok(Looked::Nowhere) if sent.is_own => return self.not_taken(sent).await.map(Err),
+                Ok(Looked::Nowhere | Looked::CannotAsk) => {
+                    return Err(unconfirmed(id, why, None));
+                }
                 Ok(Looked::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot look for a job");
@@ -326,6 +332,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
         credential,
         order: &order,
         submission,
+        is_own: false,
     };
     match look(app, sent).await {
         Ok(Looked::Found(handle)) => Ok(Some(handle)),

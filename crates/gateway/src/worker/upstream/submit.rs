@@ -242,7 +242,7 @@ impl Job<'_> {
                 self.intend(route, site, credential, submission.clone())
                     .await
             } else {
-                Ok(())
+                self.still_held().await
             }
         };
         let watch = Watch::default();
@@ -282,6 +282,7 @@ impl Job<'_> {
                     credential,
                     order: &order,
                     submission: &submission,
+                    is_own: is_new,
                 };
                 return self.resolve(sent, &error.message).await;
             }
@@ -367,6 +368,20 @@ impl Job<'_> {
             })
     }
 
+    /// Nothing is repeated for a task that is somebody else's by now: that one
+    /// may be about to learn that the first time was refused.
+    async fn still_held(&self) -> Result<(), Halt> {
+        let (task, owner) = (self.task.id, self.hold.owner.clone());
+        let held = self
+            .crew
+            .app
+            .store
+            .write(move |conn| -> Result<bool, Halt> {
+                Ok(store::tasks::is_held(conn, task, &owner)?)
+            });
+        if held.await? { Ok(()) } else { Err(Halt::Gone) }
+    }
+
     /// Writes down that the provider took it. As long as the database does not
     /// take that, it is tried again: the job must not be lost.
     async fn write_accepted(
@@ -400,15 +415,28 @@ impl Job<'_> {
         let id = closing.id;
         let message = error.message.clone();
         let class = error.class.name();
-        let written = self.crew.app.store.write(move |conn| {
-            store::submissions::close(conn, id, SubmissionState::Refused, Some((class, &message)))
-                .map_err(Error::from)
-        });
-        // Unwritten it would count as unclear, so the task waits for the database.
-        if let Err(error) = written.await {
-            return Err(inside(&error));
+        let (task, owner) = (self.task.id, self.hold.owner.clone());
+        let written = self
+            .crew
+            .app
+            .store
+            .write(move |conn| -> Result<bool, Error> {
+                // Whoever took the task over may have sent it again with the same key.
+                let held = store::tasks::is_held(conn, task, &owner)?;
+                let now = store::tasks::of_anyone(conn, task)?;
+                if !held && now.is_some_and(|task| !task.state.is_terminal()) {
+                    return Ok(false);
+                }
+                let why = Some((class, message.as_str()));
+                store::submissions::close(conn, id, SubmissionState::Refused, why)?;
+                Ok(true)
+            });
+        match written.await {
+            Ok(true) => self.refused(route, Some(closing), error),
+            Ok(false) => Err((Outcome::Stopped, None)),
+            // Unwritten it would count as unclear, so the task waits for the database.
+            Err(error) => Err(inside(&error)),
         }
-        self.refused(route, Some(closing), error)
     }
 
     /// The provider took nothing: another route may, or the caller is told.
