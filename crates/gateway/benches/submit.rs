@@ -1,12 +1,11 @@
-//! Durable submits a second with 64 callers: grouped commits against what a
-//! plain gateway does on the same disk, one commit for each request; and what it
-//! costs to know requests again and to hold their price.
-//!
-//! Both run the same checks and statements with `synchronous=FULL`.
+//! What submitting costs, over HTTP on `SQLite` with `synchronous=FULL`: `POST
+//! /v1/videos` with all that keeps anybody from paying twice, against the same
+//! endpoint without it, which writes the task and nothing else. One caller shows
+//! what an answer waits for, many show what the machine can do. And grouped commits against what a plain gateway does on the same disk,
+//! one commit for each request.
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark may fail loudly"
 )]
@@ -16,75 +15,99 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mediagate::attendance::Close;
-use mediagate::domain::intents::{self, Begun, Wanted};
-use mediagate::domain::submit::{self, NewTask};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use mediagate::app::App;
+use mediagate::domain::intents;
+use mediagate::domain::keys;
+use mediagate::domain::submit::{self, NewTask, Purpose};
+use mediagate::domain::video;
+use mediagate::error::Error;
+use mediagate::http;
+use mediagate::http::wire::videos::{VideoObject, read};
 use mediagate::ids::RequestId;
-use mediagate::model::account::Caller;
-use mediagate::model::intent::StoredAnswer;
 use mediagate::model::money::Quantity;
 use mediagate::model::task::{Payload, VideoJob};
 use mediagate::store::Conn;
+use support::{Load, NUMBER};
 
 const CALLERS: usize = 64;
 /// Enough that none has many more open tasks than keys usually may.
 const KEYS: usize = 256;
-const TIME: Duration = Duration::from_secs(3);
-const ROUNDS: usize = 3;
+const CALLERS_OVER_HTTP: [usize; 3] = [1, 16, 64];
+const TIME: Duration = Duration::from_secs(2);
+const ROUNDS: usize = 5;
 const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
 
-/// What is measured beside the rest.
+/// What is measured over HTTP.
 #[derive(Clone, Copy)]
 enum Way {
-    /// The task alone: no intent is known, no money moves.
+    /// No intent is known, no money moves.
     TaskAlone,
-    /// As a caller without an `Idempotency-Key` has it, for nothing.
-    Free,
-    /// The same, at a price.
-    Priced,
-    /// The same, with an `Idempotency-Key`.
+    /// As a caller has it, at a price.
+    Whole,
+    /// The same with an `Idempotency-Key`.
     Keyed,
 }
 
-const WAYS: [Way; 4] = [Way::TaskAlone, Way::Free, Way::Priced, Way::Keyed];
+const WAYS: [Way; 3] = [Way::TaskAlone, Way::Whole, Way::Keyed];
 
 fn main() {
+    support::client_or_continue();
     support::runtime().block_on(async {
-        // One round warms up; the others alternate, and the middle shows.
-        let mut grouped = [const { Vec::new() }; 4];
-        let mut single = Vec::new();
+        println!("durable submits over HTTP               a second         ms CPU each");
+        for callers in CALLERS_OVER_HTTP {
+            over_http(callers).await;
+        }
+        let (mut grouped, mut single) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            for (way, rates) in WAYS.into_iter().zip(&mut grouped) {
-                rates.push(with_groups(way).await);
-            }
+            grouped.push(with_groups().await);
             single.push(one_commit_each().await);
         }
-        let [alone, free, priced, keyed] = grouped.map(middle);
-        let single = middle(single);
-        println!("durable submits a second, {CALLERS} callers, SQLite synchronous=FULL");
-        println!("  grouped commits, the task alone                {alone:9.0}");
+        let (grouped, single) = (middle(grouped), middle(single));
+        println!("the task alone, {CALLERS} callers, without HTTP");
+        println!("  grouped commits                    {grouped:8.0}");
+        println!("  one commit for each                {single:8.0}");
         println!(
-            "  and its intent                                 {free:9.0}  {}",
-            less(free, alone)
-        );
-        println!(
-            "  and its reservation                            {priced:9.0}  {}",
-            less(priced, alone)
-        );
-        println!(
-            "  and an Idempotency-Key                         {keyed:9.0}  {}",
-            less(keyed, alone)
-        );
-        println!("  one commit for each request, the task alone    {single:9.0}");
-        println!(
-            "  ratio, all but the key                         {:9.2}",
-            priced / single
+            "  ratio                              {:8.2}",
+            grouped / single
         );
     });
 }
 
-fn less(rate: f64, than: f64) -> String {
-    format!("{:+.1} %", (rate / than - 1.0) * 100.0)
+async fn over_http(callers: usize) {
+    // The ways alternate, and the middle shows.
+    let mut runs = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        for (way, runs) in WAYS.into_iter().zip(&mut runs) {
+            runs.push(submits(way, callers).await);
+        }
+    }
+    let [alone, whole, keyed] = runs.map(|runs| {
+        let (rates, cpu): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
+        (middle(rates), middle(cpu))
+    });
+    let callers = if callers == 1 {
+        "1 caller".to_owned()
+    } else {
+        format!("{callers} callers")
+    };
+    println!("{callers}");
+    show("the task alone", alone, alone);
+    show("with intent and reservation", whole, alone);
+    show("and an Idempotency-Key", keyed, alone);
+}
+
+fn show(what: &str, (rate, cpu): (f64, f64), (alone, cpu_alone): (f64, f64)) {
+    let change = |now: f64, before: f64| (now / before - 1.0) * 100.0;
+    println!(
+        "  {what:30}     {rate:8.0} {:+6.1} %  {cpu:6.3} {:+6.1} %",
+        change(rate, alone),
+        change(cpu, cpu_alone)
+    );
 }
 
 fn middle(mut rates: Vec<f64>) -> f64 {
@@ -92,82 +115,107 @@ fn middle(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-async fn with_groups(way: Way) -> f64 {
+/// Submits a second, and milliseconds of the server's CPU for each.
+async fn submits(way: Way, callers: usize) -> (f64, f64) {
     let settings = match way {
-        Way::TaskAlone | Way::Free => "",
-        Way::Priced | Way::Keyed => PRICED,
+        Way::TaskAlone => "",
+        Way::Whole | Way::Keyed => PRICED,
     };
-    let gateway = Arc::new(support::Gateway::with_settings(settings).await);
-    let callers = Arc::new(gateway.callers(KEYS).await);
-    let leavers = gateway.app.clone();
-    #[expect(clippy::disallowed_methods, reason = "ends with the round")]
-    let noting = tokio::spawn(async move {
-        loop {
-            leavers.attendance.somebody_left().await;
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            intents::note_leavers(&leavers).await.unwrap();
+    let gateway = support::Gateway::with_settings(settings).await;
+    let keys = gateway.callers(callers).await;
+    let router = match way {
+        Way::TaskAlone => {
+            let endpoint = Router::new().route("/v1/videos", post(task_alone));
+            http::framed(endpoint, &gateway.app)
         }
-    });
-    let rate = count(move |number| {
-        let (gateway, callers) = (gateway.clone(), callers.clone());
-        async move {
-            let caller = &callers[number % KEYS];
-            match way {
-                Way::TaskAlone => task_alone(&gateway, caller).await,
-                _ => whole(&gateway, caller, number, matches!(way, Way::Keyed)).await,
-            }
+        Way::Whole | Way::Keyed => http::router(&gateway.app),
+    };
+    let noting = note_leavers(&gateway.app);
+    let load = Load {
+        address: support::listen(router).await,
+        connections: callers,
+        seconds: TIME.as_secs_f64(),
+        requests: keys.iter().map(|(key, _)| request(key, way)).collect(),
+    };
+    let before = support::cpu_time();
+    let rate = support::throughput(&load).await;
+    let cpu = support::cpu_time().checked_sub(before).unwrap();
+    noting.abort();
+    (rate, cpu.as_secs_f64() * 1000.0 / (rate * load.seconds))
+}
+
+fn request(key: &str, way: Way) -> String {
+    let prompt = "a lake under the mountains at first light, slow dolly in ".repeat(5);
+    let body = format!(r#"{{"model":"animatic-1","prompt":"{prompt}{NUMBER}","seconds":"5"}}"#);
+    let idempotency = match way {
+        Way::Keyed => format!("idempotency-key: {NUMBER}\r\n"),
+        Way::TaskAlone | Way::Whole => String::new(),
+    };
+    format!(
+        "POST /v1/videos HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n{idempotency}\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// What a server's workers do beside serving.
+fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
+    let app = app.clone();
+    #[expect(clippy::disallowed_methods, reason = "ends with the round")]
+    tokio::spawn(async move {
+        loop {
+            app.attendance.somebody_left().await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            intents::note_leavers(&app).await.unwrap();
         }
     })
-    .await;
-    noting.abort();
-    rate
 }
 
-async fn task_alone(gateway: &support::Gateway, caller: &Caller) {
+/// `POST /v1/videos` of a gateway that knows no intents and moves no money.
+async fn task_alone(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: String,
+) -> Result<Response, Error> {
+    let key = headers["authorization"].to_str().unwrap();
+    let key = key.strip_prefix("Bearer ").unwrap();
+    let caller = keys::check(&app, key, [127, 0, 0, 1].into()).await?;
+    let order = read(&serde_json::from_str(&body).unwrap())?;
+    let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
     let request = RequestId::generate();
-    let task = submit::draft(&gateway.app, caller, &request, order(gateway));
-    let key = caller.key.clone();
-    let written = gateway
-        .app
-        .store
-        .write(move |conn| submit::write(conn, &key, std::slice::from_ref(&task)));
-    written.await.unwrap();
+    let tasks = new.into_iter();
+    let tasks: Vec<_> = tasks
+        .map(|new| submit::draft(&app, &caller, &request, new))
+        .collect();
+    let written = app.store.write(move |conn| {
+        submit::write(conn, &caller.key, &tasks)?;
+        Ok::<_, Error>(tasks)
+    });
+    let tasks = written.await?;
+    Ok(Json(VideoObject::new(&tasks[0], None)).into_response())
 }
 
-/// Everything that a request goes through but HTTP, up to the moment at which
-/// its answer has arrived.
-async fn whole(gateway: &support::Gateway, caller: &Caller, number: usize, is_keyed: bool) {
-    let wanted = Wanted {
-        fingerprint: format!("{number:064x}"),
-        idempotency_key: is_keyed.then(|| RequestId::generate().as_str().to_owned()),
-        is_retry: false,
-    };
-    let begun = intents::begin(&gateway.app, caller, &wanted, false)
-        .await
-        .unwrap();
-    let Begun::New(visit) = begun else {
-        panic!("an intent that nobody had");
-    };
-    let (new, request) = (vec![order(gateway)], RequestId::generate());
-    let accept = submit::accept(&gateway.app, caller, &request, &visit, new, |_, _| Ok(()));
-    accept.await.unwrap();
-    if is_keyed {
-        let answer = StoredAnswer {
-            status: 200,
-            headers: Vec::new(),
-            body: "x".repeat(600),
-        };
-        intents::keep_answer(&gateway.app, visit.id(), answer)
-            .await
-            .unwrap();
-    }
-    let presence = visit.presence();
-    presence.complete(Close::Now);
-    presence.written();
+async fn with_groups() -> f64 {
+    let gateway = Arc::new(support::Gateway::open().await);
+    let callers = Arc::new(gateway.callers(KEYS).await);
+    count(move |number| {
+        let (gateway, callers) = (gateway.clone(), callers.clone());
+        async move {
+            let (_, caller) = &callers[number % KEYS];
+            let request = RequestId::generate();
+            let task = submit::draft(&gateway.app, caller, &request, order(&gateway));
+            let key = caller.key.clone();
+            let written = gateway
+                .app
+                .store
+                .write(move |conn| submit::write(conn, &key, std::slice::from_ref(&task)));
+            written.await.unwrap();
+        }
+    })
+    .await
 }
 
-/// The same work as for the task alone, on one connection behind a lock,
-/// committed each time.
+/// The same work on one connection behind a lock, committed each time.
 async fn one_commit_each() -> f64 {
     let gateway = Arc::new(support::Gateway::open().await);
     let callers = Arc::new(gateway.callers(KEYS).await);
@@ -178,7 +226,7 @@ async fn one_commit_each() -> f64 {
     count(move |number| {
         let (gateway, callers, conn) = (gateway.clone(), callers.clone(), conn.clone());
         async move {
-            let caller = callers[number % KEYS].clone();
+            let caller = callers[number % KEYS].1.clone();
             let request = RequestId::generate();
             let task = submit::draft(&gateway.app, &caller, &request, order(&gateway));
             tokio::task::spawn_blocking(move || {

@@ -44,7 +44,7 @@ fn main() {
     support::runtime().block_on(async {
         let mut provider = Provider::start();
         let gateway = Gateway::with_settings(&settings(&provider.url)).await;
-        let workers = Workers::start(&gateway.app);
+        let workers = Workers::start(&gateway.app).await;
         let many = count.unwrap_or(10_000);
         scale(&gateway, &mut provider, many).await;
         if count.is_none() {

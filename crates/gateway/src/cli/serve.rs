@@ -40,7 +40,7 @@ pub(super) fn run_workers(settings: &Overrides) -> Result<(), CliError> {
         let draining = CancellationToken::new();
         watch_signals(draining.clone())?;
         watch_settings(app.clone(), settings.clone(), draining.clone())?;
-        let workers = Workers::start(&app);
+        let workers = Workers::start(&app).await;
         tracing::info!(slots = app.config.workers, "working");
         draining.cancelled().await;
         app.closing.cancel();
@@ -70,7 +70,7 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
 
 /// Serves and works until `draining` is set and everything has come to its end.
 pub(super) async fn run_until(app: &App, listener: TcpListener, draining: CancellationToken) {
-    let workers = Workers::start(app);
+    let workers = Workers::start(app).await;
     let shutdown = Shutdown {
         draining,
         closing: app.closing.clone(),

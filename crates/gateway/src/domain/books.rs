@@ -3,7 +3,7 @@
 
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
-use crate::domain::accounts;
+use crate::domain::{accounts, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::account::{Account, AccountMoney, ApiKey, KeyMoney};
@@ -185,16 +185,12 @@ fn write_adjustment(
             "The task cost {paid} USD; no more than that can be given back."
         ));
     }
-    let of = Of {
-        account: task.account,
-        key: Some(task.key),
-        task: Some(id),
-    };
     let change = Change {
         spent: amount,
         ..Change::default()
     };
-    store::ledger::add(conn, of, EntryKind::Adjust, change, Some(note), now)?;
+    let kind = EntryKind::Adjust;
+    store::ledger::add(conn, ledger::of(&task), kind, change, Some(note), now)?;
     Ok(after)
 }
 

@@ -59,7 +59,8 @@ fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
     Ok(())
 }
 
-fn of(task: &Task) -> Of {
+/// Whose money a task moves.
+pub(super) fn of(task: &Task) -> Of {
     Of {
         account: task.account,
         key: Some(task.key),

@@ -14,6 +14,7 @@ pub mod offers;
 pub mod personas;
 pub mod pictures;
 pub mod quotes;
+pub mod routing;
 pub mod songs;
 pub mod submit;
 pub mod tasks;

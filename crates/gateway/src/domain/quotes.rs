@@ -4,21 +4,20 @@
 //! itself, so that the two cannot say different things. Nothing is stored, held
 //! or sent to a provider.
 
-use std::cmp::Reverse;
-
 use crate::app::App;
 use crate::domain::music::{self, Separation};
 use crate::domain::personas::{self, NewPersona};
+use crate::domain::routing;
 use crate::domain::songs::{self, SongOrder};
 use crate::domain::submit::{self, NewTask, Purpose};
 use crate::domain::video::{self, VideoOrder};
 use crate::error::Error;
-use crate::ids::{AccountId, RequestId};
+use crate::ids::RequestId;
 use crate::model::account::Caller;
 use crate::model::catalog::{EMBEDDED, Route};
 use crate::model::money::{Micros, Price, Quantity, Tariff};
-use crate::model::task::Payload;
 use crate::store;
+use crate::upstream::route;
 
 /// A request that is asked about.
 #[derive(Debug)]
@@ -132,8 +131,10 @@ async fn of_tasks(
     let quantity = new.quantity;
     let model = new.model.clone();
     let tariff = new.model.tariff(quantity, app.clock.now());
-    let known_at = known_at(app, caller.account.id, &new.payload).await?;
-    let able = in_order(app, model.routes(), &new.payload, known_at.as_deref());
+    let known_at = routing::known_at(app, caller.account.id, &new.payload).await?;
+    // Where routes are drawn by weight, the heaviest is the likeliest.
+    let in_order = route::in_order(model.routes(), || 0.5);
+    let able = routing::able(app, in_order, &new.payload, known_at.as_deref());
     // What an order holds is said by the draft of its task.
     let task = submit::draft(app, caller, request_id, new);
     let reserve = task.reserved.times(count.into());
@@ -179,49 +180,6 @@ fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote
 /// What so many tasks cost: each is rounded by itself, as it is settled.
 fn cost(price: Option<Price>, quantity: Quantity, count: u32) -> Micros {
     price.map_or(Micros::ZERO, |price| price.of(quantity).times(count.into()))
-}
-
-/// The routes that can do it: a provider that knows the sources already first,
-/// then those with weights, the heaviest first, then the others as they stand.
-fn in_order<'a>(
-    app: &App,
-    routes: &'a [Route],
-    payload: &Payload,
-    known_at: Option<&str>,
-) -> Vec<&'a Route> {
-    let knows = |route: &Route| known_at == Some(route.provider.as_str());
-    let mut able: Vec<&Route> = routes
-        .iter()
-        .filter(|route| match payload {
-            Payload::VideoV1(job) => video::fits(app, &route.limits, job),
-            Payload::StemsV1(job) => music::fits(app, &route.limits, job),
-            Payload::SongV1(job) => {
-                songs::fits(&route.limits, &job.task) && (job.persona.is_none() || knows(route))
-            }
-        })
-        .collect();
-    able.sort_by_key(|route| (!knows(route), Reverse(route.weight)));
-    able
-}
-
-/// The provider that knows the sources of this work already.
-async fn known_at(
-    app: &App,
-    account: AccountId,
-    payload: &Payload,
-) -> Result<Option<String>, Error> {
-    let (persona, ids) = match payload {
-        Payload::VideoV1(_) => return Ok(None),
-        Payload::StemsV1(job) => (None, vec![job.source]),
-        Payload::SongV1(job) => (job.persona, job.clips.iter().map(|(_, id)| *id).collect()),
-    };
-    if let Some(persona) = persona {
-        let (persona, _) = personas::get(app, account, persona).await?;
-        return Ok(persona.upstream.map(|upstream| upstream.provider));
-    }
-    let clips = music::clips(app, account, ids).await?;
-    let upstream = clips.into_iter().find_map(|clip| clip.upstream);
-    Ok(upstream.map(|upstream| upstream.provider))
 }
 
 /// Whether an order that holds this much would be taken now.

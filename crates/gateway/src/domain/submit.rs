@@ -4,11 +4,11 @@
 //! transaction; when [`accept`] returns, they are on disk and their ids may be
 //! told.
 
-use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
 use crate::app::{App, Parts};
 use crate::crash;
+use crate::domain::assets::sha256_hex;
 use crate::domain::intents::Visit;
 use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
@@ -182,9 +182,5 @@ pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
         "{}\n{maker}\n{:?}\n{:?}",
         model.id, model.price, model.limits
     );
-    let digest = Sha256::digest(settings.as_bytes());
-    digest
-        .iter()
-        .take(5)
-        .fold("fp_".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("fp_{}", &sha256_hex(settings.as_bytes())[..10])
 }

@@ -49,13 +49,7 @@ pub(super) async fn complete(
         include_usage,
     } = fields::read(&body, read)?;
     let fingerprint = Fingerprint::of("POST /v1/chat/completions").json(&body);
-    let asked = Asked {
-        app: &app,
-        caller: &allowed.caller,
-        request_id: &request_id,
-        wanted: idempotency::wanted(&headers, fingerprint)?,
-        reserve: false,
-    };
+    let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
         let tasks = video::order(&app, &allowed.caller, &request_id, visit, order).await?;
         Ok(Found::Tasks(tasks))

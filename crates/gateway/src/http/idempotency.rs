@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::app::App;
 use crate::attendance::{Close, Presence};
 use crate::crash;
+use crate::domain::assets;
 use crate::domain::intents::{self, Begun, Found, Visit, Wanted};
 use crate::error::{Error, ErrorCode};
 use crate::ids::RequestId;
@@ -100,15 +101,12 @@ impl Fingerprint {
     }
 
     fn finish(self) -> String {
-        let digest = self.0.finalize();
-        digest.iter().fold(String::with_capacity(64), |text, byte| {
-            text + &format!("{byte:02x}")
-        })
+        assets::hex(&self.0.finalize())
     }
 }
 
 /// What a request wants, by its headers and its body's fingerprint.
-pub(super) fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, Error> {
+fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, Error> {
     let malformed = || {
         let message = "The Idempotency-Key header must be 1 to 255 visible ASCII characters.";
         Error::plain(ErrorCode::InvalidValue, message)
@@ -135,12 +133,12 @@ pub(super) fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, E
 
 /// A caller and what it wants.
 pub(super) struct Asked<'a> {
-    pub(super) app: &'a App,
-    pub(super) caller: &'a Caller,
-    pub(super) request_id: &'a RequestId,
-    pub(super) wanted: Wanted,
+    app: &'a App,
+    caller: &'a Caller,
+    request_id: &'a RequestId,
+    wanted: Wanted,
     /// Whether the intent must be on disk before anything is done for it.
-    pub(super) reserve: bool,
+    reserve: bool,
 }
 
 /// An answer, and whether it is the last word on its intent.
@@ -154,7 +152,32 @@ pub(super) struct Answer {
     pub(super) is_kept: bool,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// A request with these headers and this body.
+    pub(super) fn new(
+        app: &'a App,
+        caller: &'a Caller,
+        request_id: &'a RequestId,
+        headers: &HeaderMap,
+        body: Fingerprint,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            app,
+            caller,
+            request_id,
+            wanted: wanted(headers, body)?,
+            reserve: false,
+        })
+    }
+
+    /// The intent must be on disk before anything is done for it.
+    pub(super) fn reserved(self) -> Self {
+        Self {
+            reserve: true,
+            ..self
+        }
+    }
+
     /// Answers the request: `make` makes what it wants unless that was done
     /// before, and `answer` tells of it. `answer` is handed the caller's
     /// presence, and whether others asked before.
@@ -166,22 +189,20 @@ impl Asked<'_> {
         let begun = intents::begin(self.app, self.caller, &self.wanted, self.reserve).await?;
         let (visit, found, is_known) = match begun {
             Begun::Answered(stored) => return replay(stored),
-            Begun::Known(visit, found) => (visit, Ok(*found), true),
+            Begun::Known(visit, found) => (visit, *found, true),
             Begun::New(visit) => {
                 if visit.keeps_answer() {
                     crash::point("key-claimed");
                 }
-                let made = make(&visit).await;
+                // Of what made nothing, nothing is kept.
+                let made = make(&visit).await?;
                 (visit, made, false)
             }
         };
         let presence = visit.presence();
-        let answered = match found {
-            Ok(found) => answer(found, &presence, is_known).await,
-            // Nothing was made, so nothing is kept.
-            Err(error) => return Err(error),
-        };
-        let mut answer = answered.unwrap_or_else(|error| Answer::error(error, self.request_id));
+        let answered = answer(found, &presence, is_known).await;
+        let mut answer =
+            answered.unwrap_or_else(|error| Answer::failed(error, self.request_id, Close::Now));
         if answer.is_kept && visit.keeps_answer() {
             answer.response = self.keep(&visit, answer.response).await?;
         }
@@ -234,9 +255,10 @@ impl Answer {
         }
     }
 
-    /// An error about something that was made. One that a retry can mend is not
-    /// kept; one after which the task goes on leaves its intent open.
-    fn error(error: Error, request_id: &RequestId) -> Self {
+    /// An error about something that was made, which closes its intent at
+    /// `close`. One that a retry can mend is not kept; one after which the task
+    /// goes on leaves its intent open.
+    pub(super) fn failed(error: Error, request_id: &RequestId, close: Close) -> Self {
         let code = error.code();
         let goes_on = matches!(
             code,
@@ -246,23 +268,10 @@ impl Answer {
                 | ErrorCode::Overloaded
         );
         Self {
-            close: (!goes_on).then_some(Close::Now),
+            close: (!goes_on).then_some(close),
             is_kept: !code.retryable(),
             response: super::error::write(error.into_response(), request_id),
         }
-    }
-
-    /// The same, closing its intent later.
-    pub(super) fn closing(self, close: Close) -> Self {
-        Self {
-            close: self.close.map(|_| close),
-            ..self
-        }
-    }
-
-    /// An error as an answer.
-    pub(super) fn failed(error: Error, request_id: &RequestId, close: Close) -> Self {
-        Self::error(error, request_id).closing(close)
     }
 }
 

@@ -49,7 +49,12 @@ pub fn router(app: &App) -> Router {
         .merge(docs::ui(document))
         .fallback(error::route_not_found)
         .method_not_allowed_fallback(error::method_not_allowed);
-    frame::around(router, app).with_state(app.clone())
+    framed(router, app)
+}
+
+/// Endpoints with all that every request and answer carries, and nothing else.
+pub fn framed(endpoints: Router<App>, app: &App) -> Router {
+    frame::around(endpoints, app).with_state(app.clone())
 }
 
 /// The documented endpoints.

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all};
 use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
@@ -40,13 +40,7 @@ pub(super) async fn submit(
     let order = read(&body)?;
     let caller = &allowed.caller;
     let fingerprint = Fingerprint::of("POST /submit/music").json(&body);
-    let asked = Asked {
-        app: &app,
-        caller,
-        request_id: &request_id,
-        wanted: idempotency::wanted(&headers, fingerprint)?,
-        reserve: false,
-    };
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
         let task = match order {
             MusicOrder::Separation(order) => {

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::cost;
 use crate::http::wire::personas::{PersonaRecord, PersonaRequest, read};
@@ -40,14 +40,9 @@ pub(super) async fn create(
     let new = read(&body)?;
     let caller = &allowed.caller;
     let fingerprint = Fingerprint::of("POST /persona/create").json(&body);
-    let asked = Asked {
-        app: &app,
-        caller,
-        request_id: &request_id,
-        wanted: idempotency::wanted(&headers, fingerprint)?,
-        // A provider may be asked for it, and that is no task.
-        reserve: true,
-    };
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    // A provider may be asked for it, and that is no task.
+    let asked = asked.reserved();
     let make = async |visit: &Visit| {
         let (persona, clips) = personas::create(&app, caller, visit, new).await?;
         Ok(Found::Persona(Box::new(persona), clips))

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, too_large};
-use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
 use crate::http::tasks::cost;
 use crate::http::wire::music::{ClipRecord, MadeBy};
 use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
@@ -59,13 +59,7 @@ pub(super) async fn audio(
         (source, title, "url", fingerprint.json(&body))
     };
     let caller = &allowed.caller;
-    let asked = Asked {
-        app: &app,
-        caller,
-        request_id: &request_id,
-        wanted: idempotency::wanted(&headers, fingerprint)?,
-        reserve: false,
-    };
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
         Ok(Found::Clip(Box::new(clip)))

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, place, too_large};
-use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all, video_file};
@@ -62,13 +62,7 @@ pub(super) async fn create(
         let JsonBody(body) = JsonBody::from_request(request, &app).await?;
         (read(&body)?, fingerprint.json(&body))
     };
-    let asked = Asked {
-        app: &app,
-        caller: &allowed.caller,
-        request_id: &request_id,
-        wanted: idempotency::wanted(&headers, fingerprint)?,
-        reserve: false,
-    };
+    let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
         let tasks = video::order(&app, &allowed.caller, &request_id, visit, order).await?;
         Ok(Found::Tasks(tasks))

@@ -29,35 +29,13 @@ fn lookup(key: KeyId, fingerprint: &str) -> i64 {
     i64::from_le_bytes(start)
 }
 
-/// Adds an intent.
-pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<(), StoreError> {
+/// Adds an intent. Returns whether its `Idempotency-Key` was free, without which
+/// nothing is added.
+pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
     let made = new.made.as_ref().map(to_json).transpose()?;
-    conn.execute(
-        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-        &[
-            (&new.id.to_string()).into(),
-            (&new.account.to_string()).into(),
-            (&new.key.to_string()).into(),
-            new.idempotency_key.as_ref().into(),
-            (&new.fingerprint).into(),
-            new.state.name().into(),
-            made.as_ref().into(),
-            new.holder.as_ref().into(),
-            i64::from(new.visits).into(),
-            new.created_at.micros().into(),
-            lookup(new.key, &new.fingerprint).into(),
-        ],
-    )?;
-    Ok(())
-}
-
-/// Adds an intent with a key that leads nowhere yet. Returns whether the key
-/// was free.
-pub fn claim_key(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, holder, visits, created_at, body)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
         &[
             (&new.id.to_string()).into(),
@@ -66,6 +44,7 @@ pub fn claim_key(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> 
             new.idempotency_key.as_ref().into(),
             (&new.fingerprint).into(),
             new.state.name().into(),
+            made.as_ref().into(),
             new.holder.as_ref().into(),
             i64::from(new.visits).into(),
             new.created_at.micros().into(),
@@ -152,7 +131,13 @@ pub fn all_with(conn: &mut Conn<'_>, body: &Body) -> Result<Vec<Intent>, StoreEr
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE body = $4 AND key_id = $1 AND fingerprint = $2 AND created_at > $3
+            " FROM intents WHERE body = $4 AND joinable_until IS NULL
+             AND key_id = $1 AND fingerprint = $2 AND created_at > $3
+             UNION ALL
+             SELECT ",
+            columns!(),
+            " FROM intents WHERE body = $4 AND joinable_until IS NOT NULL
+             AND key_id = $1 AND fingerprint = $2 AND created_at > $3
              ORDER BY visits, id LIMIT 100"
         ),
         &[

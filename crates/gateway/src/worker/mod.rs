@@ -57,13 +57,16 @@ struct Crew {
 }
 
 impl Workers {
-    /// Starts everything: slots, dispatcher, heartbeat, upkeep.
-    pub fn start(app: &App) -> Self {
+    /// Starts everything: slots, dispatcher, heartbeat, upkeep. When it returns,
+    /// other processes know of this one: its callers must not be taken for those
+    /// of a process that died.
+    pub async fn start(app: &App) -> Self {
         let crew = Arc::new(Crew {
             app: app.clone(),
             holds: Holds::new(),
             stop: CancellationToken::new(),
         });
+        try_beat(&crew).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
             tracker.spawn(work(crew.clone()));
@@ -247,10 +250,14 @@ async fn note_leavers(crew: Arc<Crew>) {
 /// processes that died.
 async fn heartbeat(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
-        if let Err(error) = beat(&crew).await {
-            tracing::warn!(inside = ?error.inside(), "heartbeat failed");
-        }
         crew.pause(HEARTBEAT).await;
+        try_beat(&crew).await;
+    }
+}
+
+async fn try_beat(crew: &Crew) {
+    if let Err(error) = beat(crew).await {
+        tracing::warn!(inside = ?error.inside(), "heartbeat failed");
     }
 }
 

@@ -45,7 +45,6 @@ mod check;
 mod crash_points;
 mod db;
 mod dice;
-mod expected;
 mod faults;
 mod intent;
 mod knobs;

@@ -13,7 +13,7 @@ use crate::intent::Intent;
 use crate::knobs::{Kept, Knobs, wants};
 use crate::run::Run;
 use crate::stage::Stage;
-use crate::{expected, faults, sdk};
+use crate::{faults, sdk};
 
 /// How long callers have in a round.
 const ROUND: Duration = Duration::from_secs(5);
@@ -34,16 +34,6 @@ async fn torture(kept: Kept) {
     }
     let knobs = Knobs::read();
     println!("MEDIAGATE_TORTURE_SEED={} on {}", knobs.seed, kept.name());
-    for (there, what) in [
-        (expected::ledger(), "ledger"),
-        (expected::intents(), "intents"),
-        (expected::commands(), "commands for accounts and ledger"),
-        (expected::account_view(), "GET /v1/account"),
-    ] {
-        if !there {
-            println!("NOT CHECKED: this source has no {what}");
-        }
-    }
     let points = names();
     let mut repeat = Repeat {
         words: knobs.repeat(kept),

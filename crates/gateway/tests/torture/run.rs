@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use crate::callers::{Caller, Seen, Told};
 use crate::check::{self, Facts, Violations, views::Views};
 use crate::dice::Dice;
+use crate::faults;
 use crate::intent::{Intent, Way};
 use crate::program::Server;
 use crate::stage::{Key, Stage, client};
 use crate::totals::Totals;
-use crate::{expected, faults};
 
 /// How long it may take until every task has ended, once nothing goes wrong.
 const REST: Duration = Duration::from_mins(3);
@@ -230,9 +230,6 @@ impl Run {
 
     /// The program's own look at its books.
     async fn verify(&mut self) {
-        if !expected::commands() {
-            return;
-        }
         let output = self.stage.command(&["ledger", "verify"]).await;
         self.found.unless(output.status.success(), || {
             format!("ledger verify: {output:?}")

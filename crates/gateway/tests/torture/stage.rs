@@ -15,7 +15,7 @@ use crate::db::Database;
 use crate::knobs::Kept;
 use crate::postgres::TestDatabase;
 use crate::program::{Died, Server, output, program};
-use crate::{expected, settings, sound};
+use crate::{settings, sound};
 
 /// The account that pays before.
 pub(crate) const PREPAID: &str = "prepaid";
@@ -170,11 +170,9 @@ impl Stage {
         let tight = self
             .key(&["--account", "torture", "--budget", BUDGET])
             .await;
-        if expected::commands() {
-            self.said(&["accounts", "create", PREPAID, "--prepaid"])
-                .await;
-            self.pay_in().await;
-        }
+        self.said(&["accounts", "create", PREPAID, "--prepaid"])
+            .await;
+        self.pay_in().await;
         let prepaid = self.key(&["--account", PREPAID]).await;
         for (secret, other) in [(free, Some(tight)), (prepaid, None)] {
             let (clips, song) = furnish(base, &secret, &self.recording).await;
@@ -193,9 +191,7 @@ impl Stage {
 
     /// Gives the prepaid account some more.
     pub(crate) async fn pay_in(&self) {
-        if expected::commands() {
-            self.said(&["accounts", "credit", PREPAID, CREDIT]).await;
-        }
+        self.said(&["accounts", "credit", PREPAID, CREDIT]).await;
     }
 
     /// Puts a new key in the place of the one whose budget is used up.

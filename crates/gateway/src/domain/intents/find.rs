@@ -63,11 +63,11 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
     }
 }
 
-/// A visit to an intent, as its number `number`.
-fn attend(app: &App, intent: Intent, number: u32, reserved: bool) -> Visit {
+/// The first visit to an intent.
+fn attend(app: &App, intent: Intent, reserved: bool) -> Visit {
     let body = (intent.key, intent.fingerprint.clone());
     Visit {
-        presence: app.attendance.enter(intent.id, number, body, reserved),
+        presence: app.attendance.enter(intent.id, 1, body, reserved),
         intent,
         reserved,
     }
@@ -87,22 +87,18 @@ async fn by_key(app: &App, caller: &Caller, wanted: &Wanted, key: &str) -> Resul
                 } else if known.is_some() {
                     return Ok(known);
                 }
-                if store::intents::claim_key(conn, &row)? {
+                if store::intents::insert(conn, &row)? {
                     return Ok(None);
                 }
                 Ok(store::intents::by_idempotency_key(conn, account, &name)?)
             })
             .await?;
         let Some(intent) = found else {
-            return Ok(Begun::New(attend(app, new, 1, true)));
+            return Ok(Begun::New(attend(app, new, true)));
         };
         if intent.fingerprint != wanted.fingerprint {
             if is_abandoned(app, &intent).await? {
-                let id = intent.id;
-                let freed = app
-                    .store
-                    .write(move |conn| store::intents::free_key(conn, id).map_err(Error::from));
-                freed.await?;
+                free_key(app, intent.id).await?;
                 continue;
             }
             let message =
@@ -113,6 +109,13 @@ async fn by_key(app: &App, caller: &Caller, wanted: &Wanted, key: &str) -> Resul
             return Ok(begun);
         }
     }
+}
+
+/// The key leads to the intent no longer.
+async fn free_key(app: &App, id: IntentId) -> Result<(), Error> {
+    app.store
+        .write(move |conn| store::intents::free_key(conn, id).map_err(Error::from))
+        .await
 }
 
 /// Whether an intent made nothing and nobody works on it any more.
@@ -137,14 +140,10 @@ async fn revisit(app: &App, account: AccountId, intent: Intent) -> Result<Option
     match &intent.made {
         Some(made) => {
             let found = load(app, account, made).await?;
-            if !found.as_ref().is_some_and(can_be_joined) {
-                let id = intent.id;
-                app.store
-                    .write(move |conn| store::intents::free_key(conn, id).map_err(Error::from))
-                    .await?;
+            let Some(found) = found.filter(can_be_joined) else {
+                free_key(app, intent.id).await?;
                 return Ok(None);
-            }
-            let Some(found) = found else { return Ok(None) };
+            };
             let visit = come(app, intent).await?;
             if visit.is_some() {
                 telemetry::request_joined("key");
@@ -226,7 +225,7 @@ async fn by_body(
             .write(move |conn| store::intents::insert(conn, &row).map_err(Error::from))
             .await?;
     }
-    Ok(Begun::New(attend(app, new, 1, reserve)))
+    Ok(Begun::New(attend(app, new, reserve)))
 }
 
 /// Joins an intent that was found by its body, if that is still possible.
@@ -278,25 +277,13 @@ async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Vec<I
         drop(tokio::time::timeout(UNDER_WAY, written).await);
     }
     let now = app.clock.now();
-    let mut here = Vec::new();
-    let mut settling = false;
-    for (id, standing) in app.attendance.with_body(key, &wanted.fingerprint) {
-        match standing {
-            Standing::Left(until) if until.is_none_or(|until| until > now) => here.push(id),
-            Standing::Here(time) if time > SETTLED_IN => settling = true,
-            Standing::Here(_) | Standing::Left(_) => {}
-        }
-    }
-    if here.is_empty() && settling {
+    let known = app.attendance.with_body(key, &wanted.fingerprint);
+    let mut here = left_open(&known, now);
+    let may_just_have_left = |(_, standing): &(IntentId, Standing)| matches!(standing, Standing::Here(time) if *time > SETTLED_IN);
+    if here.is_empty() && known.iter().any(may_just_have_left) {
         app.attendance.change_within(MOMENT).await;
         let known = app.attendance.with_body(key, &wanted.fingerprint);
-        let left = known
-            .into_iter()
-            .filter_map(|(id, standing)| match standing {
-                Standing::Left(until) if until.is_none_or(|until| until > now) => Some(id),
-                Standing::Left(_) | Standing::Here(_) => None,
-            });
-        here.extend(left);
+        here = left_open(&known, now);
         app.attendance.settled(key, &wanted.fingerprint).await;
     }
     let body = Body {
@@ -320,6 +307,16 @@ async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Vec<I
             Ok(found)
         })
         .await
+}
+
+/// Those whose callers left without an answer, or with one that is given again.
+fn left_open(known: &[(IntentId, Standing)], now: Timestamp) -> Vec<IntentId> {
+    let is_open = |until: &Option<Timestamp>| until.is_none_or(|until| until > now);
+    let open = known.iter().filter_map(|(id, standing)| match standing {
+        Standing::Left(until) if is_open(until) => Some(*id),
+        Standing::Left(_) | Standing::Here(_) => None,
+    });
+    open.collect()
 }
 
 /// Whether the caller of an intent's latest request got its answer.

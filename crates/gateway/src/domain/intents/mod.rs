@@ -157,7 +157,9 @@ impl Record {
             made: Some(made),
             ..self.intent.clone()
         };
-        Ok(store::intents::insert(conn, &intent)?)
+        // It has no key: an intent with one is in the database before its work.
+        store::intents::insert(conn, &intent)?;
+        Ok(())
     }
 
     /// Makes it durable that something that is no task is about to be sent to a
@@ -192,8 +194,7 @@ pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
     tasks.iter().find_map(|task| task.failure.as_ref())
 }
 
-/// When an answer about these tasks, written to the end, closes their intent;
-/// `None` when it is not the last word.
+/// When an answer about these tasks, written to the end, closes their intent.
 pub fn close(tasks: &[Task]) -> Close {
     let unconfirmed = tasks.iter().find(|task| {
         let failure = task.failure.as_ref();

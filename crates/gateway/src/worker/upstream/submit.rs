@@ -10,12 +10,11 @@ use providers::{Class, Order, ProviderError};
 use super::resolve::Sent;
 use super::{Ended, Job, Taken, inside, order, room};
 use crate::crash;
-use crate::domain::{music, songs, submit, video};
+use crate::domain::{routing, submit};
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
-use crate::model::task::Payload;
 use crate::store;
 use crate::upstream::breaker::Breaker;
 use crate::upstream::{Credential, Site, route};
@@ -64,7 +63,10 @@ impl Job<'_> {
     /// Finds a route that takes the task.
     pub(super) async fn submit(&self) -> Result<Taken, Ended> {
         let upstream = &self.crew.app.upstream;
-        let known_at = order::known_at(&self.crew.app, self.task).await;
+        let (app, account) = (&self.crew.app, self.task.account);
+        // Without it the routes are tried as they stand.
+        let known_at = routing::known_at(app, account, &self.task.payload).await;
+        let known_at = known_at.unwrap_or_default();
         for round in 0..=ROUNDS.len() {
             let routes = self.routes(known_at.as_deref())?;
             let mut full = false;
@@ -121,17 +123,9 @@ impl Job<'_> {
             let _ = getrandom::fill(&mut bytes);
             f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
         };
-        let mut able: Vec<_> = route::in_order(routes, random)
+        let in_order = route::in_order(routes, random);
+        let able: Vec<_> = routing::able(app, in_order, &self.task.payload, known_at)
             .into_iter()
-            .filter(|route| match &self.task.payload {
-                Payload::VideoV1(job) => video::fits(app, &route.limits, job),
-                Payload::StemsV1(job) => music::fits(app, &route.limits, job),
-                Payload::SongV1(job) => {
-                    // A persona sings nowhere but where it was made.
-                    let knows = known_at == Some(&route.provider);
-                    songs::fits(&route.limits, &job.task) && (job.persona.is_none() || knows)
-                }
-            })
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
             .collect();
         if able.is_empty() {
@@ -141,8 +135,6 @@ impl Job<'_> {
                 None,
             ));
         }
-        // A provider that knows the sources already goes first.
-        able.sort_by_key(|(route, _)| known_at.is_some_and(|name| name != route.provider));
         Ok(able)
     }
 

@@ -25,7 +25,7 @@ async fn a_caller_that_got_its_answer_gets_a_new_task() {
 async fn a_caller_that_hung_up_comes_back_to_its_task() {
     let mut gateway = TestGateway::builder().without_workers().start().await;
     let task = hang_up(&gateway, "/v1/chat/completions", &chat("a lake")).await;
-    gateway.start_workers();
+    gateway.start_workers().await;
     gateway.finished(&task).await;
     let answer = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     assert_eq!(task_of(&answer), task);

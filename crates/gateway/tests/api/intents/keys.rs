@@ -206,7 +206,7 @@ async fn requests_at_once_with_one_key_share_one_task_and_one_answer() {
         crate::support::eventually("a task", async || tasks(&gateway).await.into_iter().next())
             .await;
     let mut gateway = gateway;
-    gateway.start_workers();
+    gateway.start_workers().await;
     let mut bodies = Vec::new();
     for answer in waiting {
         let answer = answer.await.unwrap();

@@ -68,7 +68,7 @@ async fn the_figures_follow_a_tasks_life() {
     let released = account(&caller).await;
     assert_eq!(figures(&released), ["0.00", "0.00", "0.00", "0.00", "null"]);
 
-    gateway.start_workers();
+    gateway.start_workers().await;
     let made = caller.post("/v1/videos", &videos_order()).await;
     let task = made.header("x-task-id").unwrap();
     let task = crate::support::gateway::finished(&caller, task).await;
@@ -133,7 +133,7 @@ async fn the_operator_is_told_of_a_ledger_that_does_not_add_up() {
     gateway.post("/v1/videos", &videos_order()).await.ok();
     tamper(&gateway, 1).await;
     // Looked at by the upkeep, which workers begin with.
-    gateway.start_workers();
+    gateway.start_workers().await;
     let new = NewKey {
         name: "operator".into(),
         scopes: vec![Scope::Admin],

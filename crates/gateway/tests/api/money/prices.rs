@@ -49,7 +49,7 @@ async fn a_price_changes_at_its_date_and_a_task_keeps_its_own() {
     let later = later.header("x-task-id").unwrap().to_owned();
     // A file that is read again changes nothing for what was accepted.
     gateway.reconfigure("[models.animatic-1]\nprice = { unit = \"task\", usd = \"9\" }\n");
-    gateway.start_workers();
+    gateway.start_workers().await;
     for (task, cost, unit) in [(task, "0.10", "second"), (later, "0.35", "video")] {
         let view = gateway.finished(&task).await;
         assert_eq!(

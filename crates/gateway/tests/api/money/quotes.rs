@@ -67,7 +67,7 @@ async fn a_quote_is_what_the_request_then_holds_and_costs() {
         tasks.push((task, cost));
     }
     // What they cost in the end is what was quoted, although prices changed.
-    gateway.start_workers();
+    gateway.start_workers().await;
     for (task, cost) in tasks {
         let view = gateway.finished(&task).await;
         assert_eq!(

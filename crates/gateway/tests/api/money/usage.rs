@@ -59,7 +59,7 @@ async fn sums_up(builder: Builder) {
         .post(&format!("/v1/tasks/{off}/cancel"), &json!({}))
         .await
         .ok();
-    gateway.start_workers();
+    gateway.start_workers().await;
     let mut made = Vec::new();
     for caller in [&formula, &laptop, &laptop, &stranger] {
         let answer = caller.post("/v1/videos", &videos_order()).await;

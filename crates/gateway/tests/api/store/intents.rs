@@ -48,7 +48,7 @@ async fn a_key_leads_to_one_intent(db: Fixture) {
     let all = [first.clone(), second.clone(), elsewhere];
     let claimed = db
         .write(move |conn| {
-            let claims = all.iter().map(|intent| intents::claim_key(conn, intent));
+            let claims = all.iter().map(|intent| intents::insert(conn, intent));
             claims.collect::<Result<Vec<_>, _>>()
         })
         .await;
@@ -61,7 +61,7 @@ async fn a_key_leads_to_one_intent(db: Fixture) {
     let freed = db
         .write(move |conn| {
             intents::free_key(conn, first.id)?;
-            intents::claim_key(conn, &second)
+            intents::insert(conn, &second)
         })
         .await;
     assert!(freed);
@@ -72,7 +72,7 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
     let id = new.id;
     let done = db
         .write(move |conn| {
-            intents::claim_key(conn, &new)?;
+            intents::insert(conn, &new)?;
             let came = intents::visit(conn, id, 1, "you")?;
             let late = intents::visit(conn, id, 1, "late")?;
             let by_first = intents::made(conn, id, 1, &made())?;
@@ -138,8 +138,8 @@ async fn what_made_nothing_is_forgotten(db: Fixture) {
     let (first, second) = (quiet.id, sent.id);
     let left = db
         .write(move |conn| {
-            intents::claim_key(conn, &quiet)?;
-            intents::claim_key(conn, &sent)?;
+            intents::insert(conn, &quiet)?;
+            intents::insert(conn, &sent)?;
             assert!(intents::sent(conn, second, 1, Some(at(1)))?);
             Ok([
                 intents::leave(conn, first, 1, true, None)?,

@@ -128,7 +128,7 @@ impl Builder {
         };
         let mut gateway = TestGateway::open(overrides, self.clock, home).await;
         if self.workers {
-            gateway.start_workers();
+            gateway.start_workers().await;
         }
         gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);
         gateway
@@ -184,8 +184,8 @@ impl TestGateway {
         Self::builder().start().await
     }
 
-    pub(crate) fn start_workers(&mut self) {
-        self.workers = Some(Workers::start(&self.app));
+    pub(crate) async fn start_workers(&mut self) {
+        self.workers = Some(Workers::start(&self.app).await);
     }
 
     /// Writes another configuration file and has it read.
@@ -201,7 +201,7 @@ impl TestGateway {
             std::fs::write(self.home.file(), toml).unwrap();
         }
         let mut gateway = self.restart_idle().await;
-        gateway.start_workers();
+        gateway.start_workers().await;
         gateway
     }
 

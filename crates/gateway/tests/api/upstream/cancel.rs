@@ -168,7 +168,7 @@ async fn a_task_that_nobody_holds_is_called_off_too() {
     let mut gateway = first.restart_idle().await;
     cancel(&gateway, &task).await;
     assert_eq!(super::arrived(&simulator, Role::Cancel), 0);
-    gateway.start_workers();
+    gateway.start_workers().await;
     assert_eq!(over(&gateway).await, ["ended"]);
     assert_eq!(super::arrived(&simulator, Role::Cancel), 1);
     gateway.stop().await;
@@ -196,7 +196,7 @@ async fn what_is_cancelled_before_it_is_sent_is_never_sent_nor_charged() {
     let task = ordered(&gateway, "a lake").await;
     let off = cancel(&gateway, &task).await;
     assert_eq!(off["billing"]["status"], "released");
-    gateway.start_workers();
+    gateway.start_workers().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;

@@ -153,7 +153,7 @@ async fn what_a_crash_may_have_sent_is_not_sent_again() {
     })
     .await;
     let task = die_while_sending(&gateway, SubmissionId::new()).await;
-    gateway.start_workers();
+    gateway.start_workers().await;
     waiting
         .await
         .unwrap()
@@ -180,7 +180,7 @@ async fn where_the_provider_makes_one_job_of_both_it_is_sent_again() {
     die_while_sending(&gateway, id).await;
     // At first it is refused, which says nothing about the first time.
     at_submission(&simulator, status(429), 2);
-    gateway.start_workers();
+    gateway.start_workers().await;
     let done = gateway.finished(&task).await;
     assert_eq!(done["status"], "succeeded", "{done}");
     let journal = simulator.world().journal();
@@ -199,7 +199,7 @@ async fn a_repetition_that_is_refused_for_good_leaves_it_open() {
     let task = ordered(&gateway, "a lake").await;
     die_while_sending(&gateway, SubmissionId::new()).await;
     at_submission(&simulator, status(401), 1);
-    gateway.start_workers();
+    gateway.start_workers().await;
     assert_failed(&gateway.finished(&task).await, "submission_unconfirmed");
     assert_eq!(submissions(&simulator), 1);
     gateway.stop().await;
@@ -213,7 +213,7 @@ async fn submissions_of_tasks_that_have_ended_take_no_room() {
     let dead = ordered(&gateway, "a lake").await;
     die_while_sending(&gateway, SubmissionId::new()).await;
     cancel(&gateway, &dead).await;
-    gateway.start_workers();
+    gateway.start_workers().await;
     let next = ordered(&gateway, "a lake").await;
     assert_eq!(gateway.finished(&next).await["status"], "succeeded");
     assert_eq!(submissions(&simulator), 1);

@@ -74,7 +74,7 @@ async fn a_task_that_waits_for_a_model_that_was_taken_away_fails() {
     gateway.reconfigure(&format!(
         "{table}[models.animatic-1]\naliases = [\"film\"]\n"
     ));
-    gateway.start_workers();
+    gateway.start_workers().await;
     assert_failed(&gateway.finished(&task).await, "provider_unavailable");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;

@@ -26,7 +26,7 @@ async fn fail_one(gateway: &mut TestGateway, code: ErrorCode) {
     .await;
     let task = gateway.claim().await;
     gateway.fail(task.id, code).await;
-    gateway.start_workers();
+    gateway.start_workers().await;
 }
 
 #[tokio::test]

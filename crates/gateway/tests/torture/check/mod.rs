@@ -16,7 +16,6 @@ use simulator::End;
 use crate::callers::Told;
 use crate::db::{Database, Row};
 use crate::dice::tag_in;
-use crate::expected;
 use crate::stage::Stage;
 pub(crate) use intents::unprovable;
 use views::Views;
@@ -103,13 +102,9 @@ pub(crate) fn all(
     let mut found = Violations::default();
     life::check(facts, told, called_off, &mut found);
     views::check(facts, views, &mut found);
-    if expected::intents() {
-        intents::check(facts, told, &mut found);
-        answers::check(facts, told, &mut found);
-    }
-    if expected::ledger() {
-        money::check(facts, &mut found);
-    }
+    intents::check(facts, told, &mut found);
+    answers::check(facts, told, &mut found);
+    money::check(facts, &mut found);
     found
 }
 
@@ -159,9 +154,7 @@ impl Facts {
             accounts: Vec::new(),
         };
         facts.read_jobs(stage);
-        if expected::ledger() {
-            facts.read_money(database).await;
-        }
+        facts.read_money(database).await;
         facts
     }
 
