@@ -50,6 +50,7 @@ mod engine;
 mod resample;
 
 mod cues;
+mod median;
 mod parallel;
 mod plane;
 mod shares;
