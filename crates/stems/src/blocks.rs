@@ -3,7 +3,7 @@
 //! A block is cut out, brought to the analysis rate, separated, brought back, and cross-faded into
 //! its neighbours over five seconds. The estimates need not sum to anything: the caller subtracts.
 
-use crate::engine::{self, ESTIMATED};
+use crate::engine::{self, ESTIMATED, SCALE};
 use crate::parallel::{Stop, Stopped};
 use crate::resample::resample;
 use crate::separate::finite;
@@ -55,9 +55,6 @@ pub(crate) fn estimate(
     progress(1.0);
     Ok(estimates)
 }
-
-/// The peak to which a clip is scaled, so that cues mean the same for quiet and loud ones.
-const SCALE: f32 = 0.9;
 
 fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
     let has = |stem| wanted.contains(&stem);

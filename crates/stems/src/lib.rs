@@ -44,6 +44,7 @@ mod audio;
 pub mod decode;
 pub mod encode;
 mod separate;
+pub mod training;
 
 mod blocks;
 mod engine;
@@ -51,6 +52,7 @@ mod resample;
 
 mod cues;
 mod median;
+mod nets;
 mod parallel;
 mod plane;
 mod shares;

@@ -52,6 +52,11 @@ impl Plane {
         self.row(at.clamp(0, self.rows().cast_signed() - 1).cast_unsigned())
     }
 
+    /// The rows at most `reach` away from `at`, as far as there are any.
+    pub(crate) fn near(&self, at: usize, reach: usize) -> std::ops::Range<usize> {
+        at.saturating_sub(reach)..self.rows().min(at + reach + 1)
+    }
+
     pub(crate) fn map(mut self, change: impl Fn(f32) -> f32) -> Self {
         self.data.iter_mut().for_each(|x| *x = change(*x));
         self
