@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use stems::{Audio, Control, DecodeLimits, Stem};
+use stems::decode::{self, Scan};
+use stems::{Control, DecodeLimits, Separator, Shape, Stem};
 
 const HELP: &str = "\
 Separates a song into stems.
@@ -112,38 +113,25 @@ fn run(order: &Order) -> Result<(), String> {
     let named =
         |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let bytes = std::fs::read(&order.song).map_err(|e| named(&order.song, &e))?;
-    let decoded =
-        stems::decode(&bytes, &DecodeLimits::default()).map_err(|e| named(&order.song, &e))?;
-    drop(bytes);
+    let limits = DecodeLimits {
+        max_bytes: usize::MAX, // the samples are never held all at once
+        ..DecodeLimits::default()
+    };
+    let scan = decode::scan(&bytes, &limits).map_err(|e| named(&order.song, &e))?;
     // Before the work, because a folder that cannot be made should not cost a minute.
     std::fs::create_dir_all(&order.folder).map_err(|e| named(&order.folder, &e))?;
-    let mix = decoded.audio;
-    let terminal = std::io::stderr().is_terminal();
-    let mut progress = |part: f32| {
-        if terminal {
-            let _ = write!(
-                std::io::stderr().lock(),
-                "\rseparating {:3.0} %",
-                part * 100.0
-            );
-        }
-    };
-    let control = Control {
-        progress: &mut progress,
-        cancelled: &|| false,
-    };
-    let made = stems::separate(&mix, &order.stems, control).map_err(|e| e.to_string())?;
-    if terminal {
-        let _ = writeln!(std::io::stderr().lock());
-    }
-    let mut lines = vec![line("stem", "file", "peak dB", "RMS dB", "size kB")];
-    for (stem, audio) in &made {
+    let files = order.stems.iter().map(|stem| {
         let path = order.folder.join(format!("{stem}.wav"));
-        let file = stems::encode::wav32f(audio).map_err(|e| named(&path, &e))?;
-        std::fs::write(&path, &file).map_err(|e| named(&path, &e))?;
-        lines.push(described(*stem, &path, audio, file.len()));
+        StemFile::create(path, scan.shape)
+    });
+    let mut files = files.collect::<Result<Vec<_>, _>>()?;
+    separate(&bytes, &limits, &scan, &order.stems, &mut files)
+        .map_err(|reason| named(&order.song, &reason))?;
+    let mut lines = vec![line("stem", "file", "peak dB", "RMS dB", "size kB")];
+    for (stem, file) in order.stems.iter().zip(files) {
+        lines.push(file.finish(*stem)?);
     }
-    lines.push(summary(&mix, started.elapsed().as_secs_f64()));
+    lines.push(summary(scan.shape, started.elapsed().as_secs_f64()));
     // The files are written; whether anyone reads the table does not change that.
     let _ = std::io::stdout()
         .lock()
@@ -151,30 +139,123 @@ fn run(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-fn described(stem: Stem, path: &Path, audio: &Audio, size: usize) -> String {
-    let decibels = |x: f64| {
-        if x > 0.0 {
-            format!("{:.1}", 20.0 * x.log10())
-        } else {
-            "-inf".into()
+/// Decodes, separates and writes, a piece at a time.
+fn separate(
+    bytes: &[u8],
+    limits: &DecodeLimits,
+    scan: &Scan,
+    stems: &[Stem],
+    files: &mut [StemFile],
+) -> Result<(), String> {
+    let terminal = std::io::stderr().is_terminal();
+    let mut progress = |part: f32| {
+        if terminal {
+            let percent = part * 100.0;
+            let _ = write!(std::io::stderr().lock(), "\rseparating {percent:3.0} %");
         }
     };
-    line(
-        stem.name(),
-        &path.display().to_string(),
-        &decibels(audio.peak().into()),
-        &decibels(audio.rms()),
-        &(size / 1_000).to_string(),
-    )
+    let mut control = Control {
+        progress: &mut progress,
+        cancelled: &|| false,
+    };
+    let mut separator = Separator::new(scan.shape, stems).map_err(|e| e.to_string())?;
+    let mut failed = None;
+    let mut write = |stem: usize, piece: &[Vec<f32>]| match files[stem].write(piece) {
+        Ok(()) => true,
+        Err(reason) => {
+            failed = Some(reason);
+            false
+        }
+    };
+    let mut ended = Ok(());
+    let mut take = |piece: &[Vec<f32>]| {
+        ended = separator.push(piece, &mut control, &mut write);
+        ended.is_ok()
+    };
+    decode::replay(bytes, limits, scan, &mut take).map_err(|e| e.to_string())?;
+    if ended.is_ok() {
+        ended = separator.finish(&mut control, &mut write);
+    }
+    if terminal {
+        let _ = writeln!(std::io::stderr().lock());
+    }
+    match (failed, ended) {
+        (Some(reason), _) => Err(reason),
+        (None, ended) => ended.map_err(|e| e.to_string()),
+    }
+}
+
+/// A stem on its way into a file, and what the table says of it.
+struct StemFile {
+    path: PathBuf,
+    writer: hound::WavWriter<std::io::BufWriter<std::fs::File>>,
+    peak: f32,
+    energy: f64,
+    samples: u32,
+}
+
+impl StemFile {
+    fn create(path: PathBuf, shape: Shape) -> Result<Self, String> {
+        let spec = hound::WavSpec {
+            channels: u16::try_from(shape.channels).unwrap_or(u16::MAX),
+            sample_rate: shape.rate,
+            bits_per_sample: 32,
+            sample_format: hound::SampleFormat::Float,
+        };
+        let writer = hound::WavWriter::create(&path, spec)
+            .map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Self {
+            path,
+            writer,
+            peak: 0.0,
+            energy: 0.0,
+            samples: 0,
+        })
+    }
+
+    fn write(&mut self, piece: &[Vec<f32>]) -> Result<(), String> {
+        for at in 0..piece.first().map_or(0, Vec::len) {
+            for channel in piece {
+                let x = channel[at];
+                self.peak = self.peak.max(x.abs());
+                self.energy += f64::from(x).powi(2);
+                self.samples += 1;
+                let written = self.writer.write_sample(x);
+                written.map_err(|e| format!("{}: {e}", self.path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the file and describes it.
+    fn finish(self, stem: Stem) -> Result<String, String> {
+        let written = self.writer.finalize();
+        written.map_err(|e| format!("{}: {e}", self.path.display()))?;
+        let decibels = |x: f64| {
+            if x > 0.0 {
+                format!("{:.1}", 20.0 * x.log10())
+            } else {
+                "-inf".into()
+            }
+        };
+        Ok(line(
+            stem.name(),
+            &self.path.display().to_string(),
+            &decibels(self.peak.into()),
+            &decibels((self.energy / f64::from(self.samples.max(1))).sqrt()),
+            &(self.samples / 250).to_string(),
+        ))
+    }
 }
 
 fn line(stem: &str, file: &str, peak: &str, rms: &str, size: &str) -> String {
     format!("{stem:<13} {peak:>8} {rms:>8} {size:>9}  {file}\n")
 }
 
-fn summary(mix: &Audio, took: f64) -> String {
-    let (seconds, rate, channels) = (mix.seconds(), mix.rate(), mix.channels().len());
-    let factor = seconds / took.max(1e-9);
+#[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
+fn summary(shape: Shape, took: f64) -> String {
+    let seconds = shape.frames as f64 / f64::from(shape.rate);
+    let (rate, channels, factor) = (shape.rate, shape.channels, seconds / took.max(1e-9));
     format!(
         "{seconds:.1} s of sound ({rate} Hz, {channels} channels) in {took:.1} s: \
          {factor:.1} times real time\n"

@@ -7,6 +7,7 @@
 
 use crate::cues::{self, Row};
 use crate::shares::STEMS;
+use crate::wide::wide;
 
 /// The sizes of each net's layers, from the cues to the shares.
 pub(crate) const FIRST: &[usize] = &[cues::COUNT, 48, 16, STEMS];
@@ -94,7 +95,8 @@ impl Net {
             }
             for (i, layer) in self.layers.iter().enumerate() {
                 next.resize(layer.biases.len() * GROUP, [0.0; LANES]);
-                layer.run(&here, &mut next, i + 1 < self.layers.len());
+                let rectify = i + 1 < self.layers.len();
+                wide(|| layer.run(&here, &mut next, rectify));
                 std::mem::swap(&mut here, &mut next);
             }
             softmax(&mut here);
@@ -106,19 +108,30 @@ impl Net {
 }
 
 impl Layer {
+    #[expect(clippy::inline_always, reason = "see `wide`")]
+    #[inline(always)]
     fn run(&self, from: &[Lanes], to: &mut [Lanes], rectify: bool) {
         let groups = self.weights.chunks_exact(self.inputs).zip(&self.biases);
         for ((weights, biases), to) in groups.zip(to.as_chunks_mut::<GROUP>().0) {
-            let mut sums: [Lanes; GROUP] = biases.map(|b| [b; LANES]);
+            let mut sums: [Lanes; GROUP] = [
+                [biases[0]; LANES],
+                [biases[1]; LANES],
+                [biases[2]; LANES],
+                [biases[3]; LANES],
+            ];
             for (x, weights) in from.iter().zip(weights) {
-                for (sums, weight) in sums.iter_mut().zip(weights) {
-                    for (sum, x) in sums.iter_mut().zip(x) {
-                        *sum += weight * x;
+                for output in 0..GROUP {
+                    for lane in 0..LANES {
+                        sums[output][lane] += weights[output] * x[lane];
                     }
                 }
             }
             if rectify {
-                sums = sums.map(|lanes| lanes.map(|x| if x > 0.0 { x } else { 0.0 }));
+                for lanes in &mut sums {
+                    for x in lanes {
+                        *x = if *x > 0.0 { *x } else { 0.0 };
+                    }
+                }
             }
             *to = sums;
         }

@@ -9,6 +9,7 @@ use crate::nets::{self, Net};
 use crate::parallel::{Stop, Stopped, both};
 use crate::shares::{STEMS, first_pass};
 use crate::stft::{MAIN, Spectra, Stft};
+pub use crate::wide::wide;
 
 /// Left and right at 44.1 kHz, of equal length.
 pub type Stereo = [Vec<f32>; 2];
@@ -105,7 +106,7 @@ fn sum(stems: &[Stereo; STEMS]) -> Stereo {
 }
 
 /// The exponent of the power by which bins are drawn: between all alike and the loudest only.
-const FAVOUR: f64 = 0.55;
+const FAVOUR: f32 = 0.55;
 
 struct Drawer<'a> {
     mixed: &'a [Spectra; 2],
@@ -127,7 +128,7 @@ impl<'a> Drawer<'a> {
     ) -> Self {
         let mut total = 0.0;
         for t in 0..frames {
-            total += (0..MAIN.bins()).map(|k| power(mixed, t, k).powf(FAVOUR)).sum::<f64>();
+            total += (0..MAIN.bins()).map(|k| favour(power(mixed, t, k))).sum::<f64>();
         }
         let step = (total / count as f64).max(1e-30);
         Self {
@@ -151,7 +152,8 @@ impl<'a> Drawer<'a> {
         for k in 0..MAIN.bins() {
             let power = power(self.mixed, t, k);
             let targets: [f64; STEMS] = std::array::from_fn(|stem| self.target(t, k, stem, power));
-            self.until -= power.powf(FAVOUR);
+            let favour = favour(power);
+            self.until -= favour;
             if self.until > 0.0 || power < 1e-18 {
                 continue;
             }
@@ -165,7 +167,7 @@ impl<'a> Drawer<'a> {
             let cues = (0..row.count()).map(|cue| (row.cue(cue)[k].clamp(-1.0, 1.0) * 32_767.0) as i16);
             self.made.cues.extend(cues);
             self.made.targets.push(targets.map(|x| x as f32));
-            self.made.weights.push((times * self.step * power.powf(1.0 - FAVOUR)) as f32);
+            self.made.weights.push((times * self.step * power / favour) as f32);
         }
     }
 
@@ -183,6 +185,11 @@ impl<'a> Drawer<'a> {
         self.made.rest[stem] += (own - 2.0 * target * along + target * target * power).max(0.0);
         target
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "no more precision is needed")]
+fn favour(power: f64) -> f64 {
+    f64::from((power as f32).powf(FAVOUR))
 }
 
 fn power(of: &[Spectra; 2], t: usize, k: usize) -> f64 {

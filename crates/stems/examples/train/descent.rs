@@ -4,18 +4,23 @@
 //! what the signal-to-distortion ratio measures; each is weighted by the inverse of its current
 //! value, so that the mean of decibels is what improves.
 
-use stems::training::{Draw, count};
+use stems::training::{Draw, count, wide};
 
 use crate::heard::Random;
 
 /// Bins in one step, and in one run of the inner loops.
 const BATCH: usize = 8_192;
-const LANES: usize = 128;
+const LANES: usize = PIECE * PIECES;
+/// Lanes that fit the registers, and how many such pieces a row has.
+const PIECE: usize = 16;
+const PIECES: usize = 8;
+/// Rows that are computed side by side; every size but the number of cues is a multiple.
+const GROUP: usize = 4;
 const STEMS: usize = 4;
 /// Steps between two looks at how well each clip does.
 const LOOK: usize = 300;
 
-type Row = [f32; LANES];
+type Row = [[f32; PIECE]; PIECES];
 
 /// Learns a net of these sizes and returns its numbers as the crate stores them.
 pub fn train(sizes: &[usize], draws: &[Draw], steps: usize) -> Vec<f32> {
@@ -116,7 +121,7 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(sizes: &'a [usize]) -> Self {
-        let rows: Vec<Vec<Row>> = sizes.iter().map(|n| vec![[0.0; LANES]; *n]).collect();
+        let rows: Vec<Vec<Row>> = sizes.iter().map(|n| vec![[[0.0; PIECE]; PIECES]; *n]).collect();
         Self {
             sizes,
             values: rows.clone(),
@@ -130,7 +135,7 @@ impl<'a> Worker<'a> {
         for (lane, (draw, bin)) in picks.enumerate() {
             let source = &draws[draw].cues[bin * cues..(bin + 1) * cues];
             for (row, cue) in self.values[0].iter_mut().zip(source) {
-                row[lane] = f32::from(*cue) / 32_767.0;
+                row[lane / PIECE][lane % PIECE] = f32::from(*cue) / 32_767.0;
             }
         }
     }
@@ -143,15 +148,7 @@ impl<'a> Worker<'a> {
             at += (inputs + 1) * outputs;
             let (before, after) = self.values.split_at_mut(layer);
             let last = layer + 1 == self.sizes.len();
-            for (o, out) in after[0].iter_mut().enumerate() {
-                *out = [biases[o]; LANES];
-                for (x, w) in before[layer - 1].iter().zip(&matrix[o * inputs..]) {
-                    out.iter_mut().zip(x).for_each(|(out, x)| *out += w * x);
-                }
-                if !last {
-                    out.iter_mut().for_each(|x| *x = x.max(0.0));
-                }
-            }
+            wide(|| through(&before[layer - 1], &mut after[0], matrix, biases, !last));
         }
         softmax(self.values.last_mut().unwrap());
     }
@@ -165,11 +162,11 @@ impl<'a> Worker<'a> {
             let scale = draw.weights[bin] * draw.weights.len() as f32;
             let pull: [f32; STEMS] = std::array::from_fn(|s| {
                 let relative = importance[d][s] * scale / (draw.energies[s] as f32 + 1e-9);
-                2.0 * relative * (shares[s][lane] - draw.targets[bin][s])
+                2.0 * relative * (at(shares, s, lane) - draw.targets[bin][s])
             });
-            let mean: f32 = (0..STEMS).map(|s| pull[s] * shares[s][lane]).sum();
+            let mean: f32 = (0..STEMS).map(|s| pull[s] * at(shares, s, lane)).sum();
             for s in 0..STEMS {
-                slopes[s][lane] = shares[s][lane] * (pull[s] - mean);
+                slopes[s][lane / PIECE][lane % PIECE] = at(shares, s, lane) * (pull[s] - mean);
             }
         }
         self.backward(weights);
@@ -179,24 +176,16 @@ impl<'a> Worker<'a> {
         let mut end = weights.len();
         for layer in (1..self.sizes.len()).rev() {
             let (inputs, outputs) = (self.sizes[layer - 1], self.sizes[layer]);
-            let at = end - (inputs + 1) * outputs;
+            let start = end - (inputs + 1) * outputs;
             let (below, above) = self.slopes.split_at_mut(layer);
-            let below = &mut below[layer - 1];
-            below.iter_mut().for_each(|row| row.fill(0.0));
-            for (o, slope) in above[0].iter().enumerate() {
-                for (i, x) in self.values[layer - 1].iter().enumerate() {
-                    self.gradient[at + o * inputs + i] += dot(slope, x);
-                    let w = weights[at + o * inputs + i];
-                    below[i].iter_mut().zip(slope).for_each(|(b, s)| *b += w * s);
-                }
-                self.gradient[at + inputs * outputs + o] += slope.iter().sum::<f32>();
+            let (values, gradient) = (&self.values[layer - 1], &mut self.gradient[start..end]);
+            wide(|| slopes_of_weights(&above[0], values, gradient));
+            // Nobody asks for the slopes over the cues themselves.
+            if layer > 1 {
+                let matrix = &weights[start..start + inputs * outputs];
+                wide(|| back(&above[0], values, &mut below[layer - 1], matrix));
             }
-            for (row, values) in below.iter_mut().zip(&self.values[layer - 1]) {
-                for (slope, x) in row.iter_mut().zip(values) {
-                    *slope = if *x > 0.0 { *slope } else { 0.0 };
-                }
-            }
-            end = at;
+            end = start;
         }
     }
 
@@ -212,7 +201,7 @@ impl<'a> Worker<'a> {
             for (lane, &bin) in bins.iter().enumerate() {
                 used += 1.0;
                 for s in 0..STEMS {
-                    let off = f64::from(shares[s][lane] - draw.targets[bin][s]);
+                    let off = f64::from(at(shares, s, lane) - draw.targets[bin][s]);
                     error[s] += f64::from(draw.weights[bin]) * off * off;
                 }
             }
@@ -222,20 +211,92 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn softmax(rows: &mut [Row]) {
-    for lane in 0..LANES {
-        let top = rows.iter().map(|r| r[lane]).fold(f32::NEG_INFINITY, f32::max);
-        let total: f32 = rows.iter().map(|r| (r[lane] - top).exp()).sum();
-        rows.iter_mut().for_each(|r| r[lane] = (r[lane] - top).exp() / total);
+fn at(rows: &[Row], row: usize, lane: usize) -> f32 {
+    rows[row][lane / PIECE][lane % PIECE]
+}
+
+/// One layer, from its inputs to its outputs.
+#[expect(clippy::inline_always, reason = "see `wide`")]
+#[inline(always)]
+fn through(from: &[Row], to: &mut [Row], matrix: &[f32], biases: &[f32], rectify: bool) {
+    for (group, to) in to.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+        for piece in 0..PIECES {
+            let mut sums = [[0.0f32; PIECE]; GROUP];
+            for (i, x) in from.iter().enumerate() {
+                for g in 0..GROUP {
+                    let w = matrix[(group * GROUP + g) * from.len() + i];
+                    for lane in 0..PIECE {
+                        sums[g][lane] += w * x[piece][lane];
+                    }
+                }
+            }
+            for g in 0..GROUP {
+                let bias = biases[group * GROUP + g];
+                for lane in 0..PIECE {
+                    let x = sums[g][lane] + bias;
+                    to[g][piece][lane] = if rectify && x < 0.0 { 0.0 } else { x };
+                }
+            }
+        }
     }
 }
 
-fn dot(a: &Row, b: &Row) -> f32 {
-    let mut sums = [0.0f32; 16];
-    for (a, b) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum += a * b;
+/// The slopes over a layer's inputs, from those over its outputs.
+#[expect(clippy::inline_always, reason = "see `wide`")]
+#[inline(always)]
+fn back(above: &[Row], values: &[Row], below: &mut [Row], matrix: &[f32]) {
+    let inputs = below.len();
+    for (group, below) in below.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+        for piece in 0..PIECES {
+            let mut sums = [[0.0f32; PIECE]; GROUP];
+            for (o, slope) in above.iter().enumerate() {
+                for g in 0..GROUP {
+                    let w = matrix[o * inputs + group * GROUP + g];
+                    for lane in 0..PIECE {
+                        sums[g][lane] += w * slope[piece][lane];
+                    }
+                }
+            }
+            for g in 0..GROUP {
+                for lane in 0..PIECE {
+                    let open = values[group * GROUP + g][piece][lane] > 0.0;
+                    below[g][piece][lane] = if open { sums[g][lane] } else { 0.0 };
+                }
+            }
         }
     }
-    sums.iter().sum()
+}
+
+/// Adds the slopes over a layer's weights and biases.
+#[expect(clippy::inline_always, reason = "see `wide`")]
+#[inline(always)]
+fn slopes_of_weights(above: &[Row], values: &[Row], gradient: &mut [f32]) {
+    let inputs = values.len();
+    for (group, slopes) in above.as_chunks::<GROUP>().0.iter().enumerate() {
+        for (i, x) in values.iter().enumerate() {
+            let mut sums = [[0.0f32; PIECE]; GROUP];
+            for piece in 0..PIECES {
+                for g in 0..GROUP {
+                    for lane in 0..PIECE {
+                        sums[g][lane] += slopes[g][piece][lane] * x[piece][lane];
+                    }
+                }
+            }
+            for g in 0..GROUP {
+                gradient[(group * GROUP + g) * inputs + i] += sums[g].iter().sum::<f32>();
+            }
+        }
+        for (g, slope) in slopes.iter().enumerate() {
+            gradient[above.len() * inputs + group * GROUP + g] += slope.iter().flatten().sum::<f32>();
+        }
+    }
+}
+
+fn softmax(rows: &mut [Row]) {
+    for lane in 0..LANES {
+        let (piece, lane) = (lane / PIECE, lane % PIECE);
+        let top = rows.iter().map(|r| r[piece][lane]).fold(f32::NEG_INFINITY, f32::max);
+        let total: f32 = rows.iter().map(|r| (r[piece][lane] - top).exp()).sum();
+        rows.iter_mut().for_each(|r| r[piece][lane] = (r[piece][lane] - top).exp() / total);
+    }
 }

@@ -22,7 +22,9 @@ pub fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Draws bins from two clips of each song, on two threads, in the songs' order.
 pub fn draws(songs: &[PathBuf], first: Option<&[f32]>) -> Vec<Draw> {
-    let made: Vec<Mutex<Option<Draw>>> = (0..songs.len() * CLIPS).map(|_| Mutex::new(None)).collect();
+    // The first pass has few weights: half of the clips teach it as well.
+    let each = if first.is_some() { CLIPS } else { 1 };
+    let made: Vec<Mutex<Option<Draw>>> = (0..songs.len() * each).map(|_| Mutex::new(None)).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -31,11 +33,12 @@ pub fn draws(songs: &[PathBuf], first: Option<&[f32]>) -> Vec<Draw> {
                     let song = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some(path) = songs.get(song) else { return };
                     let stems = load(path);
-                    for clip in 0..CLIPS {
-                        let seed = (song * CLIPS + clip) as u64;
+                    for number in 0..each {
+                        let seed = (song * each + number) as u64;
+                        let clip = if each == 1 { song % CLIPS } else { number };
                         let heard = arranged(&stems, clip, &mut Random(seed + 1));
                         let place = Random(seed + 77).unit();
-                        *made[song * CLIPS + clip].lock().unwrap() =
+                        *made[song * each + number].lock().unwrap() =
                             Some(draw(&heard, first, BINS, place));
                     }
                 }

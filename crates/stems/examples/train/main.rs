@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use stems::training;
 
 /// Optimiser steps for each net.
-const STEPS: usize = 1_500;
+const STEPS: usize = 5_000;
 
 fn main() {
     let mut paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
