@@ -62,7 +62,7 @@ pub struct Separator {
 }
 
 /// Takes the number of a wanted stem and a piece of it; `false` ends the separation.
-pub type Write<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;
+pub type Take<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;
 
 impl Separator {
     /// Prepares to make the `wanted` stems.
@@ -92,7 +92,7 @@ impl Separator {
         &mut self,
         samples: &[Vec<f32>],
         control: &mut Control<'_>,
-        write: &mut Write<'_>,
+        write: &mut Take<'_>,
     ) -> Result<(), SeparateError> {
         let available = samples.first().map_or(0, Vec::len);
         let mut at = 0;
@@ -115,7 +115,7 @@ impl Separator {
     pub fn finish(
         &mut self,
         control: &mut Control<'_>,
-        write: &mut Write<'_>,
+        write: &mut Take<'_>,
     ) -> Result<(), SeparateError> {
         while let Some(block) = self.blocks.front() {
             let length = block.end - block.start;
@@ -131,7 +131,7 @@ impl Separator {
     fn go_on(
         &mut self,
         control: &mut Control<'_>,
-        write: &mut Write<'_>,
+        write: &mut Take<'_>,
     ) -> Result<(), SeparateError> {
         let whole = |block: &Block| self.mix[0].len() >= block.end - block.start;
         if !self.blocks.front().is_some_and(whole) {
@@ -172,7 +172,7 @@ impl Separator {
         &self,
         parts: &Estimates,
         done: usize,
-        write: &mut Write<'_>,
+        write: &mut Take<'_>,
     ) -> Result<(), SeparateError> {
         let [vocals, drums, bass] = parts;
         let without = |parts: &[&Vec<Vec<f32>>]| -> Vec<Vec<f32>> {

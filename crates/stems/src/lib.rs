@@ -61,7 +61,7 @@ mod stft;
 mod wide;
 mod wiener;
 
-pub use blocks::{Separator, Shape, Write};
+pub use blocks::{Separator, Shape, Take};
 pub use audio::{Audio, AudioError};
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;

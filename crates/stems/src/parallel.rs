@@ -124,7 +124,17 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Stopped>>) -> R
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Lets a test choose the number of threads for the work that it starts.
+    pub(crate) static FORCED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
 fn threads() -> usize {
+    #[cfg(test)]
+    if let Some(threads) = FORCED.get() {
+        return threads;
+    }
     std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
         .min(MAX_THREADS)

@@ -175,6 +175,22 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let mut state = 1u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f32::from(u16::try_from(state >> 16).unwrap()) / 65_536.0 - 0.5
+        };
+        let mut channel = || (0..150_000).map(|i| noise() * f32::from(u8::from(i % 9_000 < 700)) * 0.9).collect();
+        let mix = Audio::new(48_000, vec![channel(), channel()]).unwrap();
+        let made = [1, 2, 3].map(|threads| {
+            crate::parallel::FORCED.set(Some(threads));
+            separate(&mix, &Stem::ALL, Control::default()).unwrap()
+        });
+        assert!(made[0] == made[1] && made[0] == made[2]);
+    }
+
+    #[test]
     fn refuses_odd_shapes() {
         let slow = Audio::new(10, vec![vec![0.0]]).unwrap();
         assert_eq!(

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stems::{Audio, Control, SeparateError, Stem, rest, separate};
+use stems::{Audio, Control, SeparateError, Separator, Shape, Stem, rest, separate};
 
 fn noise(seed: u32) -> impl FnMut() -> f32 {
     let mut state = seed;
@@ -153,6 +153,41 @@ fn only_what_is_wanted_comes_in_the_order_asked() {
 fn the_same_in_gives_the_same_out() {
     let mix = sound(48_000, 2, 100_000);
     assert_eq!(all(&mix), all(&mix));
+}
+
+#[test]
+fn pieces_of_any_size_give_the_same_stems() {
+    let mix = sound(8_000, 2, 8_000 * 70);
+    let wanted = [Stem::Drums, Stem::Instrumental];
+    let whole = separate(&mix, &wanted, Control::default()).unwrap();
+    let shape = Shape {
+        rate: mix.rate(),
+        channels: 2,
+        frames: mix.frames(),
+        peak: mix.peak(),
+    };
+    let mut separator = Separator::new(shape, &wanted).unwrap();
+    let mut made = vec![vec![Vec::new(); 2]; 2];
+    let mut write = |stem: usize, piece: &[Vec<f32>]| {
+        let channels = made[stem].iter_mut().zip(piece);
+        channels.for_each(|(all, new)| all.extend_from_slice(new));
+        true
+    };
+    let mut control = Control::default();
+    let mut at = 0;
+    for size in [1, 7_000, 100, 300_000].into_iter().cycle() {
+        let end = mix.frames().min(at + size);
+        let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[at..end].to_vec()).collect();
+        separator.push(&piece, &mut control, &mut write).unwrap();
+        at = end;
+        if at == mix.frames() {
+            break;
+        }
+    }
+    separator.finish(&mut control, &mut write).unwrap();
+    for (made, (stem, whole)) in made.iter().zip(&whole) {
+        assert!(made == whole.channels(), "{stem}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ const LOOK: usize = 300;
 type Row = [[f32; PIECE]; PIECES];
 
 /// Learns a net of these sizes and returns its numbers as the crate stores them.
-pub fn train(sizes: &[usize], draws: &[Draw], steps: usize) -> Vec<f32> {
+pub(crate) fn train(sizes: &[usize], draws: &[Draw], steps: usize) -> Vec<f32> {
     let mut random = Random(20_260);
     let mut weights = start(sizes, &mut random);
     let (mut first, mut second) = (vec![0.0f32; weights.len()], vec![0.0f32; weights.len()]);

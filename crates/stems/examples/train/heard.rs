@@ -9,7 +9,7 @@ use stems::training::{Draw, Stereo, draw};
 const BINS: usize = 40_000;
 
 /// The folders below `roots` that hold a song.
-pub fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut songs: Vec<PathBuf> = roots
         .iter()
         .flat_map(|root| std::fs::read_dir(root).unwrap())
@@ -20,10 +20,8 @@ pub fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
     songs
 }
 
-/// Draws bins from two clips of each song, on two threads, in the songs' order.
-pub fn draws(songs: &[PathBuf], first: Option<&[f32]>) -> Vec<Draw> {
-    // The first pass has few weights: half of the clips teach it as well.
-    let each = if first.is_some() { CLIPS } else { 1 };
+/// Draws bins from `each` clips of each song, on two threads, in the songs' order.
+pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Vec<Draw> {
     let made: Vec<Mutex<Option<Draw>>> = (0..songs.len() * each).map(|_| Mutex::new(None)).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -35,8 +33,8 @@ pub fn draws(songs: &[PathBuf], first: Option<&[f32]>) -> Vec<Draw> {
                     let stems = load(path);
                     for number in 0..each {
                         let seed = (song * each + number) as u64;
-                        let clip = if each == 1 { song % CLIPS } else { number };
-                        let heard = arranged(&stems, clip, &mut Random(seed + 1));
+                        let altered = if each == 1 { song % 2 == 1 } else { number > 0 };
+                        let heard = arranged(&stems, altered, &mut Random(seed + 1));
                         let place = Random(seed + 77).unit();
                         *made[song * each + number].lock().unwrap() =
                             Some(draw(&heard, first, BINS, place));
@@ -47,9 +45,6 @@ pub fn draws(songs: &[PathBuf], first: Option<&[f32]>) -> Vec<Draw> {
     });
     made.into_iter().map(|d| d.into_inner().unwrap().unwrap()).collect()
 }
-
-/// Clips made of each song.
-const CLIPS: usize = 2;
 
 fn load(folder: &Path) -> [Stereo; 4] {
     ["vocals", "drums", "bass", "other"].map(|stem| {
@@ -63,17 +58,14 @@ fn load(folder: &Path) -> [Stereo; 4] {
     })
 }
 
-/// The first clip is the song, the second has other levels; both may have their sides swapped or
-/// be mono.
-fn arranged(stems: &[Stereo; 4], clip: usize, random: &mut Random) -> [Stereo; 4] {
-    let swap = random.unit() < if clip == 0 { 0.2 } else { 0.5 };
-    let mono = random.unit() < if clip == 0 { 0.05 } else { 0.35 };
+/// The song as it is or, `altered`, with other levels; both may have their sides swapped or be
+/// mono, the altered one more often.
+fn arranged(stems: &[Stereo; 4], altered: bool, random: &mut Random) -> [Stereo; 4] {
+    let swap = random.unit() < if altered { 0.5 } else { 0.2 };
+    let mono = random.unit() < if altered { 0.35 } else { 0.05 };
     stems.each_ref().map(|stem| {
-        let gain = if clip == 0 {
-            1.0
-        } else {
-            10f32.powf((random.unit() as f32 - 0.5) * 8.0 / 20.0)
-        };
+        let decibels = if altered { random.unit() as f32 * 8.0 - 4.0 } else { 0.0 };
+        let gain = 10f32.powf(decibels / 20.0);
         let [left, right] = if swap { [&stem[1], &stem[0]] } else { [&stem[0], &stem[1]] };
         let side = |own: &[f32], other: &[f32]| {
             let mixed = own.iter().zip(other);
@@ -84,10 +76,10 @@ fn arranged(stems: &[Stereo; 4], clip: usize, random: &mut Random) -> [Stereo; 4
 }
 
 /// Random numbers by splitmix64 (Steele, Lea & Flood 2014).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -96,7 +88,7 @@ impl Random {
     }
 
     /// Evenly from 0 to 1.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }

@@ -20,20 +20,41 @@ use std::path::PathBuf;
 
 use stems::training;
 
-/// Optimiser steps for each net.
-const STEPS: usize = 5_000;
+/// What the command line may change.
+struct Plan {
+    /// Optimiser steps for each net.
+    steps: usize,
+    /// Clips made of each song for the second net.
+    clips: usize,
+    paths: Vec<PathBuf>,
+}
 
 fn main() {
-    let mut paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let out = paths.pop().expect("usage: train SONGS... OUT.bin");
-    let songs = heard::songs(&paths);
+    let mut plan = Plan {
+        steps: 5_000,
+        clips: 2,
+        paths: Vec::new(),
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut number = || words.next().and_then(|n| n.parse().ok()).expect("a number");
+        match word.as_str() {
+            "--steps" => plan.steps = number(),
+            "--clips" => plan.clips = number(),
+            _ => plan.paths.push(word.into()),
+        }
+    }
+    let out = plan.paths.pop().expect("usage: train [--steps N] [--clips N] SONGS... OUT.bin");
+    let songs = heard::songs(&plan.paths);
     eprintln!("{} songs", songs.len());
     let mut weights: Vec<Vec<f32>> = Vec::new();
     for (pass, sizes) in training::SIZES.into_iter().enumerate() {
         let begun = std::time::Instant::now();
-        let draws = heard::draws(&songs, weights.first().map(Vec::as_slice));
+        // The first net is small: one clip of each song teaches it as well.
+        let clips = if pass == 0 { 1 } else { plan.clips };
+        let draws = heard::draws(&songs, clips, weights.first().map(Vec::as_slice));
         eprintln!("pass {}: {} clips heard in {:.0?}", pass + 1, draws.len(), begun.elapsed());
-        weights.push(descent::train(sizes, &draws, STEPS));
+        weights.push(descent::train(sizes, &draws, plan.steps));
         eprintln!("pass {}: trained after {:.0?}", pass + 1, begun.elapsed());
     }
     let bytes: Vec<u8> = weights.concat().iter().flat_map(|w| w.to_le_bytes()).collect();

@@ -31,6 +31,11 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
 ) -> Result<Totals, DecodeError> {
     let format = found.format;
+    if format == AudioFormat::M4a && mp4::is_encrypted(found.body) {
+        return Err(DecodeError::Unsupported {
+            what: "encrypted audio".to_owned(),
+        });
+    }
     let source = MediaSourceStream::new(
         Box::new(Cursor::new(found.body)),
         MediaSourceStreamOptions::default(),
