@@ -4,7 +4,7 @@
 //! what the signal-to-distortion ratio measures; each is weighted by the inverse of its current
 //! value, so that the mean of decibels is what improves.
 
-use stems::training::{Draw, count, wide};
+use stems::training::{Draw, count};
 
 use crate::heard::Random;
 
@@ -141,14 +141,16 @@ impl<'a> Worker<'a> {
     }
 
     fn forward(&mut self, weights: &[f32]) {
-        let mut at = 0;
+        let mut start = 0;
         for layer in 1..self.sizes.len() {
             let (inputs, outputs) = (self.sizes[layer - 1], self.sizes[layer]);
-            let (matrix, biases) = weights[at..].split_at(inputs * outputs);
-            at += (inputs + 1) * outputs;
+            let (matrix, biases) = weights[start..].split_at(inputs * outputs);
+            let matrix = packed(outputs, inputs, |o, i| matrix[o * inputs + i]);
+            let biases = &biases[..outputs];
+            start += (inputs + 1) * outputs;
             let (before, after) = self.values.split_at_mut(layer);
             let last = layer + 1 == self.sizes.len();
-            wide(|| through(&before[layer - 1], &mut after[0], matrix, biases, !last));
+            through(&before[layer - 1], &mut after[0], &matrix, biases, !last);
         }
         softmax(self.values.last_mut().unwrap());
     }
@@ -179,11 +181,11 @@ impl<'a> Worker<'a> {
             let start = end - (inputs + 1) * outputs;
             let (below, above) = self.slopes.split_at_mut(layer);
             let (values, gradient) = (&self.values[layer - 1], &mut self.gradient[start..end]);
-            wide(|| slopes_of_weights(&above[0], values, gradient));
+            slopes_of_weights(&above[0], values, gradient);
             // Nobody asks for the slopes over the cues themselves.
             if layer > 1 {
-                let matrix = &weights[start..start + inputs * outputs];
-                wide(|| back(&above[0], values, &mut below[layer - 1], matrix));
+                let matrix = packed(inputs, outputs, |i, o| weights[start + o * inputs + i]);
+                back(&above[0], values, &mut below[layer - 1], &matrix);
             }
             end = start;
         }
@@ -215,25 +217,35 @@ fn at(rows: &[Row], row: usize, lane: usize) -> f32 {
     rows[row][lane / PIECE][lane % PIECE]
 }
 
-/// One layer, from its inputs to its outputs.
-#[expect(clippy::inline_always, reason = "see `wide`")]
-#[inline(always)]
-fn through(from: &[Row], to: &mut [Row], matrix: &[f32], biases: &[f32], rectify: bool) {
-    for (group, to) in to.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
-        for piece in 0..PIECES {
-            let mut sums = [[0.0f32; PIECE]; GROUP];
-            for (i, x) in from.iter().enumerate() {
-                for g in 0..GROUP {
-                    let w = matrix[(group * GROUP + g) * from.len() + i];
-                    for lane in 0..PIECE {
-                        sums[g][lane] += w * x[piece][lane];
-                    }
-                }
+/// The weights of `GROUP` outputs side by side, for each input.
+fn packed(outputs: usize, inputs: usize, weight: impl Fn(usize, usize) -> f32) -> Vec<[f32; GROUP]> {
+    let groups = (0..outputs / GROUP).flat_map(|group| (0..inputs).map(move |i| (group, i)));
+    groups.map(|(group, i)| std::array::from_fn(|g| weight(group * GROUP + g, i))).collect()
+}
+
+/// For one piece of lanes, the weighted sums of rows.
+fn sums(weights: &[[f32; GROUP]], rows: &[Row], piece: usize) -> [[f32; PIECE]; GROUP] {
+    let mut sums = [[0.0f32; PIECE]; GROUP];
+    for (row, weights) in rows.iter().zip(weights) {
+        let x = &row[piece];
+        for g in 0..GROUP {
+            for lane in 0..PIECE {
+                sums[g][lane] += weights[g] * x[lane];
             }
+        }
+    }
+    sums
+}
+
+/// One layer, from its inputs to its outputs.
+fn through(from: &[Row], to: &mut [Row], weights: &[[f32; GROUP]], biases: &[f32], rectify: bool) {
+    let groups = weights.chunks_exact(from.len()).zip(biases.as_chunks::<GROUP>().0);
+    for ((weights, biases), to) in groups.zip(to.as_chunks_mut::<GROUP>().0) {
+        for piece in 0..PIECES {
+            let sums = sums(weights, from, piece);
             for g in 0..GROUP {
-                let bias = biases[group * GROUP + g];
                 for lane in 0..PIECE {
-                    let x = sums[g][lane] + bias;
+                    let x = sums[g][lane] + biases[g];
                     to[g][piece][lane] = if rectify && x < 0.0 { 0.0 } else { x };
                 }
             }
@@ -242,24 +254,14 @@ fn through(from: &[Row], to: &mut [Row], matrix: &[f32], biases: &[f32], rectify
 }
 
 /// The slopes over a layer's inputs, from those over its outputs.
-#[expect(clippy::inline_always, reason = "see `wide`")]
-#[inline(always)]
-fn back(above: &[Row], values: &[Row], below: &mut [Row], matrix: &[f32]) {
-    let inputs = below.len();
-    for (group, below) in below.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+fn back(above: &[Row], values: &[Row], below: &mut [Row], weights: &[[f32; GROUP]]) {
+    let groups = weights.chunks_exact(above.len()).zip(values.as_chunks::<GROUP>().0);
+    for ((weights, values), below) in groups.zip(below.as_chunks_mut::<GROUP>().0) {
         for piece in 0..PIECES {
-            let mut sums = [[0.0f32; PIECE]; GROUP];
-            for (o, slope) in above.iter().enumerate() {
-                for g in 0..GROUP {
-                    let w = matrix[o * inputs + group * GROUP + g];
-                    for lane in 0..PIECE {
-                        sums[g][lane] += w * slope[piece][lane];
-                    }
-                }
-            }
+            let sums = sums(weights, above, piece);
             for g in 0..GROUP {
                 for lane in 0..PIECE {
-                    let open = values[group * GROUP + g][piece][lane] > 0.0;
+                    let open = values[g][piece][lane] > 0.0;
                     below[g][piece][lane] = if open { sums[g][lane] } else { 0.0 };
                 }
             }
@@ -268,28 +270,25 @@ fn back(above: &[Row], values: &[Row], below: &mut [Row], matrix: &[f32]) {
 }
 
 /// Adds the slopes over a layer's weights and biases.
-#[expect(clippy::inline_always, reason = "see `wide`")]
-#[inline(always)]
 fn slopes_of_weights(above: &[Row], values: &[Row], gradient: &mut [f32]) {
-    let inputs = values.len();
-    for (group, slopes) in above.as_chunks::<GROUP>().0.iter().enumerate() {
-        for (i, x) in values.iter().enumerate() {
-            let mut sums = [[0.0f32; PIECE]; GROUP];
-            for piece in 0..PIECES {
-                for g in 0..GROUP {
-                    for lane in 0..PIECE {
-                        sums[g][lane] += slopes[g][piece][lane] * x[piece][lane];
-                    }
-                }
-            }
-            for g in 0..GROUP {
-                gradient[(group * GROUP + g) * inputs + i] += sums[g].iter().sum::<f32>();
-            }
+    let (matrix, biases) = gradient.split_at_mut(above.len() * values.len());
+    for (slope, (row, bias)) in above.iter().zip(matrix.chunks_exact_mut(values.len()).zip(biases)) {
+        for (x, out) in values.iter().zip(row) {
+            *out += dot(slope, x);
         }
-        for (g, slope) in slopes.iter().enumerate() {
-            gradient[above.len() * inputs + group * GROUP + g] += slope.iter().flatten().sum::<f32>();
+        *bias += slope.iter().flatten().sum::<f32>();
+    }
+}
+
+fn dot(a: &Row, b: &Row) -> f32 {
+    let mut sums = [0.0f32; PIECE];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..PIECE {
+            sums[lane] += a[lane] * b[lane];
         }
     }
+    let (low, high) = sums.split_at(PIECE / 2);
+    low.iter().zip(high).map(|(x, y)| x + y).sum()
 }
 
 fn softmax(rows: &mut [Row]) {

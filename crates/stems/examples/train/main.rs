@@ -16,7 +16,7 @@
 mod descent;
 mod heard;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stems::training;
 
@@ -26,6 +26,8 @@ struct Plan {
     steps: usize,
     /// Clips made of each song for the second net.
     clips: usize,
+    /// A file of weights whose first net is kept, so that only the second is trained.
+    keep: Option<PathBuf>,
     paths: Vec<PathBuf>,
 }
 
@@ -33,10 +35,15 @@ fn main() {
     let mut plan = Plan {
         steps: 5_000,
         clips: 2,
+        keep: None,
         paths: Vec::new(),
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
+        if word == "--keep-first" {
+            plan.keep = words.next().map(PathBuf::from);
+            continue;
+        }
         let mut number = || words.next().and_then(|n| n.parse().ok()).expect("a number");
         match word.as_str() {
             "--steps" => plan.steps = number(),
@@ -44,11 +51,11 @@ fn main() {
             _ => plan.paths.push(word.into()),
         }
     }
-    let out = plan.paths.pop().expect("usage: train [--steps N] [--clips N] SONGS... OUT.bin");
+    let out = plan.paths.pop().expect("usage: train [--steps N] [--clips N] [--keep-first FILE] SONGS... OUT.bin");
     let songs = heard::songs(&plan.paths);
     eprintln!("{} songs", songs.len());
-    let mut weights: Vec<Vec<f32>> = Vec::new();
-    for (pass, sizes) in training::SIZES.into_iter().enumerate() {
+    let mut weights: Vec<Vec<f32>> = plan.keep.iter().map(|path| first(path)).collect();
+    for (pass, sizes) in training::SIZES.into_iter().enumerate().skip(weights.len()) {
         let begun = std::time::Instant::now();
         // The first net is small: one clip of each song teaches it as well.
         let clips = if pass == 0 { 1 } else { plan.clips };
@@ -59,4 +66,11 @@ fn main() {
     }
     let bytes: Vec<u8> = weights.concat().iter().flat_map(|w| w.to_le_bytes()).collect();
     std::fs::write(&out, bytes).unwrap();
+}
+
+/// The first net's weights in a file.
+fn first(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap();
+    let numbers = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b));
+    numbers.take(training::count(training::SIZES[0])).collect()
 }
