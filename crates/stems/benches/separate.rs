@@ -77,7 +77,10 @@ impl Music {
             for (phase, hz) in self.phases.iter_mut().zip([voice, note / 4.0, note * 1.5]) {
                 *phase = (*phase + hz / RATE as f32).fract();
             }
-            self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            self.state = self
+                .state
+                .wrapping_mul(1_664_525)
+                .wrapping_add(1_013_904_223);
             let noise = (f64::from(self.state) / f64::from(1u32 << 31) - 1.0) as f32;
             let hit = noise * 0.4 * (-(t * 4.0).fract() * 10.0).exp();
             let saw = |phase: f32| (phase - 0.5) * 0.2;
@@ -93,8 +96,16 @@ impl Music {
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     // The program's name, in brackets, may hold spaces; the times are 12 and 13 fields behind it.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    let ticks: f64 = fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let ticks: f64 = fields[11..13]
+        .iter()
+        .map(|f| f.parse::<f64>().unwrap())
+        .sum();
     ticks / 100.0
 }
 

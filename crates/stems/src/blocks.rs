@@ -149,12 +149,17 @@ impl Separator {
         // Nothing in this clip, or nothing that single precision could scale.
         let mut parts = if self.shape.peak < 1e-25 {
             let silence = vec![vec![0.0; block.end - block.start]; self.shape.channels];
-            self.needed.map(|is| if is { silence.clone() } else { Vec::new() })
+            self.needed
+                .map(|is| if is { silence.clone() } else { Vec::new() })
         } else {
             estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
         };
         let done = block.end - block.start - block.fade_out;
-        for (part, tail) in parts.iter_mut().flatten().zip(self.tails.iter_mut().flatten()) {
+        for (part, tail) in parts
+            .iter_mut()
+            .flatten()
+            .zip(self.tails.iter_mut().flatten())
+        {
             block.fade(part);
             part.iter_mut().zip(tail.iter()).for_each(|(x, y)| *x += y);
             tail.clear();
@@ -308,7 +313,10 @@ mod tests {
                 assert!(block.end - block.start <= 3_300);
                 let mut part = vec![1.0; block.end - block.start];
                 block.fade(&mut part);
-                sum[block.start..].iter_mut().zip(&part).for_each(|(s, x)| *s += x);
+                sum[block.start..]
+                    .iter_mut()
+                    .zip(&part)
+                    .for_each(|(s, x)| *s += x);
             }
             assert!(sum.iter().all(|x: &f32| (x - 1.0).abs() < 1e-4), "{frames}");
         }

@@ -58,11 +58,10 @@ mod parallel;
 mod plane;
 mod shares;
 mod stft;
-mod wide;
 mod wiener;
 
-pub use blocks::{Separator, Shape, Take};
 pub use audio::{Audio, AudioError};
+pub use blocks::{Separator, Shape, Take};
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;
 pub use separate::{Control, SeparateError, Stem, rest, separate};

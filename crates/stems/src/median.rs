@@ -6,7 +6,6 @@
 
 use crate::parallel::{Stop, Stopped, fill_bands};
 use crate::plane::Plane;
-use crate::wide::wide;
 
 /// Columns that are filtered side by side.
 const LANES: usize = 16;
@@ -29,7 +28,7 @@ impl Plane {
                     row[left..left + lanes].copy_from_slice(&middle[..lanes]);
                     let (t, half) = ((first + i).cast_signed(), (length / 2).cast_signed());
                     let (old, new) = (self.lanes(t - half, left), self.lanes(t + half + 1, left));
-                    wide(|| window.replace(&old, &new));
+                    window.replace(&old, &new);
                 }
             }
             Ok(())
@@ -79,13 +78,10 @@ impl Window {
         let half = (self.values.len() / 2).cast_signed();
         self.values.fill([f32::INFINITY; LANES]);
         for i in -half..=half {
-            let new = at(i);
-            wide(|| self.replace(&[f32::INFINITY; LANES], &new));
+            self.replace(&[f32::INFINITY; LANES], &at(i));
         }
     }
 
-    #[expect(clippy::inline_always, reason = "see `wide`")]
-    #[inline(always)]
     /// Takes one `old` out of each lane, where it must be, and puts `new` in.
     fn replace(&mut self, old: &Lanes, new: &Lanes) {
         let mut carried = *new;

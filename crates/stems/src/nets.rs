@@ -7,7 +7,6 @@
 
 use crate::cues::{self, Row};
 use crate::shares::STEMS;
-use crate::wide::wide;
 
 /// The sizes of each net's layers, from the cues to the shares.
 pub(crate) const FIRST: &[usize] = &[cues::COUNT, 48, 16, STEMS];
@@ -96,7 +95,7 @@ impl Net {
             for (i, layer) in self.layers.iter().enumerate() {
                 next.resize(layer.biases.len() * GROUP, [0.0; LANES]);
                 let rectify = i + 1 < self.layers.len();
-                wide(|| layer.run(&here, &mut next, rectify));
+                layer.run(&here, &mut next, rectify);
                 std::mem::swap(&mut here, &mut next);
             }
             softmax(&mut here);
@@ -108,17 +107,10 @@ impl Net {
 }
 
 impl Layer {
-    #[expect(clippy::inline_always, reason = "see `wide`")]
-    #[inline(always)]
     fn run(&self, from: &[Lanes], to: &mut [Lanes], rectify: bool) {
         let groups = self.weights.chunks_exact(self.inputs).zip(&self.biases);
         for ((weights, biases), to) in groups.zip(to.as_chunks_mut::<GROUP>().0) {
-            let mut sums: [Lanes; GROUP] = [
-                [biases[0]; LANES],
-                [biases[1]; LANES],
-                [biases[2]; LANES],
-                [biases[3]; LANES],
-            ];
+            let mut sums: [Lanes; GROUP] = biases.map(|bias| [bias; LANES]);
             for (x, weights) in from.iter().zip(weights) {
                 for output in 0..GROUP {
                     for lane in 0..LANES {
@@ -140,7 +132,10 @@ impl Layer {
 
 fn softmax(stems: &mut [Lanes]) {
     for lane in 0..LANES {
-        let top = stems.iter().map(|s| s[lane]).fold(f32::NEG_INFINITY, f32::max);
+        let top = stems
+            .iter()
+            .map(|s| s[lane])
+            .fold(f32::NEG_INFINITY, f32::max);
         let mut total = 0.0;
         for stem in stems.iter_mut() {
             stem[lane] = (stem[lane] - top).exp();

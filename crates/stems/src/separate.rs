@@ -110,7 +110,12 @@ pub fn separate(
         peak: mix.peak(),
     };
     let mut separator = Separator::new(shape, wanted)?;
-    let room = || mix.channels().iter().map(|c| Vec::with_capacity(c.len())).collect();
+    let room = || {
+        mix.channels()
+            .iter()
+            .map(|c| Vec::with_capacity(c.len()))
+            .collect()
+    };
     let mut made: Vec<Vec<Vec<f32>>> = wanted.iter().map(|_| room()).collect();
     let mut write = |stem: usize, piece: &[Vec<f32>]| {
         for (channel, piece) in made[stem].iter_mut().zip(piece) {
@@ -125,7 +130,11 @@ pub fn separate(
         (control.progress)(1.0);
     }
     let audio = |channels| Audio::from_equal(mix.rate(), channels);
-    Ok(wanted.iter().copied().zip(made.into_iter().map(audio)).collect())
+    Ok(wanted
+        .iter()
+        .copied()
+        .zip(made.into_iter().map(audio))
+        .collect())
 }
 
 /// The mix without one stem, for instance "no drums". Both must have the same shape; where the
@@ -181,7 +190,11 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             f32::from(u16::try_from(state >> 16).unwrap()) / 65_536.0 - 0.5
         };
-        let mut channel = || (0..150_000).map(|i| noise() * f32::from(u8::from(i % 9_000 < 700)) * 0.9).collect();
+        let mut channel = || {
+            (0..150_000)
+                .map(|i| noise() * f32::from(u8::from(i % 9_000 < 700)) * 0.9)
+                .collect()
+        };
         let mix = Audio::new(48_000, vec![channel(), channel()]).unwrap();
         let made = [1, 2, 3].map(|threads| {
             crate::parallel::FORCED.set(Some(threads));

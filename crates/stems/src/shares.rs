@@ -46,14 +46,16 @@ impl Shares {
     }
 
     /// Where each stem stands in the stereo image, at every frequency.
-    pub(crate) fn places(
-        &self,
-        spectra: &[Spectra; 2],
-        stop: Stop<'_>,
-    ) -> Result<Wiener, Stopped> {
+    pub(crate) fn places(&self, spectra: &[Spectra; 2], stop: Stop<'_>) -> Result<Wiener, Stopped> {
         let [left, right] = spectra;
         let rows = |t: usize| [left.row(t), right.row(t)];
-        Wiener::learn(self.frames(), BINS, rows, |t, stem| self.stem(t, stem), stop)
+        Wiener::learn(
+            self.frames(),
+            BINS,
+            rows,
+            |t, stem| self.stem(t, stem),
+            stop,
+        )
     }
 }
 

@@ -9,7 +9,6 @@ use crate::nets::{self, Net};
 use crate::parallel::{Stop, Stopped, both};
 use crate::shares::{STEMS, first_pass};
 use crate::stft::{MAIN, Spectra, Stft};
-pub use crate::wide::wide;
 
 /// Left and right at 44.1 kHz, of equal length.
 pub type Stereo = [Vec<f32>; 2];
@@ -60,11 +59,16 @@ fn try_draw(
     stop: Stop<'_>,
 ) -> Result<Draw, Stopped> {
     let mix = sum(stems);
-    let peak = mix.iter().flatten().fold(0.0f32, |peak, x| peak.max(x.abs()));
+    let peak = mix
+        .iter()
+        .flatten()
+        .fold(0.0f32, |peak, x| peak.max(x.abs()));
     let gain = SCALE / peak.max(1e-9);
     let stft = Stft::new(MAIN);
     let spectra = |sound: &Stereo| {
-        let scaled = sound.each_ref().map(|c| c.iter().map(|x| x * gain).collect::<Vec<_>>());
+        let scaled = sound
+            .each_ref()
+            .map(|c| c.iter().map(|x| x * gain).collect::<Vec<_>>());
         let [left, right] = &scaled;
         let (left, right) = both(|| stft.spectra(left, stop), || stft.spectra(right, stop))?;
         Ok((scaled, [left, right]))
@@ -128,7 +132,9 @@ impl<'a> Drawer<'a> {
     ) -> Self {
         let mut total = 0.0;
         for t in 0..frames {
-            total += (0..MAIN.bins()).map(|k| favour(power(mixed, t, k))).sum::<f64>();
+            total += (0..MAIN.bins())
+                .map(|k| favour(power(mixed, t, k)))
+                .sum::<f64>();
         }
         let step = (total / count as f64).max(1e-30);
         Self {
@@ -146,7 +152,10 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "numbers that a net learns from")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "numbers that a net learns from"
+    )]
     fn frame(&mut self, t: usize, row: &mut Row, fill: &mut dyn FnMut(&mut Row)) {
         let mut filled = false;
         for k in 0..MAIN.bins() {
@@ -164,10 +173,13 @@ impl<'a> Drawer<'a> {
             // A bin of more than one step's favour is drawn once and counts as often as it should.
             let times = 1.0 + (-self.until / self.step).floor();
             self.until += times * self.step;
-            let cues = (0..row.count()).map(|cue| (row.cue(cue)[k].clamp(-1.0, 1.0) * 32_767.0) as i16);
+            let cues =
+                (0..row.count()).map(|cue| (row.cue(cue)[k].clamp(-1.0, 1.0) * 32_767.0) as i16);
             self.made.cues.extend(cues);
             self.made.targets.push(targets.map(|x| x as f32));
-            self.made.weights.push((times * self.step * power / favour) as f32);
+            self.made
+                .weights
+                .push((times * self.step * power / favour) as f32);
         }
     }
 
@@ -187,7 +199,10 @@ impl<'a> Drawer<'a> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "no more precision is needed")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "no more precision is needed"
+)]
 fn favour(power: f64) -> f64 {
     f64::from((power as f32).powf(FAVOUR))
 }

@@ -1,6 +1,9 @@
 //! Files as users really send them: odd, huge, locked or misnamed. A typed error or a right answer.
 
-#![expect(clippy::unwrap_used, reason = "tests fail loudly, and their signals are short and exact")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests fail loudly, and their signals are short and exact"
+)]
 
 use std::io::Cursor;
 
@@ -35,9 +38,15 @@ fn odd_but_right_files_are_separated() {
     for (rate, channels, bits) in [(8_000, 1, 8), (192_000, 2, 24), (48_000, 6, 16)] {
         let file = wav(rate, channels, bits, 9_000);
         let audio = decode(&file, &DecodeLimits::default()).unwrap().audio;
-        assert_eq!((audio.rate(), audio.channels().len()), (rate, usize::from(channels)));
+        assert_eq!(
+            (audio.rate(), audio.channels().len()),
+            (rate, usize::from(channels))
+        );
         let made = separate(&audio, &Stem::ALL, Control::default()).unwrap();
-        assert!(made.iter().all(|(_, stem)| stem.frames() == 9_000 && stem.rate() == rate));
+        assert!(
+            made.iter()
+                .all(|(_, stem)| stem.frames() == 9_000 && stem.rate() == rate)
+        );
     }
 }
 
@@ -64,7 +73,12 @@ fn locked_files_are_named_so() {
         let mut locked = file.clone();
         locked[at..at + 4].copy_from_slice(kind);
         let error = decode(&locked, &DecodeLimits::default()).unwrap_err();
-        assert!(error.to_string().starts_with("encrypted audio is not supported"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("encrypted audio is not supported"),
+            "{error}"
+        );
     }
 }
 
@@ -74,20 +88,37 @@ fn a_name_or_a_claim_is_never_asked() {
     let decoded = decode(&fixture("tone.mp3"), &DecodeLimits::default()).unwrap();
     assert_eq!(decoded.format, AudioFormat::Mp3);
     let text = b"RIFF is how this letter begins, and it goes on without a WAVE in it.";
-    assert_eq!(decode(text, &DecodeLimits::default()), Err(DecodeError::UnknownFormat));
+    assert_eq!(
+        decode(text, &DecodeLimits::default()),
+        Err(DecodeError::UnknownFormat)
+    );
 }
 
 #[test]
 fn pieces_are_the_whole() {
     let limits = DecodeLimits::default();
-    for name in ["tone.mp3", "tone.m4a", "tone.aac", "tone.ogg", "tone.flac", "wav-s24le.wav"] {
+    for name in [
+        "tone.mp3",
+        "tone.m4a",
+        "tone.aac",
+        "tone.ogg",
+        "tone.flac",
+        "wav-s24le.wav",
+    ] {
         let file = fixture(name);
         let whole = decode(&file, &limits).unwrap();
         let found = scan(&file, &limits).unwrap();
-        assert_eq!((found.format, found.shape.rate), (whole.format, whole.audio.rate()), "{name}");
+        assert_eq!(
+            (found.format, found.shape.rate),
+            (whole.format, whole.audio.rate()),
+            "{name}"
+        );
         let mut pieces = vec![Vec::new(); found.shape.channels];
         let mut take = |piece: &[Vec<f32>]| {
-            pieces.iter_mut().zip(piece).for_each(|(all, new)| all.extend_from_slice(new));
+            pieces
+                .iter_mut()
+                .zip(piece)
+                .for_each(|(all, new)| all.extend_from_slice(new));
             true
         };
         replay(&file, &limits, &found, &mut take).unwrap();

@@ -52,7 +52,10 @@ pub(crate) fn train(sizes: &[usize], draws: &[Draw], steps: usize) -> Vec<f32> {
             let other = scope.spawn(|| gradient(two));
             (gradient(one), other.join().unwrap())
         });
-        total.iter_mut().zip(other).for_each(|(x, y)| *x = (*x + y) / BATCH as f32);
+        total
+            .iter_mut()
+            .zip(other)
+            .for_each(|(x, y)| *x = (*x + y) / BATCH as f32);
         let at = step as f32 / steps as f32;
         let warm = ((step + 1) as f32 / 200.0).min(1.0);
         let rate = 3e-3 * warm * (0.5 + 0.5 * (std::f32::consts::PI * at).cos()) + 1e-6;
@@ -87,7 +90,10 @@ fn look(sizes: &[usize], weights: &[f32], draws: &[Draw]) -> Vec<[f64; STEMS]> {
     let half = draws.len().div_ceil(2);
     let ratios = |draws: &[Draw]| {
         let mut worker = Worker::new(sizes);
-        draws.iter().map(|draw| worker.ratios(weights, draw)).collect::<Vec<_>>()
+        draws
+            .iter()
+            .map(|draw| worker.ratios(weights, draw))
+            .collect::<Vec<_>>()
     };
     std::thread::scope(|scope| {
         let second = scope.spawn(|| ratios(&draws[half..]));
@@ -107,7 +113,10 @@ fn report(step: usize, ratios: &[[f64; STEMS]]) {
 }
 
 fn inverse(ratios: &[[f64; STEMS]]) -> Vec<[f32; STEMS]> {
-    ratios.iter().map(|r| r.map(|ratio| (0.25 / (ratio + 0.02)) as f32)).collect()
+    ratios
+        .iter()
+        .map(|r| r.map(|ratio| (0.25 / (ratio + 0.02)) as f32))
+        .collect()
 }
 
 struct Worker<'a> {
@@ -121,7 +130,10 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(sizes: &'a [usize]) -> Self {
-        let rows: Vec<Vec<Row>> = sizes.iter().map(|n| vec![[[0.0; PIECE]; PIECES]; *n]).collect();
+        let rows: Vec<Vec<Row>> = sizes
+            .iter()
+            .map(|n| vec![[[0.0; PIECE]; PIECES]; *n])
+            .collect();
         Self {
             sizes,
             values: rows.clone(),
@@ -155,7 +167,13 @@ impl<'a> Worker<'a> {
         softmax(self.values.last_mut().unwrap());
     }
 
-    fn learn(&mut self, weights: &[f32], draws: &[Draw], picks: &[(usize, usize)], importance: &[[f32; STEMS]]) {
+    fn learn(
+        &mut self,
+        weights: &[f32],
+        draws: &[Draw],
+        picks: &[(usize, usize)],
+        importance: &[[f32; STEMS]],
+    ) {
         self.load(draws, picks.iter().copied());
         self.forward(weights);
         let (shares, slopes) = (self.values.last().unwrap(), self.slopes.last_mut().unwrap());
@@ -218,9 +236,15 @@ fn at(rows: &[Row], row: usize, lane: usize) -> f32 {
 }
 
 /// The weights of `GROUP` outputs side by side, for each input.
-fn packed(outputs: usize, inputs: usize, weight: impl Fn(usize, usize) -> f32) -> Vec<[f32; GROUP]> {
+fn packed(
+    outputs: usize,
+    inputs: usize,
+    weight: impl Fn(usize, usize) -> f32,
+) -> Vec<[f32; GROUP]> {
     let groups = (0..outputs / GROUP).flat_map(|group| (0..inputs).map(move |i| (group, i)));
-    groups.map(|(group, i)| std::array::from_fn(|g| weight(group * GROUP + g, i))).collect()
+    groups
+        .map(|(group, i)| std::array::from_fn(|g| weight(group * GROUP + g, i)))
+        .collect()
 }
 
 /// For one piece of lanes, the weighted sums of rows.
@@ -239,7 +263,9 @@ fn sums(weights: &[[f32; GROUP]], rows: &[Row], piece: usize) -> [[f32; PIECE]; 
 
 /// One layer, from its inputs to its outputs.
 fn through(from: &[Row], to: &mut [Row], weights: &[[f32; GROUP]], biases: &[f32], rectify: bool) {
-    let groups = weights.chunks_exact(from.len()).zip(biases.as_chunks::<GROUP>().0);
+    let groups = weights
+        .chunks_exact(from.len())
+        .zip(biases.as_chunks::<GROUP>().0);
     for ((weights, biases), to) in groups.zip(to.as_chunks_mut::<GROUP>().0) {
         for piece in 0..PIECES {
             let sums = sums(weights, from, piece);
@@ -255,7 +281,9 @@ fn through(from: &[Row], to: &mut [Row], weights: &[[f32; GROUP]], biases: &[f32
 
 /// The slopes over a layer's inputs, from those over its outputs.
 fn back(above: &[Row], values: &[Row], below: &mut [Row], weights: &[[f32; GROUP]]) {
-    let groups = weights.chunks_exact(above.len()).zip(values.as_chunks::<GROUP>().0);
+    let groups = weights
+        .chunks_exact(above.len())
+        .zip(values.as_chunks::<GROUP>().0);
     for ((weights, values), below) in groups.zip(below.as_chunks_mut::<GROUP>().0) {
         for piece in 0..PIECES {
             let sums = sums(weights, above, piece);
@@ -272,7 +300,10 @@ fn back(above: &[Row], values: &[Row], below: &mut [Row], weights: &[[f32; GROUP
 /// Adds the slopes over a layer's weights and biases.
 fn slopes_of_weights(above: &[Row], values: &[Row], gradient: &mut [f32]) {
     let (matrix, biases) = gradient.split_at_mut(above.len() * values.len());
-    for (slope, (row, bias)) in above.iter().zip(matrix.chunks_exact_mut(values.len()).zip(biases)) {
+    for (slope, (row, bias)) in above
+        .iter()
+        .zip(matrix.chunks_exact_mut(values.len()).zip(biases))
+    {
         for (x, out) in values.iter().zip(row) {
             *out += dot(slope, x);
         }
@@ -294,8 +325,12 @@ fn dot(a: &Row, b: &Row) -> f32 {
 fn softmax(rows: &mut [Row]) {
     for lane in 0..LANES {
         let (piece, lane) = (lane / PIECE, lane % PIECE);
-        let top = rows.iter().map(|r| r[piece][lane]).fold(f32::NEG_INFINITY, f32::max);
+        let top = rows
+            .iter()
+            .map(|r| r[piece][lane])
+            .fold(f32::NEG_INFINITY, f32::max);
         let total: f32 = rows.iter().map(|r| (r[piece][lane] - top).exp()).sum();
-        rows.iter_mut().for_each(|r| r[piece][lane] = (r[piece][lane] - top).exp() / total);
+        rows.iter_mut()
+            .for_each(|r| r[piece][lane] = (r[piece][lane] - top).exp() / total);
     }
 }

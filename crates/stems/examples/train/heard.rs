@@ -22,7 +22,8 @@ pub(crate) fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Draws bins from `each` clips of each song, on two threads, in the songs' order.
 pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Vec<Draw> {
-    let made: Vec<Mutex<Option<Draw>>> = (0..songs.len() * each).map(|_| Mutex::new(None)).collect();
+    let made: Vec<Mutex<Option<Draw>>> =
+        (0..songs.len() * each).map(|_| Mutex::new(None)).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -43,7 +44,9 @@ pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Ve
             });
         }
     });
-    made.into_iter().map(|d| d.into_inner().unwrap().unwrap()).collect()
+    made.into_iter()
+        .map(|d| d.into_inner().unwrap().unwrap())
+        .collect()
 }
 
 fn load(folder: &Path) -> [Stereo; 4] {
@@ -64,12 +67,22 @@ fn arranged(stems: &[Stereo; 4], altered: bool, random: &mut Random) -> [Stereo;
     let swap = random.unit() < if altered { 0.5 } else { 0.2 };
     let mono = random.unit() < if altered { 0.35 } else { 0.05 };
     stems.each_ref().map(|stem| {
-        let decibels = if altered { random.unit() as f32 * 8.0 - 4.0 } else { 0.0 };
+        let decibels = if altered {
+            random.unit() as f32 * 8.0 - 4.0
+        } else {
+            0.0
+        };
         let gain = 10f32.powf(decibels / 20.0);
-        let [left, right] = if swap { [&stem[1], &stem[0]] } else { [&stem[0], &stem[1]] };
+        let [left, right] = if swap {
+            [&stem[1], &stem[0]]
+        } else {
+            [&stem[0], &stem[1]]
+        };
         let side = |own: &[f32], other: &[f32]| {
             let mixed = own.iter().zip(other);
-            mixed.map(|(x, y)| gain * if mono { 0.5 * (x + y) } else { *x }).collect()
+            mixed
+                .map(|(x, y)| gain * if mono { 0.5 * (x + y) } else { *x })
+                .collect()
         };
         [side(left, right), side(right, left)]
     })

@@ -11,7 +11,11 @@
 //! levels, sometimes folded to mono. All random numbers have fixed seeds and the work is cut in
 //! two whatever the machine, so that the same songs give the same weights.
 
-#![expect(clippy::print_stderr, clippy::unwrap_used, reason = "a tool for developers")]
+#![expect(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a tool for developers"
+)]
 
 mod descent;
 mod heard;
@@ -51,7 +55,10 @@ fn main() {
             _ => plan.paths.push(word.into()),
         }
     }
-    let out = plan.paths.pop().expect("usage: train [--steps N] [--clips N] [--keep-first FILE] SONGS... OUT.bin");
+    let out = plan
+        .paths
+        .pop()
+        .expect("usage: train [--steps N] [--clips N] [--keep-first FILE] SONGS... OUT.bin");
     let songs = heard::songs(&plan.paths);
     eprintln!("{} songs", songs.len());
     let mut weights: Vec<Vec<f32>> = plan.keep.iter().map(|path| first(path)).collect();
@@ -60,17 +67,30 @@ fn main() {
         // The first net is small: one clip of each song teaches it as well.
         let clips = if pass == 0 { 1 } else { plan.clips };
         let draws = heard::draws(&songs, clips, weights.first().map(Vec::as_slice));
-        eprintln!("pass {}: {} clips heard in {:.0?}", pass + 1, draws.len(), begun.elapsed());
+        eprintln!(
+            "pass {}: {} clips heard in {:.0?}",
+            pass + 1,
+            draws.len(),
+            begun.elapsed()
+        );
         weights.push(descent::train(sizes, &draws, plan.steps));
         eprintln!("pass {}: trained after {:.0?}", pass + 1, begun.elapsed());
     }
-    let bytes: Vec<u8> = weights.concat().iter().flat_map(|w| w.to_le_bytes()).collect();
+    let bytes: Vec<u8> = weights
+        .concat()
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
     std::fs::write(&out, bytes).unwrap();
 }
 
 /// The first net's weights in a file.
 fn first(path: &Path) -> Vec<f32> {
     let bytes = std::fs::read(path).unwrap();
-    let numbers = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b));
+    let numbers = bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b));
     numbers.take(training::count(training::SIZES[0])).collect()
 }

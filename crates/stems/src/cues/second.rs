@@ -96,12 +96,21 @@ impl<'a> Second<'a> {
         let floor = 1e-4 * amplitude.max() + EPS;
         let (voice, repeat_v) = {
             let plane = part(&|t, k| shares.stem(t, 0)[k])?;
-            let tracked = both(|| pitch::voice_again(&plane, stop), || pitch::bass_again(&bass, stop))?;
+            let tracked = both(
+                || pitch::voice_again(&plane, stop),
+                || pitch::bass_again(&bass, stop),
+            )?;
             (tracked, repeat::repeating(&plane, 15, 43, floor, stop)?)
         };
         drop(bass);
         report(0.5);
-        let repeat_i = repeat::repeating(&part(&|t, k| 1.0 - shares.stem(t, 0)[k])?, 15, 43, EPS, stop)?;
+        let repeat_i = repeat::repeating(
+            &part(&|t, k| 1.0 - shares.stem(t, 0)[k])?,
+            15,
+            43,
+            EPS,
+            stop,
+        )?;
         let repeat_d = repeat::repeating(&part(&|t, k| shares.stem(t, 1)[k])?, 9, 21, EPS, stop)?;
         report(0.8);
         let harmonic = harmonic::share(&part(&|t, k| 1.0 - shares.stem(t, 1)[k])?, 17, 31, stop)?;
@@ -131,7 +140,8 @@ impl<'a> Second<'a> {
         }
         self.fill_neighbourhood(t, row);
         for stem in 0..ASKED {
-            row.cue_mut(place::OVER_FRAMES + stem).fill(self.frames[t][stem]);
+            row.cue_mut(place::OVER_FRAMES + stem)
+                .fill(self.frames[t][stem]);
         }
         self.voice.lobes(t, row.cue_mut(place::VOICE));
         row.cue_mut(place::VOICE_ON).fill(self.voice.strength(t));
@@ -157,7 +167,10 @@ impl<'a> Second<'a> {
         let mut parts = vec![vec![0.0; bins]; ASKED];
         for t in near {
             let amplitude = self.first.amplitude.row(t);
-            power.iter_mut().zip(amplitude).for_each(|(p, a)| *p += a * a);
+            power
+                .iter_mut()
+                .zip(amplitude)
+                .for_each(|(p, a)| *p += a * a);
             for (stem, part) in parts.iter_mut().enumerate() {
                 let shares = self.shares.stem(t, stem);
                 for ((part, a), share) in part.iter_mut().zip(amplitude).zip(shares) {
@@ -167,17 +180,26 @@ impl<'a> Second<'a> {
         }
         for (stem, part) in parts.iter().enumerate() {
             let out = row.cue_mut(place::OVER_TIME + stem);
-            out.iter_mut().zip(part).zip(&power).for_each(|((out, x), p)| *out = x / p);
+            out.iter_mut()
+                .zip(part)
+                .zip(&power)
+                .for_each(|((out, x), p)| *out = x / p);
         }
         let own: Vec<f32> = self.first.amplitude.row(t).iter().map(|a| a * a).collect();
         mean(&own, 2 * REACH + 1, &mut power);
         let mut weighted = vec![0.0; bins];
         for stem in 0..ASKED {
             let shares = self.shares.stem(t, stem);
-            weighted.iter_mut().zip(&own).zip(shares).for_each(|((w, p), s)| *w = p * s);
+            weighted
+                .iter_mut()
+                .zip(&own)
+                .zip(shares)
+                .for_each(|((w, p), s)| *w = p * s);
             let out = row.cue_mut(place::OVER_BINS + stem);
             mean(&weighted, 2 * REACH + 1, out);
-            out.iter_mut().zip(&power).for_each(|(out, p)| *out /= p + EPS);
+            out.iter_mut()
+                .zip(&power)
+                .for_each(|(out, p)| *out /= p + EPS);
         }
     }
 
@@ -201,7 +223,10 @@ impl<'a> Second<'a> {
         for (i, away) in NEIGHBOURS.into_iter().enumerate() {
             let there = log.row_near(t.cast_signed() + away);
             let out = row.cue_mut(place::SIDES + i);
-            out.iter_mut().zip(there).zip(own).for_each(|((out, x), y)| *out = softened(x - y));
+            out.iter_mut()
+                .zip(there)
+                .zip(own)
+                .for_each(|((out, x), y)| *out = softened(x - y));
             let out = row.cue_mut(place::SIDES + NEIGHBOURS.len() + i);
             for (k, out) in out.iter_mut().enumerate() {
                 let there = (k.cast_signed() + away).clamp(0, last).cast_unsigned();

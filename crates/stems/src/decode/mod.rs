@@ -133,7 +133,10 @@ pub fn scan(bytes: &[u8], limits: &DecodeLimits) -> Result<Scan, DecodeError> {
     let (mut channels, mut peak) = (0, 0.0f32);
     let mut look = |packet: &[Vec<f32>]| {
         channels = packet.len();
-        peak = packet.iter().flatten().fold(peak, |peak, x| peak.max(x.abs()));
+        peak = packet
+            .iter()
+            .flatten()
+            .fold(peak, |peak, x| peak.max(x.abs()));
         true
     };
     let (format, totals) = read(bytes, limits, &mut look)?;
