@@ -36,6 +36,12 @@ impl Shares {
         Ok(Self(data))
     }
 
+    /// A quarter of every bin to each stem.
+    #[cfg(test)]
+    pub(crate) fn even(frames: usize) -> Self {
+        Self(vec![0.25; frames * FRAME])
+    }
+
     pub(crate) fn frames(&self) -> usize {
         self.0.len() / FRAME
     }

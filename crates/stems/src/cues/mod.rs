@@ -7,6 +7,8 @@
 //! measures and never judges: what the numbers mean for the stems is up to [`crate::shares`].
 
 mod change;
+#[cfg(test)]
+mod fixed;
 mod harmonic;
 mod pitch;
 mod repeat;
