@@ -330,7 +330,8 @@ fn softmax(rows: &mut [Row]) {
             .map(|r| r[piece][lane])
             .fold(f32::NEG_INFINITY, f32::max);
         let total: f32 = rows.iter().map(|r| (r[piece][lane] - top).exp()).sum();
-        rows.iter_mut()
-            .for_each(|r| r[piece][lane] = (r[piece][lane] - top).exp() / total);
+        for row in rows.iter_mut() {
+            row[piece][lane] = (row[piece][lane] - top).exp() / total;
+        }
     }
 }

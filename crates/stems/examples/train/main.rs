@@ -14,7 +14,12 @@
 #![expect(
     clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "a tool for developers"
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::needless_range_loop,
+    reason = "a tool for developers, full of short loops over numbers"
 )]
 
 mod descent;
