@@ -9,7 +9,16 @@ use crate::shares::Shares;
 use crate::stft::Stft;
 
 /// The mean of each cue over the clip below, in the order of the nets' inputs.
-const MEANS: [f32; SECOND_COUNT] = [0.0; SECOND_COUNT];
+#[rustfmt::skip]
+const MEANS: [f32; SECOND_COUNT] = [
+    0.0022, 0.0036, 0.0072, 0.0144, 0.0287, 0.0574, 0.1319, 0.3232, 0.5326, 0.9735,
+    0.044, 0.4968, 0.4531, 0.4895, -0.2932, 0.2896, -0.0001, -0.0313, -0.7793, -0.0637,
+    -0.4909, -0.0153, 0.6754, 0.7867, 0.1329, 0.5538, 0.1291, 0.499, 0.1345, 0.0748,
+    0.8015, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25,
+    0.25, 0.5, 0.5, 0.5, 0.1774, 0.7431, 0.0948, 0.7886, 0.1855, 0.5066,
+    0.2039, 0.4968, 0.361, 0.0, 0.0, 0.0, 0.0, 0.1413, 0.0845, -0.0845,
+    -0.1433, 0.0005, 0.0003, -0.0003, -0.0006,
+];
 
 /// Two seconds with a little of everything: a tone in the middle, one to the left, hits of noise.
 #[expect(clippy::cast_precision_loss, reason = "a short clip")]
