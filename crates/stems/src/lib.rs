@@ -24,7 +24,7 @@
 //! # How it works
 //!
 //! ```text
-//! mix -> blocks of half a minute -> 44.1 kHz stereo -> STFT -> cues -> net -> shares
+//! mix -> blocks of 24 s -> 44.1 kHz stereo -> STFT -> cues -> net -> shares
 //!                         -> cues of the shares -> net -> shares -> Wiener -> inverse STFT -> sums
 //! ```
 //!

@@ -146,7 +146,10 @@ impl Cues {
         let bumps = at::BUMPS * MAIN.bins();
         row.values[bumps..bumps + self.bumps.len()].copy_from_slice(&self.bumps);
         row.put(at::CENTRE, self.stereo.centre.row(t));
-        row.put(at::SIDE, self.stereo.side.row(t));
+        let sides = row.cue_mut(at::SIDE).iter_mut();
+        sides
+            .zip(self.stereo.centre.row(t))
+            .for_each(|(side, centre)| *side = stereo::side(*centre));
         row.put(at::MID, self.harmonic.mid.row(t));
         row.put(at::SHORT, self.harmonic.short.row(t));
         row.put(at::LONG, self.harmonic.long.row(t));
