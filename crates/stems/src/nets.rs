@@ -5,6 +5,9 @@
 //! the biases, as little-endian 32-bit floats. `examples/train` made them, and its first lines say
 //! from what.
 
+use fearless_simd::prelude::*;
+use fearless_simd::{Level, dispatch, f32x16};
+
 use crate::cues::{self, Row};
 use crate::shares::STEMS;
 
@@ -43,9 +46,11 @@ const GROUP: usize = 4;
 
 type Lanes = [f32; LANES];
 
-/// A net, ready to run.
+/// A net, ready to run on the widest vectors that this computer has. Products and sums are rounded
+/// one by one on all of them, so that the shares do not depend on the width.
 pub(crate) struct Net {
     layers: Vec<Layer>,
+    level: Level,
 }
 
 struct Layer {
@@ -78,11 +83,19 @@ impl Net {
         });
         Self {
             layers: layers.collect(),
+            level: Level::new(),
         }
     }
 
     /// The shares of every bin of a frame: `out` is stem by stem, and bin by bin within.
     pub(crate) fn judge(&self, cues: &Row, out: &mut [f32]) {
+        dispatch!(self.level, simd => self.judge_with(simd, cues, out));
+    }
+
+    /// Inlined all the way down, because only so the compiler may use the vectors of `S`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "what the dispatch asks for")]
+    fn judge_with<S: Simd>(&self, simd: S, cues: &Row, out: &mut [f32]) {
         let bins = cues.bins();
         let mut here: Vec<Lanes> = Vec::new();
         let mut next: Vec<Lanes> = Vec::new();
@@ -95,7 +108,7 @@ impl Net {
             for (i, layer) in self.layers.iter().enumerate() {
                 next.resize(layer.biases.len() * GROUP, [0.0; LANES]);
                 let rectify = i + 1 < self.layers.len();
-                layer.run(&here, &mut next, rectify);
+                layer.run(simd, &here, &mut next, rectify);
                 std::mem::swap(&mut here, &mut next);
             }
             softmax(&mut here);
@@ -107,25 +120,25 @@ impl Net {
 }
 
 impl Layer {
-    fn run(&self, from: &[Lanes], to: &mut [Lanes], rectify: bool) {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "part of `judge_with`")]
+    fn run<S: Simd>(&self, simd: S, from: &[Lanes], to: &mut [Lanes], rectify: bool) {
+        let least = f32x16::splat(simd, if rectify { 0.0 } else { f32::NEG_INFINITY });
         let groups = self.weights.chunks_exact(self.inputs).zip(&self.biases);
         for ((weights, biases), to) in groups.zip(to.as_chunks_mut::<GROUP>().0) {
-            let mut sums: [Lanes; GROUP] = biases.map(|bias| [bias; LANES]);
+            let mut sums = [least; GROUP];
+            for output in 0..GROUP {
+                sums[output] = f32x16::splat(simd, biases[output]);
+            }
             for (x, weights) in from.iter().zip(weights) {
+                let x = f32x16::from_slice(simd, x);
                 for output in 0..GROUP {
-                    for lane in 0..LANES {
-                        sums[output][lane] += weights[output] * x[lane];
-                    }
+                    sums[output] += x * weights[output];
                 }
             }
-            if rectify {
-                for lanes in &mut sums {
-                    for x in lanes {
-                        *x = if *x > 0.0 { *x } else { 0.0 };
-                    }
-                }
+            for output in 0..GROUP {
+                sums[output].max(least).store_slice(&mut to[output]);
             }
-            *to = sums;
         }
     }
 }
