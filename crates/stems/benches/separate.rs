@@ -1,8 +1,15 @@
 //! What separation costs: CPU seconds for each second of sound, times real time, and memory.
 //!
-//! `cargo bench -p stems` separates 180 s of made-up stereo music into all stems, then a clip of
-//! ten minutes piece by piece, and prints what the kernel counted. Linux only: elsewhere it has no
-//! way to ask.
+//! `cargo bench -p stems` separates 180 s of made-up stereo music into all five stems, then ten
+//! minutes of it, piece by piece, and prints what the kernel counted. Linux only: elsewhere it has
+//! no way to ask. For a scale it then lets librosa split the same 180 s into harmonic and
+//! percussive parts by median filters, which is one of the cues used here, if it is told of a
+//! Python that has librosa:
+//!
+//! ```sh
+//! python3 -m venv venv && venv/bin/pip install librosa
+//! STEMS_BENCH_PYTHON=venv/bin/python cargo bench -p stems
+//! ```
 
 #![expect(
     clippy::print_stdout,
@@ -13,25 +20,46 @@
     reason = "a program for developers"
 )]
 
+use std::io::Write;
+use std::process::Command;
 use std::time::Instant;
 
 use stems::{Control, Separator, Shape, Stem};
 
 const RATE: u32 = 44_100;
+/// Length of the clip that both programs get.
+const COMPARED: usize = 180;
 
 fn main() {
-    for seconds in [180, 600] {
-        let (cpu, wall) = (cpu_seconds(), Instant::now());
-        separate(seconds);
-        let (cpu, wall) = (cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
-        let clip = seconds as f64;
-        println!(
-            "{seconds} s of stereo in {wall:.1} s: {:.3} CPU s a second, {:.1} times real time, peak memory {} MB",
-            cpu / clip,
-            clip / wall,
-            peak_kilobytes() / 1_000,
-        );
+    let ours = measure(COMPARED);
+    measure(600);
+    match std::env::var_os("STEMS_BENCH_PYTHON") {
+        Some(python) => {
+            let theirs = librosa(&python);
+            println!(
+                "librosa.decompose.hpss alone on the same {COMPARED} s: {theirs:.1} CPU s; all of the separation takes {:.2} times that",
+                ours / theirs
+            );
+        }
+        None => println!(
+            "no comparison: STEMS_BENCH_PYTHON names no Python with librosa, see benches/separate.rs"
+        ),
     }
+}
+
+/// Separates that many seconds of music, says what it took, and returns the CPU seconds.
+fn measure(seconds: usize) -> f64 {
+    let (cpu, wall) = (cpu_seconds(), Instant::now());
+    separate(seconds);
+    let (cpu, wall) = (cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+    let clip = seconds as f64;
+    println!(
+        "{seconds} s of stereo in {wall:.1} s: {:.3} CPU s a second, {:.1} times real time, peak memory {} MB",
+        cpu / clip,
+        clip / wall,
+        peak_kilobytes() / 1_000,
+    );
+    cpu
 }
 
 /// All five stems of a clip that is made while it is separated.
@@ -56,6 +84,35 @@ fn separate(seconds: usize) {
     }
     separator.finish(&mut control, &mut write).unwrap();
     assert_eq!(written, 5 * shape.frames);
+}
+
+/// CPU seconds of the median filters alone: without imports, reading and the transform.
+const HPSS: &str = "
+import sys, time, numpy, librosa
+sound = numpy.fromfile(sys.argv[1], '<f4').reshape(2, -1)
+spectra = librosa.stft(sound, n_fft=2048)
+start = time.process_time()
+librosa.decompose.hpss(spectra)
+print(time.process_time() - start)
+";
+
+fn librosa(python: &std::ffi::OsStr) -> f64 {
+    let path = format!("{}/music.f32", env!("CARGO_TARGET_TMPDIR"));
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    let mut music = Music::default();
+    let seconds: Vec<_> = (0..COMPARED).map(|_| music.second()).collect();
+    for side in 0..2 {
+        for x in seconds.iter().flat_map(|second| &second[side]) {
+            file.write_all(&x.to_le_bytes()).unwrap();
+        }
+    }
+    drop(file);
+    let out = Command::new(python).args(["-c", HPSS, &path]).output();
+    let out = out.unwrap();
+    std::fs::remove_file(path).unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{}: {said}", python.display());
+    String::from_utf8_lossy(&out.stdout).trim().parse().unwrap()
 }
 
 /// Tones, a gliding voice and hits of noise, never twice the same.
