@@ -1,63 +1,210 @@
-//! Long clips in blocks of about a minute, at any rate, so that memory stays flat.
+//! Long clips in blocks of 24 seconds, at any rate, so that memory stays flat.
 //!
 //! A block is cut out, brought to the analysis rate, separated, brought back, and cross-faded into
-//! its neighbours over five seconds. The estimates need not sum to anything: the caller subtracts.
+//! its neighbours over three seconds. The estimates need not sum to anything: what is asked for
+//! as a remainder is subtracted from the mix, sample by sample, as the last step.
 
-use crate::engine::{self, ESTIMATED};
+use std::collections::VecDeque;
+
+use crate::engine::{self, ESTIMATED, Estimates, SCALE};
 use crate::parallel::{Stop, Stopped};
 use crate::resample::resample;
 use crate::separate::finite;
 use crate::stft::RATE;
-use crate::{Audio, Control, Stem};
-
-pub(crate) use crate::engine::Estimates;
+use crate::{Control, SeparateError, Stem};
 
 /// Length of a block and of the overlap with the next, in seconds.
-const BLOCK_SECONDS: usize = 60;
-const OVERLAP_SECONDS: usize = 5;
+const BLOCK_SECONDS: usize = 24;
+const OVERLAP_SECONDS: usize = 3;
 
-/// Estimates vocals, drums and bass as far as `wanted` needs them, at the mix's own rate.
-#[expect(clippy::cast_precision_loss, reason = "a handful of blocks")]
-pub(crate) fn estimate(
-    mix: &Audio,
-    wanted: &[Stem],
-    control: Control<'_>,
-) -> Result<Estimates, Stopped> {
-    let needed = needed(wanted);
-    let mut estimates: Estimates = std::array::from_fn(|stem| {
-        let count = if needed[stem] {
-            mix.channels().len()
-        } else {
-            0
-        };
-        vec![vec![0.0; mix.frames()]; count]
-    });
-    let Control {
-        progress,
-        cancelled,
-    } = control;
-    let (stop, peak) = (Stop(cancelled), mix.peak());
-    let blocks = cut(mix.frames(), mix.rate() as usize);
-    for (i, block) in blocks.iter().enumerate() {
-        stop.check()?;
-        let mut report = |part: f32| progress((i as f32 + part.min(0.99)) / blocks.len() as f32);
-        // Nothing in this clip, or nothing that single precision could scale.
-        if peak < 1e-25 {
-            continue;
-        }
-        let parts = one(mix, block, SCALE / peak, needed, stop, &mut report)?;
-        for (estimate, part) in estimates.iter_mut().zip(&parts) {
-            for (estimate, part) in estimate.iter_mut().zip(part) {
-                block.add(part, estimate);
-            }
-        }
-    }
-    progress(1.0);
-    Ok(estimates)
+/// What must be known of a clip before its first sample is separated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shape {
+    /// Samples a second, in Hz.
+    pub rate: u32,
+    /// How many channels there are.
+    pub channels: usize,
+    /// How many samples each channel has.
+    pub frames: usize,
+    /// The largest absolute sample.
+    pub peak: f32,
 }
 
-/// The peak to which a clip is scaled, so that cues mean the same for quiet and loud ones.
-const SCALE: f32 = 0.9;
+/// Separates a clip that arrives and leaves piece by piece, in memory that does not grow with its
+/// length.
+///
+/// ```
+/// use stems::{Control, Separator, Shape, Stem};
+///
+/// let shape = Shape { rate: 44_100, channels: 2, frames: 4_410, peak: 0.1 };
+/// let mut separator = Separator::new(shape, &[Stem::Drums])?;
+/// let mut drums = 0;
+/// let mut write = |_stem: usize, channels: &[Vec<f32>]| {
+///     drums += channels[0].len();
+///     true
+/// };
+/// let mut control = Control::default();
+/// separator.push(&[vec![0.1; 4_410], vec![0.1; 4_410]], &mut control, &mut write)?;
+/// separator.finish(&mut control, &mut write)?;
+/// assert_eq!(drums, 4_410);
+/// # Ok::<(), stems::SeparateError>(())
+/// ```
+pub struct Separator {
+    shape: Shape,
+    wanted: Vec<Stem>,
+    needed: [bool; ESTIMATED],
+    blocks: VecDeque<Block>,
+    count: usize,
+    /// The mix from the start of the next block to what has arrived.
+    mix: Vec<Vec<f32>>,
+    /// What the last block left of its estimates for the one after, already weighted.
+    tails: Estimates,
+}
+
+/// Takes the number of a wanted stem and a piece of it; `false` ends the separation.
+pub type Take<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;
+
+impl Separator {
+    /// Prepares to make the `wanted` stems.
+    pub fn new(shape: Shape, wanted: &[Stem]) -> Result<Self, SeparateError> {
+        if !(1_000..=384_000).contains(&shape.rate) {
+            return Err(SeparateError::Rate(shape.rate));
+        }
+        if !(1..=8).contains(&shape.channels) {
+            return Err(SeparateError::Channels(shape.channels));
+        }
+        let needed = needed(wanted);
+        let blocks = cut(shape.frames, shape.rate as usize);
+        Ok(Self {
+            shape,
+            wanted: wanted.to_vec(),
+            needed,
+            count: blocks.len(),
+            blocks: blocks.into(),
+            mix: vec![Vec::new(); shape.channels],
+            tails: needed.map(|is| vec![Vec::new(); if is { shape.channels } else { 0 }]),
+        })
+    }
+
+    /// Takes the next samples of every channel, and writes what is finished. Samples beyond the
+    /// announced length are ignored, and so are channels beyond the announced number.
+    pub fn push(
+        &mut self,
+        samples: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        let available = samples.first().map_or(0, Vec::len);
+        let mut at = 0;
+        while at < available {
+            let Some(block) = self.blocks.front() else {
+                break;
+            };
+            let missing = block.end - block.start - self.mix[0].len();
+            let end = available.min(at + missing);
+            for (mix, new) in self.mix.iter_mut().zip(samples) {
+                mix.extend(new[at..end].iter().map(|&x| finite(x)));
+            }
+            at = end;
+            self.go_on(control, write)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the clip; what never arrived counts as silence.
+    pub fn finish(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        while let Some(block) = self.blocks.front() {
+            let length = block.end - block.start;
+            self.mix.iter_mut().for_each(|c| c.resize(length, 0.0));
+            self.go_on(control, write)?;
+        }
+        (control.progress)(1.0);
+        Ok(())
+    }
+
+    /// Separates the next block if all of it is there.
+    #[expect(clippy::cast_precision_loss, reason = "a handful of blocks")]
+    fn go_on(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        let whole = |block: &Block| self.mix[0].len() >= block.end - block.start;
+        if !self.blocks.front().is_some_and(whole) {
+            return Ok(());
+        }
+        let Some(block) = self.blocks.pop_front() else {
+            return Ok(());
+        };
+        let number = self.count - self.blocks.len() - 1;
+        let stop = Stop(control.cancelled);
+        stop.check()?;
+        let mut report = |part: f32| {
+            (control.progress)((number as f32 + part.min(0.99)) / self.count as f32);
+        };
+        // Nothing in this clip, or nothing that single precision could scale.
+        let mut parts = if self.shape.peak < 1e-25 {
+            let silence = vec![vec![0.0; block.end - block.start]; self.shape.channels];
+            self.needed
+                .map(|is| if is { silence.clone() } else { Vec::new() })
+        } else {
+            estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
+        };
+        let done = block.end - block.start - block.fade_out;
+        for (part, tail) in parts
+            .iter_mut()
+            .flatten()
+            .zip(self.tails.iter_mut().flatten())
+        {
+            block.fade(part);
+            part.iter_mut().zip(tail.iter()).for_each(|(x, y)| *x += y);
+            tail.clear();
+            tail.extend(part.drain(done..));
+        }
+        self.write(&parts, done, write)?;
+        self.mix.iter_mut().for_each(|c| {
+            c.drain(..done);
+        });
+        Ok(())
+    }
+
+    /// Writes the first `done` samples of every wanted stem, remainders by subtraction.
+    fn write(
+        &self,
+        parts: &Estimates,
+        done: usize,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        let [vocals, drums, bass] = parts;
+        let without = |parts: &[&Vec<Vec<f32>>]| -> Vec<Vec<f32>> {
+            let channels = self.mix.iter().enumerate().map(|(c, mix)| {
+                let mut left = mix[..done].to_vec();
+                for part in parts {
+                    left.iter_mut().zip(&part[c]).for_each(|(x, y)| *x -= y);
+                }
+                left
+            });
+            channels.collect()
+        };
+        for (number, stem) in self.wanted.iter().enumerate() {
+            let go_on = match stem {
+                Stem::Vocals => write(number, vocals),
+                Stem::Drums => write(number, drums),
+                Stem::Bass => write(number, bass),
+                Stem::Other => write(number, &without(&[vocals, drums, bass])),
+                Stem::Instrumental => write(number, &without(&[vocals])),
+            };
+            if !go_on {
+                return Err(SeparateError::Cancelled);
+            }
+        }
+        Ok(())
+    }
+}
 
 fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
     let has = |stem| wanted.contains(&stem);
@@ -69,26 +216,18 @@ fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
     ]
 }
 
-fn one(
-    mix: &Audio,
-    block: &Block,
-    gain: f32,
+/// Estimates of one block, at the clip's own rate.
+fn estimate(
+    mix: &[Vec<f32>],
+    shape: Shape,
     needed: [bool; ESTIMATED],
     stop: Stop<'_>,
     report: &mut dyn FnMut(f32),
 ) -> Result<Estimates, Stopped> {
-    let length = block.end - block.start;
-    let cut: Vec<Vec<f32>> = mix
-        .channels()
-        .iter()
-        .map(|c| {
-            c[block.start..block.end]
-                .iter()
-                .map(|x| finite(*x) * gain)
-                .collect()
-        })
-        .collect();
-    let rate = mix.rate();
+    let (rate, gain) = (shape.rate, SCALE / shape.peak);
+    let length = mix.first().map_or(0, Vec::len);
+    let scaled = mix.iter().map(|c| c.iter().map(|x| x * gain).collect());
+    let scaled: Vec<Vec<f32>> = scaled.collect();
     let frames = length as u64 * u64::from(RATE) / u64::from(rate);
     // One channel at a time, to hear of a cancellation between them.
     let convert = |channel: &Vec<f32>, from: u32, to: u32, frames: usize| {
@@ -96,10 +235,11 @@ fn one(
         Ok(resample(channel, from, to, frames))
     };
     let frames = usize::try_from(frames).unwrap_or(usize::MAX).max(1);
-    let analysed = cut
+    let analysed = scaled
         .iter()
         .map(|c| convert(c, rate, RATE, frames))
         .collect::<Result<Vec<_>, _>>()?;
+    drop(scaled);
     let parts = engine::separate(&analysed, needed, stop, report)?;
     let mut back = Estimates::default();
     for (back, part) in back.iter_mut().zip(parts) {
@@ -124,19 +264,15 @@ struct Block {
 }
 
 impl Block {
-    /// Adds this block's part with straight fades; two neighbours' weights sum to one.
+    /// Straight fades at both ends; two neighbours' weights sum to one.
     #[expect(clippy::cast_precision_loss, reason = "a fade of a few seconds")]
-    fn add(&self, part: &[f32], to: &mut [f32]) {
-        let length = self.end - self.start;
-        for (i, (x, to)) in part.iter().zip(&mut to[self.start..self.end]).enumerate() {
-            let weight = if i < self.fade_in {
-                (i as f32 + 0.5) / self.fade_in as f32
-            } else if length - i <= self.fade_out {
-                (length as f32 - i as f32 - 0.5) / self.fade_out as f32
-            } else {
-                1.0
-            };
-            *to += weight * x;
+    fn fade(&self, part: &mut [f32]) {
+        let length = part.len();
+        for (i, x) in part[..self.fade_in].iter_mut().enumerate() {
+            *x *= (i as f32 + 0.5) / self.fade_in as f32;
+        }
+        for (i, x) in part[length - self.fade_out..].iter_mut().rev().enumerate() {
+            *x *= (i as f32 + 0.5) / self.fade_out as f32;
         }
     }
 }
@@ -170,14 +306,19 @@ mod tests {
 
     #[test]
     fn blocks_cover_the_clip_once() {
-        for frames in [1, 500, 6_500, 6_501, 12_345, 90_000] {
+        for frames in [1, 500, 2_700, 2_701, 12_345, 90_000] {
             let blocks = cut(frames, 100);
             let mut sum = vec![0.0; frames];
             for block in &blocks {
-                assert!(block.end - block.start <= 6_500);
-                block.add(&vec![1.0; block.end - block.start], &mut sum);
+                assert!(block.end - block.start <= 2_700);
+                let mut part = vec![1.0; block.end - block.start];
+                block.fade(&mut part);
+                sum[block.start..]
+                    .iter_mut()
+                    .zip(&part)
+                    .for_each(|(s, x)| *s += x);
             }
-            assert!(sum.iter().all(|x| (x - 1.0).abs() < 1e-4), "{frames}");
+            assert!(sum.iter().all(|x: &f32| (x - 1.0).abs() < 1e-4), "{frames}");
         }
     }
 

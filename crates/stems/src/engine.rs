@@ -5,14 +5,16 @@
 
 use realfft::num_complex::Complex32;
 
-use crate::cues::{Cues, Row};
-use crate::parallel::{Stop, Stopped, both, fill_rows, map};
-use crate::shares::{self, Judge, STEMS};
+use crate::parallel::{Stop, Stopped, both, map};
+use crate::shares::{Judges, STEMS, Shares};
 use crate::stft::{MAIN, Spectra, Stft};
 use crate::wiener::Wiener;
 
 /// The stems that are estimated; the others follow by subtraction.
 pub(crate) const ESTIMATED: usize = 3;
+
+/// The peak to which a clip is scaled, so that cues mean the same for quiet and loud ones.
+pub(crate) const SCALE: f32 = 0.9;
 
 /// Channels of each estimated stem; a stem that nobody wants has none.
 pub(crate) type Estimates = [Vec<Vec<f32>>; ESTIMATED];
@@ -33,14 +35,11 @@ pub(crate) fn separate(
     )?;
     let spectra = [left, right];
     report(0.05);
-    let cues = Cues::measure(&sound, &spectra, stop, &mut |part| {
-        report(0.05 + 0.6 * part);
+    let shares = Judges::shipped().judge(&sound, &spectra, stop, &mut |part| {
+        report(0.05 + 0.75 * part);
     })?;
-    let shares = judge(&cues, stop)?;
-    drop(cues);
-    report(0.8);
     let spatial = match channels.len() {
-        1 | 2 => Some(wiener(&spectra, &shares, stop)?),
+        1 | 2 => Some(shares.places(&spectra, stop)?),
         _ => None,
     };
     report(0.85);
@@ -56,44 +55,7 @@ pub(crate) fn separate(
     Ok(estimates)
 }
 
-/// Four shares for each bin: frame by frame, and within a frame stem by stem.
-struct Shares(Vec<f32>);
-
-const FRAME: usize = STEMS * MAIN_BINS;
 const MAIN_BINS: usize = MAIN.size / 2 + 1;
-
-impl Shares {
-    fn stem(&self, t: usize, stem: usize) -> &[f32] {
-        &self.0[t * FRAME + stem * MAIN_BINS..][..MAIN_BINS]
-    }
-}
-
-fn judge(cues: &Cues, stop: Stop<'_>) -> Result<Shares, Stopped> {
-    let judge = Judge::new();
-    let mut data = vec![0.0; cues.frames() * FRAME];
-    fill_rows(&mut data, FRAME, stop, |t, out| {
-        let (mut row, mut frame) = (Row::new(), shares::frame());
-        cues.fill(t, &mut row);
-        judge.judge(&row, &mut frame);
-        for (out, stem) in out.chunks_exact_mut(MAIN_BINS).zip(&frame) {
-            out.copy_from_slice(stem);
-        }
-    })?;
-    Ok(Shares(data))
-}
-
-fn wiener(spectra: &[Spectra; 2], shares: &Shares, stop: Stop<'_>) -> Result<Wiener, Stopped> {
-    let frames = shares.0.len() / FRAME;
-    let [left, right] = spectra;
-    let rows = |t: usize| [left.row(t), right.row(t)];
-    Wiener::learn(
-        frames,
-        MAIN_BINS,
-        rows,
-        |t, stem| shares.stem(t, stem),
-        stop,
-    )
-}
 
 /// Turns shares into sound, a run of frames at a time.
 struct Splitter<'a> {

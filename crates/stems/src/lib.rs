@@ -15,21 +15,22 @@
 //!
 //! # What it cannot do
 //!
-//! The engine is classical signal processing, made without anyone's recordings or pretrained
-//! weights. Quality is modest: stems bleed into each other audibly, and a mono mix loses the
-//! strongest cue, its stereo image. It does not tell guitar, keys, strings, brass, synths or
-//! backing vocals apart, because no cue used here does; they all stay in `other`.
+//! The engine is classical signal processing and two small nets, trained from scratch on songs
+//! that a program composed and rendered (see `training/README.md`): no recording and no pretrained
+//! weight is in it. Stems bleed into each other audibly, and a mono mix loses the strongest cue,
+//! its stereo image. It does not tell guitar, keys, strings, brass, synths or backing vocals
+//! apart, because no cue used here does; they all stay in `other`.
 //!
 //! # How it works
 //!
 //! ```text
-//! mix -> blocks of a minute -> 44.1 kHz stereo -> STFT -> cues -> shares -> Wiener -> inverse STFT
-//!                                                                             -> subtraction
+//! mix -> blocks of 24 s -> 44.1 kHz stereo -> STFT -> cues -> net -> shares
+//!                         -> cues of the shares -> net -> shares -> Wiener -> inverse STFT -> sums
 //! ```
 //!
-//! The cues describe each time-frequency bin by 31 numbers, all from the published literature on
-//! separation. The module `shares` turns a bin's numbers into four shares that sum to one.
-//! Each module names the papers it rests on.
+//! The cues describe each time-frequency bin by 31 numbers, and in the second pass by 65, most from
+//! the published literature on separation; each module names the papers it rests on. The module
+//! `nets` turns a bin's numbers into four shares that sum to one.
 //!
 //! ```
 //! use stems::{Audio, Control, Stem};
@@ -44,12 +45,15 @@ mod audio;
 pub mod decode;
 pub mod encode;
 mod separate;
+pub mod training;
 
 mod blocks;
 mod engine;
 mod resample;
 
 mod cues;
+mod median;
+mod nets;
 mod parallel;
 mod plane;
 mod shares;
@@ -57,6 +61,7 @@ mod stft;
 mod wiener;
 
 pub use audio::{Audio, AudioError};
+pub use blocks::{Separator, Shape, Take};
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;
 pub use separate::{Control, SeparateError, Stem, rest, separate};

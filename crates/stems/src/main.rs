@@ -8,7 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use stems::{Audio, Control, DecodeLimits, Stem};
+use stems::decode::{self, Scan};
+use stems::{Control, DecodeLimits, Separator, Shape, Stem};
+
+// The system's allocator keeps freed planes of numbers between used ones: a third more memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const HELP: &str = "\
 Separates a song into stems.
@@ -112,38 +117,25 @@ fn run(order: &Order) -> Result<(), String> {
     let named =
         |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let bytes = std::fs::read(&order.song).map_err(|e| named(&order.song, &e))?;
-    let decoded =
-        stems::decode(&bytes, &DecodeLimits::default()).map_err(|e| named(&order.song, &e))?;
-    drop(bytes);
+    let limits = DecodeLimits {
+        max_bytes: usize::MAX, // the samples are never held all at once
+        ..DecodeLimits::default()
+    };
+    let scan = decode::scan(&bytes, &limits).map_err(|e| named(&order.song, &e))?;
     // Before the work, because a folder that cannot be made should not cost a minute.
     std::fs::create_dir_all(&order.folder).map_err(|e| named(&order.folder, &e))?;
-    let mix = decoded.audio;
-    let terminal = std::io::stderr().is_terminal();
-    let mut progress = |part: f32| {
-        if terminal {
-            let _ = write!(
-                std::io::stderr().lock(),
-                "\rseparating {:3.0} %",
-                part * 100.0
-            );
-        }
-    };
-    let control = Control {
-        progress: &mut progress,
-        cancelled: &|| false,
-    };
-    let made = stems::separate(&mix, &order.stems, control).map_err(|e| e.to_string())?;
-    if terminal {
-        let _ = writeln!(std::io::stderr().lock());
-    }
-    let mut lines = vec![line("stem", "file", "peak dB", "RMS dB", "size kB")];
-    for (stem, audio) in &made {
+    let files = order.stems.iter().map(|stem| {
         let path = order.folder.join(format!("{stem}.wav"));
-        let file = stems::encode::wav32f(audio).map_err(|e| named(&path, &e))?;
-        std::fs::write(&path, &file).map_err(|e| named(&path, &e))?;
-        lines.push(described(*stem, &path, audio, file.len()));
+        StemFile::create(path, scan.shape)
+    });
+    let mut files = files.collect::<Result<Vec<_>, _>>()?;
+    let energy = separate(&bytes, &limits, &scan, &order.stems, &mut files)
+        .map_err(|reason| named(&order.song, &reason))?;
+    let mut lines = vec![heading(&order.song, &scan)];
+    for (stem, file) in order.stems.iter().zip(files) {
+        lines.push(file.finish(*stem, energy)?);
     }
-    lines.push(summary(&mix, started.elapsed().as_secs_f64()));
+    lines.push(summary(scan.shape, started.elapsed().as_secs_f64()));
     // The files are written; whether anyone reads the table does not change that.
     let _ = std::io::stdout()
         .lock()
@@ -151,32 +143,171 @@ fn run(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-fn described(stem: Stem, path: &Path, audio: &Audio, size: usize) -> String {
-    let decibels = |x: f64| {
-        if x > 0.0 {
-            format!("{:.1}", 20.0 * x.log10())
-        } else {
-            "-inf".into()
+/// Decodes, separates and writes, a piece at a time. Returns the energy of the song: the sum of
+/// its squared samples.
+fn separate(
+    bytes: &[u8],
+    limits: &DecodeLimits,
+    scan: &Scan,
+    stems: &[Stem],
+    files: &mut [StemFile],
+) -> Result<f64, String> {
+    let terminal = std::io::stderr().is_terminal();
+    let mut progress = |part: f32| {
+        if terminal {
+            let (bar, percent) = (bar(part.into(), 40), part * 100.0);
+            let _ = write!(
+                std::io::stderr().lock(),
+                "\rseparating {bar:░<40} {percent:3.0} %"
+            );
         }
     };
-    line(
-        stem.name(),
-        &path.display().to_string(),
-        &decibels(audio.peak().into()),
-        &decibels(audio.rms()),
-        &(size / 1_000).to_string(),
-    )
+    let mut control = Control {
+        progress: &mut progress,
+        cancelled: &|| false,
+    };
+    let mut separator = Separator::new(scan.shape, stems).map_err(|e| e.to_string())?;
+    let mut failed = None;
+    let mut write = |stem: usize, piece: &[Vec<f32>]| match files[stem].write(piece) {
+        Ok(()) => true,
+        Err(reason) => {
+            failed = Some(reason);
+            false
+        }
+    };
+    let (mut ended, mut song) = (Ok(()), 0.0);
+    let mut take = |piece: &[Vec<f32>]| {
+        song += energy(piece.iter().flatten());
+        ended = separator.push(piece, &mut control, &mut write);
+        ended.is_ok()
+    };
+    decode::replay(bytes, limits, scan, &mut take).map_err(|e| e.to_string())?;
+    if ended.is_ok() {
+        ended = separator.finish(&mut control, &mut write);
+    }
+    if terminal {
+        // Wipes the line, which the table replaces.
+        let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+    }
+    match (failed, ended) {
+        (Some(reason), _) => Err(reason),
+        (None, ended) => ended.map(|()| song).map_err(|e| e.to_string()),
+    }
 }
 
-fn line(stem: &str, file: &str, peak: &str, rms: &str, size: &str) -> String {
-    format!("{stem:<13} {peak:>8} {rms:>8} {size:>9}  {file}\n")
+fn energy<'a>(samples: impl Iterator<Item = &'a f32>) -> f64 {
+    samples.map(|x| f64::from(*x).powi(2)).sum()
 }
 
-fn summary(mix: &Audio, took: f64) -> String {
-    let (seconds, rate, channels) = (mix.seconds(), mix.rate(), mix.channels().len());
-    let factor = seconds / took.max(1e-9);
+/// The format counts its bytes in 32 bits; a little is for the header.
+const MAX_WAV: usize = u32::MAX as usize - 1_024;
+
+/// A stem on its way into a file, and what the table says of it.
+struct StemFile {
+    path: PathBuf,
+    writer: hound::WavWriter<std::io::BufWriter<std::fs::File>>,
+    peak: f32,
+    energy: f64,
+    samples: u32,
+}
+
+impl StemFile {
+    fn create(path: PathBuf, shape: Shape) -> Result<Self, String> {
+        if shape.frames.saturating_mul(4 * shape.channels) > MAX_WAV {
+            return Err("the stems would be larger than WAV files can be, 4 GiB".to_owned());
+        }
+        let spec = hound::WavSpec {
+            channels: u16::try_from(shape.channels).unwrap_or(u16::MAX),
+            sample_rate: shape.rate,
+            bits_per_sample: 32,
+            sample_format: hound::SampleFormat::Float,
+        };
+        let writer = hound::WavWriter::create(&path, spec)
+            .map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Self {
+            path,
+            writer,
+            peak: 0.0,
+            energy: 0.0,
+            samples: 0,
+        })
+    }
+
+    fn write(&mut self, piece: &[Vec<f32>]) -> Result<(), String> {
+        self.energy += energy(piece.iter().flatten());
+        for at in 0..piece.first().map_or(0, Vec::len) {
+            for channel in piece {
+                let x = channel[at];
+                self.peak = self.peak.max(x.abs());
+                self.samples += 1;
+                let written = self.writer.write_sample(x);
+                written.map_err(|e| format!("{}: {e}", self.path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the file and describes it, beside a song of that much energy.
+    fn finish(self, stem: Stem, song: f64) -> Result<String, String> {
+        let written = self.writer.finalize();
+        written.map_err(|e| format!("{}: {e}", self.path.display()))?;
+        let decibels = |x: f64| {
+            if x > 0.0 {
+                format!("{:.1}", 20.0 * x.log10())
+            } else {
+                "-inf".into()
+            }
+        };
+        let part = self.energy / song.max(1e-30);
+        Ok(format!(
+            "  {:<13}{:>8}{:>9}{:>7.0} % {:<20} {}\n",
+            stem.name(),
+            decibels(self.peak.into()),
+            decibels((self.energy / f64::from(self.samples.max(1))).sqrt()),
+            100.0 * part,
+            bar(part, 20),
+            self.path.display(),
+        ))
+    }
+}
+
+/// A bar of so many cells when `part` is 1, and of one more eighth of a cell at least for anything.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few cells"
+)]
+fn bar(part: f64, cells: u8) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (part.clamp(0.0, 1.0) * f64::from(cells) * 8.0).ceil() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+fn heading(song: &Path, scan: &Scan) -> String {
+    let name = song.file_name().unwrap_or(song.as_os_str());
+    let (name, shape) = (name.display(), scan.shape);
+    let (seconds, rate, channels) = (seconds(shape), shape.rate, shape.channels);
     format!(
-        "{seconds:.1} s of sound ({rate} Hz, {channels} channels) in {took:.1} s: \
-         {factor:.1} times real time\n"
+        "{name}: {}, {seconds:.1} s, {rate} Hz, {channels} channel{}\n\n\
+         \u{20} {:<13}{:>8}{:>9}{:>9} {:<20} {}\n",
+        scan.format,
+        if channels == 1 { "" } else { "s" },
+        "stem",
+        "peak dB",
+        "RMS dB",
+        "energy",
+        "",
+        "file",
     )
+}
+
+fn summary(shape: Shape, took: f64) -> String {
+    let seconds = seconds(shape);
+    let factor = seconds / took.max(1e-9);
+    format!("\n{seconds:.1} s of sound in {took:.1} s: {factor:.1} times real time\n")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
+fn seconds(shape: Shape) -> f64 {
+    shape.frames as f64 / f64::from(shape.rate)
 }

@@ -39,24 +39,34 @@ pub(crate) fn fill_rows<T: Send>(
     fill: impl Fn(usize, &mut [T]) + Sync,
 ) -> Result<(), Stopped> {
     let width = width.max(1);
-    let rows = data.len() / width;
-    let threads = threads().min(rows / MIN_ROWS).max(1);
-    let share = rows.div_ceil(threads).max(1);
-    let piece = |first: usize, piece: &mut [T]| {
-        for (i, row) in piece.chunks_exact_mut(width).enumerate() {
+    fill_bands(data, width, |first, band| {
+        for (i, row) in band.chunks_exact_mut(width).enumerate() {
             stop.check()?;
             fill(first + i, row);
         }
         Ok(())
-    };
+    })
+}
+
+/// Cuts rows of `width` values into one band for each thread and fills each band by
+/// `fill(index of its first row, band)`. What a row gets must not depend on its band.
+pub(crate) fn fill_bands<T: Send>(
+    data: &mut [T],
+    width: usize,
+    fill: impl Fn(usize, &mut [T]) -> Result<(), Stopped> + Sync,
+) -> Result<(), Stopped> {
+    let width = width.max(1);
+    let rows = data.len() / width;
+    let threads = threads().min(rows / MIN_ROWS).max(1);
+    let share = rows.div_ceil(threads).max(1);
     if threads == 1 {
-        return piece(0, data);
+        return fill(0, data);
     }
     std::thread::scope(|scope| {
-        let piece = &piece;
-        let pieces = data.chunks_mut(share * width).enumerate();
-        let running: Vec<_> = pieces
-            .map(|(i, rows)| scope.spawn(move || piece(i * share, rows)))
+        let fill = &fill;
+        let bands = data.chunks_mut(share * width).enumerate();
+        let running: Vec<_> = bands
+            .map(|(i, band)| scope.spawn(move || fill(i * share, band)))
             .collect();
         running.into_iter().try_for_each(joined)
     })
@@ -114,7 +124,17 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Stopped>>) -> R
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Lets a test choose the number of threads for the work that it starts.
+    pub(crate) static FORCED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
 fn threads() -> usize {
+    #[cfg(test)]
+    if let Some(threads) = FORCED.get() {
+        return threads;
+    }
     std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
         .min(MAX_THREADS)

@@ -1,7 +1,6 @@
 //! A picture of a sound: one row of values for each frame, one column for each frequency bin.
 //!
-//! It offers the running means and medians that the cues are made of, along a row; whoever wants
-//! them along time turns the plane around first, filters, and turns it back.
+//! It offers the running means that the cues are made of; `median` adds the running medians.
 
 use crate::parallel::{Stop, Stopped, fill_rows};
 
@@ -13,6 +12,13 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
+    pub(crate) fn zeros(rows: usize, width: usize) -> Self {
+        Self {
+            width,
+            data: vec![0.0; rows * width],
+        }
+    }
+
     /// Fills each row by `fill(row index, row)`, on a few threads.
     pub(crate) fn build(
         rows: usize,
@@ -33,6 +39,10 @@ impl Plane {
         self.width
     }
 
+    pub(crate) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.data
+    }
+
     pub(crate) fn row(&self, at: usize) -> &[f32] {
         &self.data[at * self.width..(at + 1) * self.width]
     }
@@ -40,6 +50,11 @@ impl Plane {
     /// The row nearest to `at`, for neighbours that may lie outside.
     pub(crate) fn row_near(&self, at: isize) -> &[f32] {
         self.row(at.clamp(0, self.rows().cast_signed() - 1).cast_unsigned())
+    }
+
+    /// The rows at most `reach` away from `at`, as far as there are any.
+    pub(crate) fn near(&self, at: usize, reach: usize) -> std::ops::Range<usize> {
+        at.saturating_sub(reach)..self.rows().min(at + reach + 1)
     }
 
     pub(crate) fn map(mut self, change: impl Fn(f32) -> f32) -> Self {
@@ -77,17 +92,6 @@ impl Plane {
     pub(crate) fn mean_over_time(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
         Ok(self.transposed().mean_along(length, stop)?.transposed())
     }
-
-    /// The median of `length` (odd) values around each along its row; edges are mirrored.
-    pub(crate) fn median_along(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
-        Self::build(self.rows(), self.width, stop, |at, out| {
-            median(self.row(at), length, out);
-        })
-    }
-
-    pub(crate) fn median_over_time(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
-        Ok(self.transposed().median_along(length, stop)?.transposed())
-    }
 }
 
 const TILE: usize = 32;
@@ -112,44 +116,9 @@ pub(crate) fn mean(input: &[f32], length: usize, out: &mut [f32]) {
     }
 }
 
-/// Running median with mirrored edges: a sorted window in which each step replaces one value.
-pub(crate) fn median(input: &[f32], length: usize, out: &mut [f32]) {
-    let count = input.len();
-    if count == 0 {
-        return;
-    }
-    let half = (length / 2).cast_signed();
-    let at = |i: isize| {
-        let i = i.rem_euclid(2 * count.cast_signed()).cast_unsigned();
-        input[if i < count { i } else { 2 * count - 1 - i }]
-    };
-    let mut window: Vec<f32> = (-half..=half).map(at).collect();
-    window.sort_unstable_by(f32::total_cmp);
-    let middle = window.len() / 2;
-    for (i, out) in (0isize..).zip(out) {
-        *out = window[middle];
-        replace(&mut window, at(i - half), at(i + half + 1));
-    }
-}
-
-/// Takes `old` out of the sorted window and puts `new` in, moving only what lies between.
-fn replace(window: &mut [f32], old: f32, new: f32) {
-    let from = window.partition_point(|x| x.total_cmp(&old).is_lt());
-    let to = window.partition_point(|x| x.total_cmp(&new).is_lt());
-    if to > from {
-        window.copy_within(from + 1..to, from);
-        window[to - 1] = new;
-    } else {
-        window.copy_within(to..from, to + 1);
-        window[to] = new;
-    }
-}
-
 #[cfg(test)]
 #[expect(
     clippy::cast_precision_loss,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
     clippy::float_cmp,
     reason = "made-up signals are short and exact"
 )]
@@ -164,31 +133,6 @@ mod tests {
                 (state >> 24) as f32
             })
             .collect()
-    }
-
-    #[test]
-    fn medians_are_those_of_sorting() {
-        for count in [1, 2, 5, 40] {
-            for length in [1, 3, 9, 17] {
-                let input = noise(count);
-                let mut fast = vec![0.0; count];
-                median(&input, length, &mut fast);
-                for (i, &fast) in fast.iter().enumerate() {
-                    let mut window: Vec<f32> = (0..length)
-                        .map(|k| {
-                            let mut at = i as isize + k as isize - length as isize / 2;
-                            let n = count as isize;
-                            while at < 0 || at >= n {
-                                at = if at < 0 { -1 - at } else { 2 * n - 1 - at };
-                            }
-                            input[at as usize]
-                        })
-                        .collect();
-                    window.sort_by(f32::total_cmp);
-                    assert_eq!(fast, window[length / 2], "{count} {length} {i}");
-                }
-            }
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Changes sample rates with a linear-phase windowed sinc, applied in the frequency domain.
 //!
-//! The filter is long enough to be transparent: flat to about 95 % of the lower Nyquist frequency,
-//! with aliases below hearing. It keeps no state between calls, so that blocks are independent.
+//! The filter is long enough to be transparent: flat within 0.01 dB to 20 kHz between 44.1 kHz and
+//! higher rates, and what would come back as an alias is at least 100 dB down from 23.5 kHz. It keeps no state between calls, so that blocks are independent.
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, FixedSync, Resampler, WindowFunction};
@@ -70,6 +70,42 @@ mod tests {
                 .map(|i| (back[i] - sound[i]).abs())
                 .fold(0.0, f32::max);
             assert!(worst < 1e-4, "{rate}: {worst}");
+        }
+    }
+
+    /// The level of a tone after resampling, in decibels of what it was.
+    fn level_after(hz: f64, from: u32, to: u32) -> f64 {
+        let turn = std::f64::consts::TAU * hz / f64::from(from);
+        let sound: Vec<f32> = (0..from)
+            .map(|i| (f64::from(i) * turn).sin() as f32)
+            .collect();
+        let out = resample(&sound, from, to, to as usize);
+        let inside = &out[out.len() / 4..out.len() * 3 / 4];
+        let power = inside.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / inside.len() as f64;
+        10.0 * (2.0 * power).log10()
+    }
+
+    #[test]
+    fn the_pass_band_is_flat_and_the_stop_band_silent() {
+        for (from, to) in [
+            (48_000, 44_100),
+            (96_000, 44_100),
+            (44_100, 48_000),
+            (192_000, 44_100),
+        ] {
+            for hz in [50.0, 1_000.0, 15_000.0, 20_000.0] {
+                let level = level_after(hz, from, to);
+                assert!(level.abs() < 0.01, "{from} to {to} at {hz} Hz: {level} dB");
+            }
+        }
+        // What lies above the new rate's middle would be heard as something else.
+        for (hz, from, to) in [
+            (23_500.0, 48_000, 44_100),
+            (25_000.0, 96_000, 44_100),
+            (60_000.0, 192_000, 44_100),
+        ] {
+            let level = level_after(hz, from, to);
+            assert!(level < -100.0, "{from} to {to} at {hz} Hz: {level} dB");
         }
     }
 

@@ -1,8 +1,8 @@
 //! The engine's front door: which stems there are, what can go wrong, and the exact sums.
 //!
-//! It checks and scales the input, lets `blocks` estimate vocals, drums and bass, and subtracts.
+//! Clips in memory are handed to the [`Separator`] whole; longer ones can be given to it in pieces.
 
-use crate::{Audio, blocks};
+use crate::{Audio, Separator, Shape};
 
 /// The stems that the engine can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,38 +102,38 @@ pub fn separate(
     wanted: &[Stem],
     control: Control<'_>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
-    if !(1_000..=384_000).contains(&mix.rate()) {
-        return Err(SeparateError::Rate(mix.rate()));
-    }
-    if mix.channels().len() > 8 {
-        return Err(SeparateError::Channels(mix.channels().len()));
-    }
-    if wanted.is_empty() || mix.frames() == 0 {
-        (control.progress)(1.0);
-        return Ok(wanted.iter().map(|&stem| (stem, mix.clone())).collect());
-    }
-    let mut estimates = blocks::estimate(mix, wanted, control)?;
-    let mut made: Vec<Option<Audio>> = wanted
-        .iter()
-        .map(|&stem| subtracted(mix, stem, &estimates))
-        .collect();
-    for (i, (&stem, made)) in wanted.iter().zip(&mut made).enumerate() {
-        if let Some(part) = estimated(stem) {
-            // Long clips are large: only a stem that is asked for twice is copied.
-            let again = wanted[i + 1..].contains(&stem);
-            let part = &mut estimates[part];
-            let channels = if again {
-                part.clone()
-            } else {
-                std::mem::take(part)
-            };
-            *made = Some(Audio::from_equal(mix.rate(), channels));
+    let mut control = control;
+    let shape = Shape {
+        rate: mix.rate(),
+        channels: mix.channels().len(),
+        frames: mix.frames(),
+        peak: mix.peak(),
+    };
+    let mut separator = Separator::new(shape, wanted)?;
+    let room = || {
+        mix.channels()
+            .iter()
+            .map(|c| Vec::with_capacity(c.len()))
+            .collect()
+    };
+    let mut made: Vec<Vec<Vec<f32>>> = wanted.iter().map(|_| room()).collect();
+    let mut write = |stem: usize, piece: &[Vec<f32>]| {
+        for (channel, piece) in made[stem].iter_mut().zip(piece) {
+            channel.extend_from_slice(piece);
         }
+        true
+    };
+    if !wanted.is_empty() && mix.frames() > 0 {
+        separator.push(mix.channels(), &mut control, &mut write)?;
+        separator.finish(&mut control, &mut write)?;
+    } else {
+        (control.progress)(1.0);
     }
+    let audio = |channels| Audio::from_equal(mix.rate(), channels);
     Ok(wanted
         .iter()
         .copied()
-        .zip(made.into_iter().flatten())
+        .zip(made.into_iter().map(audio))
         .collect())
 }
 
@@ -142,23 +142,6 @@ pub fn separate(
 #[must_use]
 pub fn rest(mix: &Audio, stem: &Audio) -> Audio {
     without(mix, &[stem.channels()])
-}
-
-/// Where a stem that is estimated stands among the estimates.
-fn estimated(stem: Stem) -> Option<usize> {
-    [Stem::Vocals, Stem::Drums, Stem::Bass]
-        .into_iter()
-        .position(|s| s == stem)
-}
-
-/// A stem that is defined as what others leave.
-fn subtracted(mix: &Audio, stem: Stem, estimates: &blocks::Estimates) -> Option<Audio> {
-    let [vocals, drums, bass] = estimates;
-    match stem {
-        Stem::Vocals | Stem::Drums | Stem::Bass => None,
-        Stem::Other => Some(without(mix, &[vocals, drums, bass])),
-        Stem::Instrumental => Some(without(mix, &[vocals])),
-    }
 }
 
 fn without(mix: &Audio, parts: &[&[Vec<f32>]]) -> Audio {
@@ -198,6 +181,26 @@ mod tests {
         let mix = Audio::new(8_000, vec![vec![1.0, f32::NAN, 0.5]]).unwrap();
         let stem = Audio::new(8_000, vec![vec![0.25, 0.0, 0.5]]).unwrap();
         assert_eq!(rest(&mix, &stem).channels(), [[0.75, 0.0, 0.0]]);
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let mut state = 1u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f32::from(u16::try_from(state >> 16).unwrap()) / 65_536.0 - 0.5
+        };
+        let mut channel = || {
+            (0..150_000)
+                .map(|i| noise() * f32::from(u8::from(i % 9_000 < 700)) * 0.9)
+                .collect()
+        };
+        let mix = Audio::new(48_000, vec![channel(), channel()]).unwrap();
+        let made = [1, 2, 3].map(|threads| {
+            crate::parallel::FORCED.set(Some(threads));
+            separate(&mix, &Stem::ALL, Control::default()).unwrap()
+        });
+        assert!(made[0] == made[1] && made[0] == made[2]);
     }
 
     #[test]

@@ -51,6 +51,17 @@ impl Wiener {
         Ok(Self { places })
     }
 
+    /// How likely each stem is to sound like this bin does between left and right: the logarithm
+    /// of the Gaussian's density, less what all stems share.
+    pub(crate) fn likelihoods(&self, bin: usize, mix: [Complex32; 2]) -> [f32; STEMS] {
+        let power = mix[0].norm_sqr() + mix[1].norm_sqr() + 1e-20;
+        self.places[bin].map(|place| {
+            let white = place.solve(mix);
+            let along = mix[0] * white[0].conj() + mix[1] * white[1].conj();
+            -place.determinant().ln() - 2.0 * along.re / power
+        })
+    }
+
     /// Both channels of each stem in one bin. What the filter leaves over is spread evenly, so
     /// that the stems sum to the mix.
     pub(crate) fn filter(
@@ -119,9 +130,13 @@ impl Covariance {
         ]
     }
 
+    fn determinant(&self) -> f32 {
+        (self.left * self.right - self.cross.norm_sqr()).max(1e-12)
+    }
+
     /// The vector that [`Self::times`] turns into `v`.
     fn solve(&self, v: [Complex32; 2]) -> [Complex32; 2] {
-        let scale = 1.0 / (self.left * self.right - self.cross.norm_sqr()).max(1e-12);
+        let scale = 1.0 / self.determinant();
         [
             (v[0] * self.right - self.cross * v[1]) * scale,
             (v[1] * self.left - self.cross.conj() * v[0]) * scale,

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stems::{Audio, Control, SeparateError, Stem, rest, separate};
+use stems::{Audio, Control, SeparateError, Separator, Shape, Stem, rest, separate};
 
 fn noise(seed: u32) -> impl FnMut() -> f32 {
     let mut state = seed;
@@ -156,6 +156,41 @@ fn the_same_in_gives_the_same_out() {
 }
 
 #[test]
+fn pieces_of_any_size_give_the_same_stems() {
+    let mix = sound(8_000, 2, 8_000 * 70);
+    let wanted = [Stem::Drums, Stem::Instrumental];
+    let whole = separate(&mix, &wanted, Control::default()).unwrap();
+    let shape = Shape {
+        rate: mix.rate(),
+        channels: 2,
+        frames: mix.frames(),
+        peak: mix.peak(),
+    };
+    let mut separator = Separator::new(shape, &wanted).unwrap();
+    let mut made = vec![vec![Vec::new(); 2]; 2];
+    let mut write = |stem: usize, piece: &[Vec<f32>]| {
+        let channels = made[stem].iter_mut().zip(piece);
+        channels.for_each(|(all, new)| all.extend_from_slice(new));
+        true
+    };
+    let mut control = Control::default();
+    let mut at = 0;
+    for size in [1, 7_000, 100, 300_000].into_iter().cycle() {
+        let end = mix.frames().min(at + size);
+        let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[at..end].to_vec()).collect();
+        separator.push(&piece, &mut control, &mut write).unwrap();
+        at = end;
+        if at == mix.frames() {
+            break;
+        }
+    }
+    separator.finish(&mut control, &mut write).unwrap();
+    for (made, (stem, whole)) in made.iter().zip(&whole) {
+        assert!(made == whole.channels(), "{stem}");
+    }
+}
+
+#[test]
 fn progress_only_grows_and_ends_at_one() {
     let mix = sound(8_000, 1, 8_000 * 70);
     let mut heard = Vec::new();
@@ -258,6 +293,26 @@ fn sdr(source: &Audio, estimate: &Audio) -> f64 {
     10.0 * (energy / error).log10()
 }
 
+/// The best that a copy of the mix can do: with the gain that suits the source most.
+fn sdr_of_copy(source: &Audio, mix: &Audio) -> f64 {
+    let pairs = || {
+        source
+            .channels()
+            .iter()
+            .flatten()
+            .zip(mix.channels().iter().flatten())
+    };
+    let dot = |of: fn(f64, f64) -> f64| {
+        pairs()
+            .map(|(s, x)| of(f64::from(*s), f64::from(*x)))
+            .sum::<f64>()
+    };
+    let along = dot(|s, x| s * x).powi(2) / (dot(|s, _| s * s) * dot(|_, x| x * x));
+    -10.0 * (1.0 - along).log10()
+}
+
+/// The order of the stems, and that each is separated at all: nets without weights, or with those
+/// of other cues, get no further than a copy of the mix, and exchanged stems fall below zero.
 #[test]
 fn each_source_lands_in_its_stem() {
     let sources = song();
@@ -268,24 +323,24 @@ fn each_source_lands_in_its_stem() {
     });
     let mix = Audio::new(44_100, sum.collect()).unwrap();
     let made = assert_promises(&mix);
-    let measured: Vec<f64> = sources
-        .iter()
-        .zip(&made)
-        .map(|(s, (_, e))| sdr(s, e))
-        .collect();
-    for (stem, (measured, least)) in FOUR.iter().zip(measured.iter().zip(LEAST_SDR)) {
-        assert!(
-            *measured > least,
-            "{stem}: {measured:.1} dB of {least}; all: {measured:?}"
-        );
-    }
-    // And each source is heard in its own stem more than in any other.
     for (own, source) in sources.iter().enumerate() {
-        let best =
-            (0..4).max_by(|a, b| sdr(source, &made[*a].1).total_cmp(&sdr(source, &made[*b].1)));
-        assert_eq!(best, Some(own));
+        let measured: Vec<f64> = made[..4].iter().map(|(_, e)| sdr(source, e)).collect();
+        let copy = sdr_of_copy(source, &mix);
+        eprintln!("{}: {measured:.1?} dB, a copy {copy:.1} dB", FOUR[own]);
+        for (stem, sdr) in measured.iter().enumerate() {
+            let right = if stem == own {
+                *sdr > copy + GAIN
+            } else {
+                *sdr < copy.max(1.0)
+            };
+            assert!(
+                right,
+                "{} in {measured:.1?}, a copy has {copy:.1} dB",
+                FOUR[own]
+            );
+        }
     }
 }
 
-/// Vocals, drums, bass, other, in dB; a little below what was measured.
-const LEAST_SDR: [f64; 4] = [12.0, 8.0, 18.0, 10.0];
+/// How much better than a copy of the mix a stem must be at least, in dB.
+const GAIN: f64 = 4.0;

@@ -9,7 +9,7 @@ use crate::plane::{Plane, mean};
 
 pub(super) struct Change {
     /// Logarithm of the magnitude.
-    log: Plane,
+    pub(super) log: Plane,
     /// The same, smoothed over five bins.
     smooth: Plane,
     /// The same as `log`, smoothed over a second.

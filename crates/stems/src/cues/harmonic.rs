@@ -45,7 +45,12 @@ impl Shares {
 }
 
 /// The harmonic share of the power, 0..1. Lengths are in frames and in bins.
-fn share(amplitude: &Plane, time: usize, pitch: usize, stop: Stop<'_>) -> Result<Plane, Stopped> {
+pub(super) fn share(
+    amplitude: &Plane,
+    time: usize,
+    pitch: usize,
+    stop: Stop<'_>,
+) -> Result<Plane, Stopped> {
     let harmonic = amplitude.median_over_time(time, stop)?;
     let percussive = amplitude.median_along(pitch, stop)?;
     Plane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {

@@ -7,10 +7,15 @@
 //! measures and never judges: what the numbers mean for the stems is up to [`crate::shares`].
 
 mod change;
+#[cfg(test)]
+mod fixed;
 mod harmonic;
 mod pitch;
 mod repeat;
+mod second;
 mod stereo;
+
+pub(crate) use second::{COUNT as SECOND_COUNT, Second};
 
 use crate::parallel::{Stop, Stopped, both};
 use crate::plane::Plane;
@@ -141,7 +146,10 @@ impl Cues {
         let bumps = at::BUMPS * MAIN.bins();
         row.values[bumps..bumps + self.bumps.len()].copy_from_slice(&self.bumps);
         row.put(at::CENTRE, self.stereo.centre.row(t));
-        row.put(at::SIDE, self.stereo.side.row(t));
+        let sides = row.cue_mut(at::SIDE).iter_mut();
+        sides
+            .zip(self.stereo.centre.row(t))
+            .for_each(|(side, centre)| *side = stereo::side(*centre));
         row.put(at::MID, self.harmonic.mid.row(t));
         row.put(at::SHORT, self.harmonic.short.row(t));
         row.put(at::LONG, self.harmonic.long.row(t));
@@ -178,11 +186,22 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Room for one frame.
-    pub(crate) fn new() -> Self {
+    /// Room for one frame of so many cues.
+    pub(crate) fn new(cues: usize) -> Self {
         Self {
-            values: vec![0.0; COUNT * MAIN.bins()],
+            values: vec![0.0; cues * MAIN.bins()],
         }
+    }
+
+    /// How many cues there are.
+    pub(crate) fn count(&self) -> usize {
+        self.values.len() / self.bins()
+    }
+
+    /// How many bins each cue has.
+    #[expect(clippy::unused_self, reason = "a row's width is the row's to tell")]
+    pub(crate) fn bins(&self) -> usize {
+        MAIN.bins()
     }
 
     /// All bins of one cue, see [`at`].
@@ -190,18 +209,12 @@ impl Row {
         &self.values[cue * MAIN.bins()..(cue + 1) * MAIN.bins()]
     }
 
-    fn cue_mut(&mut self, cue: usize) -> &mut [f32] {
+    pub(crate) fn cue_mut(&mut self, cue: usize) -> &mut [f32] {
         &mut self.values[cue * MAIN.bins()..(cue + 1) * MAIN.bins()]
     }
 
     fn put(&mut self, cue: usize, values: &[f32]) {
         self.cue_mut(cue).copy_from_slice(values);
-    }
-}
-
-impl Default for Row {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -62,6 +62,24 @@ const BASS: Kind = Kind {
     top_hz: 2_500.0,
 };
 
+/// In an estimate of the voice alone, a pitch is surer and silence more likely.
+const VOICE_AGAIN: Kind = Kind {
+    per_semitone: 0.35,
+    silence: 0.35,
+    switch: 1.0,
+    ..MELODY
+};
+
+const BASS_AGAIN: Kind = Kind {
+    high_hz: 220.0,
+    harmonics: 6,
+    per_semitone: 0.25,
+    silence: 0.3,
+    switch: 0.8,
+    top_hz: 3_000.0,
+    ..BASS
+};
+
 /// A line may move this far between two frames; anything further is a jump.
 const REACH_SEMITONES: f32 = 3.0;
 /// What a jump costs on top of the full reach.
@@ -146,6 +164,16 @@ pub(super) fn bass(
         }
     })?;
     track(&low, BASS, stop)
+}
+
+/// The pitch of the voice in an estimate of the voice.
+pub(super) fn voice_again(voice: &Plane, stop: Stop<'_>) -> Result<Line, Stopped> {
+    track(voice, VOICE_AGAIN, stop)
+}
+
+/// The pitch of the bass in an estimate of the bass.
+pub(super) fn bass_again(bass: &Plane, stop: Stop<'_>) -> Result<Line, Stopped> {
+    track(bass, BASS_AGAIN, stop)
 }
 
 /// 0 below the voice's range, 1 from 210 Hz.

@@ -20,7 +20,7 @@ impl Repetition {
         harmonic: &Plane,
         stop: Stop<'_>,
     ) -> Result<Self, Stopped> {
-        let all = repeating(amplitude, 15, 43, stop)?;
+        let all = repeating(amplitude, 15, 43, 0.0, stop)?;
         let hits = Plane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
             for ((out, a), h) in row.iter_mut().zip(amplitude.row(t)).zip(harmonic.row(t)) {
                 *out = a * (1.0 - h).max(0.0).sqrt();
@@ -28,17 +28,19 @@ impl Repetition {
         })?;
         Ok(Self {
             all,
-            percussive: repeating(&hits, 9, 21, stop)?,
+            percussive: repeating(&hits, 9, 21, 0.0, stop)?,
         })
     }
 }
 
-/// The median of the `count` most similar frames over the frame itself, at most 1. Frames nearer
-/// than half of `gap` are not asked: every sound resembles itself a moment ago.
-fn repeating(
+/// The median of the `count` most similar frames over the frame itself, at most 1, and less where
+/// the frame is not much above `floor`. Frames nearer than half of `gap` are not asked: every
+/// sound resembles itself a moment ago.
+pub(super) fn repeating(
     amplitude: &Plane,
     count: usize,
     gap: usize,
+    floor: f32,
     stop: Stop<'_>,
 ) -> Result<Plane, Stopped> {
     let features = features(amplitude, stop)?;
@@ -53,7 +55,11 @@ fn repeating(
             return;
         };
         for ((out, m), a) in row.iter_mut().zip(median).zip(amplitude.row(t)) {
-            *out = if *a > 0.0 { (m / a).min(1.0) } else { 0.5 };
+            *out = if *a > 0.0 {
+                (m / (a + floor)).min(a / (a + floor))
+            } else {
+                0.5
+            };
         }
     })
 }
@@ -170,7 +176,7 @@ mod tests {
                 row[1_000] = 5.0;
             }
         });
-        let repeat = repeating(&plane.unwrap(), 15, 43, Stop(&|| false)).unwrap();
+        let repeat = repeating(&plane.unwrap(), 15, 43, 0.0, Stop(&|| false)).unwrap();
         assert!(repeat.row(100)[20] > 0.99 && repeat.row(150)[1_000] < 0.1);
     }
 }

@@ -11,8 +11,6 @@ use crate::stft::Spectra;
 pub(super) struct Image {
     /// Twice the smoothed cross power over the smoothed power, -1..1.
     pub(super) centre: Plane,
-    /// Root of the difference signal's share of the power, 0..1.
-    pub(super) side: Plane,
 }
 
 impl Image {
@@ -49,10 +47,14 @@ impl Image {
                 *cross = (*cross / (power + EPS)).clamp(-1.0, 1.0);
             }
         })?;
-        // |S|^2 = (P - cross) / 2 and |M|^2 + |S|^2 = P, so that the share follows from `centre`.
-        let side = centre.clone().map(|c| ((1.0 - c) * 0.5).max(0.0).sqrt());
-        Ok(Self { centre, side })
+        Ok(Self { centre })
     }
+}
+
+/// Root of the difference signal's share of the power, 0..1, from what `centre` says:
+/// `|S|^2 = (P - cross) / 2` and `|M|^2 + |S|^2 = P`.
+pub(super) fn side(centre: f32) -> f32 {
+    ((1.0 - centre) * 0.5).max(0.0).sqrt()
 }
 
 const EPS: f32 = 1e-10;

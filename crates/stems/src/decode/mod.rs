@@ -10,9 +10,11 @@ mod stream;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use std::ops::Range;
+
 pub use kind::AudioFormat;
 
-use crate::Audio;
+use crate::{Audio, Shape};
 
 /// What a decoded file may cost. Checked while decoding, so that a lying header allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,20 +100,103 @@ pub enum DecodeError {
 
 /// Decodes a whole file held in memory.
 pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeError> {
+    let mut channels: Vec<Vec<f32>> = Vec::new();
+    let mut keep = |packet: &[Vec<f32>]| {
+        channels.resize_with(packet.len(), Vec::new);
+        for (channel, packet) in channels.iter_mut().zip(packet) {
+            channel.extend_from_slice(packet);
+        }
+        true
+    };
+    let (format, totals) = read(bytes, limits, &mut keep)?;
+    for channel in &mut channels {
+        channel.truncate(totals.span.end);
+        channel.drain(..totals.span.start);
+    }
+    let audio = Audio::new(totals.rate, channels).map_err(|_| DecodeError::NoAudio)?;
+    Ok(Decoded { audio, format })
+}
+
+/// What a file holds, found by decoding all of it and keeping nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan {
+    /// Rate, channels, length and peak.
+    pub shape: Shape,
+    /// What the bytes turned out to be.
+    pub format: AudioFormat,
+    span: Range<usize>,
+}
+
+/// Reads a file once for its shape, so that [`replay`] can hand out its samples in pieces: long
+/// files need twice the time, which is little, and hardly any memory.
+pub fn scan(bytes: &[u8], limits: &DecodeLimits) -> Result<Scan, DecodeError> {
+    let (mut channels, mut peak) = (0, 0.0f32);
+    let mut look = |packet: &[Vec<f32>]| {
+        channels = packet.len();
+        peak = packet
+            .iter()
+            .flatten()
+            .fold(peak, |peak, x| peak.max(x.abs()));
+        true
+    };
+    let (format, totals) = read(bytes, limits, &mut look)?;
+    let shape = Shape {
+        rate: totals.rate,
+        channels,
+        frames: totals.span.len(),
+        peak,
+    };
+    Ok(Scan {
+        shape,
+        format,
+        span: totals.span,
+    })
+}
+
+/// Decodes a file again that [`scan`] has read, and gives `take` its samples piece by piece, all
+/// channels at a time; `take` ends it by `false`.
+pub fn replay(
+    bytes: &[u8],
+    limits: &DecodeLimits,
+    scan: &Scan,
+    take: &mut dyn FnMut(&[Vec<f32>]) -> bool,
+) -> Result<(), DecodeError> {
+    let mut at = 0;
+    let mut piece: Vec<Vec<f32>> = Vec::new();
+    let mut cut = |packet: &[Vec<f32>]| {
+        let length = packet.first().map_or(0, Vec::len);
+        let place = |border: usize| border.saturating_sub(at).min(length);
+        let inside = place(scan.span.start)..place(scan.span.end);
+        at += length;
+        if inside.is_empty() {
+            return true;
+        }
+        piece.resize_with(packet.len(), Vec::new);
+        for (piece, packet) in piece.iter_mut().zip(packet) {
+            piece.clear();
+            piece.extend_from_slice(&packet[inside.clone()]);
+        }
+        take(&piece)
+    };
+    read(bytes, limits, &mut cut).map(|_| ())
+}
+
+fn read(
+    bytes: &[u8],
+    limits: &DecodeLimits,
+    sink: &mut stream::Sink<'_>,
+) -> Result<(AudioFormat, stream::Totals), DecodeError> {
     let found = kind::detect(bytes)?;
     // The decoders are safe code, but they compute with numbers that a hostile file chose, and
     // overflow and index checks turn the cases that they missed into panics. One bad upload must
     // not take a worker down, so a panic in there is an answer about the file. Nothing that they
     // touched outlives the call, which is what makes the assertion of unwind safety true.
-    let attempt = catch_unwind(AssertUnwindSafe(|| stream::read(&found, limits)));
-    let audio = attempt.unwrap_or_else(|_| {
+    let attempt = catch_unwind(AssertUnwindSafe(|| stream::read(&found, limits, sink)));
+    let totals = attempt.unwrap_or_else(|_| {
         Err(DecodeError::Damaged {
             format: found.format,
             reason: "its contents contradict each other".to_owned(),
         })
     })?;
-    Ok(Decoded {
-        audio,
-        format: found.format,
-    })
+    Ok((found.format, totals))
 }

@@ -2,7 +2,7 @@
 //!
 //! AAC encoders put silence in front and behind. The file says how much, in an edit list or in
 //! the comment that iTunes writes, but the demultiplexer does not apply either. This reads just
-//! those few fields; it is no second demultiplexer, and anything odd means "no trimming known".
+//! those few fields, and whether the sound is encrypted; it is no second demultiplexer, and anything odd means "no trimming known".
 
 /// The part of the decoded samples that belongs to the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,18 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
         _ => Some(edit),
     };
     Some(Span { start, length })
+}
+
+/// Whether the first sound track is locked: bought in a store and tied to an account.
+pub(super) fn is_encrypted(file: &[u8]) -> bool {
+    let locked = |trak| {
+        let entry = path(trak, &[*b"mdia", *b"minf", *b"stbl", *b"stsd"])?.get(12..16)?;
+        Some(matches!(entry, b"drms" | b"enca"))
+    };
+    let tracks = find(file, *b"moov").into_iter().flat_map(boxes);
+    tracks
+        .filter(|(kind, _)| kind == b"trak")
+        .any(|(_, trak)| locked(trak) == Some(true))
 }
 
 /// The first edit that plays media: its length in movie units and its start in media units.

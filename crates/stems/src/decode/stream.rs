@@ -12,11 +12,30 @@ use symphonia::default::{formats, get_codecs};
 
 use super::kind::Found;
 use super::{AudioFormat, DecodeError, DecodeLimits, mp4};
-use crate::Audio;
+
+/// Takes what a packet holds, channel by channel; `false` ends the decoding.
+pub(super) type Sink<'a> = dyn FnMut(&[Vec<f32>]) -> bool + 'a;
+
+/// What a file turned out to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) rate: u32,
+    /// Which of the decoded samples are the recording; the rest is encoders' padding.
+    pub(super) span: std::ops::Range<usize>,
+}
 
 /// Decodes the first sound track of a file whose kind is known.
-pub(super) fn read(found: &Found<'_>, limits: &DecodeLimits) -> Result<Audio, DecodeError> {
+pub(super) fn read(
+    found: &Found<'_>,
+    limits: &DecodeLimits,
+    sink: &mut Sink<'_>,
+) -> Result<Totals, DecodeError> {
     let format = found.format;
+    if format == AudioFormat::M4a && mp4::is_encrypted(found.body) {
+        return Err(DecodeError::Unsupported {
+            what: "encrypted audio".to_owned(),
+        });
+    }
     let source = MediaSourceStream::new(
         Box::new(Cursor::new(found.body)),
         MediaSourceStreamOptions::default(),
@@ -26,7 +45,7 @@ pub(super) fn read(found: &Found<'_>, limits: &DecodeLimits) -> Result<Audio, De
         .default_track(TrackType::Audio)
         .ok_or(DecodeError::NoAudio)?;
     let (id, mut decoder) = (track.id, decoder(format, track)?);
-    let mut sound = Sound::new(limits);
+    let mut sound = Sound::new(limits, sink);
     let mut packets = Packets::default();
     loop {
         match reader.next_packet() {
@@ -53,15 +72,18 @@ pub(super) fn read(found: &Found<'_>, limits: &DecodeLimits) -> Result<Audio, De
                 break;
             }
         }
-        if packets.hopeless() {
+        if packets.hopeless() || sound.refused {
             break;
         }
     }
-    packets.judge(format, sound.frames())?;
+    packets.judge(format, sound.frames)?;
     let span = (format == AudioFormat::M4a)
         .then(|| mp4::span(found.body, sound.rate))
         .flatten();
-    sound.finish(span)
+    Ok(Totals {
+        rate: sound.rate,
+        span: within(sound.frames, span),
+    })
 }
 
 type Reader<'a> = Box<dyn FormatReader + 'a>;
@@ -167,38 +189,40 @@ const MAX_OTHER_PACKETS: usize = 1_000_000;
 /// The lowest rate that is music rather than a typing error in a header.
 const MIN_RATE: u32 = 1_000;
 
-/// The samples so far.
-struct Sound<'a> {
+/// The samples so far: counted and checked, and handed on.
+struct Sound<'a, 'b> {
     limits: &'a DecodeLimits,
+    sink: &'a mut Sink<'b>,
     rate: u32,
-    channels: Vec<Vec<f32>>,
+    channels: usize,
+    frames: usize,
     packet: Vec<Vec<f32>>,
+    refused: bool,
 }
 
-impl<'a> Sound<'a> {
-    fn new(limits: &'a DecodeLimits) -> Self {
+impl<'a, 'b> Sound<'a, 'b> {
+    fn new(limits: &'a DecodeLimits, sink: &'a mut Sink<'b>) -> Self {
         Self {
             limits,
+            sink,
             rate: 0,
-            channels: Vec::new(),
+            channels: 0,
+            frames: 0,
             packet: Vec::new(),
+            refused: false,
         }
-    }
-
-    fn frames(&self) -> usize {
-        self.channels.first().map_or(0, Vec::len)
     }
 
     fn append(&mut self, buffer: &GenericAudioBufferRef<'_>) -> Result<(), DecodeError> {
         let (rate, count) = (buffer.spec().rate(), buffer.num_planes());
-        if self.channels.is_empty() {
+        if self.channels == 0 {
             self.start(rate, count)?;
         }
-        if rate != self.rate || count != self.channels.len() {
+        if rate != self.rate || count != self.channels {
             let what = "a sample rate or channel count that changes on the way".to_owned();
             return Err(DecodeError::Unsupported { what });
         }
-        let frames = self.frames() + buffer.frames();
+        let frames = self.frames + buffer.frames();
         let longest = u64::from(self.limits.max_seconds) * u64::from(self.rate);
         if frames as u64 > longest {
             return Err(DecodeError::TooLong {
@@ -210,11 +234,13 @@ impl<'a> Sound<'a> {
                 limit_bytes: self.limits.max_bytes,
             });
         }
+        self.frames = frames;
         buffer.copy_to_vecs_planar(&mut self.packet);
-        for (channel, packet) in self.channels.iter_mut().zip(&self.packet) {
-            // Float files may hold values that are no numbers; they would poison every sum.
-            channel.extend(packet.iter().map(|&x| if x.is_finite() { x } else { 0.0 }));
+        // Float files may hold values that are no numbers; they would poison every sum.
+        for x in self.packet.iter_mut().flatten() {
+            *x = if x.is_finite() { *x } else { 0.0 };
         }
+        self.refused = !(self.sink)(&self.packet);
         Ok(())
     }
 
@@ -235,29 +261,20 @@ impl<'a> Sound<'a> {
             });
         }
         self.rate = rate;
-        self.channels = vec![Vec::new(); count];
+        self.channels = count;
         Ok(())
     }
+}
 
-    fn finish(mut self, span: Option<mp4::Span>) -> Result<Audio, DecodeError> {
-        let frames = self.frames();
-        if let Some(span) = span {
-            let start = usize::try_from(span.start)
-                .unwrap_or(usize::MAX)
-                .min(frames);
-            let length = span
-                .length
-                .and_then(|n| usize::try_from(n).ok())
-                .unwrap_or(usize::MAX);
-            let end = start.saturating_add(length).min(frames);
-            // A span outside the sound is a mistake of the file's, not an empty recording.
-            if start < end {
-                for channel in &mut self.channels {
-                    channel.truncate(end);
-                    channel.drain(..start);
-                }
-            }
-        }
-        Audio::new(self.rate, self.channels).map_err(|_| DecodeError::NoAudio)
-    }
+/// The part of `frames` that the file calls its recording. A span outside the sound is a mistake
+/// of the file's, not an empty recording.
+fn within(frames: usize, span: Option<mp4::Span>) -> std::ops::Range<usize> {
+    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let Some(span) = span else {
+        return 0..frames;
+    };
+    let start = size(span.start).min(frames);
+    let length = span.length.map_or(usize::MAX, size);
+    let end = start.saturating_add(length).min(frames);
+    if start < end { start..end } else { 0..frames }
 }

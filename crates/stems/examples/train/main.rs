@@ -1,0 +1,101 @@
+//! Trains the separator's two nets from scratch on songs whose stems are known.
+//!
+//! ```sh
+//! cd crates/stems/training
+//! python3 presets.py 71 140 songs.json && python3 render.py songs.json songs
+//! cargo run --release -p stems --example train -- songs OUT.bin
+//! ```
+//!
+//! Each folder under a songs folder holds `vocals.wav`, `drums.wav`, `bass.wav` and `other.wav`.
+//! Every song is heard as it is or with its sides swapped, and again with the stems at other
+//! levels, sometimes folded to mono. All random numbers have fixed seeds and the work is cut in
+//! two whatever the machine, so that the same songs give the same weights.
+
+#![expect(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::needless_range_loop,
+    reason = "a tool for developers, full of short loops over numbers"
+)]
+
+mod descent;
+mod heard;
+
+use std::path::{Path, PathBuf};
+
+use stems::training;
+
+/// What the command line may change.
+struct Plan {
+    /// Optimiser steps for each net.
+    steps: usize,
+    /// Clips made of each song for the second net.
+    clips: usize,
+    /// A file of weights whose first net is kept, so that only the second is trained.
+    keep: Option<PathBuf>,
+    paths: Vec<PathBuf>,
+}
+
+fn main() {
+    let mut plan = Plan {
+        steps: 5_000,
+        clips: 2,
+        keep: None,
+        paths: Vec::new(),
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        if word == "--keep-first" {
+            plan.keep = words.next().map(PathBuf::from);
+            continue;
+        }
+        let mut number = || words.next().and_then(|n| n.parse().ok()).expect("a number");
+        match word.as_str() {
+            "--steps" => plan.steps = number(),
+            "--clips" => plan.clips = number(),
+            _ => plan.paths.push(word.into()),
+        }
+    }
+    let out = plan
+        .paths
+        .pop()
+        .expect("usage: train [--steps N] [--clips N] [--keep-first FILE] SONGS... OUT.bin");
+    let songs = heard::songs(&plan.paths);
+    eprintln!("{} songs", songs.len());
+    let mut weights: Vec<Vec<f32>> = plan.keep.iter().map(|path| first(path)).collect();
+    for (pass, sizes) in training::SIZES.into_iter().enumerate().skip(weights.len()) {
+        let begun = std::time::Instant::now();
+        // The first net is small: one clip of each song teaches it as well.
+        let clips = if pass == 0 { 1 } else { plan.clips };
+        let draws = heard::draws(&songs, clips, weights.first().map(Vec::as_slice));
+        eprintln!(
+            "pass {}: {} clips heard in {:.0?}",
+            pass + 1,
+            draws.len(),
+            begun.elapsed()
+        );
+        weights.push(descent::train(sizes, &draws, plan.steps));
+        eprintln!("pass {}: trained after {:.0?}", pass + 1, begun.elapsed());
+    }
+    let bytes: Vec<u8> = weights
+        .concat()
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
+    std::fs::write(&out, bytes).unwrap();
+}
+
+/// The first net's weights in a file.
+fn first(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap();
+    let numbers = bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b));
+    numbers.take(training::count(training::SIZES[0])).collect()
+}

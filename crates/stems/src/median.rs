@@ -1,0 +1,153 @@
+//! Running medians over many columns at once.
+//!
+//! Each column keeps its window sorted; a step takes the oldest value out and slides the newest in
+//! by comparisons alone. Sixteen columns go side by side without a branch, so that the compiler
+//! makes vector instructions of it: several times faster than a search in each window.
+
+use crate::parallel::{Stop, Stopped, fill_bands};
+use crate::plane::Plane;
+
+/// Columns that are filtered side by side.
+const LANES: usize = 16;
+
+type Lanes = [f32; LANES];
+
+impl Plane {
+    /// The median of `length` (odd) values around each, down its column; edges are mirrored.
+    pub(crate) fn median_over_time(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
+        let mut out = Self::zeros(self.rows(), self.width());
+        let width = self.width();
+        fill_bands(out.values_mut(), width, |first, band| {
+            let mut window = Window::new(length);
+            for left in (0..width).step_by(LANES) {
+                stop.check()?;
+                let lanes = LANES.min(width - left);
+                window.start(|i| self.lanes(first.cast_signed() + i, left));
+                for (i, row) in band.chunks_exact_mut(width).enumerate() {
+                    let middle = window.values[length / 2];
+                    row[left..left + lanes].copy_from_slice(&middle[..lanes]);
+                    let (t, half) = ((first + i).cast_signed(), (length / 2).cast_signed());
+                    let (old, new) = (self.lanes(t - half, left), self.lanes(t + half + 1, left));
+                    window.replace(&old, &new);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// The median of `length` (odd) values around each, along its row; edges are mirrored.
+    pub(crate) fn median_along(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
+        Ok(self
+            .transposed()
+            .median_over_time(length, stop)?
+            .transposed())
+    }
+
+    /// Some neighbouring values of the row `t`, mirrored at the edges; zeros beyond the last one.
+    fn lanes(&self, t: isize, left: usize) -> Lanes {
+        let count = self.rows().cast_signed();
+        let mut t = t;
+        while t < 0 || t >= count {
+            t = if t < 0 { -1 - t } else { 2 * count - 1 - t };
+        }
+        let row = &self.row(t.cast_unsigned())[left..];
+        let mut lanes = [0.0; LANES];
+        match row.first_chunk::<LANES>() {
+            Some(whole) => lanes = *whole,
+            None => lanes[..row.len()].copy_from_slice(row),
+        }
+        lanes
+    }
+}
+
+/// For each lane the values in the window, smallest first.
+struct Window {
+    values: Vec<Lanes>,
+}
+
+impl Window {
+    fn new(length: usize) -> Self {
+        Self {
+            values: vec![[0.0; LANES]; length],
+        }
+    }
+
+    /// Fills the window around place 0 with `at(-half..=half)`.
+    fn start(&mut self, at: impl Fn(isize) -> Lanes) {
+        let half = (self.values.len() / 2).cast_signed();
+        self.values.fill([f32::INFINITY; LANES]);
+        for i in -half..=half {
+            self.replace(&[f32::INFINITY; LANES], &at(i));
+        }
+    }
+
+    /// Takes one `old` out of each lane, where it must be, and puts `new` in.
+    fn replace(&mut self, old: &Lanes, new: &Lanes) {
+        let mut carried = *new;
+        let last = self.values.len() - 1;
+        for i in 0..last {
+            let above = self.values[i + 1];
+            let here = &mut self.values[i];
+            for lane in 0..LANES {
+                let kept = if here[lane] >= old[lane] {
+                    above[lane]
+                } else {
+                    here[lane]
+                };
+                let x = carried[lane];
+                here[lane] = if kept < x { kept } else { x };
+                carried[lane] = if kept < x { x } else { kept };
+            }
+        }
+        self.values[last] = carried;
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::float_cmp,
+    reason = "made-up signals are short and exact"
+)]
+mod tests {
+    use super::*;
+
+    fn noise(rows: usize, width: usize) -> Plane {
+        let mut state = 7u32;
+        let mut plane = Plane::zeros(rows, width);
+        for x in plane.values_mut() {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *x = (state >> 26) as f32;
+        }
+        plane
+    }
+
+    #[test]
+    fn medians_are_those_of_sorting() {
+        for count in [1, 2, 5, 40, 200] {
+            for length in [1, 3, 9, 17] {
+                let plane = noise(count, 19);
+                let fast = plane.median_over_time(length, Stop(&|| false)).unwrap();
+                let along = plane.transposed().median_along(length, Stop(&|| false));
+                assert_eq!(along.unwrap().transposed(), fast);
+                for i in 0..count {
+                    let mut window: Vec<f32> = (0..length)
+                        .map(|k| {
+                            let mut at = i as isize + k as isize - length as isize / 2;
+                            let n = count as isize;
+                            while at < 0 || at >= n {
+                                at = if at < 0 { -1 - at } else { 2 * n - 1 - at };
+                            }
+                            plane.row(at as usize)[18]
+                        })
+                        .collect();
+                    window.sort_by(f32::total_cmp);
+                    assert_eq!(fast.row(i)[18], window[length / 2], "{count} {length} {i}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What training the nets needs from inside: the cues of songs whose stems are known.
+//!
+//! The cues come from the very code that separates, so that weights and cues can never disagree.
+//! Nothing in here runs in a separation; `examples/train` is its only user.
+
+use crate::cues::{Cues, Row, Second};
+use crate::engine::SCALE;
+use crate::nets::{self, Net};
+use crate::parallel::{Stop, Stopped, both};
+use crate::shares::{STEMS, first_pass};
+use crate::stft::{MAIN, Spectra, Stft};
+
+/// Left and right at 44.1 kHz, of equal length.
+pub type Stereo = [Vec<f32>; 2];
+
+/// The sizes of both nets' layers, from cues to shares.
+pub const SIZES: [&[usize]; 2] = [nets::FIRST, nets::SECOND];
+
+/// How many numbers a net of these sizes has: for each layer a row of weights for each output,
+/// then the biases.
+pub const fn count(sizes: &[usize]) -> usize {
+    nets::count(sizes)
+}
+
+/// Some of a song's bins, and what the song as a whole has of each stem.
+pub struct Draw {
+    /// The cues, bin by bin, each from -1 to 1 as -32767 to 32767.
+    pub cues: Vec<i16>,
+    /// The shares that would be right: the stems' part of the mix's power, for each bin.
+    pub targets: Vec<[f32; STEMS]>,
+    /// How much of the song's power each bin stands for. Summed over the draw, weight times
+    /// squared difference from the target is the energy of the error in the song.
+    pub weights: Vec<f32>,
+    /// The energy of each stem in the song.
+    pub energies: [f64; STEMS],
+    /// The energy of the error that stays when every share is right.
+    pub rest: [f64; STEMS],
+}
+
+/// Draws `count` bins of a song, those with more power more often, with the first pass's cues or
+/// with the second's, when the `first` net is there. `place` in 0..1 shifts the drawing.
+pub fn draw(stems: &[Stereo; STEMS], first: Option<&[f32]>, count: usize, place: f64) -> Draw {
+    let go_on = || false;
+    // INVARIANT: only a request to stop ends the work early, and nobody makes one.
+    try_draw(stems, first, count, place, Stop(&go_on)).unwrap_or_else(|Stopped| Draw {
+        cues: Vec::new(),
+        targets: Vec::new(),
+        weights: Vec::new(),
+        energies: [0.0; STEMS],
+        rest: [0.0; STEMS],
+    })
+}
+
+fn try_draw(
+    stems: &[Stereo; STEMS],
+    first: Option<&[f32]>,
+    count: usize,
+    place: f64,
+    stop: Stop<'_>,
+) -> Result<Draw, Stopped> {
+    let mix = sum(stems);
+    let peak = mix
+        .iter()
+        .flatten()
+        .fold(0.0f32, |peak, x| peak.max(x.abs()));
+    let gain = SCALE / peak.max(1e-9);
+    let stft = Stft::new(MAIN);
+    let spectra = |sound: &Stereo| {
+        let scaled = sound
+            .each_ref()
+            .map(|c| c.iter().map(|x| x * gain).collect::<Vec<_>>());
+        let [left, right] = &scaled;
+        let (left, right) = both(|| stft.spectra(left, stop), || stft.spectra(right, stop))?;
+        Ok((scaled, [left, right]))
+    };
+    let (mix, mixed) = spectra(&mix)?;
+    let mut truth = Vec::new();
+    for stem in stems {
+        truth.push(spectra(stem)?.1);
+    }
+    let cues = Cues::measure(&mix, &mixed, stop, &mut |_| ())?;
+    let mut drawer = Drawer::new(&mixed, &truth, cues.frames(), count, place);
+    match first {
+        None => {
+            let mut row = Row::new(nets::FIRST[0]);
+            for t in 0..cues.frames() {
+                drawer.frame(t, &mut row, &mut |row| cues.fill(t, row));
+            }
+        }
+        Some(net) => {
+            let guess = first_pass(&Net::new(nets::FIRST, net), &cues, stop)?;
+            let second = Second::measure(&cues, &guess, &mixed, stop, &mut |_| ())?;
+            let mut row = Row::new(nets::SECOND[0]);
+            for t in 0..cues.frames() {
+                drawer.frame(t, &mut row, &mut |row| second.fill(t, row));
+            }
+        }
+    }
+    Ok(drawer.made)
+}
+
+fn sum(stems: &[Stereo; STEMS]) -> Stereo {
+    std::array::from_fn(|c| {
+        let mut mix = stems[0][c].clone();
+        for stem in &stems[1..] {
+            mix.iter_mut().zip(&stem[c]).for_each(|(x, y)| *x += y);
+        }
+        mix
+    })
+}
+
+/// The exponent of the power by which bins are drawn: between all alike and the loudest only.
+const FAVOUR: f32 = 0.55;
+
+struct Drawer<'a> {
+    mixed: &'a [Spectra; 2],
+    truth: &'a [[Spectra; 2]],
+    /// The favour of one draw, and what is left until the next.
+    step: f64,
+    until: f64,
+    made: Draw,
+}
+
+impl<'a> Drawer<'a> {
+    #[expect(clippy::cast_precision_loss, reason = "a count of bins")]
+    fn new(
+        mixed: &'a [Spectra; 2],
+        truth: &'a [[Spectra; 2]],
+        frames: usize,
+        count: usize,
+        place: f64,
+    ) -> Self {
+        let mut total = 0.0;
+        for t in 0..frames {
+            total += (0..MAIN.bins())
+                .map(|k| favour(power(mixed, t, k)))
+                .sum::<f64>();
+        }
+        let step = (total / count as f64).max(1e-30);
+        Self {
+            mixed,
+            truth,
+            step,
+            until: step * place,
+            made: Draw {
+                cues: Vec::new(),
+                targets: Vec::with_capacity(count),
+                weights: Vec::with_capacity(count),
+                energies: [0.0; STEMS],
+                rest: [0.0; STEMS],
+            },
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "numbers that a net learns from"
+    )]
+    fn frame(&mut self, t: usize, row: &mut Row, fill: &mut dyn FnMut(&mut Row)) {
+        let mut filled = false;
+        for k in 0..MAIN.bins() {
+            let power = power(self.mixed, t, k);
+            let targets: [f64; STEMS] = std::array::from_fn(|stem| self.target(t, k, stem, power));
+            let favour = favour(power);
+            self.until -= favour;
+            if self.until > 0.0 || power < 1e-18 {
+                continue;
+            }
+            if !filled {
+                fill(row);
+                filled = true;
+            }
+            // A bin of more than one step's favour is drawn once and counts as often as it should.
+            let times = 1.0 + (-self.until / self.step).floor();
+            self.until += times * self.step;
+            let cues =
+                (0..row.count()).map(|cue| (row.cue(cue)[k].clamp(-1.0, 1.0) * 32_767.0) as i16);
+            self.made.cues.extend(cues);
+            self.made.targets.push(targets.map(|x| x as f32));
+            self.made
+                .weights
+                .push((times * self.step * power / favour) as f32);
+        }
+    }
+
+    /// The right share, and the book-keeping of energies.
+    fn target(&mut self, t: usize, k: usize, stem: usize, power: f64) -> f64 {
+        let mut along = 0.0;
+        let mut own = 0.0;
+        for side in 0..2 {
+            let (s, x) = (self.truth[stem][side].row(t)[k], self.mixed[side].row(t)[k]);
+            along += f64::from(s.re * x.re + s.im * x.im);
+            own += f64::from(s.norm_sqr());
+        }
+        let target = (along / (power + 1e-20)).clamp(-0.5, 1.5);
+        self.made.energies[stem] += own;
+        self.made.rest[stem] += (own - 2.0 * target * along + target * target * power).max(0.0);
+        target
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "no more precision is needed"
+)]
+fn favour(power: f64) -> f64 {
+    f64::from((power as f32).powf(FAVOUR))
+}
+
+fn power(of: &[Spectra; 2], t: usize, k: usize) -> f64 {
+    f64::from(of[0].row(t)[k].norm_sqr() + of[1].row(t)[k].norm_sqr())
+}
