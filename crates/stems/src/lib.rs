@@ -44,7 +44,9 @@
 mod audio;
 pub mod decode;
 pub mod encode;
+pub mod onnx;
 mod separate;
+mod shape;
 pub mod training;
 
 mod blocks;
@@ -61,7 +63,8 @@ mod stft;
 mod wiener;
 
 pub use audio::{Audio, AudioError};
-pub use blocks::{Separator, Shape, Take};
+pub use blocks::{Separator, Take};
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;
 pub use separate::{Control, SeparateError, Stem, rest, separate};
+pub use shape::Shape;

@@ -56,7 +56,7 @@ impl Order {
     /// `None` is the wish for help.
     fn read(words: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut words = words.peekable();
-        let (mut paths, mut stems, mut only_paths) = (Vec::new(), Stem::ALL.to_vec(), false);
+        let (mut paths, mut stems, mut only_paths) = (Vec::new(), Stem::BUILT_IN.to_vec(), false);
         while let Some(word) = words.next() {
             match word.to_str() {
                 Some("-h" | "--help") if !only_paths => return Ok(None),
@@ -94,7 +94,7 @@ fn list_of_stems(list: &str) -> Result<Vec<Stem>, String> {
     let mut stems = Vec::new();
     for name in list.split(',').filter(|name| !name.trim().is_empty()) {
         let stem = Stem::parse(name).ok_or_else(|| {
-            let known = Stem::ALL.map(Stem::name).join(", ");
+            let known = Stem::BUILT_IN.map(Stem::name).join(", ");
             format!("there is no stem '{}', only {known}", name.trim())
         })?;
         if !stems.contains(&stem) {
