@@ -19,7 +19,8 @@
 //! that a program composed and rendered (see `training/README.md`): no recording and no pretrained
 //! weight is in it. Stems bleed into each other audibly, and a mono mix loses the strongest cue,
 //! its stereo image. It does not tell guitar, keys, strings, brass, synths or backing vocals
-//! apart, because no cue used here does; they all stay in `other`.
+//! apart, because no cue used here does; they all stay in `other`. [`onnx`] runs models of the
+//! operator that do better, in its place.
 //!
 //! # How it works
 //!

@@ -74,7 +74,7 @@ impl Folder {
         let table = self.table(&files);
         let manifests = files.iter().filter(|file| file.ends_with(".toml"));
         let manifests: BTreeMap<&str, Result<Manifest, ModelError>> = manifests
-            .map(|file| (&file[..], self.manifest(file)))
+            .map(|file| (&file[..], read_manifest(&self.path, file)))
             .collect();
         let claimed = claimed(&manifests);
         let mut known = HashMap::new();
@@ -149,22 +149,15 @@ impl Folder {
         })
     }
 
-    fn manifest(&self, file: &str) -> Result<Manifest, ModelError> {
-        Manifest::parse(&read_text(&self.path, file, manifest::MAX_BYTES)?)
-    }
-
     fn load_lone(&self, file: &str, table: Option<&Result<Table, ModelError>>) -> Known {
         if let Some(old) = self.unchanged(file, &[file, uvr::TABLE_FILE]) {
             return old;
         }
         let manifest = match table {
-            None => Err(ModelError::file(
-                file,
-                format!(
-                    "no manifest stands beside it, and no {} that knows it",
-                    uvr::TABLE_FILE
-                ),
-            )),
+            None => {
+                let reason = "there is none, and no model_data.json that knows the graph";
+                Err(ModelError::field("manifest", reason))
+            }
             Some(Err(error)) => Err(error.clone()),
             Some(Ok(table)) => {
                 read(&self.path, file).and_then(|bytes| table.manifest(file, &uvr::hash(&bytes)))
@@ -229,6 +222,10 @@ fn refused(file: &str, error: ModelError) -> Refused {
         file: file.to_owned(),
         error,
     }
+}
+
+pub(super) fn read_manifest(folder: &Path, file: &str) -> Result<Manifest, ModelError> {
+    Manifest::parse(&read_text(folder, file, manifest::MAX_BYTES)?)
 }
 
 /// Reads a graph.

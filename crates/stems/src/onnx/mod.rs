@@ -143,6 +143,22 @@ impl Model {
         Ok(model)
     }
 
+    /// Loads the model of one manifest file; its graphs lie in the same folder.
+    pub fn open(manifest: &Path, options: &Options) -> Result<Self, ModelError> {
+        let name = manifest.file_name().and_then(|name| name.to_str());
+        let (Some(name), Some(folder)) = (name, manifest.parent()) else {
+            let reason = "is no file's name";
+            return Err(ModelError::file(&manifest.to_string_lossy(), reason));
+        };
+        let here = Path::new(".");
+        let folder = if folder.as_os_str().is_empty() {
+            here
+        } else {
+            folder
+        };
+        Self::load(folder, folder::read_manifest(folder, name)?, options)
+    }
+
     /// What users call it.
     pub fn name(&self) -> &str {
         &self.manifest.name
