@@ -208,10 +208,12 @@ def bad_graphs(folder):
     save(bad / "fine.onnx", [("input", shape)], [("output", shape)], same)
     save(bad / "open.onnx", [("input", [1, 4, "f", "t"])], [("output", [1, 4, "f", "t"])], same)
     save(bad / "half-floats.onnx", [("input", shape)], [("output", shape)], same, kind=TensorProto.FLOAT16)
-    # The graph says an open size, but gives fewer frames than it takes.
+    # Fewer frames come out than go in, which only the first of the two says.
     cut = [("Slice", ("input", "from", "to", "axis"), ("output",), {})]
     constants = [("from", np.array([0])), ("to", np.array([20])), ("axis", np.array([3]))]
     save(bad / "short.onnx", [("input", shape)], [("output", [1, 4, 500, "t"])], cut, constants)
+    ports = [("input", [1, 4, "f", "t"])], [("output", [1, 4, "f", "u"])]
+    save(bad / "short-open.onnx", *ports, cut, constants)
     flat = [("Squeeze", ("input", "axis"), ("output",), {})]
     save(bad / "flat.onnx", [("input", shape)], [("output", shape[1:])], flat, [("axis", np.array([0]))])
     # Silence over silence.
