@@ -15,6 +15,7 @@ use crate::config::{Config, ConfigError, Database, Overrides};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
+use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
 use crate::ids::TaskId;
@@ -44,6 +45,8 @@ pub struct Parts {
     pub fetcher: Fetcher,
     /// The hosted providers; replaced when the settings change.
     pub upstream: Upstream,
+    /// The operator's own models, by their files.
+    pub shelf: Shelf,
     /// The models on offer; replaced when the settings change.
     pub catalog: ArcSwap<Catalog>,
     /// Requests a minute.
@@ -121,9 +124,13 @@ impl App {
             None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
         };
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
+        let shelf = Shelf::new(config.models_folder.clone());
+        shelf.scan();
+        let catalog = Catalog::new(&config.models, shelf.models(), &sites, clock.now())?;
         Ok(Self(Arc::new(Parts {
             blobs: Blobs::local(&config.media_path())?,
-            catalog: ArcSwap::from_pointee(Catalog::new(&config.models, &sites, clock.now())?),
+            catalog: ArcSwap::from_pointee(catalog),
+            shelf,
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(config.fetch.clone()),
             limits: RateLimits::default(),
@@ -147,11 +154,13 @@ impl App {
     }
 
     /// Reads models, prices and providers anew; what is wrong changes nothing.
+    /// Blocks as long as new models of the operator are being loaded.
     pub fn reload(&self, settings: &Overrides) -> Result<(), ConfigError> {
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
         let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
-        let catalog = Catalog::new(&models, &sites, self.clock.now())?;
+        self.shelf.scan();
+        let catalog = Catalog::new(&models, self.shelf.models(), &sites, self.clock.now())?;
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
         Ok(())

@@ -21,6 +21,7 @@ use crate::secret::SecretSource;
 pub struct ConfigFile {
     pub listen: Option<SocketAddr>,
     pub data: Option<PathBuf>,
+    pub models_folder: Option<PathBuf>,
     pub public_url: Option<Url>,
     pub database: Option<SecretSource>,
     #[serde(deserialize_with = "duration")]

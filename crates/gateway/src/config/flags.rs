@@ -47,6 +47,14 @@ pub struct Overrides {
     /// Folder for the database, media and the signing key [default: ./mediagate-data]
     #[arg(long, env = "MEDIAGATE_DATA", value_name = "FOLDER", global = true)]
     pub data: Option<PathBuf>,
+    /// Folder of separation models of your own (docs/models/onnx.md) [default: models in the data folder]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MODELS_FOLDER",
+        value_name = "FOLDER",
+        global = true
+    )]
+    pub models_folder: Option<PathBuf>,
     /// Address under which callers reach this service [default: each request's own host]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,

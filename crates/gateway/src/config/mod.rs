@@ -81,6 +81,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Folder for everything that is kept.
     pub data: PathBuf,
+    /// Folder of the operator's own separation models.
+    pub models_folder: PathBuf,
     /// Address under which callers reach this service, without a slash at the end.
     pub public_url: Option<String>,
     /// Which database.
@@ -181,16 +183,17 @@ impl Config {
         let fetch = FetchRules::default();
         let database = flags.database.or(file.database);
         let signing_secret = flags.signing_secret.or(file.signing_secret);
+        let data = flags.data.or(file.data);
+        let data = data.unwrap_or_else(|| PathBuf::from("./mediagate-data"));
+        let models_folder = flags.models_folder.or(file.models_folder);
         let config = Self {
             path: flags.config,
             listen: flags
                 .listen
                 .or(file.listen)
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
-            data: flags
-                .data
-                .or(file.data)
-                .unwrap_or_else(|| PathBuf::from("./mediagate-data")),
+            models_folder: models_folder.unwrap_or_else(|| data.join("models")),
+            data,
             public_url: flags
                 .public_url
                 .or(file.public_url)

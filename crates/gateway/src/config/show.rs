@@ -11,6 +11,7 @@ pub(super) fn toml(config: &Config) -> String {
     let mut set = |key: &str, value: Value| drop(top.insert(key.to_owned(), value));
     set("listen", text(config.listen));
     set("data", text(config.data.display()));
+    set("models_folder", text(config.models_folder.display()));
     if let Some(url) = &config.public_url {
         set("public_url", text(url));
     }

@@ -26,14 +26,32 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The embedded models, changed by what the operator says of them, and
-    /// those that the operator makes of routes to `sites`.
-    pub fn new(config: &ModelConfig, sites: &Sites, now: Timestamp) -> Result<Self, ConfigError> {
-        Self::build(config, sites, now).map_err(|error| config.locate(error))
+    /// The embedded models and the operator's `own`, changed by what the
+    /// settings say of them, and those that they make of routes to `sites`.
+    pub fn new(
+        config: &ModelConfig,
+        own: Vec<Model>,
+        sites: &Sites,
+        now: Timestamp,
+    ) -> Result<Self, ConfigError> {
+        Self::build(config, own, sites, now).map_err(|error| config.locate(error))
     }
 
-    fn build(config: &ModelConfig, sites: &Sites, now: Timestamp) -> Result<Self, ConfigError> {
+    fn build(
+        config: &ModelConfig,
+        own: Vec<Model>,
+        sites: &Sites,
+        now: Timestamp,
+    ) -> Result<Self, ConfigError> {
         let mut models = engines::embedded_models();
+        for model in own {
+            // What callers know by a name stays what it is.
+            if models.iter().any(|known| known.id == model.id) {
+                tracing::error!(model = %model.id, "a model of the models folder has the name of an embedded one and is left out");
+            } else {
+                models.push(model);
+            }
+        }
         for (id, settings) in &config.models {
             apply(&mut models, id, settings, sites, now)?;
         }
@@ -152,7 +170,8 @@ fn apply(
     };
     if let Some(routes) = &settings.routes {
         if models.iter().any(|model| model.id == id) {
-            let message = "is an embedded model, which has no routes; give this one another name";
+            let message =
+                "is a model inside this gateway, which has no routes; give this one another name";
             return Err(wrong("", message.into()));
         }
         models.push(routed(id, settings, routes, sites, now)?);
@@ -328,7 +347,7 @@ mod tests {
 
     #[test]
     fn names_and_aliases_lead_to_their_model() {
-        let catalog = Catalog::new(&config(&[]), &Sites::new(), NOW).unwrap();
+        let catalog = Catalog::new(&config(&[]), Vec::new(), &Sites::new(), NOW).unwrap();
         assert_eq!(catalog.named("chirp-auk").unwrap().id, "stems-dsp-1");
         assert_eq!(catalog.named("animatic-1").unwrap().id, "animatic-1");
         assert!(catalog.named("sora-2").is_none());
@@ -348,6 +367,7 @@ mod tests {
         };
         let catalog = Catalog::new(
             &config(&[("animatic-1", priced.clone())]),
+            Vec::new(),
             &Sites::new(),
             NOW,
         )
@@ -365,11 +385,23 @@ mod tests {
             100_000
         );
         assert!(
-            Catalog::new(&config(&[("stems-dsp-1", priced)]), &Sites::new(), NOW).is_err(),
+            Catalog::new(
+                &config(&[("stems-dsp-1", priced)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .is_err(),
             "stems are not counted in seconds"
         );
         assert!(
-            Catalog::new(&config(&[("sora-2", unchanged())]), &Sites::new(), NOW).is_err(),
+            Catalog::new(
+                &config(&[("sora-2", unchanged())]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .is_err(),
             "no such model"
         );
         let off = ModelSettings {
@@ -377,10 +409,15 @@ mod tests {
             ..unchanged()
         };
         assert!(
-            Catalog::new(&config(&[("animatic-1", off)]), &Sites::new(), NOW)
-                .unwrap()
-                .named("animatic-1")
-                .is_none()
+            Catalog::new(
+                &config(&[("animatic-1", off)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .unwrap()
+            .named("animatic-1")
+            .is_none()
         );
     }
 
@@ -388,9 +425,14 @@ mod tests {
     fn prices_with_a_gap_are_refused() {
         let priced = |list: &str| {
             let settings: ModelSettings = toml::from_str(&format!("price = [{list}]")).unwrap();
-            Catalog::new(&config(&[("animatic-1", settings)]), &Sites::new(), NOW)
-                .map(|catalog| catalog.named("animatic-1").unwrap().price.clone().unwrap())
-                .map_err(|error| error.to_string())
+            Catalog::new(
+                &config(&[("animatic-1", settings)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW,
+            )
+            .map(|catalog| catalog.named("animatic-1").unwrap().price.clone().unwrap())
+            .map_err(|error| error.to_string())
         };
         let price = |more: &str| format!("{{ unit = \"second\", usd = \"0.10\"{more} }}");
         let (plain, from_2030) = (price(""), price(", from = \"2030-01-01\""));

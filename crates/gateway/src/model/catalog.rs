@@ -85,7 +85,7 @@ pub enum Maker {
     /// An engine in this process, of this version.
     Embedded {
         /// Part of `system_fingerprint`.
-        version: &'static str,
+        version: String,
     },
     /// Hosted providers: at least one route.
     Routes(Vec<Route>),
