@@ -11,7 +11,6 @@
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    clippy::cast_precision_loss,
     reason = "a program for developers"
 )]
 

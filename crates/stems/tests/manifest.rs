@@ -1,7 +1,5 @@
 //! Manifests of ONNX models: what is read, what is refused and by which name. Needs no runtime.
 
-#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
-
 use proptest::prelude::*;
 use stems::Stem;
 use stems::onnx::{Kind, Manifest, ModelError};

@@ -3,7 +3,7 @@
 //! A model is a `NAME.toml` with the graphs that it names, or a lone `NAME.onnx` that UVR's table
 //! knows. One that cannot be used is an answer of its own and hides no other.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct Folder {
     path: PathBuf,
     options: Options,
     /// What became of each model's files, by the name of its manifest or lone graph.
-    known: HashMap<String, Known>,
+    known: BTreeMap<String, Known>,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Folder {
         Self {
             path: path.into(),
             options,
-            known: HashMap::new(),
+            known: BTreeMap::new(),
         }
     }
 
@@ -72,12 +72,12 @@ impl Folder {
             Err(error) => return vec![Err(refused(".", error))],
         };
         let table = self.table(&files);
-        let manifests = files.iter().filter(|file| file.ends_with(".toml"));
+        let manifests = files.iter().filter(|file| ends(file, "toml"));
         let manifests: BTreeMap<&str, Result<Manifest, ModelError>> = manifests
             .map(|file| (&file[..], read_manifest(&self.path, file)))
             .collect();
         let claimed = claimed(&manifests);
-        let mut known = HashMap::new();
+        let mut known = BTreeMap::new();
         for file in &files {
             let beside = file.strip_suffix(".onnx");
             let outcome = match (manifests.get(&file[..]), beside) {
@@ -98,26 +98,23 @@ impl Folder {
 
     /// The outcomes in order; of two models of one name the second cannot be used.
     fn answer(&self) -> Vec<Result<Arc<Model>, Refused>> {
-        let mut names: BTreeMap<String, &str> = BTreeMap::new();
-        let mut sorted: Vec<_> = self.known.iter().collect();
-        sorted.sort_by_key(|(file, _)| *file);
-        let outcome =
-            |(file, known): (&'_ String, &'_ Known)| (file.clone(), known.outcome.clone());
+        let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         let mut answers = Vec::new();
-        for (entry, (file, result)) in sorted.iter().map(|e| (e, outcome(*e))) {
-            answers.push(match result {
-                Ok(model) => match names.get(model.name()) {
-                    Some(first) => {
-                        let reason = format!("{} is what {first} is called already", model.name());
-                        Err(refused(&file, ModelError::field("name", reason)))
-                    }
-                    None => {
-                        names.insert(model.name().to_owned(), entry.0);
-                        Ok(model)
-                    }
-                },
-                Err(error) => Err(refused(&file, error)),
-            });
+        for (file, known) in &self.known {
+            let model = match &known.outcome {
+                Ok(model) => model,
+                Err(error) => {
+                    answers.push(Err(refused(file, error.clone())));
+                    continue;
+                }
+            };
+            if let Some(first) = names.get(model.name()) {
+                let reason = format!("{} is what {first} is called already", model.name());
+                answers.push(Err(refused(file, ModelError::field("name", reason))));
+            } else {
+                names.insert(model.name(), file);
+                answers.push(Ok(Arc::clone(model)));
+            }
         }
         answers
     }
@@ -128,8 +125,7 @@ impl Folder {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let ours = |name: &String| {
             let hidden = name.starts_with('.');
-            !hidden
-                && (name.ends_with(".toml") || name.ends_with(".onnx") || name == uvr::TABLE_FILE)
+            !hidden && (ends(name, "toml") || ends(name, "onnx") || name == uvr::TABLE_FILE)
         };
         let files: BTreeSet<String> = names.filter(ours).collect();
         if files.len() > MAX_FILES {
@@ -215,6 +211,13 @@ fn claimed(manifests: &BTreeMap<&str, Result<Manifest, ModelError>>) -> BTreeSet
         .filter_map(|manifest| manifest.as_ref().ok());
     fine.flat_map(|manifest| manifest.files().into_iter().map(|graph| graph.file.clone()))
         .collect()
+}
+
+/// Whether a file's name has this ending, as it is written.
+fn ends(file: &str, ending: &str) -> bool {
+    Path::new(file)
+        .extension()
+        .is_some_and(|found| found == ending)
 }
 
 fn refused(file: &str, error: ModelError) -> Refused {

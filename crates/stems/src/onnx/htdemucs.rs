@@ -180,7 +180,9 @@ impl Outside {
         let spectra = [spectra(&sound[0])?, spectra(&sound[1])?];
         let size = (BINS, self.frames);
         let mut tensor = to_tensor(&spectra, self.transform.bins(), EDGE, size, stop)?;
-        tensor.iter_mut().for_each(|x| *x *= NORM);
+        for x in &mut tensor {
+            *x *= NORM;
+        }
         Ok(tensor)
     }
 
@@ -193,7 +195,9 @@ impl Outside {
             }
         });
         channel.drain(..MARGIN);
-        channel.iter_mut().for_each(|x| *x /= NORM);
+        for x in &mut channel {
+            *x /= NORM;
+        }
         channel
     }
 }

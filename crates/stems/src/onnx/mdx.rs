@@ -89,7 +89,9 @@ impl Mdx {
         }
         let mut made = self.run(&tensor, stop)?;
         if denoise {
-            tensor.iter_mut().for_each(|x| *x = -*x);
+            for x in &mut tensor {
+                *x = -*x;
+            }
             let turned = self.run(&tensor, stop)?;
             let pairs = made.iter_mut().zip(&turned);
             pairs.for_each(|(x, y)| *x = 0.5 * (*x - y));
@@ -99,7 +101,9 @@ impl Mdx {
                 from_tensor(&made, side, t, size, row);
                 row[dim_f..].fill(realfft::num_complex::Complex32::default());
             });
-            channel.iter_mut().for_each(|x| *x *= compensate);
+            for x in &mut channel {
+                *x *= compensate;
+            }
             channel
         })?;
         Ok(super::pairs(channels).pop().unwrap_or_default())

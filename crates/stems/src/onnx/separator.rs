@@ -151,7 +151,7 @@ impl Separator {
             let piece = samples
                 .iter()
                 .map(|c| c[start..end].iter().map(|x| finite(*x)).collect());
-            self.take(piece.collect(), control, write)?;
+            self.take(&piece.collect::<Vec<_>>(), control, write)?;
         }
         Ok(())
     }
@@ -165,7 +165,8 @@ impl Separator {
         while self.received < self.shape.frames {
             let missing = self.shape.frames - self.received;
             let size = missing.min(PIECE_SECONDS * self.shape.rate as usize);
-            self.take(vec![vec![0.0; size]; self.shape.channels], control, write)?;
+            let silence = vec![vec![0.0; size]; self.shape.channels];
+            self.take(&silence, control, write)?;
         }
         (control.progress)(1.0);
         Ok(())
@@ -173,7 +174,7 @@ impl Separator {
 
     fn take(
         &mut self,
-        piece: Vec<Vec<f32>>,
+        piece: &[Vec<f32>],
         control: &mut Control<'_>,
         write: &mut Take<'_>,
     ) -> Result<(), SeparateError> {
@@ -182,7 +183,7 @@ impl Separator {
         let length = piece.first().map_or(0, Vec::len);
         self.received += length;
         let last = self.received == self.shape.frames;
-        for (mix, new) in self.mix.iter_mut().zip(&piece) {
+        for (mix, new) in self.mix.iter_mut().zip(piece) {
             mix.extend_from_slice(new);
         }
         if self.lanes.is_empty() {
@@ -190,7 +191,7 @@ impl Separator {
             estimates.for_each(|channel| channel.resize(self.mix[0].len(), 0.0));
         }
         for lane in &mut self.lanes {
-            lane.push(&piece, last);
+            lane.push(piece, last);
             while lane.work(&self.model, &mut self.estimates, stop)? {
                 self.done += 1;
                 #[expect(clippy::cast_precision_loss, reason = "a few thousand segments")]
@@ -324,8 +325,9 @@ impl Lane {
             }
             let converters = self.from_model[number].iter_mut();
             for ((i, converter), mut side) in converters.enumerate().zip(sides) {
-                side.iter_mut()
-                    .for_each(|x| *x = finite(*x / gain + offset));
+                for x in &mut side {
+                    *x = finite(*x / gain + offset);
+                }
                 let out = &mut estimates[number][self.channels.start + i];
                 converter.push(&side, out);
                 if self.done == self.count {

@@ -169,6 +169,7 @@ pub(super) fn from_tensor(
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "made-up signals are short")]
 mod tests {
     use super::*;
 

@@ -164,9 +164,10 @@ impl Stitch {
         }
         let start = plan.start(self.next);
         self.next += 1;
-        let end = match self.next == plan.count() {
-            true => plan.total,
-            false => plan.start(self.next),
+        let end = if self.next == plan.count() {
+            plan.total
+        } else {
+            plan.start(self.next)
         };
         // What lies in the silence around the sound is cut off.
         let sound = |at: usize| at.clamp(plan.lead, plan.lead + plan.frames);
@@ -216,6 +217,7 @@ fn add(sum: &mut Vec<f32>, weight: &[f32], values: &[f32]) {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "made-up signals are short")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Each family against the reference, which is NumPy code written from the published parameters.
+//! Each family against the reference, which is Python written from the published parameters.
 
 use std::sync::Arc;
 

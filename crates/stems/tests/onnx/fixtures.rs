@@ -61,12 +61,11 @@ impl Fixtures {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            let mut parts = name.split('.');
-            if (parts.next(), name.ends_with(".f32")) == (Some(model), true) {
-                let what = parts.next().unwrap();
-                if let Some(stem) = Stem::parse(what) {
-                    found.push((stem, self.sound(model, what)));
-                }
+            if let [of, what, "f32"] = name.split('.').collect::<Vec<_>>()[..]
+                && of == model
+                && let Some(stem) = Stem::parse(what)
+            {
+                found.push((stem, self.sound(model, what)));
             }
         }
         found
