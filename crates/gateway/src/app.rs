@@ -124,7 +124,7 @@ impl App {
             None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
         };
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
-        let shelf = Shelf::new(config.models_folder.clone());
+        let shelf = Shelf::new(&config);
         shelf.scan();
         let catalog = Catalog::new(&config.models, shelf.models(), &sites, clock.now())?;
         Ok(Self(Arc::new(Parts {

@@ -78,7 +78,7 @@ pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), Cli
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
     let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-    let shelf = crate::engines::own_models::Shelf::new(config.models_folder.clone());
+    let shelf = crate::engines::own_models::Shelf::new(config);
     shelf.scan();
     let now = Clock::system().now();
     let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;

@@ -142,7 +142,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Config(ConfigCommand::Check) => {
             let config = Config::load(&cli.settings)?;
             let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-            let shelf = crate::engines::own_models::Shelf::new(config.models_folder.clone());
+            let shelf = crate::engines::own_models::Shelf::new(&config);
             shelf.scan();
             crate::domain::catalog::Catalog::new(
                 &config.models,

@@ -55,6 +55,14 @@ pub struct Overrides {
         global = true
     )]
     pub models_folder: Option<PathBuf>,
+    /// ONNX Runtime's library, which runs them [default: what ORT_DYLIB_PATH names, or the system's]
+    #[arg(
+        long,
+        env = "MEDIAGATE_ONNX_LIBRARY",
+        value_name = "FILE",
+        global = true
+    )]
+    pub onnx_library: Option<PathBuf>,
     /// Address under which callers reach this service [default: each request's own host]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,

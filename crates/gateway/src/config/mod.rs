@@ -83,6 +83,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Folder of the operator's own separation models.
     pub models_folder: PathBuf,
+    /// The library that runs them, where it is not the usual one.
+    pub onnx_library: Option<PathBuf>,
     /// Address under which callers reach this service, without a slash at the end.
     pub public_url: Option<String>,
     /// Which database.
@@ -193,6 +195,7 @@ impl Config {
                 .or(file.listen)
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
             models_folder: models_folder.unwrap_or_else(|| data.join("models")),
+            onnx_library: flags.onnx_library.or(file.onnx_library),
             data,
             public_url: flags
                 .public_url

@@ -12,6 +12,9 @@ pub(super) fn toml(config: &Config) -> String {
     set("listen", text(config.listen));
     set("data", text(config.data.display()));
     set("models_folder", text(config.models_folder.display()));
+    if let Some(library) = &config.onnx_library {
+        set("onnx_library", text(library.display()));
+    }
     if let Some(url) = &config.public_url {
         set("public_url", text(url));
     }

@@ -170,8 +170,7 @@ fn apply(
     };
     if let Some(routes) = &settings.routes {
         if models.iter().any(|model| model.id == id) {
-            let message =
-                "is a model inside this gateway, which has no routes; give this one another name";
+            let message = "is an embedded model, which has no routes; give this one another name";
             return Err(wrong("", message.into()));
         }
         models.push(routed(id, settings, routes, sites, now)?);

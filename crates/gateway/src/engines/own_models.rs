@@ -13,6 +13,7 @@ use providers::{Handover, Limits, MusicLimits, StemLimits};
 use stems::Stem;
 use stems::onnx::{Folder, Model as Graphs, Options, Refused};
 
+use crate::config::Config;
 use crate::engines::stems_engine;
 use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;
@@ -30,9 +31,14 @@ pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
 
 impl Shelf {
     /// Remembers the folder, which need not be there; nothing is read yet.
-    pub fn new(path: PathBuf) -> Self {
+    pub fn new(config: &Config) -> Self {
+        let options = Options {
+            library: config.onnx_library.clone(),
+            ..Options::default()
+        };
+        let path = config.models_folder.clone();
         Self {
-            folder: Mutex::new(Folder::new(&path, Options::default())),
+            folder: Mutex::new(Folder::new(&path, options)),
             path,
             usable: ArcSwap::default(),
             refused: Mutex::default(),

@@ -32,6 +32,7 @@ mod metrics;
 mod money;
 mod music;
 mod openapi;
+mod own_models;
 mod pages;
 mod personas;
 mod pricing;

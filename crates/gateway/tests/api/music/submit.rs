@@ -12,7 +12,7 @@ const PATH: &str = "/musicgen/submit/music";
 /// One unit of 24-bit audio.
 const UNIT: f32 = 1.0 / 8_388_608.0;
 
-async fn samples(client: &Client, address: &Value) -> stems::Audio {
+pub(crate) async fn samples(client: &Client, address: &Value) -> stems::Audio {
     let file = client.without_key().get(address.as_str().unwrap()).await;
     assert_eq!(
         (file.status, file.header("content-type")),
@@ -24,7 +24,7 @@ async fn samples(client: &Client, address: &Value) -> stems::Audio {
 }
 
 /// Asserts that the stems add up to the source, to within two units.
-async fn assert_sum(client: &Client, source: &Value, clips: &[Value]) {
+pub(crate) async fn assert_sum(client: &Client, source: &Value, clips: &[Value]) {
     let source = samples(client, &source["audio_url"]).await;
     let mut sum = vec![vec![0.0_f32; source.frames()]; source.channels().len()];
     for clip in clips {
