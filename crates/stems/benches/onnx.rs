@@ -1,7 +1,7 @@
 //! What our part of a separation by an ONNX model costs, beside the runtime's own.
 //!
 //! `MEDIAGATE_TEST_ONNX_PYTHON=… cargo bench -p stems --bench onnx` makes a convolutional graph with
-//! an MDX-Net's published sizes and random weights, separates a minute of stereo by it, and lets
+//! an MDX-Net's published sizes and random weights, separates half a minute of stereo by it, and lets
 //! that Python run the same graph on as many inputs of the same shape, by the same library with the
 //! same number of threads and nothing else. The two take turns, so that both see the same machine,
 //! and CPU time is what counts where others use it too. Linux only.
@@ -23,7 +23,7 @@ use stems::onnx::{Model, Options};
 use stems::{Audio, Control, Stem};
 
 const RATE: u32 = 44_100;
-const SECONDS: u32 = 60;
+const SECONDS: u32 = 30;
 /// A chunk has 255 frames; this is three quarters of it from one to the next.
 const STEP: usize = 255 * 1_024 * 3 / 4;
 const N_FFT: usize = 7_680;

@@ -233,7 +233,7 @@ def bad_graphs(folder):
 
 
 def unet(path):
-    """Two levels of convolutions on [1, 4, 3072, 256], random weights."""
+    """Convolutions on [1, 4, 3072, 256] in two levels, random weights."""
     random, nodes, constants = np.random.default_rng(1), [], []
 
     def conv(source, target, cin, cout, stride=1):
@@ -243,13 +243,14 @@ def unet(path):
         nodes.append(("Conv", (source, f"w-{target}"), (f"{target}-linear",), more))
         nodes.append(("Relu", (f"{target}-linear",), (target,), {}))
 
-    conv("input", "a", 4, 16)
-    conv("a", "b", 16, 32, stride=2)
-    conv("b", "c", 32, 32)
-    conv("c", "d", 32, 32)
-    weight = random.normal(0, 0.1, (32, 4, 2, 2)).astype(np.float32)
+    conv("input", "a", 4, 32)
+    conv("a", "b", 32, 32)
+    conv("b", "c", 32, 64, stride=2)
+    conv("c", "d", 64, 64)
+    conv("d", "e", 64, 64)
+    weight = random.normal(0, 0.1, (64, 4, 2, 2)).astype(np.float32)
     constants.append(("w-up", weight))
-    nodes.append(("ConvTranspose", ("d", "w-up"), ("output",), {"strides": [2, 2]}))
+    nodes.append(("ConvTranspose", ("e", "w-up"), ("output",), {"strides": [2, 2]}))
     shape = [1, 4, 3072, 256]
     save(path, [("input", shape)], [("output", shape)], nodes, constants)
 
