@@ -55,7 +55,7 @@ pub struct Overrides {
         global = true
     )]
     pub models_folder: Option<PathBuf>,
-    /// ONNX Runtime's library, which runs them [default: what ORT_DYLIB_PATH names, or the system's]
+    /// ONNX Runtime's library, which runs them [default: what `ORT_DYLIB_PATH` names, or the system's]
     #[arg(
         long,
         env = "MEDIAGATE_ONNX_LIBRARY",
