@@ -169,20 +169,17 @@ pub fn made(
     Ok(changed == 1)
 }
 
-/// A request comes to an intent that had `visits`. Returns false when another
-/// one was first.
-pub fn visit(
-    conn: &mut Conn<'_>,
-    id: IntentId,
-    visits: u32,
-    holder: &str,
-) -> Result<bool, StoreError> {
+/// A request comes to an intent that it read as `seen`. Returns false when
+/// another one was first, or when something was made for it since.
+pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE intents SET visits = visits + 1, holder = $3, joinable_until = NULL WHERE id = $1 AND visits = $2",
+        "UPDATE intents SET visits = visits + 1, holder = $3, joinable_until = NULL
+         WHERE id = $1 AND visits = $2 AND state = $4",
         &[
-            (&id.to_string()).into(),
-            i64::from(visits).into(),
+            (&seen.id.to_string()).into(),
+            i64::from(seen.visits).into(),
             holder.into(),
+            seen.state.name().into(),
         ],
     )?;
     Ok(changed == 1)

@@ -98,7 +98,9 @@ async fn by_key(app: &App, caller: &Caller, wanted: &Wanted, key: &str) -> Resul
         };
         if intent.fingerprint != wanted.fingerprint {
             if is_abandoned(app, &intent).await? {
-                free_key(app, intent.id).await?;
+                if still_working(app, intent.id).await? {
+                    free_key(app, intent.id).await?;
+                }
                 continue;
             }
             let message =
@@ -155,10 +157,25 @@ async fn revisit(app: &App, account: AccountId, intent: Intent) -> Result<Option
                 app.attendance.change_within(LOOK).await;
                 Ok(None)
             }
-            Seen::Lost | Seen::Closed if intent.sent_at.is_some() => Err(unconfirmed()),
+            Seen::Lost | Seen::Closed if intent.sent_at.is_some() => {
+                if still_working(app, intent.id).await? {
+                    return Err(unconfirmed());
+                }
+                Ok(None)
+            }
             Seen::Lost | Seen::Closed => Ok(come(app, intent).await?.map(Begun::New)),
         },
     }
+}
+
+/// Whether nothing is made for an intent yet: that may have changed while its
+/// caller was looked for.
+async fn still_working(app: &App, id: IntentId) -> Result<bool, Error> {
+    let read = app
+        .store
+        .read(move |conn| store::intents::by_id(conn, id).map_err(Error::from));
+    let state = read.await?.map(|intent| intent.state);
+    Ok(state == Some(IntentState::Working))
 }
 
 fn unconfirmed() -> Error {
@@ -171,18 +188,16 @@ fn unconfirmed() -> Error {
 /// The caller is entered in the transaction itself: were it to leave while that
 /// is committed, the intent would be held by nobody whom anybody knows.
 async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
-    let (id, visits) = (intent.id, intent.visits);
-    let (attendance, body) = (
-        app.attendance.clone(),
-        (intent.key, intent.fingerprint.clone()),
-    );
+    let attendance = app.attendance.clone();
+    let seen = intent.clone();
     let came = app
         .store
         .write(move |conn| -> Result<Option<Arc<Presence>>, Error> {
-            if !store::intents::visit(conn, id, visits, attendance.name())? {
+            if !store::intents::visit(conn, &seen, attendance.name())? {
                 return Ok(None);
             }
-            Ok(Some(attendance.enter(id, visits + 1, body, true)))
+            let body = (seen.key, seen.fingerprint);
+            Ok(Some(attendance.enter(seen.id, seen.visits + 1, body, true)))
         })
         .await?;
     Ok(came.map(|presence| Visit {
@@ -236,7 +251,7 @@ async fn join(app: &App, caller: &Caller, mut intent: Intent) -> Result<Option<B
         }
         match seen(app, &intent).await? {
             Seen::Here => app.attendance.change_within(LOOK).await,
-            Seen::Lost | Seen::Closed => {
+            Seen::Lost | Seen::Closed if still_working(app, intent.id).await? => {
                 let age = app.clock.now().since(intent.created_at);
                 return if age < UNCONFIRMED {
                     Err(unconfirmed())
@@ -244,6 +259,7 @@ async fn join(app: &App, caller: &Caller, mut intent: Intent) -> Result<Option<B
                     Ok(None)
                 };
             }
+            Seen::Lost | Seen::Closed => {}
         }
         let id = intent.id;
         let read = app

@@ -73,8 +73,8 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
     let done = db
         .write(move |conn| {
             intents::insert(conn, &new)?;
-            let came = intents::visit(conn, id, 1, "you")?;
-            let late = intents::visit(conn, id, 1, "late")?;
+            let came = intents::visit(conn, &new, "you")?;
+            let late = intents::visit(conn, &new, "late")?;
             let by_first = intents::made(conn, id, 1, &made())?;
             let left_first = intents::leave(conn, id, 1, true, Some(at(1)))?;
             let by_second = intents::made(conn, id, 2, &made())?;
@@ -83,6 +83,15 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
         })
         .await;
     assert_eq!(done, (true, false, false, Left::Overtaken, true, false));
+    // Who read it before something was made has to look again.
+    let stale = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
+    let stale = Intent {
+        state: IntentState::Working,
+        made: None,
+        ..stale
+    };
+    let overlooked = db.write(move |conn| intents::visit(conn, &stale, "you"));
+    assert!(!overlooked.await);
     let left = db
         .write(move |conn| intents::leave(conn, id, 2, true, Some(at(1))))
         .await;
