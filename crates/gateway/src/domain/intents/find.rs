@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Begun, Found, KNOWN, UNCONFIRMED, Visit, Wanted, failure};
 use crate::app::App;
-use crate::attendance::{Presence, Standing};
+use crate::attendance::{Attendance, Presence, Standing};
 use crate::clock::Timestamp;
 use crate::domain::{music, personas};
 use crate::error::{Error, ErrorCode};
@@ -13,8 +13,8 @@ use crate::ids::{AccountId, IntentId};
 use crate::model::account::Caller;
 use crate::model::intent::{Intent, IntentState, Made};
 use crate::model::task::Task;
-use crate::store;
 use crate::store::intents::Body;
+use crate::store::{self, Conn};
 use crate::telemetry;
 
 /// How long the retry mark of an SDK leads to its first try.
@@ -63,38 +63,67 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
     }
 }
 
-/// The first visit to an intent.
-fn attend(app: &App, intent: Intent, reserved: bool) -> Visit {
-    let body = (intent.key, intent.fingerprint.clone());
-    Visit {
-        presence: app.attendance.enter(intent.id, 1, body, reserved),
-        intent,
-        reserved,
+/// Writes an intent down with its first visit; `None` when its key leads to
+/// another one already.
+///
+/// The caller is entered in the transaction itself: an intent that others can
+/// read while nobody is known to be there for it would be taken over.
+fn attend(
+    conn: &mut Conn<'_>,
+    attendance: &Attendance,
+    intent: &Intent,
+) -> Result<Option<Arc<Presence>>, Error> {
+    if !store::intents::insert(conn, intent)? {
+        return Ok(None);
     }
+    let body = (intent.key, intent.fingerprint.clone());
+    Ok(Some(attendance.enter(intent.id, 1, body, true)))
+}
+
+/// What an `Idempotency-Key` leads to.
+enum Keyed {
+    /// Nothing so far: the intent is this request's.
+    New(Arc<Presence>),
+    /// What a request made or makes.
+    Known(Box<Intent>),
+}
+
+fn look_up(
+    conn: &mut Conn<'_>,
+    attendance: &Attendance,
+    new: &Intent,
+    key: &str,
+    since: Timestamp,
+) -> Result<Option<Keyed>, Error> {
+    let known = store::intents::by_idempotency_key(conn, new.account, key)?;
+    match known {
+        Some(old) if old.created_at <= since => store::intents::free_key(conn, old.id)?,
+        Some(known) => return Ok(Some(Keyed::Known(Box::new(known)))),
+        None => {}
+    }
+    Ok(attend(conn, attendance, new)?.map(Keyed::New))
 }
 
 async fn by_key(app: &App, caller: &Caller, wanted: &Wanted, key: &str) -> Result<Begun, Error> {
     loop {
         let new = draft(app, caller, wanted);
-        let (account, name, row) = (caller.account.id, key.to_owned(), new.clone());
+        let (attendance, row, name) = (app.attendance.clone(), new.clone(), key.to_owned());
         let since = app.clock.now().minus(KNOWN);
         let found = app
             .store
-            .write(move |conn| -> Result<Option<Intent>, Error> {
-                let known = store::intents::by_idempotency_key(conn, account, &name)?;
-                if let Some(old) = known.as_ref().filter(|old| old.created_at <= since) {
-                    store::intents::free_key(conn, old.id)?;
-                } else if known.is_some() {
-                    return Ok(known);
-                }
-                if store::intents::insert(conn, &row)? {
-                    return Ok(None);
-                }
-                Ok(store::intents::by_idempotency_key(conn, account, &name)?)
-            })
+            .write(move |conn| look_up(conn, &attendance, &row, &name, since))
             .await?;
-        let Some(intent) = found else {
-            return Ok(Begun::New(attend(app, new, true)));
+        let intent = match found {
+            Some(Keyed::New(presence)) => {
+                return Ok(Begun::New(Visit {
+                    presence,
+                    intent: new,
+                    reserved: true,
+                }));
+            }
+            Some(Keyed::Known(intent)) => *intent,
+            // Another process wrote one at the same moment.
+            None => continue,
         };
         if intent.fingerprint != wanted.fingerprint {
             if is_abandoned(app, &intent).await? {
@@ -185,8 +214,7 @@ fn unconfirmed() -> Error {
 
 /// Becomes the next visit of an intent; `None` when another request was first.
 ///
-/// The caller is entered in the transaction itself: were it to leave while that
-/// is committed, the intent would be held by nobody whom anybody knows.
+/// As with [`attend`] the caller is entered in the transaction itself.
 async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
     let attendance = app.attendance.clone();
     let seen = intent.clone();
@@ -234,13 +262,22 @@ async fn by_body(
         }
     }
     let new = draft(app, caller, wanted);
-    if reserve {
-        let row = new.clone();
-        app.store
-            .write(move |conn| store::intents::insert(conn, &row).map_err(Error::from))
+    let presence = if reserve {
+        let (attendance, row) = (app.attendance.clone(), new.clone());
+        let written = app
+            .store
+            .write(move |conn| attend(conn, &attendance, &row))
             .await?;
-    }
-    Ok(Begun::New(attend(app, new, reserve)))
+        written.ok_or_else(|| Error::internal("an intent's identifier was taken"))?
+    } else {
+        let body = (new.key, new.fingerprint.clone());
+        app.attendance.enter(new.id, 1, body, false)
+    };
+    Ok(Begun::New(Visit {
+        presence,
+        intent: new,
+        reserved: reserve,
+    }))
 }
 
 /// Joins an intent that was found by its body, if that is still possible.
