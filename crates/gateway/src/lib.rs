@@ -1,7 +1,6 @@
 //! Mediagate. See ARCHITECTURE.md for the map.
 
 pub mod app;
-pub mod artwork;
 pub mod attendance;
 pub mod bell;
 pub mod blob;
@@ -10,7 +9,6 @@ pub mod clock;
 pub mod config;
 pub mod crash;
 pub mod csv;
-pub mod demo;
 pub mod domain;
 pub mod engines;
 pub mod error;

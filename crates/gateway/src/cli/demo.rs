@@ -16,9 +16,9 @@ use crate::app::App;
 use crate::cli::{CliError, runtime, say, serve};
 use crate::clock::Clock;
 use crate::config::{Config, LogFormat, Overrides};
-use crate::demo;
 use crate::domain::accounts;
 use crate::domain::keys::{self, NewKey};
+use artwork::demo;
 
 const PROMPT: &str = "A lake under the mountains at first light, slow dolly in, 5 seconds";
 

@@ -1,7 +1,6 @@
 //! Accounts: who owns what is made.
 
 use crate::app::Parts;
-use crate::artwork;
 use crate::domain::assets::{self, Lifetime};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AccountId;

@@ -3,7 +3,6 @@
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::artwork;
 use crate::crash;
 use crate::domain::assets::{self, Lifetime};
 use crate::domain::intents::{Record, Visit};

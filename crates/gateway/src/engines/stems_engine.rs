@@ -6,7 +6,6 @@ use std::sync::Arc;
 use providers::{Handover, Limits, MusicLimits, StemLimits};
 use stems::{Audio, Control, DecodeLimits, SeparateError, Stem, onnx};
 
-use crate::artwork;
 use crate::engines::{EngineError, Watch};
 use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;

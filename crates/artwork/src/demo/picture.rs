@@ -11,8 +11,8 @@
 )]
 
 use super::foreground;
-use crate::artwork::ArtworkError;
-use crate::artwork::canvas::encode_rgb;
+use crate::ArtworkError;
+use crate::canvas::encode_rgb;
 
 /// A 1280×720 picture as PNG bytes.
 pub fn picture_png() -> Result<Vec<u8>, ArtworkError> {

@@ -1,11 +1,13 @@
-//! Draws the pictures that records point at: covers of clips, avatars of accounts, portraits of personas.
+//! Draws the pictures that records point at: covers of clips, avatars of accounts, portraits of personas. Beside
+//! them, in [`demo`], stands what the demonstration feeds in.
 //!
 //! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a picture can be
 //! drawn again at any time. Does no I/O, writes no text into pictures (there is no font) and knows no record.
 
 mod avatar;
-pub(crate) mod canvas;
-pub(crate) mod colour;
+mod canvas;
+mod colour;
+pub mod demo;
 mod persona;
 mod spectrogram;
 mod waveform;
