@@ -26,7 +26,7 @@ fn main() {
             body.len()
         );
         for connections in [1, 16, 64] {
-            let load = Load { address, connections, seconds: 4.0, request: request.clone() };
+            let load = Load { address, connections, seconds: 4.0, requests: vec![request.clone()] };
             let before = support::cpu_time();
             let rate = support::throughput(&load).await;
             let cpu = support::cpu_time().checked_sub(before).unwrap();

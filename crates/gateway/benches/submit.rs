@@ -1,7 +1,8 @@
-//! Durable submits a second with 64 callers: grouped commits against what a
-//! plain gateway does on the same disk, one commit for each request.
-//!
-//! Both run the same checks and statements with `synchronous=FULL`.
+//! What submitting costs, over HTTP on `SQLite` with `synchronous=FULL`: `POST
+//! /v1/videos` with all that keeps anybody from paying twice, against the same
+//! endpoint without it, which writes the task and nothing else. One caller shows
+//! what an answer waits for, many show what the machine can do. And grouped commits against what a plain gateway does on the same disk,
+//! one commit for each request.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,37 +15,184 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mediagate::domain::submit::{self, NewTask};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use mediagate::app::App;
+use mediagate::domain::intents;
+use mediagate::domain::keys;
+use mediagate::domain::submit::{self, NewTask, Purpose};
+use mediagate::domain::video;
+use mediagate::error::Error;
+use mediagate::http;
+use mediagate::http::wire::videos::{VideoObject, read};
 use mediagate::ids::RequestId;
 use mediagate::model::money::Quantity;
 use mediagate::model::task::{Payload, VideoJob};
-use mediagate::store::{self, Conn};
+use mediagate::store::Conn;
+use support::{Load, NUMBER};
 
 const CALLERS: usize = 64;
 /// Enough that none has many more open tasks than keys usually may.
 const KEYS: usize = 256;
-const TIME: Duration = Duration::from_secs(3);
+const CALLERS_OVER_HTTP: [usize; 3] = [1, 16, 64];
+const TIME: Duration = Duration::from_secs(2);
+const ROUNDS: usize = 5;
+const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
+
+/// What is measured over HTTP.
+#[derive(Clone, Copy)]
+enum Way {
+    /// No intent is known, no money moves.
+    TaskAlone,
+    /// As a caller has it, at a price.
+    Whole,
+    /// The same with an `Idempotency-Key`.
+    Keyed,
+}
+
+const WAYS: [Way; 3] = [Way::TaskAlone, Way::Whole, Way::Keyed];
 
 fn main() {
+    support::client_or_continue();
     support::runtime().block_on(async {
-        // One round warms up; the other two alternate, and the middle shows.
-        let mut grouped = Vec::new();
-        let mut single = Vec::new();
-        for _ in 0..3 {
+        println!("durable submits over HTTP               a second         ms CPU each");
+        for callers in CALLERS_OVER_HTTP {
+            over_http(callers).await;
+        }
+        let (mut grouped, mut single) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
             grouped.push(with_groups().await);
             single.push(one_commit_each().await);
         }
         let (grouped, single) = (middle(grouped), middle(single));
-        println!("durable submits a second, {CALLERS} callers, SQLite synchronous=FULL");
-        println!("  grouped commits (this gateway)  {grouped:9.0}");
-        println!("  one commit for each request     {single:9.0}");
-        println!("  ratio                           {:9.2}", grouped / single);
+        println!("the task alone, {CALLERS} callers, without HTTP");
+        println!("  grouped commits                    {grouped:8.0}");
+        println!("  one commit for each                {single:8.0}");
+        println!(
+            "  ratio                              {:8.2}",
+            grouped / single
+        );
     });
+}
+
+async fn over_http(callers: usize) {
+    // The ways alternate, and the middle shows.
+    let mut runs = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        for (way, runs) in WAYS.into_iter().zip(&mut runs) {
+            runs.push(submits(way, callers).await);
+        }
+    }
+    let [alone, whole, keyed] = runs.map(|runs| {
+        let (rates, cpu): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
+        (middle(rates), middle(cpu))
+    });
+    let callers = if callers == 1 {
+        "1 caller".to_owned()
+    } else {
+        format!("{callers} callers")
+    };
+    println!("{callers}");
+    show("the task alone", alone, alone);
+    show("with intent and reservation", whole, alone);
+    show("and an Idempotency-Key", keyed, alone);
+}
+
+fn show(what: &str, (rate, cpu): (f64, f64), (alone, cpu_alone): (f64, f64)) {
+    let change = |now: f64, before: f64| (now / before - 1.0) * 100.0;
+    println!(
+        "  {what:30}     {rate:8.0} {:+6.1} %  {cpu:6.3} {:+6.1} %",
+        change(rate, alone),
+        change(cpu, cpu_alone)
+    );
 }
 
 fn middle(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
+}
+
+/// Submits a second, and milliseconds of the server's CPU for each.
+async fn submits(way: Way, callers: usize) -> (f64, f64) {
+    let settings = match way {
+        Way::TaskAlone => "",
+        Way::Whole | Way::Keyed => PRICED,
+    };
+    let gateway = support::Gateway::with_settings(settings).await;
+    let keys = gateway.callers(callers).await;
+    let router = match way {
+        Way::TaskAlone => {
+            let endpoint = Router::new().route("/v1/videos", post(task_alone));
+            http::framed(endpoint, &gateway.app)
+        }
+        Way::Whole | Way::Keyed => http::router(&gateway.app),
+    };
+    let noting = note_leavers(&gateway.app);
+    let load = Load {
+        address: support::listen(router).await,
+        connections: callers,
+        seconds: TIME.as_secs_f64(),
+        requests: keys.iter().map(|(key, _)| request(key, way)).collect(),
+    };
+    let before = support::cpu_time();
+    let rate = support::throughput(&load).await;
+    let cpu = support::cpu_time().checked_sub(before).unwrap();
+    noting.abort();
+    (rate, cpu.as_secs_f64() * 1000.0 / (rate * load.seconds))
+}
+
+fn request(key: &str, way: Way) -> String {
+    let prompt = "a lake under the mountains at first light, slow dolly in ".repeat(5);
+    let body = format!(r#"{{"model":"animatic-1","prompt":"{prompt}{NUMBER}","seconds":"5"}}"#);
+    let idempotency = match way {
+        Way::Keyed => format!("idempotency-key: {NUMBER}\r\n"),
+        Way::TaskAlone | Way::Whole => String::new(),
+    };
+    format!(
+        "POST /v1/videos HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n{idempotency}\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// What a server's workers do beside serving.
+fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
+    let app = app.clone();
+    #[expect(clippy::disallowed_methods, reason = "ends with the round")]
+    tokio::spawn(async move {
+        loop {
+            app.attendance.somebody_left().await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            intents::note_leavers(&app).await.unwrap();
+        }
+    })
+}
+
+/// `POST /v1/videos` of a gateway that knows no intents and moves no money.
+async fn task_alone(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: String,
+) -> Result<Response, Error> {
+    let key = headers["authorization"].to_str().unwrap();
+    let key = key.strip_prefix("Bearer ").unwrap();
+    let caller = keys::check(&app, key, [127, 0, 0, 1].into()).await?;
+    let order = read(&serde_json::from_str(&body).unwrap())?;
+    let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
+    let request = RequestId::generate();
+    let tasks = new.into_iter();
+    let tasks: Vec<_> = tasks
+        .map(|new| submit::draft(&app, &caller, &request, new))
+        .collect();
+    let written = app.store.write(move |conn| {
+        submit::write(conn, &caller.key, &tasks)?;
+        Ok::<_, Error>(tasks)
+    });
+    let tasks = written.await?;
+    Ok(Json(VideoObject::new(&tasks[0], None)).into_response())
 }
 
 async fn with_groups() -> f64 {
@@ -53,11 +201,15 @@ async fn with_groups() -> f64 {
     count(move |number| {
         let (gateway, callers) = (gateway.clone(), callers.clone());
         async move {
-            let (new, request) = (vec![order(&gateway)], RequestId::generate());
-            let caller = &callers[number % KEYS];
-            submit::accept(&gateway.app, caller, &request, new, |_, _| Ok(()))
-                .await
-                .unwrap();
+            let (_, caller) = &callers[number % KEYS];
+            let request = RequestId::generate();
+            let task = submit::draft(&gateway.app, caller, &request, order(&gateway));
+            let key = caller.key.clone();
+            let written = gateway
+                .app
+                .store
+                .write(move |conn| submit::write(conn, &key, std::slice::from_ref(&task)));
+            written.await.unwrap();
         }
     })
     .await
@@ -74,15 +226,14 @@ async fn one_commit_each() -> f64 {
     count(move |number| {
         let (gateway, callers, conn) = (gateway.clone(), callers.clone(), conn.clone());
         async move {
-            let caller = callers[number % KEYS].clone();
+            let caller = callers[number % KEYS].1.clone();
             let request = RequestId::generate();
             let task = submit::draft(&gateway.app, &caller, &request, order(&gateway));
             tokio::task::spawn_blocking(move || {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();
                 let mut tx = Conn::Sqlite(&conn);
-                submit::check_limits(&mut tx, &caller.key, std::slice::from_ref(&task)).unwrap();
-                store::tasks::insert(&mut tx, &task).unwrap();
+                submit::write(&mut tx, &caller.key, std::slice::from_ref(&task)).unwrap();
                 conn.execute_batch("COMMIT").unwrap();
             })
             .await
@@ -136,7 +287,8 @@ fn order(gateway: &support::Gateway) -> NewTask {
         quantity: Quantity {
             milliseconds: 5000,
             pixels: 1280 * 720,
-            stems: 0,
+            parts: 1,
+            parts_asked: 1,
         },
     }
 }

@@ -38,7 +38,7 @@ fn main() {
             address,
             connections: 32,
             seconds: 4.0,
-            request: request.clone(),
+            requests: vec![request.clone()],
         };
         let mut rates = (0.0_f64, 0.0_f64);
         for _ in 0..3 {

@@ -1,11 +1,13 @@
 //! What every part of a running gateway shares.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
+use crate::attendance::Attendance;
 use crate::bell::Bell;
 use crate::blob::Blobs;
 use crate::clock::Clock;
@@ -13,6 +15,7 @@ use crate::config::{Config, ConfigError, Database, Overrides};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
+use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
 use crate::ids::TaskId;
@@ -42,6 +45,8 @@ pub struct Parts {
     pub fetcher: Fetcher,
     /// The hosted providers; replaced when the settings change.
     pub upstream: Upstream,
+    /// The operator's own models, by their files.
+    pub shelf: Shelf,
     /// The models on offer; replaced when the settings change.
     pub catalog: ArcSwap<Catalog>,
     /// Requests a minute.
@@ -54,6 +59,10 @@ pub struct Parts {
     pub usual_times: moka::sync::Cache<String, Option<Duration>>,
     /// Who waits for what.
     pub bell: Bell,
+    /// Which callers still wait for an answer.
+    pub attendance: Attendance,
+    /// How much of the ledger did not add up at the last check.
+    pub mismatches: AtomicU32,
     /// Bounds the work on uploads: each holds a decoded recording in memory.
     pub ingest: tokio::sync::Semaphore,
     /// Bounds the large bodies that are in memory at once.
@@ -115,9 +124,13 @@ impl App {
             None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
         };
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
+        let shelf = Shelf::new(&config);
+        shelf.scan();
+        let catalog = Catalog::new(&config.models, shelf.models(), &sites, clock.now())?;
         Ok(Self(Arc::new(Parts {
             blobs: Blobs::local(&config.media_path())?,
-            catalog: ArcSwap::from_pointee(Catalog::new(&config.models, &sites)?),
+            catalog: ArcSwap::from_pointee(catalog),
+            shelf,
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(config.fetch.clone()),
             limits: RateLimits::default(),
@@ -128,6 +141,8 @@ impl App {
                 .time_to_live(USUAL_TIMES)
                 .build(),
             bell: Bell::default(),
+            mismatches: AtomicU32::new(0),
+            attendance: Attendance::new(clock.clone()),
             ingest: tokio::sync::Semaphore::new(INGESTS),
             large_bodies: Arc::new(tokio::sync::Semaphore::new(LARGE_BODIES)),
             closing: CancellationToken::new(),
@@ -139,11 +154,13 @@ impl App {
     }
 
     /// Reads models, prices and providers anew; what is wrong changes nothing.
+    /// Blocks as long as new models of the operator are being loaded.
     pub fn reload(&self, settings: &Overrides) -> Result<(), ConfigError> {
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
         let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
-        let catalog = Catalog::new(&models, &sites)?;
+        self.shelf.scan();
+        let catalog = Catalog::new(&models, self.shelf.models(), &sites, self.clock.now())?;
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
         Ok(())

@@ -40,6 +40,18 @@ impl Timestamp {
         )
     }
 
+    /// Reads an RFC 3339 instant, or a date as its first instant in UTC.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(date) = text.parse::<jiff::civil::Date>()
+            && text.len() == 10
+        {
+            let start = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+            return Some(Self(start.timestamp().as_microsecond()));
+        }
+        let instant: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(instant.as_microsecond()))
+    }
+
     /// The instant `by` later, saturating.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {

@@ -83,6 +83,8 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405, InvalidRequest;
     /// The clip is not complete yet, failed, or is in the trash.
     ClipNotReady = "clip_not_ready", 409, Conflict;
+    /// The `Idempotency-Key` was used with another request.
+    IdempotencyConflict = "idempotency_conflict", 409, Conflict;
     /// The task has ended already.
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
     /// The video is not finished.

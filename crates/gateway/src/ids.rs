@@ -85,6 +85,14 @@ id!(
     /// Names something sent to a provider.
     SubmissionId
 );
+id!(
+    /// Names an entry of the ledger.
+    EntryId
+);
+id!(
+    /// Names what a caller wanted made.
+    IntentId
+);
 
 impl TaskId {
     /// The id of the chat completion that waits for this task.

@@ -2,11 +2,14 @@
 
 pub mod app;
 pub mod artwork;
+pub mod attendance;
 pub mod bell;
 pub mod blob;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod crash;
+pub mod csv;
 pub mod demo;
 pub mod domain;
 pub mod engines;

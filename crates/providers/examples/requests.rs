@@ -9,7 +9,7 @@
 )]
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use providers::driver::{Accepted, Driver, Polled, Provider, Rules, Watch};
@@ -26,8 +26,19 @@ struct Case {
     name: &'static str,
     options: Value,
     order: Order,
-    /// Calls it off in place of waiting for it.
-    cancels: bool,
+    /// What becomes of it.
+    end: End,
+}
+
+/// What becomes of a job.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// It is waited for, and fetched.
+    Fetched,
+    /// It is called off.
+    CalledOff,
+    /// It is looked for, as if the submission's answer had been lost.
+    LookedFor,
 }
 
 const PROMPT: &str = "a lighthouse in a storm";
@@ -44,7 +55,7 @@ fn case(name: &'static str, model: &str, work: Work) -> Case {
             model: model.into(),
             work,
         },
-        cancels: false,
+        end: End::Fetched,
     }
 }
 
@@ -55,7 +66,12 @@ impl Case {
     }
 
     fn called_off(mut self) -> Self {
-        self.cancels = true;
+        self.end = End::CalledOff;
+        self
+    }
+
+    fn looked_for(mut self) -> Self {
+        self.end = End::LookedFor;
         self
     }
 }
@@ -71,6 +87,7 @@ fn cases() -> Vec<Case> {
             video(4, hd, [small(FirstFrame)]),
         ),
         case("openai-videos: cancel", "sora-2", video(4, hd, [])).called_off(),
+        case("openai-videos: find", "sora-2", video(4, hd, [])).looked_for(),
         case("openai-videos: text as json", "sora-2", video(4, hd, []))
             .with(json!({"encoding": "json"})),
         case("openai-videos: cancel as json", "sora-2", video(4, hd, []))
@@ -101,6 +118,7 @@ fn cases() -> Vec<Case> {
             video(8, hd, [large(FirstFrame)]),
         ),
         case("replicate: cancel", "google/veo-3.1", video(8, hd, [])).called_off(),
+        case("replicate: find", "google/veo-3.1", video(8, hd, [])).looked_for(),
         case("replicate: stems", DEMUCS, stems()),
         case("xai: text", "grok-imagine-video", video(5, hd, [])),
         case(
@@ -142,6 +160,15 @@ fn cases() -> Vec<Case> {
         case("luma: dream machine cancel", "ray-2", video(5, hd, []))
             .with(json!({"api": "dream-machine"}))
             .called_off(),
+        case("luma: dream machine find", "ray-2", video(5, hd, []))
+            .with(json!({"api": "dream-machine"}))
+            .looked_for(),
+        case(
+            "modelark: find",
+            "seedance-1-5-pro-251215",
+            video(5, hd, []),
+        )
+        .looked_for(),
         case(
             "modelark: text",
             "seedance-1-5-pro-251215",
@@ -209,6 +236,7 @@ fn cases() -> Vec<Case> {
             .called_off(),
         case("elevenlabs: stems", "six_stems_v1", stems()),
         case("musicai: stems", "stems", stems()),
+        case("musicai: find", "stems", stems()).looked_for(),
     ]
 }
 
@@ -306,7 +334,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     for case in cases() {
         simulator.world().reset();
         simulator.world().set_plan(Plan {
-            queued: Duration::from_secs(if case.cancels { 60 } else { 0 }),
+            queued: Duration::from_secs(if case.end == End::CalledOff { 60 } else { 0 }),
             running: Duration::ZERO,
             polls: 1,
             ..Plan::default()
@@ -361,8 +389,15 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
         .await;
     let outputs = match accepted.map_err(|error| anyhow::anyhow!("{error}"))? {
         Accepted::Done(outputs) => outputs,
-        Accepted::Job { handle, .. } if case.cancels => {
+        Accepted::Job { handle, .. } if case.end == End::CalledOff => {
             driver.cancel(&provider, &secret, &handle).await?;
+            return Ok(());
+        }
+        Accepted::Job { handle, .. } if case.end == End::LookedFor => {
+            let since = SystemTime::UNIX_EPOCH;
+            let found = driver.find(&provider, &secret, &case.order, since).await?;
+            let jobs = found.context("nobody can be asked")?.jobs;
+            ensure!(jobs.len() == 1 && jobs[0].handle == handle, "{jobs:?}");
             return Ok(());
         }
         Accepted::Job { handle, .. } => loop {

@@ -1,6 +1,6 @@
 //! What came back from a provider, and how its parts are read.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -143,6 +143,20 @@ pub fn required_text(body: &Value, pointer: &str) -> Result<String, ProviderErro
         let place = pointer.trim_start_matches('/').replace('/', ".");
         ProviderError::unreadable(format!("the provider's answer has no {place}"))
     })
+}
+
+/// The list at a JSON pointer that the protocol requires.
+pub fn required_list<'v>(body: &'v Value, pointer: &str) -> Result<&'v [Value], ProviderError> {
+    let list = body.pointer(pointer).and_then(Value::as_array);
+    list.map(Vec::as_slice).ok_or_else(|| {
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        ProviderError::unreadable(format!("the provider's answer has no list {place}"))
+    })
+}
+
+/// The time at a JSON pointer, in any way of writing that [`crate::when`] knows.
+pub fn time_at(body: &Value, pointer: &str) -> Option<SystemTime> {
+    crate::when::read(body.pointer(pointer)?)
 }
 
 /// A number from 0 to 100 at a JSON pointer; `scale` is what 100 % counts there.

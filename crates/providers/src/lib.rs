@@ -5,7 +5,7 @@
 //! order    what is wanted, typed          answer   what came back
 //! port     Adapter: the pure functions    error    what went wrong, in classes
 //! adapters one file for each protocol     shape    sizes, ratios, names
-//! driver   all the I/O for all of them
+//! driver   all the I/O for all of them      when     times as providers write them
 //! ```
 //!
 //! An [`Adapter`] turns an [`Order`] into a described [`Call`], and an
@@ -27,6 +27,7 @@ pub mod port;
 pub mod secret;
 pub mod settings;
 pub mod shape;
+pub mod when;
 
 pub use adapters::{PROTOCOLS, Protocol, protocol};
 pub use answer::Answer;
@@ -36,8 +37,8 @@ pub use limits::{
 };
 pub use order::{Kind, Order, StemGroup, StemTarget, Work};
 pub use port::{
-    Adapter, Authorization, Body, Call, Effect, Handle, Output, Pace, Part, Source, Step, Target,
-    What,
+    Absence, Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity, Output,
+    Pace, Part, Source, Step, Target, What,
 };
 pub use secret::Secret;
 pub use settings::{Settings, SettingsError};

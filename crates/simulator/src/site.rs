@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::wire;
-use crate::world::{Role, World};
+use crate::world::{Job, Role, World};
 
 /// A provider's routes in the making.
 pub struct Site {
@@ -172,16 +172,72 @@ impl Request {
             .filter(|key| !key.is_empty())
     }
 
+    /// A number of the query; `usual` when there is none.
+    pub fn number(&self, name: &str, usual: usize) -> usize {
+        let text = self.query.get(name);
+        text.and_then(|text| text.parse().ok()).unwrap_or(usual)
+    }
+
     /// An instant in Unix seconds.
+    pub fn unix_seconds(&self, instant: Instant) -> u64 {
+        self.since_epoch(instant).as_secs()
+    }
+
+    /// An instant as `2026-11-21T12:00:00.123Z`.
+    pub fn timestamp(&self, instant: Instant) -> String {
+        let time = self.since_epoch(instant);
+        let (days, of_day) = (time.as_secs() / 86_400, time.as_secs() % 86_400);
+        // Years are counted off one by one: there are few.
+        let (mut year, mut day) = (1970, days);
+        let is_leap = |year: u64| {
+            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+        };
+        while day >= 365 + u64::from(is_leap(year)) {
+            day -= 365 + u64::from(is_leap(year));
+            year += 1;
+        }
+        let lengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        let mut month = 1;
+        for (length, number) in lengths.into_iter().zip(1..) {
+            let length = length + u64::from(number == 2 && is_leap(year));
+            if day < length {
+                break;
+            }
+            day -= length;
+            month += 1;
+        }
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        let milliseconds = time.subsec_millis();
+        format!(
+            "{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z",
+            day + 1
+        )
+    }
+
     #[expect(
         clippy::disallowed_methods,
+        clippy::unused_self,
         reason = "providers live in the real time; nothing here is tested by moving it"
     )]
-    pub fn unix_seconds(&self, instant: Instant) -> u64 {
+    fn since_epoch(&self, instant: Instant) -> Duration {
         let then = SystemTime::now() - instant.elapsed();
-        then.duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs()
+        then.duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    /// The jobs of a page, the newest first, and whether there are more: those
+    /// of a provider that `wanted` lets through, `limit` of them from `offset`.
+    pub fn page(
+        &self,
+        provider: &str,
+        wanted: impl Fn(&Job) -> bool,
+        offset: usize,
+        limit: usize,
+    ) -> (Vec<Job>, bool) {
+        let mut jobs = self.world.jobs(provider);
+        jobs.retain(wanted);
+        let more = jobs.len() > offset.saturating_add(limit);
+        let page = jobs.into_iter().rev().skip(offset).take(limit);
+        (page.collect(), more)
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Plan {
     pub polls: u32,
     /// How it ends.
     pub end: End,
+    /// Whether a result of several pieces comes without its drums (`fal` alone).
+    pub incomplete: bool,
 }
 
 impl Default for Plan {
@@ -36,6 +38,7 @@ impl Default for Plan {
             running: Duration::from_millis(60),
             polls: 0,
             end: End::Success,
+            incomplete: false,
         }
     }
 }
@@ -131,6 +134,8 @@ pub enum Role {
     Submit,
     /// It asks how a job stands.
     Poll,
+    /// It lists jobs.
+    Find,
     /// It fetches a finished file.
     Download,
     /// It hands a file over.

@@ -69,8 +69,10 @@ fn separate(seconds: usize) {
         channels: 2,
         frames: seconds * RATE as usize,
         peak: 0.9,
+        mean: 0.0,
+        deviation: 0.2,
     };
-    let mut separator = Separator::new(shape, &Stem::ALL).unwrap();
+    let mut separator = Separator::new(shape, &Stem::BUILT_IN).unwrap();
     let mut control = Control::default();
     let mut written = 0;
     let mut write = |_: usize, piece: &[Vec<f32>]| {

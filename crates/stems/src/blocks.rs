@@ -9,45 +9,32 @@ use std::collections::VecDeque;
 use crate::engine::{self, ESTIMATED, Estimates, SCALE};
 use crate::parallel::{Stop, Stopped};
 use crate::resample::resample;
-use crate::separate::finite;
+use crate::separate::{check_offered, finite};
 use crate::stft::RATE;
-use crate::{Control, SeparateError, Stem};
+use crate::{Control, SeparateError, Shape, Stem};
 
 /// Length of a block and of the overlap with the next, in seconds.
 const BLOCK_SECONDS: usize = 24;
 const OVERLAP_SECONDS: usize = 3;
 
-/// What must be known of a clip before its first sample is separated.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shape {
-    /// Samples a second, in Hz.
-    pub rate: u32,
-    /// How many channels there are.
-    pub channels: usize,
-    /// How many samples each channel has.
-    pub frames: usize,
-    /// The largest absolute sample.
-    pub peak: f32,
-}
-
 /// Separates a clip that arrives and leaves piece by piece, in memory that does not grow with its
 /// length.
 ///
 /// ```
-/// use stems::{Control, Separator, Shape, Stem};
+/// use stems::{Audio, Control, Separator, Shape, Stem};
 ///
-/// let shape = Shape { rate: 44_100, channels: 2, frames: 4_410, peak: 0.1 };
-/// let mut separator = Separator::new(shape, &[Stem::Drums])?;
+/// let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
+/// let mut separator = Separator::new(Shape::of(&mix), &[Stem::Drums])?;
 /// let mut drums = 0;
 /// let mut write = |_stem: usize, channels: &[Vec<f32>]| {
 ///     drums += channels[0].len();
 ///     true
 /// };
 /// let mut control = Control::default();
-/// separator.push(&[vec![0.1; 4_410], vec![0.1; 4_410]], &mut control, &mut write)?;
+/// separator.push(mix.channels(), &mut control, &mut write)?;
 /// separator.finish(&mut control, &mut write)?;
 /// assert_eq!(drums, 4_410);
-/// # Ok::<(), stems::SeparateError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Separator {
     shape: Shape,
@@ -67,12 +54,8 @@ pub type Take<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;
 impl Separator {
     /// Prepares to make the `wanted` stems.
     pub fn new(shape: Shape, wanted: &[Stem]) -> Result<Self, SeparateError> {
-        if !(1_000..=384_000).contains(&shape.rate) {
-            return Err(SeparateError::Rate(shape.rate));
-        }
-        if !(1..=8).contains(&shape.channels) {
-            return Err(SeparateError::Channels(shape.channels));
-        }
+        shape.check()?;
+        check_offered(wanted, &Stem::BUILT_IN)?;
         let needed = needed(wanted);
         let blocks = cut(shape.frames, shape.rate as usize);
         Ok(Self {
@@ -196,7 +179,8 @@ impl Separator {
                 Stem::Drums => write(number, drums),
                 Stem::Bass => write(number, bass),
                 Stem::Other => write(number, &without(&[vocals, drums, bass])),
-                Stem::Instrumental => write(number, &without(&[vocals])),
+                // INVARIANT: `new` took no other stem but the instrumental.
+                _ => write(number, &without(&[vocals])),
             };
             if !go_on {
                 return Err(SeparateError::Cancelled);

@@ -19,7 +19,8 @@
 //! that a program composed and rendered (see `training/README.md`): no recording and no pretrained
 //! weight is in it. Stems bleed into each other audibly, and a mono mix loses the strongest cue,
 //! its stereo image. It does not tell guitar, keys, strings, brass, synths or backing vocals
-//! apart, because no cue used here does; they all stay in `other`.
+//! apart, because no cue used here does; they all stay in `other`. [`onnx`] runs models of the
+//! operator that do better, in its place.
 //!
 //! # How it works
 //!
@@ -44,7 +45,9 @@
 mod audio;
 pub mod decode;
 pub mod encode;
+pub mod onnx;
 mod separate;
+mod shape;
 pub mod training;
 
 mod blocks;
@@ -61,7 +64,8 @@ mod stft;
 mod wiener;
 
 pub use audio::{Audio, AudioError};
-pub use blocks::{Separator, Shape, Take};
+pub use blocks::{Separator, Take};
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;
 pub use separate::{Control, SeparateError, Stem, rest, separate};
+pub use shape::Shape;

@@ -6,10 +6,12 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use stems::decode::{self, Scan};
-use stems::{Control, DecodeLimits, Separator, Shape, Stem};
+use stems::onnx::{self, Model};
+use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take};
 
 // The system's allocator keeps freed planes of numbers between used ones: a third more memory.
 #[global_allocator]
@@ -18,15 +20,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const HELP: &str = "\
 Separates a song into stems.
 
-Usage: stems SONG OUTDIR [--stems LIST]
+Usage: stems SONG OUTDIR [--stems LIST] [--model FILE]
 
 SONG is a WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis file of at most 15 minutes. Each stem is written
 to OUTDIR/<stem>.wav as 32-bit float with the song's rate, length and channels. The stems vocals,
-drums, bass and other sum to the song, and so do vocals and instrumental.
+drums, bass and other sum to the song, and so do vocals and instrumental; with a model, what it
+tells apart and other do.
 
 Options:
   --stems LIST   stems to write, separated by commas, out of vocals, drums, bass, other and
-                 instrumental [default: all of them]
+                 instrumental, or out of what the model makes [default: all of them]
+  --model FILE   manifest (TOML) of an ONNX model to separate with, instead of the built-in
+                 engine; its graphs lie beside it. The runtime is loaded from the library that
+                 ORT_DYLIB_PATH names.
   -h, --help     print this help
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
@@ -53,26 +59,38 @@ fn main() -> ExitCode {
 struct Order {
     song: PathBuf,
     folder: PathBuf,
-    stems: Vec<Stem>,
+    model: Option<PathBuf>,
+    /// `None` is all that there are.
+    stems: Option<Vec<Stem>>,
 }
 
 impl Order {
     /// `None` is the wish for help.
     fn read(words: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut words = words.peekable();
-        let (mut paths, mut stems, mut only_paths) = (Vec::new(), Stem::ALL.to_vec(), false);
+        let (mut paths, mut list, mut model, mut only_paths) = (Vec::new(), None, None, false);
         while let Some(word) = words.next() {
             match word.to_str() {
                 Some("-h" | "--help") if !only_paths => return Ok(None),
                 Some("--") if !only_paths => only_paths = true,
                 Some("--stems") if !only_paths => {
-                    let list = words
-                        .next()
-                        .ok_or("--stems needs a list, such as vocals,drums")?;
-                    stems = list_of_stems(&list.to_string_lossy())?;
+                    let given = words.next();
+                    let given = given.ok_or("--stems needs a list, such as vocals,drums")?;
+                    list = Some(given.to_string_lossy().into_owned());
+                }
+                Some("--model") if !only_paths => {
+                    model = Some(
+                        words
+                            .next()
+                            .ok_or("--model needs a manifest's file")?
+                            .into(),
+                    );
                 }
                 Some(word) if !only_paths && word.starts_with("--stems=") => {
-                    stems = list_of_stems(&word["--stems=".len()..])?;
+                    list = Some(word["--stems=".len()..].to_owned());
+                }
+                Some(word) if !only_paths && word.starts_with("--model=") => {
+                    model = Some(word["--model=".len()..].into());
                 }
                 Some(word) if !only_paths && word.starts_with('-') && word.len() > 1 => {
                     return Err(format!("there is no option '{word}'"));
@@ -80,6 +98,12 @@ impl Order {
                 _ => paths.push(PathBuf::from(word)),
             }
         }
+        let known = if model.is_some() {
+            &Stem::ALL[..]
+        } else {
+            &Stem::BUILT_IN
+        };
+        let stems = list.map(|list| list_of_stems(&list, known)).transpose()?;
         let [song, folder] = <[PathBuf; 2]>::try_from(paths).map_err(|paths| {
             format!(
                 "a song and a folder are needed, and {} paths were given",
@@ -89,16 +113,19 @@ impl Order {
         Ok(Some(Self {
             song,
             folder,
+            model,
             stems,
         }))
     }
 }
 
-fn list_of_stems(list: &str) -> Result<Vec<Stem>, String> {
+fn list_of_stems(list: &str, known: &[Stem]) -> Result<Vec<Stem>, String> {
     let mut stems = Vec::new();
     for name in list.split(',').filter(|name| !name.trim().is_empty()) {
-        let stem = Stem::parse(name).ok_or_else(|| {
-            let known = Stem::ALL.map(Stem::name).join(", ");
+        let found = Stem::parse(name).filter(|stem| known.contains(stem));
+        let stem = found.ok_or_else(|| {
+            let known: Vec<_> = known.iter().map(|stem| stem.name()).collect();
+            let known = known.join(", ");
             format!("there is no stem '{}', only {known}", name.trim())
         })?;
         if !stems.contains(&stem) {
@@ -122,17 +149,18 @@ fn run(order: &Order) -> Result<(), String> {
         ..DecodeLimits::default()
     };
     let scan = decode::scan(&bytes, &limits).map_err(|e| named(&order.song, &e))?;
+    let (mut engine, stems) = Engine::choose(order, scan.shape)?;
     // Before the work, because a folder that cannot be made should not cost a minute.
     std::fs::create_dir_all(&order.folder).map_err(|e| named(&order.folder, &e))?;
-    let files = order.stems.iter().map(|stem| {
+    let files = stems.iter().map(|stem| {
         let path = order.folder.join(format!("{stem}.wav"));
         StemFile::create(path, scan.shape)
     });
     let mut files = files.collect::<Result<Vec<_>, _>>()?;
-    let energy = separate(&bytes, &limits, &scan, &order.stems, &mut files)
+    let energy = separate(&bytes, &limits, &scan, &mut engine, &mut files)
         .map_err(|reason| named(&order.song, &reason))?;
     let mut lines = vec![heading(&order.song, &scan)];
-    for (stem, file) in order.stems.iter().zip(files) {
+    for (stem, file) in stems.iter().zip(files) {
         lines.push(file.finish(*stem, energy)?);
     }
     lines.push(summary(scan.shape, started.elapsed().as_secs_f64()));
@@ -143,13 +171,58 @@ fn run(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
+/// What separates.
+enum Engine {
+    BuiltIn(Separator),
+    Model(Box<onnx::Separator>),
+}
+
+impl Engine {
+    /// The engine that was asked for, and the stems that it makes.
+    fn choose(order: &Order, shape: Shape) -> Result<(Self, Vec<Stem>), String> {
+        let Some(file) = &order.model else {
+            let stems = order.stems.clone().unwrap_or(Stem::BUILT_IN.to_vec());
+            let engine = Separator::new(shape, &stems).map_err(|e| e.to_string())?;
+            return Ok((Self::BuiltIn(engine), stems));
+        };
+        let model = Model::open(file, &onnx::Options::default());
+        let model = Arc::new(model.map_err(|e| format!("{}: {e}", file.display()))?);
+        let stems = order.stems.clone().unwrap_or(model.offered().to_vec());
+        let engine = onnx::Separator::new(model, shape, &stems).map_err(|e| e.to_string())?;
+        Ok((Self::Model(Box::new(engine)), stems))
+    }
+
+    fn push(
+        &mut self,
+        piece: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        match self {
+            Self::BuiltIn(engine) => engine.push(piece, control, write),
+            Self::Model(engine) => engine.push(piece, control, write),
+        }
+    }
+
+    fn finish(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        match self {
+            Self::BuiltIn(engine) => engine.finish(control, write),
+            Self::Model(engine) => engine.finish(control, write),
+        }
+    }
+}
+
 /// Decodes, separates and writes, a piece at a time. Returns the energy of the song: the sum of
 /// its squared samples.
 fn separate(
     bytes: &[u8],
     limits: &DecodeLimits,
     scan: &Scan,
-    stems: &[Stem],
+    engine: &mut Engine,
     files: &mut [StemFile],
 ) -> Result<f64, String> {
     let terminal = std::io::stderr().is_terminal();
@@ -166,7 +239,6 @@ fn separate(
         progress: &mut progress,
         cancelled: &|| false,
     };
-    let mut separator = Separator::new(scan.shape, stems).map_err(|e| e.to_string())?;
     let mut failed = None;
     let mut write = |stem: usize, piece: &[Vec<f32>]| match files[stem].write(piece) {
         Ok(()) => true,
@@ -178,12 +250,12 @@ fn separate(
     let (mut ended, mut song) = (Ok(()), 0.0);
     let mut take = |piece: &[Vec<f32>]| {
         song += energy(piece.iter().flatten());
-        ended = separator.push(piece, &mut control, &mut write);
+        ended = engine.push(piece, &mut control, &mut write);
         ended.is_ok()
     };
     decode::replay(bytes, limits, scan, &mut take).map_err(|e| e.to_string())?;
     if ended.is_ok() {
-        ended = separator.finish(&mut control, &mut write);
+        ended = engine.finish(&mut control, &mut write);
     }
     if terminal {
         // Wipes the line, which the table replaces.

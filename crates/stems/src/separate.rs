@@ -2,18 +2,37 @@
 //!
 //! Clips in memory are handed to the [`Separator`] whole; longer ones can be given to it in pieces.
 
-use crate::{Audio, Separator, Shape};
+use crate::{Audio, Separator, Shape, Take};
 
-/// The stems that the engine can make.
+/// What a mix can be separated into. The built-in engine makes five of them
+/// ([`Stem::BUILT_IN`]); a model of the operator makes those that it was trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stem {
     /// Singing and speech.
     Vocals,
-    /// Drums and other percussion.
+    /// Voices behind the lead.
+    BackingVocals,
+    /// Drums and, where nothing else makes it, other percussion.
     Drums,
     /// The bass line.
     Bass,
-    /// The mix without vocals, drums and bass.
+    /// Guitars.
+    Guitar,
+    /// Piano, organ and other keys.
+    Keyboard,
+    /// Percussion beside the drum kit.
+    Percussion,
+    /// Bowed strings.
+    Strings,
+    /// Synthesisers.
+    Synth,
+    /// Effects and noises.
+    Fx,
+    /// Brass.
+    Brass,
+    /// Woodwinds.
+    Woodwinds,
+    /// The mix without all that the engine or the model can tell apart.
     Other,
     /// The mix without vocals.
     Instrumental,
@@ -21,7 +40,25 @@ pub enum Stem {
 
 impl Stem {
     /// Every stem, in the order in which they are shown.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 14] = [
+        Self::Vocals,
+        Self::BackingVocals,
+        Self::Drums,
+        Self::Bass,
+        Self::Guitar,
+        Self::Keyboard,
+        Self::Percussion,
+        Self::Strings,
+        Self::Synth,
+        Self::Fx,
+        Self::Brass,
+        Self::Woodwinds,
+        Self::Other,
+        Self::Instrumental,
+    ];
+
+    /// The stems that the built-in engine makes, in the order in which they are shown.
+    pub const BUILT_IN: [Self; 5] = [
         Self::Vocals,
         Self::Drums,
         Self::Bass,
@@ -33,22 +70,45 @@ impl Stem {
     pub fn name(self) -> &'static str {
         match self {
             Self::Vocals => "vocals",
+            Self::BackingVocals => "backing_vocals",
             Self::Drums => "drums",
             Self::Bass => "bass",
+            Self::Guitar => "guitar",
+            Self::Keyboard => "keyboard",
+            Self::Percussion => "percussion",
+            Self::Strings => "strings",
+            Self::Synth => "synth",
+            Self::Fx => "fx",
+            Self::Brass => "brass",
+            Self::Woodwinds => "woodwinds",
             Self::Other => "other",
             Self::Instrumental => "instrumental",
         }
     }
 
-    /// Finds a stem by name, without regard to case, and to `_`, `-` and space.
+    /// Finds a stem by name, without regard to case, and to `_`, `-` and space. What some models
+    /// call piano is the keyboard.
     pub fn parse(name: &str) -> Option<Self> {
-        let plain: String = name
-            .chars()
-            .filter(|c| !matches!(c, '_' | '-' | ' '))
-            .collect::<String>();
+        let plain = |name: &str| -> String {
+            let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+            kept.map(|c| c.to_ascii_lowercase()).collect()
+        };
+        let name = plain(name);
+        if name == "piano" {
+            return Some(Self::Keyboard);
+        }
         Self::ALL
             .into_iter()
-            .find(|stem| stem.name().eq_ignore_ascii_case(&plain))
+            .find(|stem| plain(stem.name()) == name)
+    }
+
+    /// Names for a sentence, separated by commas.
+    pub(crate) fn list(stems: &[Self]) -> String {
+        stems
+            .iter()
+            .map(|s| s.name())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -89,6 +149,17 @@ pub enum SeparateError {
     /// More channels than any layout that can be folded down to stereo.
     #[error("{0} channels are not supported, at most 8 are")]
     Channels(usize),
+    /// A stem was asked for that the engine or the model does not make.
+    #[error("there is no {stem} here, only {offered}")]
+    NotOffered {
+        /// What was asked for.
+        stem: Stem,
+        /// What there is, separated by commas.
+        offered: String,
+    },
+    /// A model of the operator failed on this clip, in the runtime's words.
+    #[error("the model failed: {0}")]
+    Model(String),
 }
 
 /// Separates `mix` and returns the `wanted` stems in the order asked for.
@@ -103,13 +174,23 @@ pub fn separate(
     control: Control<'_>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
     let mut control = control;
-    let shape = Shape {
-        rate: mix.rate(),
-        channels: mix.channels().len(),
-        frames: mix.frames(),
-        peak: mix.peak(),
-    };
-    let mut separator = Separator::new(shape, wanted)?;
+    let mut separator = Separator::new(Shape::of(mix), wanted)?;
+    gather(mix, wanted, |write| {
+        if wanted.is_empty() || mix.frames() == 0 {
+            (control.progress)(1.0);
+            return Ok(());
+        }
+        separator.push(mix.channels(), &mut control, write)?;
+        separator.finish(&mut control, write)
+    })
+}
+
+/// Collects what `run` writes of the `wanted` stems into clips of the mix's shape.
+pub(crate) fn gather(
+    mix: &Audio,
+    wanted: &[Stem],
+    run: impl FnOnce(&mut Take<'_>) -> Result<(), SeparateError>,
+) -> Result<Vec<(Stem, Audio)>, SeparateError> {
     let room = || {
         mix.channels()
             .iter()
@@ -123,12 +204,7 @@ pub fn separate(
         }
         true
     };
-    if !wanted.is_empty() && mix.frames() > 0 {
-        separator.push(mix.channels(), &mut control, &mut write)?;
-        separator.finish(&mut control, &mut write)?;
-    } else {
-        (control.progress)(1.0);
-    }
+    run(&mut write)?;
     let audio = |channels| Audio::from_equal(mix.rate(), channels);
     Ok(wanted
         .iter()
@@ -142,6 +218,17 @@ pub fn separate(
 #[must_use]
 pub fn rest(mix: &Audio, stem: &Audio) -> Audio {
     without(mix, &[stem.channels()])
+}
+
+/// Refuses a stem that is not among the `offered`.
+pub(crate) fn check_offered(wanted: &[Stem], offered: &[Stem]) -> Result<(), SeparateError> {
+    match wanted.iter().find(|stem| !offered.contains(stem)) {
+        None => Ok(()),
+        Some(&stem) => Err(SeparateError::NotOffered {
+            stem,
+            offered: Stem::list(offered),
+        }),
+    }
 }
 
 fn without(mix: &Audio, parts: &[&[Vec<f32>]]) -> Audio {
@@ -168,7 +255,9 @@ mod tests {
     fn names_are_read_generously() {
         assert_eq!(Stem::parse("Vocals"), Some(Stem::Vocals));
         assert_eq!(Stem::parse("INSTRU-MENTAL "), Some(Stem::Instrumental));
-        assert_eq!(Stem::parse("guitar"), None);
+        assert_eq!(Stem::parse("backing vocals"), Some(Stem::BackingVocals));
+        assert_eq!(Stem::parse("Piano"), Some(Stem::Keyboard));
+        assert_eq!(Stem::parse("reverb"), None);
         assert!(
             Stem::ALL
                 .into_iter()
@@ -198,7 +287,7 @@ mod tests {
         let mix = Audio::new(48_000, vec![channel(), channel()]).unwrap();
         let made = [1, 2, 3].map(|threads| {
             crate::parallel::FORCED.set(Some(threads));
-            separate(&mix, &Stem::ALL, Control::default()).unwrap()
+            separate(&mix, &Stem::BUILT_IN, Control::default()).unwrap()
         });
         assert!(made[0] == made[1] && made[0] == made[2]);
     }
@@ -209,6 +298,12 @@ mod tests {
         assert_eq!(
             separate(&slow, &[], Control::default()),
             Err(SeparateError::Rate(10))
+        );
+        let fine = Audio::new(8_000, vec![vec![0.0]]).unwrap();
+        let refused = separate(&fine, &[Stem::Guitar], Control::default()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "there is no guitar here, only vocals, drums, bass, other, instrumental"
         );
         let wide = Audio::new(8_000, vec![vec![0.0]; 9]).unwrap();
         assert_eq!(

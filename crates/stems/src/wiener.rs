@@ -13,7 +13,7 @@ use crate::shares::STEMS;
 
 /// A Hermitian 2x2 matrix: two real numbers on the diagonal, one complex beside it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Covariance {
+pub(crate) struct Covariance {
     left: f32,
     right: f32,
     cross: Complex32,
@@ -40,10 +40,7 @@ impl Wiener {
             for stem in 0..STEMS {
                 let shares = shares(t, stem);
                 for (k, place) in places.iter_mut().enumerate() {
-                    let weight = shares[k] * shares[k];
-                    place[stem].left += weight * left[k].norm_sqr();
-                    place[stem].right += weight * right[k].norm_sqr();
-                    place[stem].cross += left[k] * right[k].conj() * weight;
+                    place[stem].add([left[k], right[k]], shares[k] * shares[k]);
                 }
             }
         }
@@ -76,15 +73,9 @@ impl Wiener {
         }
         // Powers relative to the mix's keep the inverse well scaled for quiet and loud alike.
         let places = &self.places[bin];
-        let mut sum = Covariance {
-            left: NOISE,
-            right: NOISE,
-            cross: Complex32::default(),
-        };
+        let mut sum = Covariance::white(NOISE);
         for (place, share) in places.iter().zip(shares) {
-            sum.left += share * place.left;
-            sum.right += share * place.right;
-            sum.cross += place.cross * share;
+            sum.mix(place, share);
         }
         let white = sum.solve(mix);
         let mut stems = [[Complex32::default(); 2]; STEMS];
@@ -109,8 +100,31 @@ const EACH: f32 = 0.25;
 const NOISE: f32 = 1e-3;
 
 impl Covariance {
+    /// The same power everywhere.
+    pub(crate) fn white(power: f32) -> Self {
+        Self {
+            left: power,
+            right: power,
+            cross: Complex32::default(),
+        }
+    }
+
+    /// Adds what one bin's two channels say.
+    pub(crate) fn add(&mut self, [left, right]: [Complex32; 2], weight: f32) {
+        self.left += weight * left.norm_sqr();
+        self.right += weight * right.norm_sqr();
+        self.cross += left * right.conj() * weight;
+    }
+
+    /// Adds a share of another.
+    pub(crate) fn mix(&mut self, other: &Self, share: f32) {
+        self.left += share * other.left;
+        self.right += share * other.right;
+        self.cross += other.cross * share;
+    }
+
     /// Scales to a trace of 2 and mixes in a little of "anywhere".
-    fn normalise(&mut self) {
+    pub(crate) fn normalise(&mut self) {
         let trace = self.left + self.right;
         let scale = if trace > 1e-20 { 2.0 / trace } else { 0.0 };
         let (kept, anywhere) = if scale > 0.0 {
@@ -123,7 +137,7 @@ impl Covariance {
         self.cross *= kept;
     }
 
-    fn times(&self, v: [Complex32; 2]) -> [Complex32; 2] {
+    pub(crate) fn times(&self, v: [Complex32; 2]) -> [Complex32; 2] {
         [
             v[0] * self.left + self.cross * v[1],
             self.cross.conj() * v[0] + v[1] * self.right,
@@ -135,7 +149,7 @@ impl Covariance {
     }
 
     /// The vector that [`Self::times`] turns into `v`.
-    fn solve(&self, v: [Complex32; 2]) -> [Complex32; 2] {
+    pub(crate) fn solve(&self, v: [Complex32; 2]) -> [Complex32; 2] {
         let scale = 1.0 / self.determinant();
         [
             (v[0] * self.right - self.cross * v[1]) * scale,

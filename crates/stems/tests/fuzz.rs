@@ -3,8 +3,6 @@
 //!
 //! `PROPTEST_CASES=20000 cargo test -p stems --release --test fuzz` looks longer.
 
-#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
-
 use proptest::prelude::*;
 use stems::decode::{replay, scan};
 use stems::{DecodeLimits, decode};
@@ -121,7 +119,9 @@ proptest! {
     ) {
         let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
         let mut file = std::fs::read(path).unwrap();
-        damages.iter().for_each(|damage| inflict(&mut file, damage));
+        for damage in &damages {
+            inflict(&mut file, damage);
+        }
         let found = scan(&file, &LIMITS);
         match decode(&file, &LIMITS) {
             Ok(decoded) => {

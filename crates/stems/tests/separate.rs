@@ -35,7 +35,7 @@ fn sound(rate: u32, channels: usize, frames: usize) -> Audio {
 }
 
 fn all(mix: &Audio) -> Vec<(Stem, Audio)> {
-    separate(mix, &Stem::ALL, Control::default()).unwrap()
+    separate(mix, &Stem::BUILT_IN, Control::default()).unwrap()
 }
 
 /// The largest difference between the mix and the sum of some stems.
@@ -60,7 +60,10 @@ const TWO: [Stem; 2] = [Stem::Vocals, Stem::Instrumental];
 
 fn assert_promises(mix: &Audio) -> Vec<(Stem, Audio)> {
     let made = all(mix);
-    assert_eq!(made.iter().map(|(s, _)| *s).collect::<Vec<_>>(), Stem::ALL);
+    assert_eq!(
+        made.iter().map(|(s, _)| *s).collect::<Vec<_>>(),
+        Stem::BUILT_IN
+    );
     for (stem, audio) in &made {
         let shape = |a: &Audio| (a.rate(), a.channels().len(), a.frames());
         assert_eq!(shape(audio), shape(mix), "{stem}");
@@ -160,13 +163,7 @@ fn pieces_of_any_size_give_the_same_stems() {
     let mix = sound(8_000, 2, 8_000 * 70);
     let wanted = [Stem::Drums, Stem::Instrumental];
     let whole = separate(&mix, &wanted, Control::default()).unwrap();
-    let shape = Shape {
-        rate: mix.rate(),
-        channels: 2,
-        frames: mix.frames(),
-        peak: mix.peak(),
-    };
-    let mut separator = Separator::new(shape, &wanted).unwrap();
+    let mut separator = Separator::new(Shape::of(&mix), &wanted).unwrap();
     let mut made = vec![vec![Vec::new(); 2]; 2];
     let mut write = |stem: usize, piece: &[Vec<f32>]| {
         let channels = made[stem].iter_mut().zip(piece);
@@ -219,7 +216,7 @@ fn cancelling_stops_at_any_point() {
             false
         },
     };
-    separate(&mix, &Stem::ALL, control).unwrap();
+    separate(&mix, &Stem::BUILT_IN, control).unwrap();
     let questions = asked.load(Ordering::Relaxed);
     assert!(questions > 500, "asked only {questions} times");
     for after in [0, 1, questions / 3, questions / 2, questions * 9 / 10] {
@@ -229,7 +226,7 @@ fn cancelling_stops_at_any_point() {
             cancelled: &|| count() >= after,
         };
         assert_eq!(
-            separate(&mix, &Stem::ALL, control),
+            separate(&mix, &Stem::BUILT_IN, control),
             Err(SeparateError::Cancelled),
             "{after}"
         );

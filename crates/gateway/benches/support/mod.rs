@@ -73,10 +73,10 @@ impl Gateway {
     }
 
     /// Callers with keys of their own.
-    pub(crate) async fn callers(&self, count: usize) -> Vec<Caller> {
+    pub(crate) async fn callers(&self, count: usize) -> Vec<(String, Caller)> {
         let mut callers = Vec::new();
         for _ in 0..count {
-            callers.push(another_key(&self.app).await.1);
+            callers.push(another_key(&self.app).await);
         }
         callers
     }
@@ -119,9 +119,13 @@ pub(crate) struct Load {
     pub address: SocketAddr,
     pub connections: usize,
     pub seconds: f64,
-    /// The whole request, head and body.
-    pub request: String,
+    /// Whole requests, head and body; the connections share them out. Where one
+    /// says [`NUMBER`] there is another number each time.
+    pub requests: Vec<String>,
 }
+
+/// Twelve places for a number.
+pub(crate) const NUMBER: &str = "############";
 
 const CLIENT: &str = "MEDIAGATE_BENCH_CLIENT";
 
@@ -132,7 +136,7 @@ pub(crate) async fn throughput(load: &Load) -> f64 {
         load.address.to_string(),
         load.connections.to_string(),
         load.seconds.to_string(),
-        load.request.clone(),
+        load.requests.join("\u{1e}"),
     ];
     let output = tokio::task::spawn_blocking(move || {
         std::process::Command::new(program)
@@ -166,7 +170,7 @@ pub(crate) fn client_or_continue() {
         address: words[0].parse().unwrap(),
         connections: words[1].parse().unwrap(),
         seconds: words[2].parse().unwrap(),
-        request: words[3].to_owned(),
+        requests: words[3].split('\u{1e}').map(str::to_owned).collect(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -179,8 +183,10 @@ pub(crate) fn client_or_continue() {
 async fn drive(load: Load) -> f64 {
     let started = Instant::now();
     let until = started + Duration::from_secs_f64(load.seconds);
-    let connections =
-        (0..load.connections).map(|_| keep_asking(load.address, load.request.clone(), until));
+    let connections = (0..load.connections).map(|connection| {
+        let request = load.requests[connection % load.requests.len()].clone();
+        keep_asking(load.address, connection, request, until)
+    });
     let answers: usize = futures_util::future::join_all(connections)
         .await
         .into_iter()
@@ -190,12 +196,19 @@ async fn drive(load: Load) -> f64 {
     answers / started.elapsed().as_secs_f64()
 }
 
-async fn keep_asking(address: SocketAddr, request: String, until: Instant) -> usize {
+async fn keep_asking(
+    address: SocketAddr,
+    connection: usize,
+    request: String,
+    until: Instant,
+) -> usize {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let mut buffer = Vec::with_capacity(16 * 1024);
     let mut answers = 0;
     while Instant::now() < until {
+        let number = format!("{connection:04}{answers:08}");
+        let request = request.replace(NUMBER, &number);
         stream.write_all(request.as_bytes()).await.unwrap();
         buffer.clear();
         while !is_whole(&buffer) {

@@ -9,6 +9,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     clippy::cast_precision_loss,
     reason = "a benchmark may fail loudly, and prints rounded figures"
@@ -23,6 +24,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use mediagate::domain::intents::{self, Begun, Wanted};
 use mediagate::domain::submit::{self, NewTask};
 use mediagate::error::Error;
 use mediagate::ids::RequestId;
@@ -42,7 +44,7 @@ fn main() {
     support::runtime().block_on(async {
         let mut provider = Provider::start();
         let gateway = Gateway::with_settings(&settings(&provider.url)).await;
-        let workers = Workers::start(&gateway.app);
+        let workers = Workers::start(&gateway.app).await;
         let many = count.unwrap_or(10_000);
         scale(&gateway, &mut provider, many).await;
         if count.is_none() {
@@ -171,9 +173,18 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
     for first in (0..count).step_by(ORDER) {
         let new = (first..count.min(first + ORDER)).map(|_| order(gateway, model));
         let (new, request) = (new.collect(), RequestId::generate());
-        submit::accept(&gateway.app, &gateway.caller, &request, new, |_, _| Ok(()))
-            .await
-            .unwrap();
+        let wanted = Wanted {
+            fingerprint: request.as_str().to_owned(),
+            idempotency_key: None,
+            is_retry: false,
+        };
+        let (app, caller) = (&gateway.app, &gateway.caller);
+        let begun = intents::begin(app, caller, &wanted, false).await.unwrap();
+        let Begun::New(visit) = begun else {
+            panic!("an intent that nobody had");
+        };
+        let accept = submit::accept(app, caller, &request, &visit, new, |_, _| Ok(()));
+        accept.await.unwrap();
     }
     let mut run = Run {
         taken: Duration::ZERO,
@@ -246,7 +257,8 @@ fn order(gateway: &Gateway, model: &str) -> NewTask {
         quantity: Quantity {
             milliseconds: 4000,
             pixels: 1280 * 720,
-            stems: 0,
+            parts: 1,
+            parts_asked: 1,
         },
     }
 }

@@ -1,6 +1,7 @@
 //! `mediagate keys`: make, list and revoke keys, also while a server runs on
 //! the same data.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -8,7 +9,7 @@ use comfy_table::{Table, presets};
 use ipnet::IpNet;
 
 use crate::app::App;
-use crate::cli::{CliError, runtime, say};
+use crate::cli::{CliError, amount, runtime, say};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Overrides};
 use crate::domain::keys::{self, NewKey, Revocation};
@@ -47,7 +48,7 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_running: Option<u32>,
     /// What its tasks together may cost, in US dollars
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = amount::positive)]
     budget: Option<Micros>,
     /// The account that it belongs to, made when new [default: default]
     #[arg(long, value_name = "HANDLE")]
@@ -77,7 +78,10 @@ pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), Cli
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
     let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-    let catalog = Catalog::new(&config.models, &sites)?;
+    let shelf = crate::engines::own_models::Shelf::new(config);
+    shelf.scan();
+    let now = Clock::system().now();
+    let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;
     match args
         .models
         .iter()
@@ -115,6 +119,7 @@ async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
 
 async fn list(app: &App) -> Result<(), CliError> {
     let keys = keys::list(app).await?;
+    let money: HashMap<_, _> = keys::money(app).await?.into_iter().collect();
     if keys.is_empty() {
         return say("There are no keys yet. Make one with: mediagate keys create --name NAME");
     }
@@ -122,9 +127,11 @@ async fn list(app: &App) -> Result<(), CliError> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
-        "KEY", "NAME", "ACCOUNT", "STATE", "SCOPES", "RPM", "BUDGET", "CREATED", "ID",
+        "KEY", "NAME", "ACCOUNT", "STATE", "SCOPES", "RPM", "BUDGET", "SPENT", "HELD", "CREATED",
+        "ID",
     ]);
     for (key, handle) in &keys {
+        let used = money.get(&key.id);
         table.add_row([
             format!("{}…", key.prefix),
             key.name.clone(),
@@ -132,8 +139,9 @@ async fn list(app: &App) -> Result<(), CliError> {
             state(key, now),
             scopes(key),
             key.rpm.to_string(),
-            key.budget
-                .map_or_else(|| "none".to_owned(), |budget| budget.to_string()),
+            amount::or_none(key.budget),
+            used.map_or_else(String::new, |money| money.spent.to_string()),
+            used.map_or_else(String::new, |money| money.held.to_string()),
             key.created_at.rfc3339(),
             key.id.to_string(),
         ]);

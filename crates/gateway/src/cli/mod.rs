@@ -2,8 +2,11 @@
 //! and turns errors into exit codes (0 done, 1 failed, 2 wrong usage or
 //! configuration).
 
+mod accounts;
+mod amount;
 mod demo;
 mod keys;
+mod ledger;
 mod serve;
 
 use std::io::Write as _;
@@ -28,6 +31,7 @@ Examples:
   mediagate demo                          make a video, stems and a persona, and look at them
   mediagate serve                         start on http://127.0.0.1:8080; prints a key the first time
   mediagate keys create --name laptop     make another key
+  mediagate accounts credit owls 25.00    pay money in for an account
   mediagate config check --config m.toml  see what is wrong with a configuration";
 
 #[derive(Debug, Subcommand)]
@@ -41,11 +45,21 @@ enum Command {
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Make accounts, look at their money, pay money in
+    #[command(subcommand)]
+    Accounts(accounts::AccountsCommand),
+    /// Look at the movements of money, and check that they add up
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print the `OpenAPI` 3.1 document
     Openapi,
+    /// Print the places at which `MEDIAGATE_CRASH_AT` can end the process
+    #[cfg(debug_assertions)]
+    #[command(hide = true)]
+    CrashPoints,
 }
 
 #[derive(Debug, Subcommand)]
@@ -121,10 +135,21 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Worker => serve::run_workers(&cli.settings),
         Command::Demo(args) => demo::run(args, &cli.settings),
         Command::Keys(command) => keys::run(command, &cli.settings),
+        Command::Accounts(command) => accounts::run(command, &cli.settings),
+        Command::Ledger(command) => ledger::run(command, &cli.settings),
+        #[cfg(debug_assertions)]
+        Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
         Command::Config(ConfigCommand::Check) => {
             let config = Config::load(&cli.settings)?;
             let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-            crate::domain::catalog::Catalog::new(&config.models, &sites)?;
+            let shelf = crate::engines::own_models::Shelf::new(&config);
+            shelf.scan();
+            crate::domain::catalog::Catalog::new(
+                &config.models,
+                shelf.models(),
+                &sites,
+                crate::clock::Clock::system().now(),
+            )?;
             say(&config.show())
         }
         Command::Openapi => {

@@ -40,7 +40,7 @@ pub(super) fn run_workers(settings: &Overrides) -> Result<(), CliError> {
         let draining = CancellationToken::new();
         watch_signals(draining.clone())?;
         watch_settings(app.clone(), settings.clone(), draining.clone())?;
-        let workers = Workers::start(&app);
+        let workers = Workers::start(&app).await;
         tracing::info!(slots = app.config.workers, "working");
         draining.cancelled().await;
         app.closing.cancel();
@@ -70,7 +70,7 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
 
 /// Serves and works until `draining` is set and everything has come to its end.
 pub(super) async fn run_until(app: &App, listener: TcpListener, draining: CancellationToken) {
-    let workers = Workers::start(app);
+    let workers = Workers::start(app).await;
     let shutdown = Shutdown {
         draining,
         closing: app.closing.clone(),
@@ -148,20 +148,20 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Reads models and prices anew at SIGHUP and when the file changes. A bad file
-/// is refused and what was there stays.
+/// Reads models and prices anew at SIGHUP and when the file changes, or the
+/// models folder. A bad file is refused and what was there stays.
 fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
         let path = settings.config.clone();
-        let mark = || path.as_deref().and_then(file_mark);
+        let mark = || (path.as_deref().and_then(file_mark), app.shelf.mark());
         let mut seen = mark();
-        let mut last = seen;
+        let mut last = seen.clone();
         loop {
             tokio::select! {
                 _ = hangup.recv() => {}
-                () = tokio::time::sleep(FILE_POLL), if path.is_some() => {
+                () = tokio::time::sleep(FILE_POLL) => {
                     let before = std::mem::replace(&mut last, mark());
                     // A file that still changes may be half written, and an
                     // empty one is valid: every price would be gone.
@@ -172,8 +172,11 @@ fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Re
                 () = until.cancelled() => return,
             }
             seen = mark();
-            last = seen;
-            reload(&app, &settings);
+            last.clone_from(&seen);
+            let (reloaded, settings) = (app.clone(), settings.clone());
+            if let Err(error) = app.compute(move || reload(&reloaded, &settings)).await {
+                tracing::error!(inside = ?error.inside(), "reading the settings anew broke off");
+            }
         }
     });
     Ok(())

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use crate::config::providers::{ModelSettings, ProviderTable};
-use crate::config::{ConfigError, LogFormat};
+use crate::config::{CancelPolicy, ConfigError, LogFormat};
 use crate::secret::SecretSource;
 
 /// The file as it stands; every key may be left out. The keys are the twins of
@@ -21,6 +21,8 @@ use crate::secret::SecretSource;
 pub struct ConfigFile {
     pub listen: Option<SocketAddr>,
     pub data: Option<PathBuf>,
+    pub models_folder: Option<PathBuf>,
+    pub onnx_library: Option<PathBuf>,
     pub public_url: Option<Url>,
     pub database: Option<SecretSource>,
     #[serde(deserialize_with = "duration")]
@@ -37,6 +39,7 @@ pub struct ConfigFile {
     pub default_music_model: Option<String>,
     pub cors_origins: Option<Vec<String>>,
     pub trusted_proxies: Option<Vec<IpNet>>,
+    pub cancel_policy: Option<CancelPolicy>,
     pub log_format: Option<LogFormat>,
     pub log: Option<String>,
     pub fetch: FetchTable,

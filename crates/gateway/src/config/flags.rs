@@ -23,6 +23,17 @@ pub enum LogFormat {
     Json,
 }
 
+/// What a cancelled task costs whose provider could not be stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelPolicy {
+    /// Nothing.
+    #[default]
+    Refund,
+    /// What the provider makes all the same.
+    Charge,
+}
+
 /// Flags and environment variables, each the twin of a key in the file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Settings (also in the configuration file)")]
@@ -36,6 +47,22 @@ pub struct Overrides {
     /// Folder for the database, media and the signing key [default: ./mediagate-data]
     #[arg(long, env = "MEDIAGATE_DATA", value_name = "FOLDER", global = true)]
     pub data: Option<PathBuf>,
+    /// Folder of separation models of your own (docs/models/onnx.md) [default: models in the data folder]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MODELS_FOLDER",
+        value_name = "FOLDER",
+        global = true
+    )]
+    pub models_folder: Option<PathBuf>,
+    /// ONNX Runtime's library, which runs them [default: what `ORT_DYLIB_PATH` names, or the system's]
+    #[arg(
+        long,
+        env = "MEDIAGATE_ONNX_LIBRARY",
+        value_name = "FILE",
+        global = true
+    )]
+    pub onnx_library: Option<PathBuf>,
     /// Address under which callers reach this service [default: each request's own host]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,
@@ -147,6 +174,14 @@ pub struct Overrides {
         global = true
     )]
     pub show_providers: Option<bool>,
+    /// What a cancelled task costs whose provider could not be stopped [default: refund]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CANCEL_POLICY",
+        value_name = "POLICY",
+        global = true
+    )]
+    pub cancel_policy: Option<CancelPolicy>,
     /// How the log is written [default: auto]
     #[arg(
         long,

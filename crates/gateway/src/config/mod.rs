@@ -18,7 +18,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use url::Url;
 
-pub use flags::{LogFormat, Overrides};
+pub use flags::{CancelPolicy, LogFormat, Overrides};
 
 use crate::config::file::{ConfigFile, Source};
 use crate::config::providers::{ModelSettings, ProviderConfig};
@@ -81,6 +81,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Folder for everything that is kept.
     pub data: PathBuf,
+    /// Folder of the operator's own separation models.
+    pub models_folder: PathBuf,
+    /// The library that runs them, where it is not the usual one.
+    pub onnx_library: Option<PathBuf>,
     /// Address under which callers reach this service, without a slash at the end.
     pub public_url: Option<String>,
     /// Which database.
@@ -107,6 +111,8 @@ pub struct Config {
     pub fetch: FetchRules,
     /// Whether public personas are approved without asking.
     pub personas_auto_approve: bool,
+    /// What a cancelled task costs whose provider could not be stopped.
+    pub cancel_policy: CancelPolicy,
     /// How the log is written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -179,16 +185,18 @@ impl Config {
         let fetch = FetchRules::default();
         let database = flags.database.or(file.database);
         let signing_secret = flags.signing_secret.or(file.signing_secret);
+        let data = flags.data.or(file.data);
+        let data = data.unwrap_or_else(|| PathBuf::from("./mediagate-data"));
+        let models_folder = flags.models_folder.or(file.models_folder);
         let config = Self {
             path: flags.config,
             listen: flags
                 .listen
                 .or(file.listen)
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
-            data: flags
-                .data
-                .or(file.data)
-                .unwrap_or_else(|| PathBuf::from("./mediagate-data")),
+            models_folder: models_folder.unwrap_or_else(|| data.join("models")),
+            onnx_library: flags.onnx_library.or(file.onnx_library),
+            data,
             public_url: flags
                 .public_url
                 .or(file.public_url)
@@ -243,6 +251,10 @@ impl Config {
                 .personas_auto_approve
                 .or(file.personas.auto_approve)
                 .unwrap_or(false),
+            cancel_policy: flags
+                .cancel_policy
+                .or(file.cancel_policy)
+                .unwrap_or_default(),
             log_format: flags
                 .log_format
                 .or(file.log_format)

@@ -1,16 +1,19 @@
 //! `[providers.<name>]` and `[models.<id>]`: what the operator pays for, and
 //! what callers can name.
 
+use std::fmt;
 use std::time::Duration;
 
 use providers::{Durations, Secret};
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::clock::Timestamp;
 use crate::config::ConfigError;
 use crate::model::catalog::PriceUnit;
-use crate::model::money::Micros;
+use crate::model::money::{Dated, Micros, Price, Schedule};
 use crate::secret::SecretSource;
 
 /// `[providers.<name>]` as it stands. The keys that are not common to all
@@ -190,21 +193,122 @@ pub struct LimitSettings {
     pub tasks: Option<Vec<String>>,
 }
 
-/// A price as the file writes it: `{ unit = "second", usd = "0.10" }`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+/// A price as the file writes it: `{ unit = "second", usd = "0.10" }`, or a
+/// list of those with dates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PriceSettings(pub Vec<PriceEntry>);
+
+/// One price, and when it holds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PriceSettings {
+pub struct PriceEntry {
     /// What is counted.
     pub unit: PriceUnit,
     /// Dollars for one.
     #[serde(deserialize_with = "dollars")]
     pub usd: Micros,
+    /// The first instant at which it holds.
+    #[serde(default, deserialize_with = "instant")]
+    pub from: Option<Timestamp>,
+    /// The first instant at which it holds no more; until the next price when
+    /// left out.
+    #[serde(default, deserialize_with = "instant")]
+    pub until: Option<Timestamp>,
+}
+
+impl<'de> Deserialize<'de> for PriceSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = PriceSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a price such as { unit = \"second\", usd = \"0.10\" }, or a list of them",
+                )
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PriceSettings, A::Error> {
+                let one = PriceEntry::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(PriceSettings(vec![one]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PriceSettings, A::Error> {
+                let list = Vec::deserialize(de::value::SeqAccessDeserializer::new(seq))?;
+                Ok(PriceSettings(list))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMore)
+    }
+}
+
+impl PriceSettings {
+    /// The prices over time. What leaves open what something costs, now or
+    /// later, is refused.
+    pub fn schedule(&self, now: Timestamp) -> Result<Schedule, String> {
+        let mut entries = self.0.clone();
+        entries.sort_by_key(|entry| entry.from);
+        for pair in entries.windows(2) {
+            let (Some(until), Some(next)) = (pair[0].until, pair[1].from) else {
+                continue;
+            };
+            if until != next {
+                let what = if until < next {
+                    "no price"
+                } else {
+                    "two prices"
+                };
+                let (first, last) = (until.min(next).rfc3339(), until.max(next).rfc3339());
+                return Err(format!("there would be {what} from {first} to {last}"));
+            }
+        }
+        if let Some(end) = entries.last().and_then(|last| last.until) {
+            return Err(format!(
+                "there would be no price from {} on; leave the last until out",
+                end.rfc3339()
+            ));
+        }
+        let dated = entries.iter().map(|entry| Dated {
+            from: entry.from,
+            price: Price {
+                unit: entry.unit,
+                per_unit: entry.usd,
+            },
+        });
+        let schedule = Schedule::new(dated.collect()).map_err(|error| error.to_string())?;
+        match schedule.begins() {
+            Some(begin) if begin > now => Err(format!(
+                "there would be no price before {}; add one without from",
+                begin.rfc3339()
+            )),
+            _ => Ok(schedule),
+        }
+    }
+}
+
+/// A date (its first instant in UTC) or an instant, as TOML's own or as text.
+fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => text,
+        toml::Value::Datetime(when) => when.to_string(),
+        other => {
+            let message = format!("{} is no date", other.type_str());
+            return Err(de::Error::custom(message));
+        }
+    };
+    Timestamp::parse(&text).map(Some).ok_or_else(|| {
+        let message =
+            format!("{text:?} is no date such as \"2026-12-01\" or \"2026-12-01T00:00:00Z\"");
+        de::Error::custom(message)
+    })
 }
 
 fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
     String::deserialize(deserializer)?
         .parse()
-        .map_err(serde::de::Error::custom)
+        .map_err(de::Error::custom)
 }
 
 fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<(u32, u32)>>, D::Error> {

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
-use crate::config::{Config, Database, LogFormat};
+use crate::config::{CancelPolicy, Config, Database, LogFormat};
 
 pub(super) fn toml(config: &Config) -> String {
     let mut top = Table::new();
     let mut set = |key: &str, value: Value| drop(top.insert(key.to_owned(), value));
     set("listen", text(config.listen));
     set("data", text(config.data.display()));
+    set("models_folder", text(config.models_folder.display()));
+    if let Some(library) = &config.onnx_library {
+        set("onnx_library", text(library.display()));
+    }
     if let Some(url) = &config.public_url {
         set("public_url", text(url));
     }
@@ -32,6 +36,11 @@ pub(super) fn toml(config: &Config) -> String {
     );
     set("cors_origins", list(&config.cors_origins));
     set("trusted_proxies", list(&config.trusted_proxies));
+    let policy = match config.cancel_policy {
+        CancelPolicy::Refund => "refund",
+        CancelPolicy::Charge => "charge",
+    };
+    set("cancel_policy", text(policy));
     let format = match config.log_format {
         LogFormat::Auto => "auto",
         LogFormat::Text => "text",

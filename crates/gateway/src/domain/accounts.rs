@@ -46,19 +46,24 @@ pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
         .ok_or_else(|| Error::internal("an account vanished"))
 }
 
-async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
+/// The account with this handle.
+pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
     let handle = handle.to_owned();
     app.store
         .read(move |conn| store::accounts::by_handle(conn, &handle).map_err(Error::from))
         .await
 }
 
-fn check_handle(handle: &str) -> Result<(), Error> {
-    let fits = (1..=40).contains(&handle.len())
-        && handle
+/// Whether a text can be an account's handle.
+pub fn is_handle(text: &str) -> bool {
+    (1..=40).contains(&text.len())
+        && text
             .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
-    if fits {
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
+}
+
+fn check_handle(handle: &str) -> Result<(), Error> {
+    if is_handle(handle) {
         Ok(())
     } else {
         Err(Error::plain(

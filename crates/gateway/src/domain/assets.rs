@@ -35,8 +35,23 @@ pub async fn keep(
     bytes: Bytes,
     lifetime: Lifetime,
 ) -> Result<Asset, Error> {
+    keep_as(app, AssetId::new(), account, media, bytes, lifetime).await
+}
+
+/// The same for a file that has its id already.
+pub async fn keep_as(
+    app: &Parts,
+    id: AssetId,
+    account: AccountId,
+    media: MediaType,
+    bytes: Bytes,
+    lifetime: Lifetime,
+) -> Result<Asset, Error> {
     let sha256 = sha256_hex(&bytes);
-    let asset = record(app, account, media, bytes.len() as u64, sha256, lifetime);
+    let asset = Asset {
+        id,
+        ..record(app, account, media, bytes.len() as u64, sha256, lifetime)
+    };
     app.blobs.put(asset.id, media, bytes).await?;
     Ok(asset)
 }
@@ -160,9 +175,13 @@ pub fn standing_expiry(app: &Parts) -> Timestamp {
 
 /// SHA-256 in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes in lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digest = Sha256::digest(bytes);
-    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits
         .map(|digit| char::from(DIGITS[usize::from(digit)]))
         .collect()

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use providers::Kind;
 
+use crate::clock::Timestamp;
 use crate::config::providers::{ModelKind, ModelSettings, PriceSettings, RouteSettings};
 use crate::config::{ConfigError, ModelConfig};
 use crate::domain::offers;
@@ -11,7 +12,7 @@ use crate::engines;
 use crate::error::{Error, ErrorCode};
 use crate::model::account::ApiKey;
 use crate::model::catalog::{Maker, Model, Route};
-use crate::model::money::Price;
+use crate::model::money::Schedule;
 use crate::model::task::TaskKind;
 use crate::upstream::Sites;
 
@@ -25,16 +26,34 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The embedded models, changed by what the operator says of them, and
-    /// those that the operator makes of routes to `sites`.
-    pub fn new(config: &ModelConfig, sites: &Sites) -> Result<Self, ConfigError> {
-        Self::build(config, sites).map_err(|error| config.locate(error))
+    /// The embedded models and the operator's `own`, changed by what the
+    /// settings say of them, and those that they make of routes to `sites`.
+    pub fn new(
+        config: &ModelConfig,
+        own: Vec<Model>,
+        sites: &Sites,
+        now: Timestamp,
+    ) -> Result<Self, ConfigError> {
+        Self::build(config, own, sites, now).map_err(|error| config.locate(error))
     }
 
-    fn build(config: &ModelConfig, sites: &Sites) -> Result<Self, ConfigError> {
+    fn build(
+        config: &ModelConfig,
+        own: Vec<Model>,
+        sites: &Sites,
+        now: Timestamp,
+    ) -> Result<Self, ConfigError> {
         let mut models = engines::embedded_models();
+        for model in own {
+            // What callers know by a name stays what it is.
+            if models.iter().any(|known| known.id == model.id) {
+                tracing::error!(model = %model.id, "a model of the models folder has the name of an embedded one and is left out");
+            } else {
+                models.push(model);
+            }
+        }
         for (id, settings) in &config.models {
-            apply(&mut models, id, settings, sites)?;
+            apply(&mut models, id, settings, sites, now)?;
         }
         models.retain(|model| is_enabled(&config.models, &model.id));
         let catalog = Self {
@@ -143,6 +162,7 @@ fn apply(
     id: &str,
     settings: &ModelSettings,
     sites: &Sites,
+    now: Timestamp,
 ) -> Result<(), ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
         key: format!("models.{id}{key}"),
@@ -153,7 +173,7 @@ fn apply(
             let message = "is an embedded model, which has no routes; give this one another name";
             return Err(wrong("", message.into()));
         }
-        models.push(routed(id, settings, routes, sites)?);
+        models.push(routed(id, settings, routes, sites, now)?);
     }
     let known = models
         .iter()
@@ -169,7 +189,7 @@ fn apply(
                 format!("there is no such model; there are {known}; a new one needs routes"),
             )
         })?;
-    model.price = price(&wrong, settings.price, model.kind())?;
+    model.price = price(&wrong, settings.price.as_ref(), model.kind(), now)?;
     if let Some(aliases) = &settings.aliases {
         model.aliases.clone_from(aliases);
     }
@@ -184,21 +204,22 @@ fn apply(
 
 fn price(
     wrong: &impl Fn(&str, String) -> ConfigError,
-    price: Option<PriceSettings>,
+    price: Option<&PriceSettings>,
     kind: TaskKind,
-) -> Result<Option<Price>, ConfigError> {
+    now: Timestamp,
+) -> Result<Option<Schedule>, ConfigError> {
     let Some(price) = price else { return Ok(None) };
-    if !price.unit.fits(kind) {
+    if let Some(entry) = price.0.iter().find(|entry| !entry.unit.fits(kind)) {
         let message = format!(
             "the unit {} cannot be counted for a {kind} model",
-            price.unit
+            entry.unit
         );
         return Err(wrong(".price", message));
     }
-    Ok(Some(Price {
-        unit: price.unit,
-        per_unit: price.usd,
-    }))
+    let schedule = price.schedule(now);
+    schedule
+        .map(Some)
+        .map_err(|message| wrong(".price", message))
 }
 
 /// A model that hosted providers make.
@@ -207,6 +228,7 @@ fn routed(
     settings: &ModelSettings,
     routes: &[RouteSettings],
     sites: &Sites,
+    now: Timestamp,
 ) -> Result<Model, ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
         key: format!("models.{id}{key}"),
@@ -269,7 +291,7 @@ fn routed(
             provider: route.provider.clone(),
             model: route.model.clone(),
             weight: route.weight,
-            price: price(&wrong, route.price, task_kind)?,
+            price: price(&wrong, route.price.as_ref(), task_kind, now)?,
             limits,
             max_running: route.max_running,
             per_minute: route.per_minute,
@@ -298,8 +320,11 @@ fn routed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::providers::PriceEntry;
     use crate::model::catalog::PriceUnit;
     use crate::model::money::Micros;
+
+    const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
     fn config(models: &[(&str, ModelSettings)]) -> ModelConfig {
         ModelConfig {
@@ -321,7 +346,7 @@ mod tests {
 
     #[test]
     fn names_and_aliases_lead_to_their_model() {
-        let catalog = Catalog::new(&config(&[]), &Sites::new()).unwrap();
+        let catalog = Catalog::new(&config(&[]), Vec::new(), &Sites::new(), NOW).unwrap();
         assert_eq!(catalog.named("chirp-auk").unwrap().id, "stems-dsp-1");
         assert_eq!(catalog.named("animatic-1").unwrap().id, "animatic-1");
         assert!(catalog.named("sora-2").is_none());
@@ -329,32 +354,53 @@ mod tests {
 
     #[test]
     fn settings_change_price_and_availability() {
-        let price = PriceSettings {
+        let price = PriceSettings(vec![PriceEntry {
             unit: PriceUnit::Second,
             usd: Micros::new(100_000),
-        };
+            from: None,
+            until: None,
+        }]);
         let priced = ModelSettings {
             price: Some(price),
             ..unchanged()
         };
-        let catalog =
-            Catalog::new(&config(&[("animatic-1", priced.clone())]), &Sites::new()).unwrap();
+        let catalog = Catalog::new(
+            &config(&[("animatic-1", priced.clone())]),
+            Vec::new(),
+            &Sites::new(),
+            NOW,
+        )
+        .unwrap();
         assert_eq!(
             catalog
                 .named("animatic-1")
                 .unwrap()
                 .price
+                .as_ref()
                 .unwrap()
+                .at(NOW)
                 .per_unit
                 .get(),
             100_000
         );
         assert!(
-            Catalog::new(&config(&[("stems-dsp-1", priced)]), &Sites::new()).is_err(),
+            Catalog::new(
+                &config(&[("stems-dsp-1", priced)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .is_err(),
             "stems are not counted in seconds"
         );
         assert!(
-            Catalog::new(&config(&[("sora-2", unchanged())]), &Sites::new()).is_err(),
+            Catalog::new(
+                &config(&[("sora-2", unchanged())]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .is_err(),
             "no such model"
         );
         let off = ModelSettings {
@@ -362,10 +408,61 @@ mod tests {
             ..unchanged()
         };
         assert!(
-            Catalog::new(&config(&[("animatic-1", off)]), &Sites::new())
-                .unwrap()
-                .named("animatic-1")
-                .is_none()
+            Catalog::new(
+                &config(&[("animatic-1", off)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .unwrap()
+            .named("animatic-1")
+            .is_none()
         );
+    }
+
+    #[test]
+    fn prices_with_a_gap_are_refused() {
+        let priced = |list: &str| {
+            let settings: ModelSettings = toml::from_str(&format!("price = [{list}]")).unwrap();
+            Catalog::new(
+                &config(&[("animatic-1", settings)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW,
+            )
+            .map(|catalog| catalog.named("animatic-1").unwrap().price.clone().unwrap())
+            .map_err(|error| error.to_string())
+        };
+        let price = |more: &str| format!("{{ unit = \"second\", usd = \"0.10\"{more} }}");
+        let (plain, from_2030) = (price(""), price(", from = \"2030-01-01\""));
+        let good = priced(&format!("{plain}, {from_2030}")).unwrap();
+        assert_eq!(
+            good.next(NOW).unwrap().from.unwrap().rfc3339(),
+            "2030-01-01T00:00:00.000Z"
+        );
+        assert!(priced(&price(", from = 2020-01-01")).is_ok());
+        for (list, why) in [
+            (from_2030.clone(), "no price before 2030-01-01"),
+            (String::new(), "at least one"),
+            (format!("{plain}, {plain}"), "two prices begin"),
+            (
+                price(", until = \"2031-01-01\""),
+                "no price from 2031-01-01",
+            ),
+            (
+                format!("{}, {from_2030}", price(", until = \"2029-06-01\"")),
+                "no price from 2029-06-01",
+            ),
+            (
+                format!("{}, {from_2030}", price(", until = \"2030-06-01\"")),
+                "two prices from 2030-01-01",
+            ),
+        ] {
+            let error = priced(&list).unwrap_err();
+            assert!(
+                error.contains("models.animatic-1.price") && error.contains(why),
+                "{list}: {error}"
+            );
+        }
     }
 }

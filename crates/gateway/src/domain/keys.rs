@@ -13,10 +13,10 @@ use ipnet::IpNet;
 use crate::app::Parts;
 use crate::error::{Error, ErrorCode};
 use crate::ids::KeyId;
-use crate::model::account::{Account, ApiKey, Caller, Scope};
+use crate::model::account::{Account, ApiKey, Caller, KeyMoney, Scope};
 use crate::model::money::Micros;
 use crate::secret::Secret;
-use crate::store::{Stamp, accounts};
+use crate::store::{Stamp, accounts, ledger};
 
 const PREFIX: &str = "sk-mg-";
 const RANDOM: usize = 43;
@@ -83,6 +83,13 @@ pub async fn create(
 pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
     app.store
         .read(|conn| accounts::keys(conn).map_err(Error::from))
+        .await
+}
+
+/// The money of every key.
+pub async fn money(app: &Parts) -> Result<Vec<(KeyId, KeyMoney)>, Error> {
+    app.store
+        .read(|conn| ledger::of_keys(conn, None).map_err(Error::from))
         .await
 }
 

@@ -3,14 +3,20 @@
 
 pub mod accounts;
 pub mod assets;
+pub mod books;
 pub mod catalog;
+pub mod intents;
 pub mod keys;
+pub mod ledger;
 pub mod limits;
 pub mod music;
 pub mod offers;
 pub mod personas;
 pub mod pictures;
+pub mod quotes;
+pub mod routing;
 pub mod songs;
 pub mod submit;
 pub mod tasks;
+pub mod usage;
 pub mod video;

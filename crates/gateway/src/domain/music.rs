@@ -3,19 +3,22 @@
 use providers::{Limits, MusicLimits, StemLimits};
 
 use crate::app::{App, Parts};
+use crate::crash;
 use crate::domain::assets;
-use crate::domain::submit::{self, NewTask};
+use crate::domain::intents::Visit;
+use crate::domain::submit::{self, NewTask, Purpose};
 use crate::engines::{EngineError, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::{AccountId, ClipId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::Model;
+use crate::model::intent::Made;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
 use crate::model::task::{Payload, StemTarget, StemTask, StemsJob, Task, TaskKind};
-use crate::store;
 use crate::store::tasks::Page;
+use crate::store::{self, Conn};
 
 /// Largest audio file, in bytes.
 pub const LIMIT_BYTES: u64 = 200_000_000;
@@ -36,6 +39,7 @@ pub enum AudioSource {
 pub async fn upload(
     app: &App,
     caller: &Caller,
+    visit: &Visit,
     source: AudioSource,
     title: Option<String>,
     param: &str,
@@ -79,14 +83,15 @@ pub async fn upload(
         created_at: app.clock.now(),
     };
     let row = clip.clone();
-    app.store
-        .write(move |conn| -> Result<(), Error> {
+    visit
+        .make(app, Made::Clip(id), move |conn| {
             for file in &files {
                 store::assets::insert(conn, file)?;
             }
             Ok(store::clips::insert(conn, &row, 0)?)
         })
         .await?;
+    crash::point("clip-uploaded");
     tracing::info!(clip_id = %id, "clip uploaded");
     Ok(clip)
 }
@@ -165,8 +170,30 @@ pub async fn separate(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
+    visit: &Visit,
     order: Separation,
-) -> Result<(Task, Vec<Clip>), Error> {
+) -> Result<Task, Error> {
+    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
+    let write_clips = move |conn: &mut Conn<'_>, tasks: &[Task]| {
+        for task in tasks {
+            for (clip, position) in stem_clips(task, &job.title, &job.outputs).iter().zip(0..) {
+                store::clips::insert(conn, clip, position)?;
+            }
+        }
+        Ok(())
+    };
+    let tasks = submit::accept(app, caller, request_id, visit, vec![new], write_clips).await?;
+    let task = tasks.into_iter().next();
+    task.ok_or_else(|| Error::internal("a separation without a task"))
+}
+
+/// The task that a separation becomes.
+pub async fn prepare(
+    app: &App,
+    caller: &Caller,
+    order: Separation,
+    purpose: Purpose,
+) -> Result<(NewTask, StemsJob), Error> {
     let catalog = app.catalog.load_full();
     let asked = order
         .model
@@ -174,14 +201,16 @@ pub async fn separate(
         .unwrap_or_else(|| catalog.default_name(TaskKind::Music).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
-    submit::check_available(app, &model)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
     let source = clip_param(app, caller.account.id, order.source, "continue_clip_id").await?;
     let media = check_source(&source, &order)?;
     let outputs: Vec<(ClipId, StemTarget)> = targets
         .into_iter()
         .map(|target| (ClipId::new(), target))
         .collect();
-    let title = order.title.clone().unwrap_or_else(|| source.title.clone());
+    let parts = outputs.len() as u64;
     let job = StemsJob {
         source: source.id,
         source_audio: media.audio,
@@ -191,36 +220,24 @@ pub async fn separate(
             .group_name
             .clone()
             .unwrap_or_else(|| StemGroup::Vocals.name().into()),
-        outputs: outputs.clone(),
+        outputs,
         generation_type: order.generation_type,
         make_instrumental: order.make_instrumental,
-        title: title.clone(),
+        title: order.title.clone().unwrap_or_else(|| source.title.clone()),
     };
     check_routes(app, &model, &job)?;
     let new = NewTask {
         model,
         asked_model: asked,
-        payload: Payload::StemsV1(job),
+        payload: Payload::StemsV1(job.clone()),
         quantity: Quantity {
             milliseconds: media.milliseconds,
             pixels: 0,
-            stems: outputs.len() as u64,
+            parts,
+            parts_asked: parts,
         },
     };
-    let mut tasks = submit::accept(app, caller, request_id, vec![new], move |conn, tasks| {
-        for task in tasks {
-            for (clip, position) in stem_clips(task, &title, &outputs).iter().zip(0..) {
-                store::clips::insert(conn, clip, position)?;
-            }
-        }
-        Ok(())
-    })
-    .await?;
-    let task = tasks
-        .pop()
-        .ok_or_else(|| Error::internal("a separation without a task"))?;
-    let clips = clips_of_task(app, caller.account.id, task.id).await?;
-    Ok((task, clips))
+    Ok((new, job))
 }
 
 fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec<Clip> {

@@ -1,12 +1,17 @@
 //! Personas: made of a root clip and more clips of the same account.
 
+use tracing::Instrument as _;
+
 use crate::app::App;
 use crate::artwork;
+use crate::crash;
 use crate::domain::assets::{self, Lifetime};
+use crate::domain::intents::{Record, Visit};
 use crate::domain::music;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, ClipId, PersonaId};
 use crate::model::account::Caller;
+use crate::model::intent::Made;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipState, Persona};
 use crate::store;
@@ -32,12 +37,32 @@ pub struct NewPersona {
     pub is_public: bool,
 }
 
-/// Makes a persona. Returns it with its clips, the root first.
+/// Makes a persona. Returns it with its clips, the root first. That goes on even
+/// when the caller leaves: a provider may be at work on it.
 pub async fn create(
     app: &App,
     caller: &Caller,
+    visit: &Visit,
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
+    let clips = prepare(app, caller, &new).await?;
+    let (app, account) = (app.clone(), caller.account.id);
+    let (record, accepting) = (visit.record(), visit.accepting());
+    let made = async move {
+        let made = make(&app, account, &record, new, clips).await;
+        accepting.done(&made);
+        made
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it ends with the provider's answer"
+    )]
+    let made = tokio::spawn(made.in_current_span());
+    made.await.map_err(Error::internal)?
+}
+
+/// The clips of a persona that can be made, the root first.
+pub async fn prepare(app: &App, caller: &Caller, new: &NewPersona) -> Result<Vec<Clip>, Error> {
     let account = caller.account.id;
     let mut clips = vec![usable_clip(app, account, new.root_clip, "root_clip_id").await?];
     for (number, id) in new.clips.iter().enumerate() {
@@ -50,7 +75,17 @@ pub async fn create(
         let message = format!("A persona has at most {MAX_CLIPS} clips, the root clip included.");
         return Err(Error::at(ErrorCode::InvalidValue, "clips", message));
     }
-    let upstream = upstream::create(app, &new, &clips).await?;
+    Ok(clips)
+}
+
+async fn make(
+    app: &App,
+    account: AccountId,
+    record: &Record,
+    new: NewPersona,
+    clips: Vec<Clip>,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let upstream = upstream::create(app, record, &new, &clips).await?;
     let id = PersonaId::new();
     let picture =
         artwork::persona_portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
@@ -75,13 +110,15 @@ pub async fn create(
         upstream,
         created_at: app.clock.now(),
     };
-    let row = persona.clone();
+    let (row, record) = (persona.clone(), record.clone());
     app.store
         .write(move |conn| -> Result<(), Error> {
             store::assets::insert(conn, &image)?;
-            Ok(store::personas::insert(conn, &row)?)
+            store::personas::insert(conn, &row)?;
+            record.made(conn, Made::Persona(id))
         })
         .await?;
+    crash::point("persona-made");
     tracing::info!(persona_id = %id, "persona created");
     Ok((persona, clips))
 }

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
+use crate::ids::AssetId;
 use crate::model::account::Caller;
 use crate::model::media::{Asset, MediaType};
 
@@ -23,23 +24,19 @@ pub enum PictureSource {
     Bytes(Bytes),
 }
 
-/// A picture that was checked and stored.
+/// A picture that was checked.
 #[derive(Debug, Clone)]
 pub struct Picture {
-    /// The record, to be inserted with the task that uses it.
-    pub asset: Asset,
+    /// What it is going to be called.
+    pub id: AssetId,
     /// Width and height in pixels, upright.
     pub size: (u32, u32),
+    media: MediaType,
+    bytes: Bytes,
 }
 
-/// Gets, checks and stores a picture. The record is inserted by the caller,
-/// with the task that uses it. `param` names the field for errors.
-pub async fn ingest(
-    app: &App,
-    caller: &Caller,
-    source: PictureSource,
-    param: &str,
-) -> Result<Picture, Error> {
+/// Gets and checks a picture. `param` names the field for errors.
+pub async fn take(app: &App, source: PictureSource, param: &str) -> Result<Picture, Error> {
     let bytes = match source {
         PictureSource::Bytes(bytes) => bytes,
         PictureSource::Address(address) if is_data_url(&address) => {
@@ -67,8 +64,27 @@ pub async fn ingest(
         .await?;
     let (format, size) = decoded.map_err(|error| picture_error(&error, param))?;
     let media: MediaType = format.extension().parse().map_err(Error::internal)?;
-    let asset = assets::keep(app, caller.account.id, media, bytes, Lifetime::Media).await?;
-    Ok(Picture { asset, size })
+    Ok(Picture {
+        id: AssetId::new(),
+        size,
+        media,
+        bytes,
+    })
+}
+
+/// Stores a picture. The record is inserted by the caller, with the task that
+/// uses it.
+pub async fn keep(app: &App, caller: &Caller, picture: &Picture) -> Result<Asset, Error> {
+    let (account, bytes) = (caller.account.id, picture.bytes.clone());
+    assets::keep_as(
+        app,
+        picture.id,
+        account,
+        picture.media,
+        bytes,
+        Lifetime::Media,
+    )
+    .await
 }
 
 fn picture_error(error: &animatic::PictureError, param: &str) -> Error {

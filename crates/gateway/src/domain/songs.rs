@@ -5,8 +5,9 @@ use providers::Limits;
 use serde_json::{Map, Value};
 
 use crate::app::App;
+use crate::domain::intents::Visit;
 use crate::domain::music;
-use crate::domain::submit::{self, NewTask};
+use crate::domain::submit::{self, NewTask, Purpose};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, PersonaId, RequestId};
 use crate::model::account::Caller;
@@ -14,7 +15,7 @@ use crate::model::catalog::Model;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipOrigin, ClipState};
 use crate::model::task::{Payload, SongJob, Task, TaskKind};
-use crate::store;
+use crate::store::{self, Conn};
 
 /// Clips that a task makes, as far as is known beforehand: the family's
 /// services make two of everything.
@@ -49,10 +50,34 @@ pub async fn order(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
+    visit: &Visit,
     order: SongOrder,
-) -> Result<(Task, Vec<Clip>), Error> {
+) -> Result<Task, Error> {
+    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
+    let write_clips = move |conn: &mut Conn<'_>, tasks: &[Task]| {
+        for task in tasks {
+            for (id, position) in job.outputs.iter().zip(0..) {
+                store::clips::insert(conn, &clip(task, *id, &job.title), position)?;
+            }
+        }
+        Ok(())
+    };
+    let tasks = submit::accept(app, caller, request_id, visit, vec![new], write_clips).await?;
+    let task = tasks.into_iter().next();
+    task.ok_or_else(|| Error::internal("a song without a task"))
+}
+
+/// The task that an order becomes.
+pub async fn prepare(
+    app: &App,
+    caller: &Caller,
+    order: SongOrder,
+    purpose: Purpose,
+) -> Result<(NewTask, SongJob), Error> {
     let (model, asked_model) = choose(app, caller, &order)?;
-    submit::check_available(app, &model)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
     let account = caller.account.id;
     for (param, id) in &order.clips {
         let clip = music::clip_param(app, account, *id, param).await?;
@@ -80,41 +105,29 @@ pub async fn order(
             ));
         }
     }
-    let outputs: Vec<ClipId> = (0..CLIPS).map(|_| ClipId::new()).collect();
+    let parts = CLIPS as u64;
+    let job = SongJob {
+        task: order.task,
+        fields: order.fields,
+        clips: order.clips,
+        persona: order.persona,
+        outputs: (0..CLIPS).map(|_| ClipId::new()).collect(),
+        generation_type: order.generation_type,
+        make_instrumental: order.make_instrumental,
+        title: order.title,
+    };
     let new = NewTask {
         model,
         asked_model,
-        payload: Payload::SongV1(SongJob {
-            task: order.task,
-            fields: order.fields,
-            clips: order.clips,
-            persona: order.persona,
-            outputs: outputs.clone(),
-            generation_type: order.generation_type,
-            make_instrumental: order.make_instrumental,
-            title: order.title.clone(),
-        }),
+        payload: Payload::SongV1(job.clone()),
         quantity: Quantity {
-            milliseconds: LONGEST_MS,
+            milliseconds: parts * LONGEST_MS,
             pixels: 0,
-            stems: CLIPS as u64,
+            parts,
+            parts_asked: parts,
         },
     };
-    let title = order.title;
-    let mut tasks = submit::accept(app, caller, request_id, vec![new], move |conn, tasks| {
-        for task in tasks {
-            for (id, position) in outputs.iter().zip(0..) {
-                store::clips::insert(conn, &clip(task, *id, &title), position)?;
-            }
-        }
-        Ok(())
-    })
-    .await?;
-    let task = tasks
-        .pop()
-        .ok_or_else(|| Error::internal("a song without a task"))?;
-    let clips = music::clips_of_task(app, account, task.id).await?;
-    Ok((task, clips))
+    Ok((new, job))
 }
 
 /// A clip that a task is going to fill.

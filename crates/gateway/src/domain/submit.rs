@@ -1,16 +1,22 @@
 //! Accepting tasks: the one place where a task begins.
 //!
-//! A key's limits are checked and the tasks written in one transaction; when
-//! [`accept`] returns, they are on disk and their ids may be told.
+//! A key's limits are checked, the tasks written and their price held in one
+//! transaction; when [`accept`] returns, they are on disk and their ids may be
+//! told.
 
-use sha2::{Digest as _, Sha256};
+use tracing::Instrument as _;
 
-use crate::app::Parts;
+use crate::app::{App, Parts};
+use crate::crash;
+use crate::domain::assets::sha256_hex;
+use crate::domain::intents::Visit;
+use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{RequestId, TaskId};
 use crate::model::account::{ApiKey, Caller};
 use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
-use crate::model::money::{Micros, Quantity};
+use crate::model::intent::Made;
+use crate::model::money::{Micros, Money, Quantity};
 use crate::model::task::{Payload, Task, TaskState};
 use crate::store::{self, Conn};
 use crate::telemetry;
@@ -28,12 +34,14 @@ pub struct NewTask {
     pub quantity: Quantity,
 }
 
-/// Writes the tasks, and whatever `also` adds in the same transaction, and
-/// wakes the workers. All of them are accepted, or none.
+/// Writes the tasks with their reservations, what the caller wanted, and
+/// whatever `also` adds, in one transaction, and wakes the workers. All of them
+/// are accepted, or none; that goes on even when the caller leaves.
 pub async fn accept(
-    app: &Parts,
+    app: &App,
     caller: &Caller,
     request_id: &RequestId,
+    visit: &Visit,
     new: Vec<NewTask>,
     also: impl FnOnce(&mut Conn<'_>, &[Task]) -> Result<(), Error> + Send + 'static,
 ) -> Result<Vec<Task>, Error> {
@@ -41,37 +49,51 @@ pub async fn accept(
         .into_iter()
         .map(|new| draft(app, caller, request_id, new))
         .collect();
-    let (key, written) = (caller.key.clone(), tasks);
-    let tasks = app
-        .store
-        .write(move |conn| -> Result<_, Error> {
-            check_limits(conn, &key, &written)?;
-            for task in &written {
-                store::tasks::insert(conn, task)?;
-            }
-            also(conn, &written)?;
-            Ok(written)
-        })
-        .await?;
-    for task in &tasks {
-        telemetry::task_accepted(task);
-        tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
-        if task.provider == EMBEDDED {
-            app.bell.ring_for_work();
-        } else {
-            app.bell.ring_for_upstream();
+    let (app, key) = (app.clone(), caller.key.clone());
+    let (record, accepting) = (visit.record(), visit.accepting());
+    let accepted = async move {
+        let written = app
+            .store
+            .write(move |conn| -> Result<_, Error> {
+                write(conn, &key, &tasks)?;
+                also(conn, &tasks)?;
+                record.made(
+                    conn,
+                    Made::Tasks(tasks.iter().map(|task| task.id).collect()),
+                )?;
+                Ok(tasks)
+            })
+            .await;
+        accepting.done(&written);
+        let tasks = written?;
+        crash::point("task-accepted");
+        for task in &tasks {
+            announce(&app, task);
         }
-    }
-    Ok(tasks)
+        Ok(tasks)
+    };
+    #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
+    let accepted = tokio::spawn(accepted.in_current_span());
+    accepted.await.map_err(Error::internal)?
 }
 
-/// Refuses what the key has no room or money for. Runs in the transaction that
-/// writes the tasks.
-pub fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(), Error> {
+fn announce(app: &Parts, task: &Task) {
+    telemetry::task_accepted(task);
+    tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
+    if task.provider == EMBEDDED {
+        app.bell.ring_for_work();
+    } else {
+        app.bell.ring_for_upstream();
+    }
+}
+
+/// Writes tasks and their reservations, unless the key has no room or nobody
+/// the money.
+pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Error> {
     // Two requests at once must not both fit into the last place.
     store::accounts::lock_key(conn, key.id)?;
     let open = store::tasks::open_of_key(conn, key.id, key.max_running)?;
-    let new_tasks = u32::try_from(new.len()).unwrap_or(u32::MAX);
+    let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
     if open.saturating_add(new_tasks) > key.max_running {
         let message = format!(
             "The API key has {open} open tasks and may have {}.",
@@ -79,29 +101,28 @@ pub fn check_limits(conn: &mut Conn<'_>, key: &ApiKey, new: &[Task]) -> Result<(
         );
         return Err(Error::later(ErrorCode::TooManyTasks, message, 5));
     }
-    if let Some(budget) = key.budget {
-        let spent = store::accounts::spent(conn, key.id)?;
-        let cost = new
-            .iter()
-            .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
-        if cost > Micros::ZERO && spent.plus(cost) > budget {
-            let message = format!(
-                "This would cost {cost} USD; {spent} of the API key's budget of {budget} USD are used."
-            );
-            return Err(Error::plain(ErrorCode::BudgetExceeded, message));
-        }
+    for task in tasks {
+        store::tasks::insert(conn, task)?;
     }
-    Ok(())
+    ledger::reserve(conn, tasks)
 }
 
 /// The task that an order becomes, not yet written.
 pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+    let now = app.clock.now();
+    let tariff = new.model.tariff(new.quantity, now);
+    let reserved = tariff.reserve();
+    let costs = reserved > Micros::ZERO;
     Task {
         id: TaskId::new(),
         account: caller.account.id,
         key: caller.key.id,
         fingerprint: fingerprint(&new.model, new.model.routes().first()),
-        cost: new.model.reserve(new.quantity),
+        cost: reserved,
+        reserved,
+        money: if costs { Money::Held } else { Money::Free },
+        tariff: costs.then_some(tariff),
+        bill: None,
         provider: match new.model.routes().first() {
             // Whoever takes it in the end is written down then.
             Some(route) => route.provider.clone(),
@@ -114,13 +135,22 @@ pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask)
         progress: 0,
         request_id: request_id.clone(),
         attempts: 0,
-        created_at: app.clock.now(),
+        created_at: now,
         started_at: None,
         finished_at: None,
         failure: None,
         output: None,
         event_seq: 1,
     }
+}
+
+/// What an order is checked and planned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is going to be made.
+    Order,
+    /// The caller wants to know what it would cost.
+    Quote,
 }
 
 /// Refuses work for a model whose every route is down.
@@ -152,9 +182,5 @@ pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
         "{}\n{maker}\n{:?}\n{:?}",
         model.id, model.price, model.limits
     );
-    let digest = Sha256::digest(settings.as_bytes());
-    digest
-        .iter()
-        .take(5)
-        .fold("fp_".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("fp_{}", &sha256_hex(settings.as_bytes())[..10])
 }

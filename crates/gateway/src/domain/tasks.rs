@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::Parts;
+use crate::config::CancelPolicy;
+use crate::crash;
+use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
-use crate::model::money::Micros;
+use crate::model::money::{Micros, Money};
 use crate::model::task::{Task, TaskEvent, TaskFailure, TaskState};
 use crate::store;
 use crate::store::tasks::{Ending, Filter, Page};
@@ -21,7 +24,7 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
         .store
         .read(move |conn| store::tasks::by_id(conn, id, account).map_err(Error::from));
     let task = read.await?.ok_or_else(not_found)?;
-    if task.state.is_terminal() {
+    if task.state.is_terminal() && task.money != Money::Held {
         app.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
@@ -106,33 +109,67 @@ pub async fn next_events(
 
 /// Calls a task off. It is cancelled when this returns; a worker that has it
 /// stops soon after and can no longer write a result.
+///
+/// Its reservation is given back, unless the operator charges for what a
+/// provider makes all the same (`cancel_policy`): then it stays held until the
+/// provider's job has ended.
 pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let now = app.clock.now();
+    let policy = app.config.cancel_policy;
     let task = app
         .store
         .write(move |conn| -> Result<Task, Error> {
-            store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            let failure = TaskFailure {
-                code: ErrorCode::TaskCancelled,
-                message: "The task was cancelled.".into(),
-            };
-            let ending = Ending {
-                state: TaskState::Cancelled,
-                cost: Micros::ZERO,
-                output: None,
-                failure: Some(failure),
-            };
-            if !store::tasks::finish(conn, id, None, &ending, now)? {
+            let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let last = store::submissions::latest(conn, id)?;
+            let at_work = last.is_some_and(|last| last.state.is_open());
+            let ending = cancellation(&task, at_work && policy == CancelPolicy::Charge);
+            if !ledger::end(conn, &task, None, &ending, now)? {
                 let message = "The task has ended already and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
             }
+            // What its provider has of it is called off, or followed to its end.
+            store::submissions::set_stray(conn, id, now)?;
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         })
         .await?;
+    crash::point("task-cancelled");
     telemetry::task_ended(&task, TaskState::Cancelled);
-    tracing::info!(task_id = %id, "task cancelled");
+    tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
     app.bell.call_off(id);
+    app.bell.ring_for_upstream();
     Ok(task)
+}
+
+/// How a task ends that is called off, and what its caller is told of the money.
+fn cancellation(task: &Task, is_charged: bool) -> Ending {
+    let (money, cost, message) = match task.money {
+        Money::Held if is_charged => {
+            let message = format!(
+                "The task was cancelled while its provider worked on it. What the provider makes all the same is charged, {} USD at most; the rest comes back when its job has ended.",
+                task.reserved
+            );
+            (Money::Held, task.reserved, message)
+        }
+        Money::Held => {
+            let message = format!(
+                "The task was cancelled. The {} USD that were held for it came back.",
+                task.reserved
+            );
+            (Money::Released, Micros::ZERO, message)
+        }
+        money => (money, Micros::ZERO, "The task was cancelled.".to_owned()),
+    };
+    Ending {
+        state: TaskState::Cancelled,
+        cost,
+        money,
+        bill: None,
+        output: None,
+        failure: Some(TaskFailure {
+            code: ErrorCode::TaskCancelled,
+            message,
+        }),
+    }
 }
 
 /// The middle run time of a model over the last 24 hours.

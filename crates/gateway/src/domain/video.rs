@@ -4,8 +4,9 @@ use providers::{Durations, Limits, VideoLimits};
 
 use crate::app::{App, Parts};
 use crate::domain::assets;
+use crate::domain::intents::Visit;
 use crate::domain::pictures::{self, Picture, PictureSource};
-use crate::domain::submit::{self, NewTask};
+use crate::domain::submit::{self, NewTask, Purpose};
 use crate::domain::tasks;
 use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode, Fault};
@@ -61,25 +62,50 @@ pub async fn order(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
+    visit: &Visit,
     order: VideoOrder,
 ) -> Result<Vec<Task>, Error> {
+    let (new, pictures) = prepare(app, caller, &order, Purpose::Order).await?;
+    let mut assets = Vec::new();
+    for picture in &pictures {
+        assets.push(pictures::keep(app, caller, picture).await?);
+    }
+    submit::accept(app, caller, request_id, visit, new, move |conn, _| {
+        for asset in &assets {
+            store::assets::insert(conn, asset)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The tasks that an order becomes, and its pictures, checked and not stored.
+pub async fn prepare(
+    app: &App,
+    caller: &Caller,
+    order: &VideoOrder,
+    purpose: Purpose,
+) -> Result<(Vec<NewTask>, Vec<Picture>), Error> {
     let catalog = app.catalog.load_full();
     let asked = order
         .model
         .clone()
         .unwrap_or_else(|| catalog.default_name(TaskKind::Video).to_owned());
     let model = catalog.choose(&caller.key, TaskKind::Video, &asked, "model")?;
-    refuse_what_is_not_offered(app, &model, &order)?;
-    submit::check_available(app, &model)?;
+    refuse_what_is_not_offered(app, &model, order)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
     let mut pictures = Vec::new();
     for (source, param) in &order.pictures {
-        pictures.push(pictures::ingest(app, caller, source.clone(), param).await?);
+        pictures.push(pictures::take(app, source.clone(), param).await?);
     }
-    let job = plan(app, &model, &order, &pictures)?;
+    let job = plan(app, &model, order, &pictures)?;
     let quantity = Quantity {
         milliseconds: job.milliseconds,
         pixels: u64::from(job.width) * u64::from(job.height),
-        stems: 0,
+        parts: 1,
+        parts_asked: 1,
     };
     let new = (0..u64::from(order.count)).map(|number| NewTask {
         model: model.clone(),
@@ -91,13 +117,7 @@ pub async fn order(
         }),
         quantity,
     });
-    submit::accept(app, caller, request_id, new.collect(), move |conn, _| {
-        for picture in &pictures {
-            store::assets::insert(conn, &picture.asset)?;
-        }
-        Ok(())
-    })
-    .await
+    Ok((new.collect(), pictures))
 }
 
 /// Decides everything that the order leaves open.
@@ -107,7 +127,7 @@ fn plan(
     order: &VideoOrder,
     pictures: &[Picture],
 ) -> Result<VideoJob, Error> {
-    let mut files = pictures.iter().map(|picture| picture.asset.id);
+    let mut files = pictures.iter().map(|picture| picture.id);
     let mut job = VideoJob {
         prompt: order.prompt.clone(),
         picture: files.next(),

@@ -32,7 +32,7 @@ pub fn model() -> Model {
         }),
         price: None,
         maker: Maker::Embedded {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
         },
     }
 }

@@ -1,10 +1,12 @@
-//! The two engines inside this process.
+//! The engines inside this process: the two that are always there, and the
+//! operator's own models.
 //!
 //! An engine here is a blocking function from a job to files, with progress
 //! and cancellation through [`Watch`]. Knows the model types and the engine
 //! crates; knows nothing of tasks' lives, accounts or storage.
 
 pub mod animatic_engine;
+pub mod own_models;
 pub mod stems_engine;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

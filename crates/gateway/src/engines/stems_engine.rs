@@ -1,7 +1,10 @@
-//! `stems-dsp-1`: the embedded stem model, on the `stems` crate.
+//! `stems-dsp-1`: the embedded stem model, on the `stems` crate; and separation
+//! by it or by a model of the operator.
+
+use std::sync::Arc;
 
 use providers::{Handover, Limits, MusicLimits, StemLimits};
-use stems::{Audio, Control, DecodeLimits, SeparateError, Stem};
+use stems::{Audio, Control, DecodeLimits, SeparateError, Stem, onnx};
 
 use crate::artwork;
 use crate::engines::{EngineError, Watch};
@@ -38,18 +41,26 @@ pub fn model() -> Model {
         }),
         price: None,
         maker: Maker::Embedded {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
         },
     }
 }
 
-/// The engine's own stem for a group that the model offers.
-fn stem(group: StemGroup) -> Result<Stem, EngineError> {
+/// The engines' name for a group.
+pub(super) const fn stem(group: StemGroup) -> Stem {
     match group {
-        StemGroup::Vocals => Ok(Stem::Vocals),
-        StemGroup::Drums => Ok(Stem::Drums),
-        StemGroup::Bass => Ok(Stem::Bass),
-        other => Err(EngineError::Broken(format!("{other} cannot be told apart"))),
+        StemGroup::Vocals => Stem::Vocals,
+        StemGroup::BackingVocals => Stem::BackingVocals,
+        StemGroup::Drums => Stem::Drums,
+        StemGroup::Bass => Stem::Bass,
+        StemGroup::Guitar => Stem::Guitar,
+        StemGroup::Keyboard => Stem::Keyboard,
+        StemGroup::Percussion => Stem::Percussion,
+        StemGroup::Strings => Stem::Strings,
+        StemGroup::Synth => Stem::Synth,
+        StemGroup::Fx => Stem::Fx,
+        StemGroup::Brass => Stem::Brass,
+        StemGroup::Woodwinds => Stem::Woodwinds,
     }
 }
 
@@ -65,10 +76,12 @@ pub struct MadeClip {
     pub milliseconds: u64,
 }
 
-/// Separates a recording; the clips are in the order of the job's outputs.
-/// Blocks until it is done or stopped.
+/// Separates a recording by the embedded model, or by `graphs` of the operator;
+/// the clips are in the order of the job's outputs. Blocks until it is done or
+/// stopped.
 pub fn separate(
     job: &StemsJob,
+    graphs: Option<&Arc<onnx::Model>>,
     source: &[u8],
     watch: &Watch,
 ) -> Result<Vec<MadeClip>, EngineError> {
@@ -81,7 +94,7 @@ pub fn separate(
     let mix = stems::decode(source, &limits)
         .map_err(|error| EngineError::Source(error.to_string()))?
         .audio;
-    let parts = take_apart(job, &mix, watch)?;
+    let parts = take_apart(job, graphs, &mix, watch)?;
     let total = parts.len();
     let mut clips = Vec::with_capacity(total);
     for (number, ((id, _), audio)) in job.outputs.iter().zip(parts).enumerate() {
@@ -115,11 +128,16 @@ fn share(done: usize, total: usize) -> f32 {
 
 /// The recordings of the job's outputs. They sum to the mix: what is left is
 /// always what the others leave.
-fn take_apart(job: &StemsJob, mix: &Audio, watch: &Watch) -> Result<Vec<Audio>, EngineError> {
+fn take_apart(
+    job: &StemsJob,
+    graphs: Option<&Arc<onnx::Model>>,
+    mix: &Audio,
+    watch: &Watch,
+) -> Result<Vec<Audio>, EngineError> {
     let mut wanted = Vec::new();
     for (_, target) in &job.outputs {
         let stem = match target {
-            StemTarget::Only(group) | StemTarget::Without(group) => stem(*group)?,
+            StemTarget::Only(group) | StemTarget::Without(group) => stem(*group),
             StemTarget::Other => Stem::Other,
         };
         if !wanted.contains(&stem) {
@@ -130,8 +148,13 @@ fn take_apart(job: &StemsJob, mix: &Audio, watch: &Watch) -> Result<Vec<Audio>, 
         progress: &mut |share| watch.report(share * SEPARATION),
         cancelled: &|| watch.is_stopped(),
     };
-    let made = stems::separate(mix, &wanted, control).map_err(|error| match error {
+    let made = match graphs {
+        None => stems::separate(mix, &wanted, control),
+        Some(graphs) => graphs.separate(mix, &wanted, control),
+    };
+    let made = made.map_err(|error| match error {
         SeparateError::Cancelled => EngineError::Stopped,
+        SeparateError::Model(why) => EngineError::Broken(why),
         other => EngineError::Source(other.to_string()),
     })?;
     let find = |stem: Stem| {
@@ -143,8 +166,8 @@ fn take_apart(job: &StemsJob, mix: &Audio, watch: &Watch) -> Result<Vec<Audio>, 
     let mut parts = Vec::new();
     for (_, target) in &job.outputs {
         parts.push(match target {
-            StemTarget::Only(group) => find(stem(*group)?)?.clone(),
-            StemTarget::Without(group) => stems::rest(mix, find(stem(*group)?)?),
+            StemTarget::Only(group) => find(stem(*group))?.clone(),
+            StemTarget::Without(group) => stems::rest(mix, find(stem(*group))?),
             StemTarget::Other => find(Stem::Other)?.clone(),
         });
     }

@@ -63,18 +63,26 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
             let message = format!("The API key may make {} requests a minute.", rate.limit);
             return Err(Error::later(ErrorCode::RateLimitExceeded, message, seconds));
         }
-        if let Some(scope) = N::SCOPE.filter(|scope| !caller.key.may(*scope)) {
-            let message = format!(
-                "The API key lacks the scope {scope:?}.",
-                scope = scope.name()
-            );
-            return Err(Error::plain(ErrorCode::InsufficientScope, message));
+        if let Some(scope) = N::SCOPE {
+            require(&caller, scope)?;
         }
         Ok(Self {
             caller,
             needs: PhantomData,
         })
     }
+}
+
+/// Refuses a caller whose key lacks a scope.
+pub(super) fn require(caller: &Caller, scope: Scope) -> Result<(), Error> {
+    if caller.key.may(scope) {
+        return Ok(());
+    }
+    let message = format!(
+        "The API key lacks the scope {scope:?}.",
+        scope = scope.name()
+    );
+    Err(Error::plain(ErrorCode::InsufficientScope, message))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Error> {

@@ -1,23 +1,28 @@
 //! `POST /v1/chat/completions`: videos in the dialect of chat.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use axum::response::sse::{Event, Sse};
-use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
 use crate::app::App;
+use crate::attendance::Presence;
+use crate::domain::intents::{self, Found, Visit};
 use crate::domain::{tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::tasks::{about, keep_alive, video_file};
+use crate::http::idempotency::{self, Asked, Fingerprint};
+use crate::http::tasks::{about_all, keep_alive, video_file};
 use crate::http::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
-    ChunkTask, CompletionDetails, PromptDetails,
+    ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
 };
 use crate::http::wire::chat_orders::{Chat, ChatRequest, read};
 use crate::http::wire::fields;
@@ -34,6 +39,7 @@ pub(super) async fn complete(
     allowed: Allowed<VideoCreate>,
     request_id: RequestId,
     base: Base,
+    headers: HeaderMap,
     State(app): State<App>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Error> {
@@ -42,23 +48,29 @@ pub(super) async fn complete(
         stream,
         include_usage,
     } = fields::read(&body, read)?;
-    let accepted = video::order(&app, &allowed.caller, &request_id, order).await?;
-    let Some(first) = accepted.first() else {
-        return Err(Error::internal("an order without a task"));
+    let fingerprint = Fingerprint::of("POST /v1/chat/completions").json(&body);
+    let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
+    let make = async |visit: &Visit| {
+        let tasks = video::order(&app, &allowed.caller, &request_id, visit, order).await?;
+        Ok(Found::Tasks(tasks))
     };
-    let headers = about(first.id);
-    let answer = Answer {
-        app,
-        base,
-        request_id,
-        tasks: accepted,
+    let tell = async |found: Found, presence: &Arc<Presence>, is_known: bool| {
+        let tasks = found.into_tasks()?;
+        let headers = about_all(&tasks);
+        let answer = Answer {
+            app: app.clone(),
+            base: base.clone(),
+            request_id: request_id.clone(),
+            tasks,
+        };
+        if stream {
+            let chunks = answer.stream(include_usage, is_known, presence.clone());
+            let events = Sse::new(chunks).keep_alive(keep_alive());
+            return Ok(idempotency::Answer::stream((headers, events)));
+        }
+        answer.wait().await
     };
-    if stream {
-        let events = Sse::new(answer.stream(include_usage)).keep_alive(keep_alive());
-        return Ok((headers, events).into_response());
-    }
-    let completion = answer.wait().await?;
-    Ok((headers, Json(completion)).into_response())
+    asked.answer(make, tell).await
 }
 
 /// The answer to an order that was accepted.
@@ -71,36 +83,50 @@ struct Answer {
 
 impl Answer {
     /// Waits for all videos, within the limit that the settings name.
-    async fn wait(mut self) -> Result<ChatCompletion, Error> {
+    async fn wait(mut self) -> Result<idempotency::Answer, Error> {
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             *task = tasks::wait(&self.app, task.account, task.id, left).await?;
-            check(task)?;
+            if !task.state.is_terminal() {
+                return Err(still_running(task));
+            }
         }
-        let videos: Vec<VideoFile> = self
-            .tasks
-            .iter()
-            .filter_map(|task| self.file(task))
-            .collect();
-        let usage = usage(&self.tasks, &videos);
-        let choices = videos
-            .into_iter()
-            .zip(0..)
-            .map(|(video, index)| ChatChoice {
-                index,
-                message: ChatAnswer {
-                    role: "assistant",
-                    content: video.url.clone(),
-                    video,
-                },
-                finish_reason: "stop",
-            });
-        let choices = choices.collect();
+        let close = intents::close(&self.tasks);
+        if let Some(error) = failure(&self.tasks) {
+            return Ok(idempotency::Answer::failed(error, &self.request_id, close));
+        }
+        let headers = about_all(&self.tasks);
+        let completion = self.completion()?;
+        Ok(idempotency::Answer::of((headers, Json(completion)), close))
+    }
+
+    /// What was made: a choice for each task that succeeded, at its place.
+    fn completion(&self) -> Result<ChatCompletion, Error> {
         let first = self
             .tasks
             .first()
             .ok_or_else(|| Error::internal("an order without a task"))?;
+        let mut choices = Vec::new();
+        let mut incomplete = Vec::new();
+        for (task, index) in self.tasks.iter().zip(0..) {
+            match self.file(task) {
+                Some(video) => choices.push(ChatChoice {
+                    index,
+                    message: ChatAnswer {
+                        role: "assistant",
+                        content: video.url.clone(),
+                        video,
+                    },
+                    finish_reason: "stop",
+                }),
+                None => incomplete.push(missing(task, index)),
+            }
+        }
+        let videos: Vec<VideoFile> = choices
+            .iter()
+            .map(|choice| choice.message.video.clone())
+            .collect();
         Ok(ChatCompletion {
             id: first.id.chat_completion(),
             object: "chat.completion",
@@ -108,12 +134,19 @@ impl Answer {
             model: first.asked_model.clone(),
             system_fingerprint: first.fingerprint.clone(),
             choices,
-            usage,
+            usage: usage(&self.tasks, &videos),
+            incomplete: (!incomplete.is_empty()).then_some(incomplete),
         })
     }
 
-    /// The same as chunks, from the first at once to the end.
-    fn stream(self, include_usage: bool) -> impl Stream<Item = Result<Event, Infallible>> {
+    /// The same as chunks, from the first at once to the end. Whoever joins an
+    /// order hears of it from now on.
+    fn stream(
+        self,
+        include_usage: bool,
+        is_known: bool,
+        presence: Arc<Presence>,
+    ) -> impl Stream<Item = Result<Event, Infallible>> {
         async_stream::stream! {
             let mut answer = self;
             let Some(mut chunk) = answer.blank_chunk(include_usage) else { return };
@@ -125,7 +158,8 @@ impl Answer {
             let mut videos = Vec::new();
             for number in 0..answer.tasks.len() {
                 let index = u32::try_from(number).unwrap_or(0);
-                let mut seq = 0;
+                let newest = answer.tasks[number].event_seq;
+                let mut seq = if is_known { newest.saturating_sub(1) } else { 0 };
                 // Every change of the task is a chunk, up to its end.
                 loop {
                     let (id, account) = (answer.tasks[number].id, answer.tasks[number].account);
@@ -139,7 +173,7 @@ impl Answer {
                     for event in &events {
                         seq = event.seq;
                         let status = event.state.name();
-                        let shown = ChunkTask { id: id.to_string(), status, progress: event.progress };
+                        let shown = ChunkTask { id: id.to_string(), status, progress: event.progress, error: None };
                         let choice = ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: None };
                         yield Ok(data(&ChatChunk { choices: vec![choice], task: Some(shown), ..chunk.clone() }));
                     }
@@ -150,17 +184,25 @@ impl Answer {
                     }
                 }
                 let task = &answer.tasks[number];
-                let Some(video) = check(task).ok().and_then(|()| answer.file(task)) else {
-                    let error = check(task).err().unwrap_or_else(|| Error::internal("a success without a video"));
-                    yield Ok(answer.failure(&error));
-                    return;
-                };
-                videos.push(video.clone());
-                let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
-                chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
-                yield Ok(data(&chunk));
-                chunk.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
-                yield Ok(data(&chunk));
+                let mut last = chunk.clone();
+                match answer.file(task) {
+                    Some(video) => {
+                        videos.push(video.clone());
+                        let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
+                        chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
+                        yield Ok(data(&chunk));
+                    }
+                    // One of several that was not made; when none was, the error follows.
+                    None if answer.tasks.len() > 1 => last.task = Some(failed_task(task)),
+                    None => continue,
+                }
+                last.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
+                yield Ok(data(&last));
+            }
+            presence.complete(intents::close(&answer.tasks));
+            if let Some(error) = failure(&answer.tasks) {
+                yield Ok(answer.failure(&error));
+                return;
             }
             if include_usage {
                 chunk.choices = Vec::new();
@@ -200,18 +242,37 @@ fn data(value: &impl serde::Serialize) -> Event {
     Event::default().json_data(value).unwrap_or_default()
 }
 
-/// Whether a task has a video to show; otherwise what its caller is told.
-fn check(task: &Task) -> Result<(), Error> {
-    if !task.state.is_terminal() {
-        let message = format!(
-            "The video is still being made. The task {} goes on; ask for it at /v1/tasks/{}.",
-            task.id, task.id
-        );
-        return Err(Error::later(ErrorCode::StillRunning, message, 5).of_task(task.id));
+fn still_running(task: &Task) -> Error {
+    let message = format!(
+        "The video is still being made. The task {} goes on; ask for it at /v1/tasks/{}.",
+        task.id, task.id
+    );
+    Error::later(ErrorCode::StillRunning, message, 5).of_task(task.id)
+}
+
+/// What a caller is told of tasks that have ended and made nothing at all.
+fn failure(tasks: &[Task]) -> Option<Error> {
+    let failed = tasks.iter().find(|task| task.failure.is_some())?;
+    let failure = intents::failure(tasks)?;
+    Some(failure.to_error().of_task(failed.id))
+}
+
+fn missing(task: &Task, index: u32) -> MissingChoice {
+    let failure = task.failure.as_ref();
+    MissingChoice {
+        index,
+        task_id: task.id.to_string(),
+        code: failure.map_or("internal_error", |failure| failure.code.name()),
+        message: failure.map_or_else(String::new, |failure| failure.message.clone()),
     }
-    match &task.failure {
-        Some(failure) => Err(failure.to_error().of_task(task.id)),
-        None => Ok(()),
+}
+
+fn failed_task(task: &Task) -> ChunkTask {
+    ChunkTask {
+        id: task.id.to_string(),
+        status: task.state.name(),
+        progress: task.progress,
+        error: Some(missing(task, 0).message),
     }
 }
 

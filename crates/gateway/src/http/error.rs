@@ -27,9 +27,21 @@ fn status(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
+/// An error whose body and headers are written already.
+#[derive(Clone)]
+struct Written;
+
+/// Leaves an answer that is an error as it is.
+pub(super) fn mark_written(response: &mut Response) {
+    response.extensions_mut().insert(Written);
+}
+
 /// Writes the body and headers of an answer that is an error; others stay as
 /// they are. Headers that the answer has already, such as `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
+    if response.extensions().get::<Written>().is_some() {
+        return response;
+    }
     let known = response
         .extensions()
         .get::<Outgoing>()
@@ -46,6 +58,7 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
         }
     }
     written.headers_mut().extend(headers);
+    mark_written(&mut written);
     written
 }
 

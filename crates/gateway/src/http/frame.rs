@@ -133,10 +133,18 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
         CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
-            .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, REQUEST_ID])
+            .allow_headers([
+                header::AUTHORIZATION,
+                header::CONTENT_TYPE,
+                HeaderName::from_static("idempotency-key"),
+                HeaderName::from_static("x-stainless-retry-count"),
+                REQUEST_ID,
+            ])
             .expose_headers([
                 REQUEST_ID,
                 HeaderName::from_static("x-task-id"),
+                HeaderName::from_static("x-cost-usd"),
+                super::idempotency::REPLAYED,
                 header::RETRY_AFTER,
             ])
             .max_age(Duration::from_hours(1))

@@ -4,6 +4,7 @@
 //! and shapes the answer; `wire/` has the shapes, `frame` what every answer
 //! carries, `error` the one way in which errors become answers.
 
+mod account;
 mod auth;
 pub mod base;
 mod body;
@@ -12,6 +13,7 @@ mod docs;
 mod error;
 mod frame;
 mod health;
+mod idempotency;
 mod media;
 mod metrics;
 mod models;
@@ -19,9 +21,11 @@ mod music;
 mod page_params;
 pub mod pages;
 mod personas;
+mod quotes;
 pub mod server;
 mod tasks;
 mod uploads;
+mod usage;
 mod videos;
 mod web;
 pub mod wire;
@@ -45,7 +49,12 @@ pub fn router(app: &App) -> Router {
         .merge(docs::ui(document))
         .fallback(error::route_not_found)
         .method_not_allowed_fallback(error::method_not_allowed);
-    frame::around(router, app).with_state(app.clone())
+    framed(router, app)
+}
+
+/// Endpoints with all that every request and answer carries, and nothing else.
+pub fn framed(endpoints: Router<App>, app: &App) -> Router {
+    frame::around(endpoints, app).with_state(app.clone())
 }
 
 /// The documented endpoints.
@@ -73,6 +82,10 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::events))
         .routes(routes!(tasks::cancel));
+    let money = OpenApiRouter::new()
+        .routes(routes!(quotes::quote))
+        .routes(routes!(account::account))
+        .routes(routes!(usage::usage));
     let open = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
@@ -86,5 +99,6 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(video)
         .nest(&format!("/{brand}"), music)
         .merge(tasks)
+        .merge(money)
         .merge(open)
 }

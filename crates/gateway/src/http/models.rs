@@ -101,6 +101,7 @@ async fn standing(
         available: app.upstream.is_available(model, now),
         routes: is_shown.then(|| routes.iter().map(route).collect()),
         median: tasks::median_time(app, &model.id).await?,
+        now,
     })
 }
 

@@ -1,17 +1,23 @@
 //! The music endpoints: separations, their records in both dialects, clips.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::attendance::Presence;
+use crate::domain::intents::{self, Found, Visit};
 use crate::domain::{music, songs, tasks};
 use crate::error::Error;
 use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
 use crate::http::page_params::{Query, page};
-use crate::http::tasks::about;
+use crate::http::tasks::{about, about_all};
 use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
 use crate::http::wire::music_orders::{FetchRequest, MusicOrder, SubmitRequest, read, read_fetch};
 use crate::http::wire::tasks::List;
@@ -27,16 +33,34 @@ pub(super) async fn submit(
     allowed: Allowed<MusicCreate>,
     request_id: RequestId,
     base: Base,
+    headers: HeaderMap,
     State(app): State<App>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Error> {
-    let (task, clips) = match read(&body)? {
-        MusicOrder::Separation(order) => {
-            music::separate(&app, &allowed.caller, &request_id, order).await?
-        }
-        MusicOrder::Song(order) => songs::order(&app, &allowed.caller, &request_id, order).await?,
+    let order = read(&body)?;
+    let caller = &allowed.caller;
+    let fingerprint = Fingerprint::of("POST /submit/music").json(&body);
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    let make = async |visit: &Visit| {
+        let task = match order {
+            MusicOrder::Separation(order) => {
+                music::separate(&app, caller, &request_id, visit, order).await?
+            }
+            MusicOrder::Song(order) => {
+                songs::order(&app, caller, &request_id, visit, order).await?
+            }
+        };
+        Ok(Found::Tasks(vec![task]))
     };
-    record(&task, &clips, &allowed.caller.account, &base)
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let tasks = found.into_tasks()?;
+        let (task, account) = (&tasks[0], &caller.account);
+        let clips = music::clips_of_task(&app, account.id, task.id).await?;
+        let answer = record(task, &clips, account, &base)?;
+        let close = intents::close(&tasks);
+        Ok(Answer::of((about_all(&tasks), answer), close))
+    };
+    asked.answer(make, tell).await
 }
 
 fn record(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Result<Response, Error> {

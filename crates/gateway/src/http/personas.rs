@@ -1,20 +1,29 @@
 //! The persona endpoints.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::attendance::{Close, Presence};
+use crate::domain::intents::{Found, Visit};
 use crate::domain::personas;
 use crate::error::Error;
 use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
 use crate::http::page_params::{Query, page};
+use crate::http::tasks::cost;
 use crate::http::wire::personas::{PersonaRecord, PersonaRequest, read};
 use crate::http::wire::tasks::List;
-use crate::ids::PersonaId;
+use crate::ids::{PersonaId, RequestId};
 use crate::model::account::Account;
+use crate::model::money::Micros;
 use crate::model::music::{Clip, Persona};
 
 /// Create a persona from clips.
@@ -22,12 +31,30 @@ use crate::model::music::{Clip, Persona};
     responses((status = 200, description = "The persona", body = PersonaRecord)))]
 pub(super) async fn create(
     allowed: Allowed<PersonaCreate>,
+    request_id: RequestId,
     base: Base,
+    headers: HeaderMap,
     State(app): State<App>,
     JsonBody(body): JsonBody,
-) -> Result<Json<Value>, Error> {
-    let (persona, clips) = personas::create(&app, &allowed.caller, read(&body)?).await?;
-    record(&app, &persona, &clips, &allowed.caller.account, &base).map(Json)
+) -> Result<Response, Error> {
+    let new = read(&body)?;
+    let caller = &allowed.caller;
+    let fingerprint = Fingerprint::of("POST /persona/create").json(&body);
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    // A provider may be asked for it, and that is no task.
+    let asked = asked.reserved();
+    let make = async |visit: &Visit| {
+        let (persona, clips) = personas::create(&app, caller, visit, new).await?;
+        Ok(Found::Persona(Box::new(persona), clips))
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let Found::Persona(persona, clips) = found else {
+            return Err(Error::internal("no persona"));
+        };
+        let record = record(&app, &persona, &clips, &caller.account, &base)?;
+        Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
+    };
+    asked.answer(make, tell).await
 }
 
 /// List personas, newest first.

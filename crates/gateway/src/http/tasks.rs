@@ -18,11 +18,12 @@ use crate::http::auth::{Allowed, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::page_params::{Query, page, word};
 use crate::http::wire::music::ClipView;
-use crate::http::wire::tasks::{List, TaskError, TaskOutput, TaskView};
+use crate::http::wire::tasks::{BillingView, List, TaskError, TaskOutput, TaskView};
 use crate::http::wire::videos::VideoFile;
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::catalog::EMBEDDED;
 use crate::model::media::MediaType;
+use crate::model::money::Micros;
 use crate::model::task::{Output, Payload, Task, TaskEvent};
 use crate::store::tasks::Filter;
 
@@ -186,6 +187,24 @@ pub(super) fn about(id: TaskId) -> HeaderMap {
     headers
 }
 
+/// The headers that an answer carries which makes tasks: the first one's id, and
+/// what all of them cost, or are going to cost at most.
+pub(super) fn about_all(tasks: &[Task]) -> HeaderMap {
+    let mut headers = tasks.first().map(|task| about(task.id)).unwrap_or_default();
+    let costs = tasks.iter().map(|task| task.cost);
+    headers.extend(cost(costs.fold(Micros::ZERO, Micros::plus)));
+    headers
+}
+
+/// The header that says what something costs.
+pub(super) fn cost(amount: Micros) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::try_from(amount.to_string()) {
+        headers.insert("x-cost-usd", value);
+    }
+    headers
+}
+
 /// A task in the gateway's own words.
 pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView, Error> {
     let output = match &task.output {
@@ -222,6 +241,7 @@ pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView
             message: failure.message.clone(),
         }),
         cost_usd: task.cost.to_string(),
+        billing: BillingView::new(task),
         created_at: task.created_at.rfc3339(),
         started_at: task.started_at.map(Timestamp::rfc3339),
         finished_at: task.finished_at.map(Timestamp::rfc3339),

@@ -1,21 +1,30 @@
 //! `POST /{brand}/uploads/audio`: source clips, by form or by address.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Request, State};
+use axum::response::Response;
+use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::app::App;
+use crate::attendance::{Close, Presence};
+use crate::domain::intents::{Found, Visit};
 use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, too_large};
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
+use crate::http::tasks::cost;
 use crate::http::wire::music::{ClipRecord, MadeBy};
 use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
+use crate::ids::RequestId;
+use crate::model::money::Micros;
 
 /// How long an upload may take to arrive.
 const TIME: Duration = Duration::from_mins(10);
@@ -28,28 +37,41 @@ const FIELD_LIMIT: usize = 10_000;
     responses((status = 200, description = "The complete clip", body = ClipRecord)))]
 pub(super) async fn audio(
     allowed: Allowed<MediaUpload>,
+    request_id: RequestId,
     base: Base,
     State(app): State<App>,
     request: Request,
-) -> Result<Json<ClipRecord>, Error> {
-    let (source, title, param) = if is_multipart(request.headers()) {
+) -> Result<Response, Error> {
+    let headers = request.headers().clone();
+    let fingerprint = Fingerprint::of("POST /uploads/audio");
+    let (source, title, param, fingerprint) = if is_multipart(&headers) {
         let read = tokio::time::timeout(TIME, read_form(request, &app)).await;
         let in_time = read.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
         })?;
-        let (file, title) = in_time?;
-        (AudioSource::Spooled(file), title, "file")
+        let (file, digest, title) = in_time?;
+        let fingerprint = fingerprint.json(&title.clone().into()).file(&digest);
+        (AudioSource::Spooled(file), title, "file", fingerprint)
     } else {
-        let (address, title) = read_upload(&JsonBody::from_request(request, &app).await?.0)?;
-        (AudioSource::Address(address), title, "url")
+        let JsonBody(body) = JsonBody::from_request(request, &app).await?;
+        let (address, title) = read_upload(&body)?;
+        let source = AudioSource::Address(address);
+        (source, title, "url", fingerprint.json(&body))
     };
-    let clip = music::upload(&app, &allowed.caller, source, title, param).await?;
-    Ok(Json(ClipRecord::new(
-        &clip,
-        MadeBy::default(),
-        &allowed.caller.account,
-        &base,
-    )))
+    let caller = &allowed.caller;
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    let make = async |visit: &Visit| {
+        let clip = music::upload(&app, caller, visit, source, title, param).await?;
+        Ok(Found::Clip(Box::new(clip)))
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let Found::Clip(clip) = found else {
+            return Err(Error::internal("no clip"));
+        };
+        let record = ClipRecord::new(&clip, MadeBy::default(), &caller.account, &base);
+        Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
+    };
+    asked.answer(make, tell).await
 }
 
 /// The form of an upload, for the documentation.
@@ -63,7 +85,11 @@ pub(super) struct UploadForm {
     title: Option<String>,
 }
 
-async fn read_form(request: Request, app: &App) -> Result<(TempPath, Option<String>), Error> {
+/// A form's file, the file's digest, and the title.
+async fn read_form(
+    request: Request,
+    app: &App,
+) -> Result<(TempPath, Vec<u8>, Option<String>), Error> {
     let mut form = Multipart::from_request(request, app)
         .await
         .map_err(|error| malformed_form(&error.body_text()))?;
@@ -88,17 +114,18 @@ async fn read_form(request: Request, app: &App) -> Result<(TempPath, Option<Stri
         let message = "The form must have the recording in its field \"file\".";
         Error::at(ErrorCode::MissingField, "file", message)
     };
-    Ok((file.ok_or_else(missing)?, title))
+    let (file, digest) = file.ok_or_else(missing)?;
+    Ok((file, digest, title))
 }
 
 /// Writes a form's file to the disk as it arrives, so that a slow or large
 /// upload takes no memory.
-async fn spool(mut part: Field<'_>, app: &App) -> Result<TempPath, Error> {
+async fn spool(mut part: Field<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
     let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
     let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
-    let mut length = 0;
+    let (mut length, mut digest) = (0, Sha256::new());
     while let Some(chunk) = part
         .chunk()
         .await
@@ -108,10 +135,11 @@ async fn spool(mut part: Field<'_>, app: &App) -> Result<TempPath, Error> {
         if length > limit {
             return Err(too_large("The form's field \"file\"", limit));
         }
+        digest.update(&chunk);
         file.write_all(&chunk).await.map_err(Error::internal)?;
     }
     file.flush().await.map_err(Error::internal)?;
-    Ok(path)
+    Ok((path, digest.finalize().to_vec()))
 }
 
 async fn text(mut part: Field<'_>) -> Result<String, Error> {

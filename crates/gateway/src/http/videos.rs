@@ -1,5 +1,6 @@
 //! `/v1/videos`: the `OpenAI` Videos API.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -8,17 +9,21 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
+use crate::attendance::Presence;
+use crate::domain::intents::{self, Found, Visit};
 use crate::domain::pictures::LIMIT_BYTES;
 use crate::domain::{tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, place, too_large};
+use crate::http::idempotency::{Answer, Asked, Fingerprint};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
-use crate::http::tasks::{about, video_file};
+use crate::http::tasks::{about, about_all, video_file};
 use crate::http::wire::tasks::List;
 use crate::http::wire::videos::{VideoDeleted, VideoObject, VideoRequest, read, read_form};
 use crate::ids::{AssetId, RequestId, TaskId};
@@ -43,18 +48,32 @@ pub(super) async fn create(
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, Error> {
-    let order = if is_multipart(request.headers()) {
-        let _place = place(request.headers(), &app)?;
+    let headers = request.headers().clone();
+    let fingerprint = Fingerprint::of("POST /v1/videos");
+    let (order, fingerprint) = if is_multipart(&headers) {
+        let _place = place(&headers, &app)?;
         let (form, file) = form(request, &app).await?;
-        read_form(&form, file)?
+        let mut fingerprint = fingerprint.json(&form);
+        if let Some(file) = &file {
+            fingerprint = fingerprint.file(&Sha256::digest(file));
+        }
+        (read_form(&form, file)?, fingerprint)
     } else {
-        read(&JsonBody::from_request(request, &app).await?.0)?
+        let JsonBody(body) = JsonBody::from_request(request, &app).await?;
+        (read(&body)?, fingerprint.json(&body))
     };
-    let tasks = video::order(&app, &allowed.caller, &request_id, order).await?;
-    let task = tasks
-        .first()
-        .ok_or_else(|| Error::internal("an order without a task"))?;
-    object(&app, &base, task).await
+    let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
+    let make = async |visit: &Visit| {
+        let tasks = video::order(&app, &allowed.caller, &request_id, visit, order).await?;
+        Ok(Found::Tasks(tasks))
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let tasks = found.into_tasks()?;
+        let answer = object(&app, &base, &tasks[0]).await?;
+        let close = intents::close(&tasks);
+        Ok(Answer::of((about_all(&tasks), answer), close))
+    };
+    asked.answer(make, tell).await
 }
 
 /// A form's text fields, nested by their brackets, and its file.

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::error::{Error, ErrorCode};
 use crate::http::base::Base;
 use crate::http::pages::{self, ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
-use crate::http::wire::models::{ModelList, ModelObject, RouteObject};
+use crate::http::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use crate::model::task::TaskKind;
 
 /// Everything comes from this address, and nothing runs that is not a file of it.
@@ -84,8 +84,13 @@ fn row(model: &ModelObject) -> ModelRow {
         stems: capabilities.stems.as_deref().map(owned).unwrap_or_default(),
         price: model.price.as_ref().map_or_else(
             || "free".to_owned(),
-            |price| format!("{} USD per {}", price.usd, price.unit.replace('_', " ")),
+            |price| price_words(&price.usd, price.unit),
         ),
+        next_price: model
+            .price
+            .as_ref()
+            .and_then(|price| price.next.as_ref())
+            .map(next_price_words),
         available: model.available,
         median: model
             .median_seconds
@@ -94,6 +99,17 @@ fn row(model: &ModelObject) -> ModelRow {
         aliases: model.aliases.clone(),
         providers: model.routes.iter().flatten().map(route).collect(),
     }
+}
+
+fn price_words(usd: &str, unit: &str) -> String {
+    format!("{usd} USD per {}", unit.replace('_', " "))
+}
+
+fn next_price_words(next: &NextPrice) -> String {
+    let words = price_words(&next.usd, next.unit);
+    // A price begins at midnight UTC, unless somebody means it otherwise.
+    let from = next.from.strip_suffix("T00:00:00.000Z");
+    format!("{words} from {}", from.unwrap_or(&next.from))
 }
 
 fn route(route: &RouteObject) -> String {

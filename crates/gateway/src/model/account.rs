@@ -25,6 +25,56 @@ pub struct Account {
     pub created_at: Timestamp,
 }
 
+/// The running sums of an account's ledger, and what bounds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountMoney {
+    /// Whether it can spend only what was credited; without bound otherwise.
+    pub prepaid: bool,
+    /// What all its tasks together may cost.
+    pub budget: Option<Micros>,
+    /// Reserved for tasks that have not ended.
+    pub held: Micros,
+    /// Settled.
+    pub spent: Micros,
+    /// Paid in.
+    pub credit: Micros,
+}
+
+impl AccountMoney {
+    /// What was paid in and not spent; below zero for an account that owes.
+    pub const fn balance(&self) -> Micros {
+        self.credit.minus(self.spent)
+    }
+
+    /// What can still be reserved; `None` without a bound.
+    pub fn available(&self) -> Option<Micros> {
+        let prepaid = self.prepaid.then(|| self.balance().minus(self.held));
+        let budget = self
+            .budget
+            .map(|budget| budget.minus(self.spent).minus(self.held));
+        prepaid.into_iter().chain(budget).min()
+    }
+}
+
+/// The running sums of a key's ledger, and what bounds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyMoney {
+    /// What all its tasks together may cost.
+    pub budget: Option<Micros>,
+    /// Reserved for tasks that have not ended.
+    pub held: Micros,
+    /// Settled.
+    pub spent: Micros,
+}
+
+impl KeyMoney {
+    /// What can still be reserved; `None` without a bound.
+    pub fn available(&self) -> Option<Micros> {
+        self.budget
+            .map(|budget| budget.minus(self.spent).minus(self.held))
+    }
+}
+
 /// One permission of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use providers::Limits;
 
-use crate::model::money::{Micros, Price, Quantity};
+use crate::clock::Timestamp;
+use crate::model::money::{Quantity, RoutePrice, Schedule, Tariff};
 use crate::model::task::TaskKind;
 
 /// The name that tasks made in this process carry as their provider.
@@ -73,7 +74,7 @@ pub struct Model {
     /// What it can be asked for: what at least one of its routes offers.
     pub limits: Limits,
     /// Free when `None`.
-    pub price: Option<Price>,
+    pub price: Option<Schedule>,
     /// Who makes it.
     pub maker: Maker,
 }
@@ -84,7 +85,7 @@ pub enum Maker {
     /// An engine in this process, of this version.
     Embedded {
         /// Part of `system_fingerprint`.
-        version: &'static str,
+        version: String,
     },
     /// Hosted providers: at least one route.
     Routes(Vec<Route>),
@@ -101,7 +102,7 @@ pub struct Route {
     /// tried in their order.
     pub weight: Option<u32>,
     /// What its work costs the caller, where that differs from the model's price.
-    pub price: Option<Price>,
+    pub price: Option<Schedule>,
     /// What this route can be asked for.
     pub limits: Limits,
     /// Jobs that may run at once.
@@ -127,20 +128,20 @@ impl Model {
         }
     }
 
-    /// What `quantity` costs at most, whichever route makes it.
-    pub fn reserve(&self, quantity: Quantity) -> Micros {
-        let own = self.price.into_iter();
-        let prices = own.chain(self.routes().iter().filter_map(|route| route.price));
-        prices
-            .map(|price| price.of(quantity))
-            .max()
-            .unwrap_or(Micros::ZERO)
-    }
-
-    /// The price when this provider made it with this model of its own.
-    pub fn price_by(&self, provider: &str, upstream_model: &str) -> Option<Price> {
-        let route = self.route(provider, upstream_model);
-        route.and_then(|route| route.price).or(self.price)
+    /// The prices for `asked` at an instant.
+    pub fn tariff(&self, asked: Quantity, now: Timestamp) -> Tariff {
+        let own = self.routes().iter().filter_map(|route| {
+            Some(RoutePrice {
+                provider: route.provider.clone(),
+                model: route.model.clone(),
+                price: route.price.as_ref()?.at(now),
+            })
+        });
+        Tariff {
+            price: self.price.as_ref().map(|price| price.at(now)),
+            routes: own.collect(),
+            asked,
+        }
     }
 
     /// The route by which a provider makes this with this model of its own; one

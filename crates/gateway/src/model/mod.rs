@@ -4,6 +4,8 @@
 
 pub mod account;
 pub mod catalog;
+pub mod intent;
+pub mod ledger;
 pub mod media;
 pub mod money;
 pub mod music;

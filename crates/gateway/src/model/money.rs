@@ -3,10 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
 use crate::model::catalog::PriceUnit;
+use crate::model::task::UnknownWord;
 
 /// An amount in millionths of a US dollar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct Micros(i64);
 
 /// The text is not an amount of dollars.
@@ -17,6 +24,20 @@ pub struct NotAnAmount;
 impl Micros {
     /// Nothing.
     pub const ZERO: Self = Self(0);
+
+    /// Reads an amount that may be negative: `-5.00`.
+    pub fn signed(text: &str) -> Result<Self, NotAnAmount> {
+        match text.strip_prefix('-') {
+            Some(amount) => amount.parse().map(|amount| Self::ZERO.minus(amount)),
+            None => text.parse(),
+        }
+    }
+
+    /// So many times this, saturating at the far end of the range.
+    #[must_use]
+    pub const fn times(self, count: i64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
 
     /// From millionths of a dollar.
     pub const fn new(micros: i64) -> Self {
@@ -34,12 +55,10 @@ impl Micros {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// This price for `quantity` units, where `quantity` counts thousandths of
-    /// the unit; rounded half up to a micro-dollar.
+    /// The difference, saturating at the far end of the range.
     #[must_use]
-    pub fn times_thousandths(self, quantity: u64) -> Self {
-        let product = i128::from(self.0) * i128::from(quantity);
-        Self(i64::try_from((product + 500) / 1000).unwrap_or(i64::MAX))
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 
@@ -74,7 +93,7 @@ impl FromStr for Micros {
 }
 
 /// What one unit of a model's work costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     /// What is counted.
     pub unit: PriceUnit,
@@ -83,31 +102,217 @@ pub struct Price {
 }
 
 /// How much was asked for or made, in the terms that prices count.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantity {
     /// Length of the video or of the source audio, in milliseconds.
     pub milliseconds: u64,
     /// Pixels of a frame.
     pub pixels: u64,
-    /// Stems made.
-    pub stems: u64,
+    /// Videos, stems or songs made.
+    pub parts: u64,
+    /// How many were asked for; what has one price for the whole is paid in
+    /// proportion.
+    pub parts_asked: u64,
 }
 
 impl Price {
-    /// The cost of `quantity`.
+    /// The cost of `quantity`, rounded half up to a micro-dollar.
     pub fn of(self, quantity: Quantity) -> Micros {
-        let thousandths = match self.unit {
-            PriceUnit::Second => quantity.milliseconds,
-            PriceUnit::AudioMinute => quantity.milliseconds.div_ceil(60),
-            PriceUnit::MegapixelSecond => {
-                let product = u128::from(quantity.milliseconds) * u128::from(quantity.pixels);
-                u64::try_from(product / 1_000_000).unwrap_or(u64::MAX)
-            }
-            PriceUnit::Stem => quantity.stems.saturating_mul(1000),
-            PriceUnit::Video | PriceUnit::Task => 1000,
-        };
-        self.per_unit.times_thousandths(thousandths)
+        let (units, of) = self.count(quantity);
+        let product = u128::from(self.per_unit.0.unsigned_abs()).saturating_mul(units);
+        let rounded = product.saturating_add(of / 2) / of;
+        Micros(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
+
+    /// How many units that is, as a fraction.
+    fn count(self, quantity: Quantity) -> (u128, u128) {
+        let time = u128::from(quantity.milliseconds);
+        let made = u128::from(quantity.parts.min(quantity.parts_asked));
+        let asked = u128::from(quantity.parts_asked.max(1));
+        match self.unit {
+            PriceUnit::Second => (time, 1000),
+            PriceUnit::MegapixelSecond => {
+                (time.saturating_mul(quantity.pixels.into()), 1_000_000_000)
+            }
+            PriceUnit::AudioMinute => (time, 60_000),
+            PriceUnit::Stem => (made, 1),
+            PriceUnit::Video | PriceUnit::Task => (made, asked),
+        }
+    }
+
+    /// How many units `tasks` of that are, as people write it: `4.9`, `5`;
+    /// rounded half up to a millionth.
+    pub fn units(self, quantity: Quantity, tasks: u64) -> String {
+        let (units, of) = self.count(quantity);
+        let units = units.saturating_mul(tasks.into());
+        let millionths = units.saturating_mul(1_000_000).saturating_add(of / 2) / of;
+        let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// A price and when it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dated {
+    /// From this instant on; since ever when `None`.
+    pub from: Option<Timestamp>,
+    /// What it is.
+    pub price: Price,
+}
+
+/// The prices of a model over time, without a gap: each holds until the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule(Vec<Dated>);
+
+/// A list of prices that leaves open what something costs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadSchedule {
+    /// There is nothing in it.
+    #[error("a list of prices needs at least one")]
+    Empty,
+    /// Two begin at once.
+    #[error("two prices begin at {}", .0.map_or_else(|| "no date".into(), Timestamp::rfc3339))]
+    Twice(Option<Timestamp>),
+}
+
+impl Schedule {
+    /// Puts prices in the order of their dates.
+    pub fn new(mut prices: Vec<Dated>) -> Result<Self, BadSchedule> {
+        prices.sort_by_key(|dated| dated.from);
+        if prices.is_empty() {
+            return Err(BadSchedule::Empty);
+        }
+        match prices.windows(2).find(|pair| pair[0].from == pair[1].from) {
+            Some(pair) => Err(BadSchedule::Twice(pair[0].from)),
+            None => Ok(Self(prices)),
+        }
+    }
+
+    /// One price for all time.
+    pub fn always(price: Price) -> Self {
+        Self(vec![Dated { from: None, price }])
+    }
+
+    /// The price at an instant; before the first one begins, that one.
+    pub fn at(&self, now: Timestamp) -> Price {
+        let begun = self.0.iter().take_while(|dated| dated.from <= Some(now));
+        let current = begun.last().or_else(|| self.0.first());
+        // A schedule is never empty.
+        current.map_or(
+            Price {
+                unit: PriceUnit::Task,
+                per_unit: Micros::ZERO,
+            },
+            |dated| dated.price,
+        )
+    }
+
+    /// The price that follows the one at this instant.
+    pub fn next(&self, now: Timestamp) -> Option<Dated> {
+        self.0.iter().copied().find(|dated| dated.from > Some(now))
+    }
+
+    /// When the first price begins; `None` when it always held.
+    pub fn begins(&self) -> Option<Timestamp> {
+        self.0.first().and_then(|dated| dated.from)
+    }
+}
+
+/// The prices that a task was accepted at, and what was asked for. What it costs
+/// in the end is told by this, whatever the settings say by then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tariff {
+    /// The model's price; free when `None`.
+    pub price: Option<Price>,
+    /// Routes with a price of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RoutePrice>,
+    /// What was asked for.
+    pub asked: Quantity,
+}
+
+/// The price of one route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutePrice {
+    /// The provider, by the operator's name for it.
+    pub provider: String,
+    /// The model, by the provider's name for it; `*` for any.
+    pub model: String,
+    /// What it is.
+    pub price: Price,
+}
+
+impl Tariff {
+    /// What it costs at most, whichever route makes it.
+    pub fn reserve(&self) -> Micros {
+        let routes = self.routes.iter().map(|route| route.price);
+        let prices = self.price.into_iter().chain(routes);
+        prices
+            .map(|price| price.of(self.asked))
+            .max()
+            .unwrap_or(Micros::ZERO)
+    }
+
+    /// The price when this provider made it with this model of its own.
+    pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
+        let mut routes = self.routes.iter();
+        let own = routes.find(|route| {
+            route.provider == provider && [model, "*"].contains(&route.model.as_str())
+        });
+        own.map(|route| route.price).or(self.price)
+    }
+}
+
+/// Where the money of a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Money {
+    /// It costs nothing.
+    Free,
+    /// Its reservation is held.
+    Held,
+    /// What was made is paid for.
+    Settled,
+    /// The reservation was given back.
+    Released,
+}
+
+impl Money {
+    const ALL: [Self; 4] = [Self::Free, Self::Held, Self::Settled, Self::Released];
+
+    /// The name that the store keeps and callers see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Held => "held",
+            Self::Settled => "settled",
+            Self::Released => "released",
+        }
+    }
+}
+
+impl FromStr for Money {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL
+            .into_iter()
+            .find(|money| money.name() == text)
+            .ok_or(UnknownWord)
+    }
+}
+
+/// What was paid for in the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bill {
+    /// At this price; free when `None`.
+    pub price: Option<Price>,
+    /// So much of it.
+    pub quantity: Quantity,
+    /// What it came to.
+    pub cost: Micros,
+    /// What is missing of what was asked for, when not all was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
 }
 
 #[cfg(test)]
@@ -150,7 +355,8 @@ mod tests {
         let quantity = Quantity {
             milliseconds: 5_000,
             pixels: 1_000_000,
-            stems: 4,
+            parts: 4,
+            parts_asked: 4,
         };
         assert_eq!(price(PriceUnit::Second).of(quantity).get(), 500_000);
         assert_eq!(price(PriceUnit::Video).of(quantity).get(), 100_000);
@@ -171,11 +377,120 @@ mod tests {
         assert_eq!(price(PriceUnit::Task).of(quantity).get(), 100_000);
     }
 
+    #[test]
+    fn a_part_is_paid_for_in_part() {
+        let price = |unit| Price {
+            unit,
+            per_unit: Micros::new(100_000),
+        };
+        let three_of_four = Quantity {
+            milliseconds: 60_000,
+            pixels: 0,
+            parts: 3,
+            parts_asked: 4,
+        };
+        assert_eq!(price(PriceUnit::Task).of(three_of_four).get(), 75_000);
+        assert_eq!(price(PriceUnit::Stem).of(three_of_four).get(), 300_000);
+        let more = Quantity {
+            parts: 5,
+            ..three_of_four
+        };
+        assert_eq!(price(PriceUnit::Stem).of(more).get(), 400_000);
+    }
+
+    #[test]
+    fn halves_are_rounded_up() {
+        let price = Price {
+            unit: PriceUnit::Second,
+            per_unit: Micros::new(1),
+        };
+        let of = |milliseconds| {
+            let quantity = Quantity {
+                milliseconds,
+                ..Quantity::default()
+            };
+            price.of(quantity).get()
+        };
+        assert_eq!((of(499), of(500), of(1499), of(1500)), (0, 1, 1, 2));
+    }
+
+    #[test]
+    fn prices_change_on_their_day() {
+        let price = |micros| Price {
+            unit: PriceUnit::Task,
+            per_unit: Micros::new(micros),
+        };
+        let at = Timestamp::from_seconds;
+        let schedule = Schedule::new(vec![
+            Dated {
+                from: Some(at(200)),
+                price: price(3),
+            },
+            Dated {
+                from: None,
+                price: price(1),
+            },
+            Dated {
+                from: Some(at(100)),
+                price: price(2),
+            },
+        ])
+        .unwrap();
+        for (now, micros) in [(0, 1), (99, 1), (100, 2), (199, 2), (200, 3), (900, 3)] {
+            assert_eq!(schedule.at(at(now)).per_unit.get(), micros, "{now}");
+        }
+        assert_eq!(schedule.next(at(100)).unwrap().price, price(3));
+        assert_eq!(schedule.next(at(200)), None);
+        let twice = vec![
+            Dated {
+                from: Some(at(1)),
+                price: price(1),
+            };
+            2
+        ];
+        assert!(Schedule::new(twice).is_err());
+        assert_eq!(Schedule::new(Vec::new()), Err(BadSchedule::Empty));
+    }
+
     proptest! {
         #[test]
         fn amounts_round_trip(micros in 0..i64::MAX) {
             let amount = Micros::new(micros);
             prop_assert_eq!(amount.to_string().parse::<Micros>(), Ok(amount));
+        }
+    }
+
+    #[test]
+    fn amounts_may_be_negative_where_that_is_meant() {
+        assert_eq!(Micros::signed("-5.00"), Ok(Micros::new(-5_000_000)));
+        assert_eq!(Micros::signed("5"), Ok(Micros::new(5_000_000)));
+        for bad in ["--5", "-", "", "- 5", "+5", "five"] {
+            assert_eq!(Micros::signed(bad), Err(NotAnAmount), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn units_are_written_so_that_they_multiply_up() {
+        let quantity = Quantity {
+            milliseconds: 4900,
+            pixels: 480 * 480,
+            parts: 2,
+            parts_asked: 2,
+        };
+        for (unit, tasks, written) in [
+            (PriceUnit::Second, 1, "4.9"),
+            (PriceUnit::Second, 2, "9.8"),
+            (PriceUnit::MegapixelSecond, 1, "1.12896"),
+            (PriceUnit::AudioMinute, 1, "0.081667"),
+            (PriceUnit::Stem, 1, "2"),
+            (PriceUnit::Task, 3, "3"),
+            (PriceUnit::Video, 4, "4"),
+        ] {
+            let price = Price {
+                unit,
+                per_unit: Micros::new(1),
+            };
+            assert_eq!(price.units(quantity, tasks), written, "{unit}");
         }
     }
 }

@@ -20,18 +20,26 @@ pub enum SubmissionState {
     Refused,
     /// Whether the provider took it cannot be found out.
     Unclear,
+    /// It was unclear, its task has ended, and the provider has the job after all.
+    Found,
     /// The provider's job is over.
     Ended,
 }
 
 impl SubmissionState {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Intended,
         Self::Accepted,
         Self::Refused,
         Self::Unclear,
+        Self::Found,
         Self::Ended,
     ];
+
+    /// Whether the provider has, or may have, a job of it that goes on.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Intended | Self::Accepted)
+    }
 
     /// The name that the store keeps.
     pub const fn name(self) -> &'static str {
@@ -40,6 +48,7 @@ impl SubmissionState {
             Self::Accepted => "accepted",
             Self::Refused => "refused",
             Self::Unclear => "unclear",
+            Self::Found => "found",
             Self::Ended => "ended",
         }
     }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
-use crate::model::money::Micros;
+use crate::model::money::{Bill, Micros, Money, Tariff};
 
 /// The two families of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -317,8 +317,16 @@ pub struct Task {
     pub state: TaskState,
     /// 0–100, never falling.
     pub progress: u8,
-    /// What it costs: the reservation while open, then the settled amount.
+    /// What it costs: the reservation while that is held, then what was settled.
     pub cost: Micros,
+    /// What was reserved for it.
+    pub reserved: Micros,
+    /// Where its money stands.
+    pub money: Money,
+    /// The prices that it was accepted at; `None` when it is free.
+    pub tariff: Option<Tariff>,
+    /// What was paid for, once that is settled.
+    pub bill: Option<Bill>,
     /// The request that made it.
     pub request_id: RequestId,
     /// How often a worker took it.

@@ -4,9 +4,10 @@ use ipnet::IpNet;
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId};
-use crate::model::account::{Account, ApiKey, Caller, Scope};
+use crate::model::account::{Account, AccountMoney, ApiKey, Caller, KeyMoney, Scope};
 use crate::model::money::Micros;
 use crate::store::conn::to_json;
+use crate::store::ledger::account_money;
 use crate::store::{Conn, Row, StoreError};
 
 /// Adds an account; does nothing when the handle is taken.
@@ -42,6 +43,41 @@ fn account(row: &Row<'_>, at: usize) -> Result<Account, StoreError> {
         avatar: row.parse(at + 3, "accounts.avatar")?,
         created_at: Timestamp::from_micros(row.int(at + 4)?),
     })
+}
+
+/// Every account with its money and how many keys it has that were not revoked,
+/// oldest first.
+pub fn all(conn: &mut Conn<'_>) -> Result<Vec<(Account, AccountMoney, i64)>, StoreError> {
+    conn.all(
+        "SELECT a.id, a.handle, a.display_name, a.avatar, a.created_at,
+                a.prepaid, a.budget_micros, a.held_micros, a.spent_micros, a.credit_micros,
+                (SELECT COUNT(*) FROM api_keys k WHERE k.account_id = a.id AND k.revoked_at IS NULL)
+         FROM accounts a ORDER BY a.created_at, a.id",
+        &[],
+        |row| Ok((account(row, 0)?, account_money(row, 5)?, row.int(10)?)),
+    )
+}
+
+/// Changes an account's name for people.
+pub fn rename(conn: &mut Conn<'_>, id: AccountId, name: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE accounts SET display_name = $2 WHERE id = $1",
+        &[(&id.to_string()).into(), name.into()],
+    )?;
+    Ok(())
+}
+
+/// Changes what all tasks of an account together may cost.
+pub fn set_budget(
+    conn: &mut Conn<'_>,
+    id: AccountId,
+    budget: Option<Micros>,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE accounts SET budget_micros = $2 WHERE id = $1",
+        &[(&id.to_string()).into(), budget.map(Micros::get).into()],
+    )?;
+    Ok(())
 }
 
 /// Adds a key.
@@ -108,6 +144,28 @@ pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
     )
 }
 
+/// Every key of an account with its money, revoked ones too, oldest first.
+pub fn keys_of(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+) -> Result<Vec<(ApiKey, KeyMoney)>, StoreError> {
+    conn.all(
+        "SELECT id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running, budget_micros,
+                created_at, expires_at, revoked_at, held_micros, spent_micros
+         FROM api_keys WHERE account_id = $1 ORDER BY id",
+        &[(&account.to_string()).into()],
+        |row| {
+            let key = key(row)?;
+            let money = KeyMoney {
+                budget: key.budget,
+                held: Micros::new(row.int(14)?),
+                spent: Micros::new(row.int(15)?),
+            };
+            Ok((key, money))
+        },
+    )
+}
+
 /// Ends a key from `now` on. Returns whether it was valid until then.
 pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
@@ -122,20 +180,23 @@ pub fn lock_key(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
     // A SQLite writer is alone already; Postgres locks the row till the commit.
     let sql = conn.dialect(
         "SELECT id FROM api_keys WHERE id = $1",
-        "SELECT id FROM api_keys WHERE id = $1 FOR UPDATE",
+        "SELECT id FROM api_keys WHERE id = $1 FOR NO KEY UPDATE",
     );
     conn.one(sql, &[(&id.to_string()).into()], |row| row.text(0))?;
     Ok(())
 }
 
-/// What the key's tasks cost so far, reservations included.
-pub fn spent(conn: &mut Conn<'_>, id: KeyId) -> Result<Micros, StoreError> {
-    let sum = conn.one(
-        "SELECT CAST(COALESCE(SUM(cost_micros), 0) AS BIGINT) FROM tasks WHERE key_id = $1",
-        &[(&id.to_string()).into()],
-        |row| row.int(0),
+/// Whether an account can spend only what was credited to it.
+pub fn set_prepaid(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    prepaid: bool,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE accounts SET prepaid = $2 WHERE id = $1",
+        &[(&account.to_string()).into(), prepaid.into()],
     )?;
-    Ok(Micros::new(sum.unwrap_or(0)))
+    Ok(())
 }
 
 fn key(row: &Row<'_>) -> Result<ApiKey, StoreError> {

@@ -29,6 +29,16 @@ pub const ALL: &[Migration] = &[
         sql: include_str!("../../migrations/0002_upstream.sql"),
         samples: include_str!("../../migrations/samples/0002.sql"),
     },
+    Migration {
+        version: 3,
+        sql: include_str!("../../migrations/0003_money.sql"),
+        samples: include_str!("../../migrations/samples/0003.sql"),
+    },
+    Migration {
+        version: 4,
+        sql: include_str!("../../migrations/0004_open_intents.sql"),
+        samples: include_str!("../../migrations/samples/0004.sql"),
+    },
 ];
 
 /// Brings the database to the newest step; the caller owns the transaction.

@@ -9,12 +9,15 @@ pub mod accounts;
 pub mod assets;
 pub mod clips;
 mod conn;
+pub mod intents;
+pub mod ledger;
 pub mod migrations;
 pub mod personas;
 mod postgres;
 mod sqlite;
 pub mod submissions;
 pub mod tasks;
+pub mod usage;
 pub mod workers;
 
 use std::path::Path;
@@ -121,6 +124,29 @@ impl Store {
     {
         match &*self.0 {
             Backend::Sqlite(sqlite) => sqlite.read(work),
+            Backend::Postgres(postgres) => postgres.run(work, false).await,
+        }
+    }
+
+    /// Runs `work`, which only reads and may take long, off the async threads.
+    pub async fn examine<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &*self.0 {
+            Backend::Sqlite(_) => {
+                let store = self.clone();
+                let read = move || match &*store.0 {
+                    Backend::Sqlite(sqlite) => sqlite.read(work),
+                    Backend::Postgres(_) => Err(StoreError::Closed.into()),
+                };
+                let done = tokio::task::spawn_blocking(read).await;
+                done.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+            }
             Backend::Postgres(postgres) => postgres.run(work, false).await,
         }
     }

@@ -9,11 +9,17 @@ use crate::model::submission::{Submission, SubmissionState};
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
 
-/// Writes down that a request is about to leave.
-pub fn intend(conn: &mut Conn<'_>, new: &Submission) -> Result<(), StoreError> {
+macro_rules! columns {
+    () => {
+        "id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at"
+    };
+}
+
+/// Writes down that `follower` is about to send a request.
+pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(), StoreError> {
     conn.execute(
-        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, 'intended', $7)",
+        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower)
+         VALUES ($1, $2, $3, $4, $5, $6, 'intended', $7, $8)",
         &[
             (&new.id.to_string()).into(),
             (&new.task.to_string()).into(),
@@ -22,6 +28,7 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission) -> Result<(), StoreError> {
             (&new.route_model).into(),
             (&new.credential).into(),
             new.created_at.micros().into(),
+            follower.into(),
         ],
     )?;
     Ok(())
@@ -54,7 +61,7 @@ pub fn close(
     error: Option<(&str, &str)>,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE submissions SET state = $2, error_class = $3, error_message = $4 WHERE id = $1",
+        "UPDATE submissions SET state = $2, error_class = $3, error_message = $4, follower = NULL, stray = 0 WHERE id = $1",
         &[
             (&id.to_string()).into(),
             state.name().into(),
@@ -68,11 +75,171 @@ pub fn close(
 /// The latest submission for a task.
 pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, StoreError> {
     conn.one(
-        "SELECT id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at
-         FROM submissions WHERE task_id = $1 ORDER BY attempt DESC LIMIT 1",
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM submissions WHERE task_id = $1 ORDER BY attempt DESC LIMIT 1"
+        ),
         &[(&task.to_string()).into()],
         submission,
     )
+}
+
+/// The task of these submissions has ended; their jobs go on and are followed.
+pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET stray = 1, due_at = $2 WHERE task_id = $1 AND state IN ('intended', 'accepted')",
+        &[(&task.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// `follower` works on it no longer; whoever wants may from `due` on.
+pub fn let_go(conn: &mut Conn<'_>, id: SubmissionId, due: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET follower = NULL, due_at = $2 WHERE id = $1",
+        &[(&id.to_string()).into(), due.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// `follower` works no longer on what is stray of a task.
+pub fn let_go_of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    follower: &str,
+    due: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET follower = NULL, due_at = $3 WHERE task_id = $1 AND follower = $2 AND stray = 1",
+        &[
+            (&task.to_string()).into(),
+            follower.into(),
+            due.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Takes up to `most` strays that nobody who lives follows.
+pub fn claim_strays(
+    conn: &mut Conn<'_>,
+    follower: &str,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Submission>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE submissions SET follower = $1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= $2
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > $2))
+             ORDER BY due_at LIMIT $3)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE submissions SET follower = $1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= $2
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > $2))
+             ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let values = [follower.into(), now.micros().into(), i64::from(most).into()];
+    conn.all(sql, &values, submission)
+}
+
+/// Whether a stray may be claimed.
+pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= $1
+         AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > $1)) LIMIT 1",
+        &[now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// An unclear one is looked for again at this instant; never when `None`.
+pub fn look_again(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    due: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET due_at = $2 WHERE id = $1",
+        &[(&id.to_string()).into(), due.map(Timestamp::micros).into()],
+    )?;
+    Ok(())
+}
+
+/// Unclear ones that are to be looked for again now, at most `most`.
+pub fn unclear_due(
+    conn: &mut Conn<'_>,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Submission>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= $1 ORDER BY due_at LIMIT $2"
+        ),
+        &[now.micros().into(), i64::from(most).into()],
+        submission,
+    )
+}
+
+/// The job of an unclear one was found: `handle` names it.
+pub fn found(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    handle: &Handle,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE submissions SET state = 'found', handle = $2, accepted_at = $3, due_at = NULL
+         WHERE id = $1 AND state = 'unclear'",
+        &[
+            (&id.to_string()).into(),
+            (&to_json(handle)?).into(),
+            now.micros().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Whether another submission to this provider since `since` has this job.
+pub fn is_known(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    handle: &Handle,
+    since: Timestamp,
+) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE provider = $1 AND created_at > $3 AND handle = $2 LIMIT 1",
+        &[
+            provider.into(),
+            (&to_json(handle)?).into(),
+            since.micros().into(),
+        ],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// How many submissions to this model of a provider since `since` nobody knows
+/// the outcome of.
+pub fn unknown_since(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    route_model: &str,
+    since: Timestamp,
+) -> Result<u32, StoreError> {
+    let count = conn.one(
+        "SELECT COUNT(*) FROM submissions WHERE provider = $1 AND created_at > $3 AND route_model = $2
+         AND state IN ('intended', 'unclear')",
+        &[provider.into(), route_model.into(), since.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
 /// Open submissions of a provider, by route model and credential. Those of

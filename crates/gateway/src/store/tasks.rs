@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::ErrorCode;
 use crate::ids::{AccountId, KeyId, RequestId, TaskId};
-use crate::model::money::Micros;
+use crate::model::money::{Bill, Micros, Money};
 use crate::model::task::{Output, Task, TaskEvent, TaskFailure, TaskKind, TaskState};
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
@@ -17,17 +17,19 @@ use crate::store::{Conn, Row, StoreError};
 macro_rules! columns {
     () => {
         "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
-         request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq"
+         request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
+         reserved_micros, money, tariff, bill"
     };
 }
 
 /// Adds a queued task, due now, with its first event.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     let payload = to_json(&task.payload)?;
+    let tariff = task.tariff.as_ref().map(to_json).transpose()?;
     conn.execute(
         "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
-                            cost_micros, request_id, created_at, due_at, event_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10, $11, $12, $12, 1)",
+                            cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10, $11, $12, $12, 1, $10, $13, $14)",
         &[
             (&task.id.to_string()).into(),
             (&task.account.to_string()).into(),
@@ -41,6 +43,8 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
             task.cost.get().into(),
             task.request_id.as_str().into(),
             task.created_at.micros().into(),
+            task.money.name().into(),
+            tariff.as_ref().into(),
         ],
     )?;
     conn.execute(
@@ -330,8 +334,12 @@ pub fn raise_progress(
 pub struct Ending {
     /// One of the terminal states.
     pub state: TaskState,
-    /// What it cost in the end.
+    /// What it cost in the end; the reservation where that is still held.
     pub cost: Micros,
+    /// Where its money stands then.
+    pub money: Money,
+    /// What was paid for.
+    pub bill: Option<Bill>,
     /// What it made.
     pub output: Option<Output>,
     /// Why it made nothing.
@@ -348,10 +356,11 @@ pub fn finish(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let output = ending.output.as_ref().map(to_json).transpose()?;
+    let bill = ending.bill.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
         "UPDATE tasks SET state = $3, cost_micros = $4, output = $5, error_code = $6, error_message = $7,
                 finished_at = $8, progress = CASE $3 WHEN 'succeeded' THEN 100 ELSE progress END,
-                event_seq = event_seq + 1, lease_owner = NULL
+                event_seq = event_seq + 1, lease_owner = NULL, money = $9, bill = $10
          WHERE id = $1 AND state IN ('queued', 'running') AND (CAST($2 AS TEXT) IS NULL OR lease_owner = $2)",
         &[
             (&id.to_string()).into(),
@@ -362,12 +371,57 @@ pub fn finish(
             ending.failure.as_ref().map(|failure| failure.code.name()).into(),
             ending.failure.as_ref().map(|failure| failure.message.as_str()).into(),
             now.micros().into(),
+            ending.money.name().into(),
+            bill.as_ref().into(),
         ],
     )?;
     if changed == 1 {
         append_event(conn, id)?;
     }
     Ok(changed == 1)
+}
+
+/// Closes the money of a task that was cancelled while its provider went on.
+/// Returns whether it was still held.
+pub fn close_money(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    money: Money,
+    bill: Option<&Bill>,
+) -> Result<bool, StoreError> {
+    let json = bill.map(to_json).transpose()?;
+    let changed = conn.execute(
+        "UPDATE tasks SET money = $2, cost_micros = $3, bill = $4 WHERE id = $1 AND money = 'held' AND state = 'cancelled'",
+        &[
+            (&id.to_string()).into(),
+            money.name().into(),
+            bill.map_or(0, |bill| bill.cost.get()).into(),
+            json.as_ref().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Cancelled tasks whose money is still held, at most 100.
+pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM tasks WHERE money = 'held' AND state = 'cancelled' ORDER BY id LIMIT 100"
+        ),
+        &[],
+        task,
+    )
+}
+
+/// The task with this id, whoever's it is.
+pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM tasks WHERE id = $1"),
+        &[(&id.to_string()).into()],
+        task,
+    )
 }
 
 /// Takes a task out of the Videos API's list. Returns whether it was in it.
@@ -488,5 +542,15 @@ fn task(row: &Row<'_>) -> Result<Task, StoreError> {
             .map(|_| row.json(18, "tasks.output"))
             .transpose()?,
         event_seq: narrow(row.int(19)?)?,
+        reserved: Micros::new(row.int(20)?),
+        money: row.parse(21, "tasks.money")?,
+        tariff: row
+            .text_or_null(22)?
+            .map(|_| row.json(22, "tasks.tariff"))
+            .transpose()?,
+        bill: row
+            .text_or_null(23)?
+            .map(|_| row.json(23, "tasks.bill"))
+            .transpose()?,
     })
 }

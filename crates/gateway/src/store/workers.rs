@@ -24,6 +24,15 @@ pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool
     Ok(changed == 1)
 }
 
+/// Until when a worker's time is, without another heartbeat.
+pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, StoreError> {
+    conn.one(
+        "SELECT held_until FROM workers WHERE name = $1",
+        &[name.into()],
+        |row| row.int(0).map(Timestamp::from_micros),
+    )
+}
+
 /// Whether tasks are held by workers whose time is over.
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(

@@ -8,9 +8,10 @@ use bytes::Bytes;
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
-use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
+use crate::engines::{self, EngineError, Watch, animatic_engine, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
+use crate::model::catalog::Model;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
@@ -61,6 +62,10 @@ pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
                 message,
             })
         }
+        Err(RunError::NoModel) => {
+            let message = "The model was taken away before the task began. It costs nothing.";
+            Outcome::failed(ErrorCode::ProviderUnavailable, message)
+        }
         Err(RunError::Inside(error)) => {
             tracing::error!(inside = ?error.inside(), "the run failed");
             let message = "Something went wrong inside the gateway. The task costs nothing.".into();
@@ -76,6 +81,8 @@ enum RunError {
     Engine(EngineError),
     /// The source's file is not there any more.
     Gone,
+    /// The model's files are not there any more, or not here.
+    NoModel,
     Inside(Error),
 }
 
@@ -128,7 +135,8 @@ async fn video(
     let quantity = Quantity {
         milliseconds: made.milliseconds,
         pixels: u64::from(made.width) * u64::from(made.height),
-        stems: 0,
+        parts: 1,
+        parts_asked: 1,
     };
     Ok(Made {
         assets: vec![video, poster, sheet],
@@ -142,10 +150,15 @@ async fn separation(
     job: &StemsJob,
     watch: &Arc<Watch>,
 ) -> Result<Made, RunError> {
+    let graphs = app.shelf.find(&task.model);
+    let is_known = |model: &Model| model.id == task.model;
+    if graphs.is_none() && !engines::embedded_models().iter().any(is_known) {
+        return Err(RunError::NoModel);
+    }
     let source = load(app, job.source_audio).await?;
     let (engine_job, watching) = (job.clone(), watch.clone());
     let made = app
-        .compute(move || stems_engine::separate(&engine_job, &source, &watching))
+        .compute(move || stems_engine::separate(&engine_job, graphs.as_ref(), &source, &watching))
         .await??;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
@@ -157,7 +170,8 @@ async fn separation(
     let quantity = Quantity {
         milliseconds: job.milliseconds,
         pixels: 0,
-        stems: clips.len() as u64,
+        parts: clips.len() as u64,
+        parts_asked: job.outputs.len() as u64,
     };
     let output = Output::ClipsV1 {
         clips: clips.iter().map(|(id, _)| *id).collect(),

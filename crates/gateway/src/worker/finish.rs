@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use crate::app::App;
 use crate::clock::Timestamp;
+use crate::crash;
+use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
-use crate::ids::{AccountId, ClipId, SubmissionId, TaskId};
+use crate::ids::{ClipId, SubmissionId};
+use crate::model::catalog::EMBEDDED;
 use crate::model::media::Asset;
-use crate::model::money::{Micros, Quantity};
+use crate::model::money::{Bill, Micros, Money, Quantity};
 use crate::model::music::{Clip, ClipMedia, ClipUpstream};
 use crate::model::submission::SubmissionState;
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
@@ -50,8 +53,10 @@ pub(super) struct Made {
     pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
     /// Promised clips that were not made.
     pub(super) missing_clips: Vec<ClipId>,
-    /// What is paid for.
+    /// How much was made.
     pub(super) quantity: Quantity,
+    /// What is missing, when not all was made that was asked for.
+    pub(super) partial: Option<String>,
     /// The provider and its own name for the model.
     pub(super) by: Option<(String, String)>,
 }
@@ -67,6 +72,7 @@ impl Made {
             more_clips: Vec::new(),
             clip_facts: Vec::new(),
             missing_clips: Vec::new(),
+            partial: None,
             by: None,
         }
     }
@@ -79,13 +85,19 @@ pub(super) struct Closing {
     pub(super) state: SubmissionState,
     /// Class and message.
     pub(super) error: Option<(&'static str, String)>,
+    /// When an unclear one is looked for again.
+    pub(super) look_again: Option<Timestamp>,
 }
 
 impl Closing {
     fn write(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
-        Ok(store::submissions::close(conn, self.id, self.state, error)?)
+        store::submissions::close(conn, self.id, self.state, error)?;
+        if self.look_again.is_some() {
+            store::submissions::look_again(conn, self.id, self.look_again)?;
+        }
+        Ok(())
     }
 }
 
@@ -112,15 +124,21 @@ pub(super) async fn finish(
             let ending = Ending {
                 state: TaskState::Failed,
                 cost: Micros::ZERO,
+                money: after(task, Money::Released),
+                bill: None,
                 output: None,
                 failure: Some(failure),
             };
             end(app, owner, task, ending, None, closing).await?;
         }
         Outcome::Made(made) => {
+            crash::point("results-stored");
+            let bill = bill(task, &made);
             let ending = Ending {
                 state: TaskState::Succeeded,
-                cost: settled(app, task, &made),
+                cost: bill.as_ref().map_or(Micros::ZERO, |bill| bill.cost),
+                money: after(task, Money::Settled),
+                bill,
                 output: Some(made.output.clone()),
                 failure: None,
             };
@@ -149,10 +167,15 @@ async fn give_back(
     closing: Option<Closing>,
 ) -> Result<(), Error> {
     let (id, owner) = (task.id, owner.to_owned());
+    let (is_hosted, now) = (task.provider != EMBEDDED, app.clock.now());
     app.store
         .write(move |conn| -> Result<(), Error> {
             if let Some(closing) = &closing {
                 closing.write(conn)?;
+            }
+            if is_hosted {
+                // Cancelled, its job goes on; somebody has to follow it.
+                store::submissions::let_go_of_task(conn, id, &owner, now)?;
             }
             Ok(store::tasks::release(conn, id, &owner, due)?)
         })
@@ -167,35 +190,43 @@ async fn end(
     made: Option<Made>,
     closing: Option<Closing>,
 ) -> Result<bool, Error> {
-    let (id, account, owner) = (task.id, task.account, owner.to_owned());
+    let (ended_task, owner) = (task.clone(), owner.to_owned());
     let now = app.clock.now();
     let state = ending.state;
     let ended = app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            let ended = store::tasks::finish(conn, id, Some(&owner), &ending, now)?;
+            let task = &ended_task;
+            let ended = ledger::end(conn, task, Some(&owner), &ending, now)?;
             if let Some(made) = made.filter(|_| ended) {
                 keep(conn, &made)?;
             }
-            // A submission that another process follows by now is not this one's to close.
-            let is_over = ended || has_ended(conn, id, account)?;
-            if let Some(closing) = closing.filter(|_| is_over) {
+            let Some(closing) = closing else {
+                return Ok(ended);
+            };
+            if ended {
                 closing.write(conn)?;
+                return Ok(true);
             }
-            Ok(ended)
+            // A submission that another process follows by now is not this one's to close.
+            let now_it_is = store::tasks::by_id(conn, task.id, task.account)?;
+            if let Some(over) = now_it_is.filter(|task| task.state.is_terminal()) {
+                closing.write(conn)?;
+                if over.money == Money::Held {
+                    // It was cancelled, and what was made all the same is charged.
+                    ledger::close(conn, &over, ending.bill.as_ref(), now)?;
+                }
+            }
+            Ok(false)
         })
         .await?;
     if ended {
+        crash::point("task-ended");
         telemetry::task_ended(task, state);
     } else {
         tracing::info!("the task ended otherwise before this run did");
     }
     Ok(ended)
-}
-
-fn has_ended(conn: &mut Conn<'_>, id: TaskId, account: AccountId) -> Result<bool, Error> {
-    let task = store::tasks::by_id(conn, id, account)?;
-    Ok(task.is_some_and(|task| task.state.is_terminal()))
 }
 
 fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
@@ -217,30 +248,56 @@ fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was made at the price of whoever made it: never more than the
-/// reservation.
-fn settled(app: &App, task: &Task, made: &Made) -> Micros {
-    /// A delivery this much shorter than the order still counts as whole.
-    const TOLERANCE_MS: u64 = 250;
-    let catalog = app.catalog.load();
-    // What was reserved holds for a model that the settings no longer have.
-    let Some(model) = catalog.with_id(&task.model) else {
-        return task.cost;
+/// Where a task's money goes: nowhere, when it costs nothing.
+const fn after(task: &Task, end: Money) -> Money {
+    match task.money {
+        Money::Free => Money::Free,
+        _ => end,
+    }
+}
+
+/// What was made, at the price that whoever made it had when the task was
+/// accepted: never more than the reservation. `None` for a task that is free.
+pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
+    if task.money == Money::Free {
+        return None;
+    }
+    let quantity = paid_for(task, made.quantity);
+    let partial = made.partial.clone();
+    let Some(tariff) = &task.tariff else {
+        // An older version accepted it and kept no more than the amount.
+        return Some(Bill {
+            price: None,
+            quantity,
+            cost: task.reserved,
+            partial,
+        });
     };
     let price = match &made.by {
-        Some((provider, name)) => model.price_by(provider, name),
-        None => model.price,
+        Some((provider, name)) => tariff.price_by(provider, name),
+        None => tariff.price,
     };
-    let Some(price) = price else {
-        return Micros::ZERO;
-    };
-    let mut quantity = made.quantity;
+    let cost = price.map_or(Micros::ZERO, |price| price.of(quantity));
+    Some(Bill {
+        price,
+        quantity,
+        cost: cost.min(task.reserved),
+        partial,
+    })
+}
+
+/// The whole order where the delivery is as good as that, else what there is,
+/// its length rounded down to a tenth of a second.
+fn paid_for(task: &Task, made: Quantity) -> Quantity {
+    /// A delivery this much shorter than the order still counts as whole.
+    const TOLERANCE_MS: u64 = 250;
+    let mut quantity = made;
     if let Payload::VideoV1(job) = &task.payload {
-        quantity.milliseconds = if quantity.milliseconds + TOLERANCE_MS >= job.milliseconds {
+        quantity.milliseconds = if made.milliseconds + TOLERANCE_MS >= job.milliseconds {
             job.milliseconds
         } else {
-            quantity.milliseconds / 100 * 100
+            made.milliseconds / 100 * 100
         };
     }
-    price.of(quantity).min(task.cost)
+    quantity
 }

@@ -20,10 +20,11 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
+use crate::domain::intents;
 use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
-use crate::store;
+use crate::store::{self, StoreError};
 use crate::worker::hold::{Hold, Holds};
 
 pub use upkeep::{remove_expired_media, sweep_orphans};
@@ -36,6 +37,8 @@ const HEARTBEAT: Duration = Duration::from_millis(750);
 /// How often providers are tried. A provider that is gone is known to be within
 /// 5 s: this, and the time that a probe takes at most.
 const PROBE: Duration = Duration::from_secs(2);
+/// How long callers that left are gathered before the database is told.
+const LEAVING: Duration = Duration::from_millis(100);
 /// How far back endings are looked for: heartbeats that came late included,
 /// and clocks that differ.
 const LOOK_BACK: Duration = Duration::from_secs(10);
@@ -54,13 +57,16 @@ struct Crew {
 }
 
 impl Workers {
-    /// Starts everything: slots, dispatcher, heartbeat, upkeep.
-    pub fn start(app: &App) -> Self {
+    /// Starts everything: slots, dispatcher, heartbeat, upkeep. When it returns,
+    /// other processes know of this one: its callers must not be taken for those
+    /// of a process that died.
+    pub async fn start(app: &App) -> Self {
         let crew = Arc::new(Crew {
             app: app.clone(),
             holds: Holds::new(),
             stop: CancellationToken::new(),
         });
+        try_beat(&crew).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
             tracker.spawn(work(crew.clone()));
@@ -68,6 +74,7 @@ impl Workers {
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
         tracker.spawn(hear(crew.clone(), app.bell.called_off()));
         tracker.spawn(heartbeat(crew.clone()));
+        tracker.spawn(note_leavers(crew.clone()));
         tracker.spawn(probe(crew.clone()));
         tracker.spawn(upkeep::run(app.clone(), crew.stop.clone()));
         tracker.close();
@@ -85,14 +92,16 @@ impl Workers {
         {
             tracing::warn!("submissions without an answer are left behind");
         }
-        let name = self.crew.holds.name();
-        let left = self
-            .crew
-            .app
-            .store
-            .write(move |conn| store::workers::leave(conn, &name))
-            .await;
-        if let Err(error) = left {
+        let app = &self.crew.app;
+        if let Err(error) = intents::note_leavers(app).await {
+            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+        }
+        let (name, callers) = (self.crew.holds.name(), app.attendance.name().to_owned());
+        let left = app.store.write(move |conn| -> Result<(), StoreError> {
+            store::workers::leave(conn, &callers)?;
+            store::workers::leave(conn, &name)
+        });
+        if let Err(error) = left.await {
             tracing::warn!(%error, "cannot give the lease back; it runs out");
         }
     }
@@ -221,14 +230,34 @@ async fn probe(crew: Arc<Crew>) {
     }
 }
 
+/// Writes down which callers left, a moment after they did: others that leave
+/// in that moment go with them.
+async fn note_leavers(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        tokio::select! {
+            () = crew.app.attendance.somebody_left() => {}
+            () = crew.stop.cancelled() => return,
+        }
+        crew.pause(LEAVING).await;
+        if let Err(error) = intents::note_leavers(&crew.app).await {
+            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+            crew.pause(HEARTBEAT).await;
+        }
+    }
+}
+
 /// Prolongs the lease, stops what ended elsewhere, and frees the tasks of
 /// processes that died.
 async fn heartbeat(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
-        if let Err(error) = beat(&crew).await {
-            tracing::warn!(inside = ?error.inside(), "heartbeat failed");
-        }
         crew.pause(HEARTBEAT).await;
+        try_beat(&crew).await;
+    }
+}
+
+async fn try_beat(crew: &Crew) {
+    if let Err(error) = beat(crew).await {
+        tracing::warn!(inside = ?error.inside(), "heartbeat failed");
     }
 }
 
@@ -236,10 +265,14 @@ async fn beat(crew: &Crew) -> Result<(), Error> {
     let store = &crew.app.store;
     let now = crew.app.clock.now();
     let (name, until) = (crew.holds.name(), now.plus(LEASE));
+    let callers = crew.app.attendance.name().to_owned();
     if crew.holds.has_entered() {
         let by = name.clone();
         let holds = store
-            .write(move |conn| store::workers::prolong(conn, &by, until).map_err(Error::from))
+            .write(move |conn| -> Result<bool, Error> {
+                store::workers::enter(conn, &callers, until)?;
+                Ok(store::workers::prolong(conn, &by, until)?)
+            })
             .await?;
         if !holds {
             // Others took over what this process held while it stood still. It
@@ -250,8 +283,12 @@ async fn beat(crew: &Crew) -> Result<(), Error> {
     }
     if !crew.holds.has_entered() {
         let name = crew.holds.name();
+        let callers = crew.app.attendance.name().to_owned();
         store
-            .write(move |conn| store::workers::enter(conn, &name, until).map_err(Error::from))
+            .write(move |conn| -> Result<(), Error> {
+                store::workers::enter(conn, &callers, until)?;
+                Ok(store::workers::enter(conn, &name, until)?)
+            })
             .await?;
         crew.holds.enter();
     }

@@ -152,6 +152,11 @@ see("the console makes a video, stems and a persona", DESKTOP, async (page, comp
   await page.getByRole("button", { name: "Open" }).click();
   await page.getByRole("heading", { name: "Recent tasks" }).waitFor();
 
+  await page.getByRole("heading", { name: "Money" }).waitFor();
+  assert.deepEqual(await page.locator("#money-figures dt").allInnerTexts(), ["Balance", "Held", "Spent"]);
+  await page.locator("#keys-rows tr").first().getByText("sk-mg-").waitFor();
+  assert.ok(!(await page.locator("#ledger-alarm").isVisible()));
+
   await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left");
   await page.locator("#video-form").getByLabel("Seconds").fill("1");
   await page.locator("#video-form").getByLabel("Size").fill("480x480");
@@ -165,6 +170,8 @@ see("the console makes a video, stems and a persona", DESKTOP, async (page, comp
   await page.getByRole("button", { name: "Close" }).click();
   const row = page.locator("#task-rows tr").first();
   assert.match(await row.innerText(), /succeeded/);
+  assert.match(await row.innerText(), /free/);
+  await page.locator("#usage-rows").getByText("animatic-1").waitFor();
   await shoot(page, "console tasks");
 
   await page.getByRole("tab", { name: "Video" }).press("ArrowRight");

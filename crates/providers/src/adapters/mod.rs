@@ -4,6 +4,7 @@
 //! `crates/simulator`, a case in `tests/contract` and a page in
 //! `docs/providers`.
 
+mod alike;
 mod audioshake;
 mod chat_video;
 mod comfyui;
@@ -95,10 +96,15 @@ pub fn base_url(protocol: &Protocol, settings: &Settings) -> Result<Url, Setting
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
     use serde_json::Value;
 
     use super::*;
+    use crate::answer::Answer;
+    use crate::error::ProviderError;
     use crate::order::{File, Order, Recording, StemGroup, StemTarget, Stems, Video, Work};
+    use crate::port::Found;
 
     /// The adapter of a protocol with these options.
     pub(crate) fn adapter(name: &str, options: &Value) -> Arc<dyn Adapter> {
@@ -126,6 +132,28 @@ pub(crate) mod tests {
                 conversation: Vec::new(),
             }),
         }
+    }
+
+    /// When an order was submitted whose answer was lost.
+    pub(crate) fn since() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+    }
+
+    /// What the answer to an order's look-up means.
+    pub(crate) fn found(
+        adapter: &dyn Adapter,
+        order: &Order,
+        status: u16,
+        body: &Value,
+    ) -> Result<Found, ProviderError> {
+        let asked = adapter.find(order, since()).unwrap().asked();
+        adapter.found(order, since(), &asked, &Answer::json_of(status, body))
+    }
+
+    /// The ids of the jobs that were found.
+    pub(crate) fn ids(found: &Found) -> Vec<&str> {
+        let jobs = found.jobs.iter();
+        jobs.map(|job| job.handle.text("id")).collect()
     }
 
     /// A small picture; not a real one.

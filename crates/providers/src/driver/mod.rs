@@ -8,6 +8,7 @@
 //! auth       credentials, and those that are exchanged for others
 //! submit     an order up to the one call that costs, which is sent once
 //! poll       how a job stands           batch      … many jobs in one call
+//! find       the job of a submission whose answer was lost
 //! download   a result into a file       sink       … that file
 //! guard      which addresses are public
 //! redact     what nobody may read       schedule   when to ask again
@@ -22,6 +23,7 @@ mod auth;
 mod batch;
 mod clients;
 mod download;
+mod find;
 pub mod guard;
 mod poll;
 mod provider;
@@ -38,6 +40,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 pub use download::{DownloadError, Downloaded};
+pub use find::Lookup;
 pub use poll::Polled;
 pub use provider::{Provider, Rules};
 pub use submit::{Accepted, SubmitError, Watch};

@@ -7,11 +7,18 @@
 //! poll(handle) ─► Call ─► polled(handle, asked, answer)   ─► Next(call) … ─► Running │ Done
 //! ```
 //!
+//! When the answer to a submission is lost, and where the provider can be asked:
+//!
+//! ```text
+//! find(order, since) ─► Call ─► found(order, since, asked, answer) ─► Found{jobs, next page}
+//! ```
+//!
 //! Calls before the one marked [`Effect::Submission`] (uploads) may be repeated
 //! freely and are, after a crash, from the start. What must survive a crash
 //! once the provider took the order is in the [`Handle`].
 
 mod call;
+pub mod find;
 mod step;
 
 use std::fmt;
@@ -24,6 +31,7 @@ use crate::order::{Kind, Order};
 use crate::secret::Secret;
 
 pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target};
+pub use find::{Absence, Found, FoundJob, Identity};
 pub use step::{ClipFacts, Handle, Output, Source, Step, What};
 
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
@@ -141,6 +149,29 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// same [`Order::key`], so that an unclear one may be repeated.
     fn deduplicates(&self) -> bool {
         false
+    }
+
+    /// The call that looks for the job of a submission which left at `since`
+    /// and whose answer was lost: by the order's key, or the first page of a
+    /// list. `None` where the provider has no such thing, or where nothing in
+    /// it would tell this order's job from others.
+    fn find(&self, order: &Order, since: SystemTime) -> Option<Call> {
+        let _ = (order, since);
+        None
+    }
+
+    /// What the answer to a look-up means: the jobs in it that are the order's,
+    /// or may be, and the next page. Every status comes here. Likely jobs that
+    /// are older than `since` (with [`find::SKEW`]) are left out.
+    fn found(
+        &self,
+        order: &Order,
+        since: SystemTime,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let _ = (order, since, asked, answer);
+        Err(ProviderError::unreadable("nothing was looked for"))
     }
 
     /// Hosts beside the provider's own that may be sent the credential and

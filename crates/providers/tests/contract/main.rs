@@ -10,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod any_list;
 mod audioshake;
 mod chat_video;
 mod comfyui;

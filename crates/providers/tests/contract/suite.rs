@@ -7,6 +7,7 @@
 //! Protocols that answer a submission with the result have no jobs; what
 //! concerns jobs passes them by.
 
+mod lost;
 pub(crate) mod orders;
 mod scenarios;
 mod stage;
@@ -59,17 +60,17 @@ pub(crate) enum Makes {
     Persona,
 }
 
-/// A test for each scenario, which takes all cases through it at once.
+/// A test for each scenario of a module, which takes all cases through it at once.
 macro_rules! scenarios {
-    ($($scenario:ident)*) => {
+    ($module:ident: $($scenario:ident)*) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $scenario() {
-            all_cases(scenarios::$scenario).await;
+            all_cases($module::$scenario).await;
         })*
     };
 }
 
-scenarios! {
+scenarios! { scenarios:
     the_order_is_within_the_limits
     it_is_made
 
@@ -97,6 +98,17 @@ scenarios! {
     a_slow_result
     an_expired_result
     a_result_that_lies
+}
+
+scenarios! { lost:
+    some_can_be_asked_for_a_lost_job
+    a_lost_job_is_found_and_finished
+    a_look_up_that_fails_is_repeated
+    an_order_that_never_arrived_is_not_found
+    the_jobs_of_orders_alike_are_told_apart_or_all_told
+    the_job_of_another_order_is_not_mistaken
+    what_is_older_than_the_order_is_not_its_job
+    a_lost_job_is_found_behind_many_others
 }
 
 /// Takes every case (or those of `CASE`) through a scenario, each on a stage of

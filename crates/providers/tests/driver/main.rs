@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod download;
+mod find;
 mod plain;
 mod poll;
 mod server;

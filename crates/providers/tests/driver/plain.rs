@@ -7,18 +7,19 @@
 //! GET  /jobs/{id}             → {status: running │ done │ …, url?, see?}
 //! GET  /jobs?ids=a,b          → {a: {status …}, …}, when "batch" is set
 //! GET  {see}                  → as the one before
+//! GET  /list?page=n           → {jobs: [{id, key?, at?}], more?, proof?}
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use providers::answer::{Described, required_text, text_at};
+use providers::answer::{Described, required_list, required_text, text_at, time_at};
 use providers::driver::{Driver, Provider, Rules};
 use providers::order::{Kind, Order, Video, Work};
 use providers::port::{Asked, Authorization, Header};
 use providers::{
-    Adapter, Answer, Call, Class, Handle, Limits, Output, Pace, Protocol, ProviderError, Secret,
-    Settings, SettingsError, Source, Step, Target, What,
+    Absence, Adapter, Answer, Call, Class, Found, FoundJob, Handle, Limits, Output, Pace, Protocol,
+    ProviderError, Secret, Settings, SettingsError, Source, Step, Target, What,
 };
 use serde_json::{Value, json};
 
@@ -111,11 +112,7 @@ impl Adapter for Plain {
         }
     }
 
-    fn authorize(
-        &self,
-        secret: &Secret,
-        _: std::time::SystemTime,
-    ) -> Result<Authorization, ProviderError> {
+    fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         let body = json!({"secret": secret.expose()});
         Ok(if self.exchange {
             Authorization::Exchange(Box::new(Call::post("token", "/token", body)))
@@ -195,9 +192,47 @@ impl Adapter for Plain {
         self.deduplicates
     }
 
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        match order.model.as_str() {
+            "unasked" => None,
+            "paid" => Some(Self::submission(order)),
+            _ => Some(list(1)),
+        }
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        since: SystemTime,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let body = answer.success(describe)?;
+        let jobs = required_list(&body, "/jobs")?.iter().filter_map(|job| {
+            let (id, at) = (handle(&text_at(job, "/id")?), time_at(job, "/at"));
+            match text_at(job, "/key") {
+                Some(key) => (key == order.key).then(|| FoundJob::certain(id, at)),
+                None => FoundJob::likely(id, at, since),
+            }
+        });
+        let number = asked.memo.as_u64().unwrap();
+        let mut found =
+            Found::jobs(jobs).and_then((body["more"] == true).then(|| list(number + 1)));
+        if body["proof"] == true {
+            found.absence = Absence::Proof;
+        }
+        Ok(found)
+    }
+
     fn hosts(&self) -> Vec<String> {
         self.hosts.clone()
     }
+}
+
+fn list(number: u64) -> Call {
+    Call::get("find", "/list")
+        .with_query("page", number.to_string())
+        .with_memo(json!(number))
 }
 
 fn stand(body: &Value) -> Result<Step, ProviderError> {

@@ -147,14 +147,16 @@ fn get(request: &Request) -> Reply {
     if !is_known(request) {
         return error(401, 1002, "Authorization is invalid");
     }
-    let job = request.world.ask(request.param("id"));
+    let id = request.param("id");
+    let job = request.world.ask(id).or_else(|| named(request, id));
     // A task is found under its own operation only.
     let Some(job) = job.filter(|job| job.memo == request.param("operation")) else {
         return error(404, 1203, "The task does not exist");
     };
     let created = request.unix_seconds(job.accepted_at) * 1000;
     let mut data = json!({
-        "task_id": job.id, "task_status_msg": "", "task_info": {}, "task_result": {},
+        "task_id": job.id, "task_status_msg": "", "task_result": {},
+        "task_info": {"external_task_id": job.input["external_task_id"]},
         "created_at": created, "updated_at": created,
     });
     let status = match job.phase() {
@@ -190,6 +192,15 @@ fn get(request: &Request) -> Reply {
         status
     });
     envelope(&data)
+}
+
+/// The task that its caller gave this name.
+fn named(request: &Request, name: &str) -> Option<Job> {
+    let jobs = request.world.jobs("kling");
+    let found = jobs
+        .iter()
+        .find(|job| job.input["external_task_id"] == name)?;
+    request.world.ask(&found.id)
 }
 
 fn seconds(job: &Job) -> u32 {

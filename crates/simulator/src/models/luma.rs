@@ -14,6 +14,7 @@ pub(super) const MODEL: Model = Model {
         site.error(|_| json!({"detail": "simulated"}))
             .route("POST", "/generations", Role::Submit, agents)
             .route("POST", "/generations/video", Role::Submit, dream_machine)
+            .route("GET", "/generations", Role::Find, list)
             .route("GET", "/generations/{id}", Role::Poll, get)
             .route("DELETE", "/generations/{id}", Role::Cancel, delete)
             .route("GET", "/storage/{id}/video.mp4", Role::Download, download)
@@ -180,6 +181,24 @@ fn get(request: &Request) -> Reply {
     Reply::json(200, &body)
 }
 
+/// Dream Machine's list; Agents has none.
+fn list(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Invalid API key");
+    }
+    let (limit, offset) = (request.number("limit", 10), request.number("offset", 0));
+    if limit > 100 {
+        return error(400, "limit must be at most 100");
+    }
+    let (jobs, more) = request.page("luma", |job| job.memo != AGENTS, offset, limit);
+    let generations: Vec<Value> = jobs.iter().map(|job| object(request, job)).collect();
+    Reply::json(
+        200,
+        &json!({"generations": generations, "count": jobs.len(), "has_more": more,
+            "limit": limit, "offset": offset}),
+    )
+}
+
 fn object(request: &Request, job: &Job) -> Value {
     let agents = job.memo == AGENTS;
     let phase = match job.phase() {
@@ -212,7 +231,7 @@ fn object(request: &Request, job: &Job) -> Value {
     });
     let mut body = json!({
         "id": job.id, "state": state, "failure_reason": reason, "model": job.input["model"],
-        "created_at": "2026-11-21T12:00:00Z",
+        "created_at": request.timestamp(job.accepted_at),
     });
     if agents {
         body["type"] = json!("video");
@@ -221,6 +240,8 @@ fn object(request: &Request, job: &Job) -> Value {
         body["output"] = json!(output.as_slice());
     } else {
         body["generation_type"] = json!("video");
+        body["request"] = json!(job.input);
+        body["request"]["generation_type"] = json!("video");
         body["assets"] = json!({"video": url, "image": null, "progress_video": null});
     }
     body

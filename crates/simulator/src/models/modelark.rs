@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Model;
 use crate::media;
 use crate::server::{Reply, Request};
-use crate::world::{End, Phase, Role};
+use crate::world::{End, Job, Phase, Role};
 
 pub(super) const MODEL: Model = Model {
     name: "modelark",
@@ -21,6 +21,7 @@ pub(super) const MODEL: Model = Model {
             json!({"error": {"code": code, "message": "simulated", "param": "", "type": ""}})
         })
         .route("POST", "/contents/generations/tasks", Role::Submit, submit)
+        .route("GET", "/contents/generations/tasks", Role::Find, list)
         .route("GET", "/contents/generations/tasks/{id}", Role::Poll, get)
         .route(
             "DELETE",
@@ -51,6 +52,7 @@ fn submit(request: &Request) -> Reply {
         "generate_audio",
         "camera_fixed",
         "watermark",
+        "safety_identifier",
     ];
     // The provider's own SDK sends every member that it knows, unset ones as null.
     let known = body.as_object().is_some_and(|fields| {
@@ -77,7 +79,8 @@ fn submit(request: &Request) -> Reply {
         && body["duration"]
             .as_u64()
             .is_some_and(|seconds| (2..=15).contains(&seconds))
-        && seeded;
+        && seeded
+        && is_name(&body["safety_identifier"]);
     if !known || !fits {
         return error(400, "InvalidParameter", "A parameter is not valid.");
     }
@@ -97,6 +100,11 @@ fn submit(request: &Request) -> Reply {
         .world
         .accept("modelark", id.clone(), body.clone(), Value::Null);
     Reply::json(200, &json!({"id": id}))
+}
+
+/// At most 64 characters that the caller chooses.
+fn is_name(name: &Value) -> bool {
+    name.is_null() || name.as_str().is_some_and(|name| name.chars().count() <= 64)
 }
 
 fn is_part(part: &Value) -> bool {
@@ -121,12 +129,45 @@ fn get(request: &Request) -> Reply {
     let Some(job) = request.world.ask(request.param("id")) else {
         return error(404, "ResourceNotFound", "The task does not exist.");
     };
+    let mut body = task(request, &job);
+    if request.unknown_word {
+        body["status"] = json!("polishing");
+    }
+    Reply::json(200, &body)
+}
+
+fn list(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(
+            401,
+            "AuthenticationError",
+            "The API key is missing or invalid.",
+        );
+    }
+    let (number, size) = (
+        request.number("page_num", 1),
+        request.number("page_size", 10),
+    );
+    if !(1..=500).contains(&number) || !(1..=500).contains(&size) {
+        return error(400, "InvalidParameter", "A parameter is not valid.");
+    }
+    let (jobs, _) = request.page("modelark", |_| true, (number - 1) * size, size);
+    let items: Vec<Value> = jobs.iter().map(|job| task(request, job)).collect();
+    let total = request.world.jobs("modelark").len();
+    Reply::json(200, &json!({"items": items, "total": total}))
+}
+
+/// What is shown of a task; its prompt is not.
+fn task(request: &Request, job: &Job) -> Value {
     let created = request.unix_seconds(job.accepted_at);
     let mut body = json!({
         "id": job.id, "model": job.input["model"], "created_at": created, "updated_at": created,
         "resolution": job.input["resolution"], "ratio": job.input["ratio"],
         "duration": job.input["duration"],
     });
+    if let Some(name) = job.input["safety_identifier"].as_str() {
+        body["safety_identifier"] = json!(name);
+    }
     let failure = |code: &str| json!({"code": code, "message": "The generation failed."});
     let status = match job.phase() {
         Phase::Queued => "queued",
@@ -155,12 +196,8 @@ fn get(request: &Request) -> Reply {
         }
         Phase::Cancelled => "cancelled",
     };
-    body["status"] = json!(if request.unknown_word {
-        "polishing"
-    } else {
-        status
-    });
-    Reply::json(200, &body)
+    body["status"] = json!(status);
+    body
 }
 
 fn delete(request: &Request) -> Reply {

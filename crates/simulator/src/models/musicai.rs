@@ -17,6 +17,7 @@ pub(super) const MODEL: Model = Model {
             .route("GET", "/upload", Role::Upload, grant)
             .route("PUT", "/bucket/{id}", Role::Upload, put)
             .route("POST", "/job", Role::Submit, submit)
+            .route("GET", "/job", Role::Find, list)
             .route("GET", "/job/{id}", Role::Poll, get)
             .route("GET", "/job/{id}/status", Role::Poll, get)
             .route("DELETE", "/job/{id}", Role::Cancel, delete)
@@ -83,23 +84,44 @@ fn get(request: &Request) -> Reply {
     let Some(job) = job.filter(|job| job.phase() != Phase::Cancelled) else {
         return error(404, "NOT_FOUND", "There is no such job");
     };
+    let mut body = record(request, &job);
+    if request.unknown_word {
+        body["status"] = json!("PAUSED");
+    }
+    Reply::json(200, &body)
+}
+
+/// The newest first, pages counted from 0; which it is, no document says.
+fn list(request: &Request) -> Reply {
+    if let Some(reply) = denied(request) {
+        return reply;
+    }
+    let size = request.number("size", 20).min(100);
+    let workflow = request.query.get("workflow");
+    let wanted = |job: &Job| {
+        let own = job.input["workflow"].as_str();
+        job.phase() != Phase::Cancelled
+            && (workflow.is_none() || own == workflow.map(String::as_str))
+    };
+    let (jobs, _) = request.page(NAME, wanted, request.number("page", 0) * size, size);
+    Reply::json(200, &jobs.iter().map(|job| record(request, job)).collect())
+}
+
+fn record(request: &Request, job: &Job) -> Value {
     let (status, result) = match job.phase() {
         Phase::Queued | Phase::Cancelled => ("QUEUED", json!(null)),
         Phase::Running(_) => ("STARTED", json!(null)),
-        Phase::Ended(End::Success) => ("SUCCEEDED", result(request, &job)),
+        Phase::Ended(End::Success) => ("SUCCEEDED", result(request, job)),
         Phase::Ended(End::Empty) => ("SUCCEEDED", json!({})),
         Phase::Ended(End::Failure | End::Refusal) => ("FAILED", json!(null)),
     };
     let fault = json!({"code": "GENERIC", "title": "Failed", "message": "The workflow failed."});
-    Reply::json(
-        200,
-        &json!({
-            "id": job.id, "app": "simulated", "workflow": job.input["workflow"], "batchName": null,
-            "status": if request.unknown_word { "PAUSED" } else { status },
-            "workflowParams": job.input["params"], "metadata": {}, "result": result,
-            "error": if status == "FAILED" { fault } else { json!(null) }, "name": job.input["name"],
-        }),
-    )
+    json!({
+        "id": job.id, "app": "simulated", "workflow": job.input["workflow"], "batchName": null,
+        "status": status, "workflowParams": job.input["params"], "metadata": {}, "result": result,
+        "error": if status == "FAILED" { fault } else { json!(null) }, "name": job.input["name"],
+        "createdAt": request.timestamp(job.accepted_at),
+    })
 }
 
 fn result(request: &Request, job: &Job) -> Value {

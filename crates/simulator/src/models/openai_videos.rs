@@ -13,7 +13,7 @@ pub(super) const MODEL: Model = Model {
     routes: |site| {
         site.error(|status| json!({"error": {"message": "simulated", "type": "server_error", "param": null, "code": status.to_string()}}))
             .route("POST", "/videos", Role::Submit, submit)
-            .route("GET", "/videos", Role::Other, list)
+            .route("GET", "/videos", Role::Find, list)
             .route("GET", "/videos/{id}", Role::Poll, get)
             .route("GET", "/videos/{id}/content", Role::Download, content)
             .route("DELETE", "/videos/{id}", Role::Cancel, delete)
@@ -78,11 +78,30 @@ fn get(request: &Request) -> Reply {
 }
 
 fn list(request: &Request) -> Reply {
-    let jobs = request.world.jobs("openai-videos");
+    let limit = request.number("limit", 20);
+    if limit > 100 {
+        return error(400, "invalid_value", "limit must be at most 100");
+    }
+    let mut jobs = request.world.jobs("openai-videos");
+    if request
+        .query
+        .get("order")
+        .is_none_or(|order| order == "desc")
+    {
+        jobs.reverse();
+    }
+    if let Some(after) = request.query.get("after") {
+        let known = jobs.iter().position(|job| job.id == *after);
+        jobs.drain(..known.map_or(0, |at| at + 1));
+    }
+    let has_more = jobs.len() > limit;
+    jobs.truncate(limit);
+    let id = |job: Option<&Job>| json!(job.map(|job| &job.id));
     let data: Vec<Value> = jobs.iter().map(|job| object(request, job)).collect();
     Reply::json(
         200,
-        &json!({"object": "list", "data": data, "has_more": false}),
+        &json!({"object": "list", "data": data, "has_more": has_more,
+            "first_id": id(jobs.first()), "last_id": id(jobs.last())}),
     )
 }
 

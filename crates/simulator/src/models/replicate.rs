@@ -17,6 +17,7 @@ pub(super) const MODEL: Model = Model {
         .route("POST", "/v1/predictions", Role::Submit, by_version)
         .route("POST", "/v1/models/{owner}/{name}/predictions", Role::Submit, by_model)
         .route("POST", "/v1/deployments/{owner}/{name}/predictions", Role::Submit, by_model)
+        .route("GET", "/v1/predictions", Role::Find, list)
         .route("GET", "/v1/predictions/{id}", Role::Poll, get)
         .route("POST", "/v1/predictions/{id}/cancel", Role::Cancel, cancel)
         .route("GET", "/delivery/{id}/{name}", Role::Download, file)
@@ -215,6 +216,21 @@ fn get(request: &Request) -> Reply {
     Reply::json(200, &body)
 }
 
+/// A hundred a page; the address of the next has a mark.
+fn list(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return unauthenticated();
+    }
+    let offset = request.number("cursor", 0);
+    let (jobs, more) = request.page("replicate", |_| true, offset, 100);
+    let results: Vec<Value> = jobs.iter().map(|job| prediction(request, job)).collect();
+    let next = format!("{}/v1/predictions?cursor={}", request.base, offset + 100);
+    Reply::json(
+        200,
+        &json!({"previous": null, "next": more.then_some(next), "results": results}),
+    )
+}
+
 fn cancel(request: &Request) -> Reply {
     if request.bearer().is_none() {
         return unauthenticated();
@@ -268,10 +284,14 @@ fn prediction(request: &Request, job: &Job) -> Value {
         Phase::Cancelled => ("canceled", Value::Null, String::new(), Value::Null),
     };
     let own = format!("{}/v1/predictions/{}", request.base, job.id);
+    let version = match job.memo["model"].as_str() {
+        Some("cjwbw/demucs") => DEMUCS,
+        _ => "hidden",
+    };
     json!({
-        "id": job.id, "model": job.memo["model"], "version": "hidden", "status": status,
+        "id": job.id, "model": job.memo["model"], "version": version, "status": status,
         "input": job.input, "output": output, "logs": logs, "error": error, "data_removed": false,
-        "metrics": {}, "created_at": "2026-01-01T00:00:00Z", "started_at": null, "completed_at": null,
+        "metrics": {}, "created_at": request.timestamp(job.accepted_at), "started_at": null, "completed_at": null,
         "urls": {"get": own, "cancel": format!("{own}/cancel")},
     })
 }

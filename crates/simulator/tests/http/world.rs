@@ -23,6 +23,7 @@ async fn submit(address: SocketAddr) -> String {
 fn a_job_goes_as_planned() {
     let world = World::default();
     let plan = |queued, running, end| Plan {
+        incomplete: false,
         queued: Duration::from_secs(queued),
         running: Duration::from_secs(running),
         polls: 0,

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 pub use kind::AudioFormat;
 
+use crate::shape::Levels;
 use crate::{Audio, Shape};
 
 /// What a decoded file may cost. Checked while decoding, so that a lying header allocates nothing.
@@ -120,7 +121,7 @@ pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeErro
 /// What a file holds, found by decoding all of it and keeping nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
-    /// Rate, channels, length and peak.
+    /// Rate, channels, length and levels.
     pub shape: Shape,
     /// What the bytes turned out to be.
     pub format: AudioFormat,
@@ -130,22 +131,14 @@ pub struct Scan {
 /// Reads a file once for its shape, so that [`replay`] can hand out its samples in pieces: long
 /// files need twice the time, which is little, and hardly any memory.
 pub fn scan(bytes: &[u8], limits: &DecodeLimits) -> Result<Scan, DecodeError> {
-    let (mut channels, mut peak) = (0, 0.0f32);
+    let (mut channels, mut levels) = (0, Levels::default());
     let mut look = |packet: &[Vec<f32>]| {
         channels = packet.len();
-        peak = packet
-            .iter()
-            .flatten()
-            .fold(peak, |peak, x| peak.max(x.abs()));
+        levels.add(packet);
         true
     };
     let (format, totals) = read(bytes, limits, &mut look)?;
-    let shape = Shape {
-        rate: totals.rate,
-        channels,
-        frames: totals.span.len(),
-        peak,
-    };
+    let shape = levels.shape(totals.rate, channels, totals.span.len());
     Ok(Scan {
         shape,
         format,

@@ -5,6 +5,8 @@ use providers::order::{Persona, Work};
 use providers::{Class, Limits, Order, ProviderError, What};
 
 use crate::app::App;
+use crate::crash;
+use crate::domain::intents::Record;
 use crate::domain::personas::NewPersona;
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
@@ -12,8 +14,12 @@ use crate::model::music::{Clip, ClipUpstream, PersonaUpstream};
 
 /// Makes the persona where its root clip was made. A persona of clips that no
 /// provider with personas made is this gateway's alone.
+///
+/// That it is about to be ordered is on disk before the request leaves; after a
+/// crash nobody orders it again.
 pub(super) async fn create(
     app: &App,
+    record: &Record,
     new: &NewPersona,
     clips: &[Clip],
 ) -> Result<Option<PersonaUpstream>, Error> {
@@ -47,13 +53,23 @@ pub(super) async fn create(
             &credential.secret,
             &order,
             &Watch::default(),
-            async || Ok::<(), Error>(()),
+            async || {
+                record.sent(app, true).await?;
+                crash::point("persona-intended");
+                Ok::<(), Error>(())
+            },
         )
         .await;
+    crash::point("persona-sent");
     let outputs = match made {
         Ok(Accepted::Done(outputs)) => outputs,
         Ok(Accepted::Job { .. }) => return Err(Error::internal("a persona that is a job")),
-        Err(error) => return Err(refused(error)),
+        Err(error) => {
+            if !matches!(error, SubmitError::Unclear(_)) {
+                record.sent(app, false).await?;
+            }
+            return Err(refused(error));
+        }
     };
     let id = outputs.into_iter().find_map(|output| match output.what {
         What::Persona { id, .. } => Some(id),

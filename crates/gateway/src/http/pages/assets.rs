@@ -41,7 +41,7 @@ pub fn asset_version() -> &'static str {
 }
 
 /// Every file, as it was written.
-pub const ASSETS: [Asset; 9] = [
+pub const ASSETS: [Asset; 10] = [
     Asset {
         name: "style.css",
         content_type: CSS,
@@ -81,6 +81,11 @@ pub const ASSETS: [Asset; 9] = [
         name: "tasks.js",
         content_type: JS,
         body: include_str!("assets/tasks.js"),
+    },
+    Asset {
+        name: "money.js",
+        content_type: JS,
+        body: include_str!("assets/money.js"),
     },
     Asset {
         name: "playground.js",

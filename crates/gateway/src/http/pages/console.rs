@@ -17,8 +17,10 @@ pub fn console(page: &ConsolePage) -> String {
                 h1 { "Console" }
                 button.quiet #forget type="button" { "Forget the key" }
             }
+            p.notice.bad #ledger-alarm role="alert" hidden {}
             (playground(page))
             (tasks())
+            (money())
             (routes())
         }
         dialog #detail aria-labelledby="detail-title" {
@@ -76,6 +78,44 @@ fn tasks() -> Markup {
                 }
             }
             p.empty #no-tasks hidden { "No tasks yet. Make the first one above." }
+        }
+    }
+}
+
+/// What the account holds and spent, this month's usage, and the keys.
+fn money() -> Markup {
+    html! {
+        section #money-section aria-labelledby="money-title" hidden {
+            div.section-head {
+                h2 #money-title { "Money" }
+                p.muted #money-policy {}
+            }
+            dl.figures #money-figures {}
+            div.sums-pair {
+                div #usage-box hidden {
+                    div.section-head {
+                        h3 #usage-title { "This month" }
+                        button.quiet #usage-csv type="button" { "Download by day (CSV)" }
+                    }
+                    p.notice.bad #usage-error role="alert" hidden {}
+                    (sums("usage", "usage-title", &["Model", "Made", "Failed", "Cancelled", "Paid (USD)"]))
+                    p.empty #no-usage hidden { "No task has ended this month." }
+                }
+                div {
+                    div.section-head { h3 #keys-title { "Keys" } }
+                    (sums("keys", "keys-title", &["Key", "Spent (USD)", "Held (USD)", "Budget (USD)"]))
+                }
+            }
+        }
+    }
+}
+
+/// A table of a name and figures.
+fn sums(id: &str, title: &str, columns: &[&str]) -> Markup {
+    html! {
+        table.sums #{ (id) "-table" } aria-labelledby=(title) {
+            thead { tr { @for column in columns { th scope="col" { (column) } } } }
+            tbody #{ (id) "-rows" } {}
         }
     }
 }

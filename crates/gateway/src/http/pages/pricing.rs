@@ -27,8 +27,8 @@ pub fn pricing(page: &PricingPage) -> String {
         (group("Video", ModelKind::Video, &page.models))
         (group("Music", ModelKind::Music, &page.models))
         p.muted {
-            "A price is reserved when a task is accepted and settled by what was really made; a task that fails or is "
-            "cancelled costs nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
+            "A price is reserved when a task is accepted and settled by what was really made; a task that fails costs "
+            "nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
         }
     };
     layout(
@@ -69,7 +69,8 @@ fn card(model: &ModelRow) -> Markup {
                     span.dot aria-hidden="true" {}
                     span.word { @if model.available { "available" } @else { "unavailable" } }
                 }
-                span.price { (model.price) }
+                span.price data-price { (model.price) }
+                span.next-price data-next-price hidden[model.next_price.is_none()] { @if let Some(next) = &model.next_price { (next) } }
             }
             p { (model.summary) }
             dl {
@@ -116,6 +117,7 @@ fn words(model: &ModelRow) -> String {
         model.summary.as_str(),
         model.price.as_str(),
     ];
+    words.extend(model.next_price.as_deref());
     words.extend(lists.into_iter().flatten().map(String::as_str));
     words.join(" ").to_lowercase()
 }

@@ -26,6 +26,7 @@ fn model(id: &str, kind: ModelKind) -> ModelRow {
         sizes: one(),
         stems: one(),
         price: id.to_owned(),
+        next_price: Some(id.to_owned()),
         available: true,
         median: Some(id.to_owned()),
         notes: one(),
@@ -150,5 +151,5 @@ fn scripts_import_only_versioned_assets_that_exist() {
             imports += 1;
         }
     }
-    assert_eq!(imports, 8);
+    assert_eq!(imports, 10);
 }

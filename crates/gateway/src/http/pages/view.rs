@@ -68,6 +68,8 @@ pub struct ModelRow {
     pub stems: Vec<String>,
     /// `free` or `0.10 USD per second`.
     pub price: String,
+    /// The price that is known to follow: `0.12 USD per second from 2026-12-01`.
+    pub next_price: Option<String>,
     /// Whether at least one route to it works now.
     pub available: bool,
     /// Median time of the last 24 hours: `12 s`.

@@ -22,6 +22,23 @@ pub struct ChatCompletion {
     pub choices: Vec<ChatChoice>,
     /// What was used.
     pub usage: ChatUsage,
+    /// Videos that were asked for and could not be made; nothing is charged for
+    /// them. Left out when all were made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<Vec<MissingChoice>>,
+}
+
+/// A video that could not be made while others of its request were.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MissingChoice {
+    /// Counts from 0.
+    pub index: u32,
+    /// The task's id.
+    pub task_id: String,
+    /// Stable name, as in the errors of requests.
+    pub code: &'static str,
+    /// For people.
+    pub message: String,
 }
 
 /// One video of an answer.
@@ -138,4 +155,7 @@ pub struct ChunkTask {
     pub status: &'static str,
     /// Its progress, 0–100.
     pub progress: u8,
+    /// Why it was not made, while others of its request were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }

@@ -3,6 +3,7 @@
 //! Requests are parsed once, through [`fields`], into values that need no more
 //! checking; answers are built from model types. No logic beyond that.
 
+pub mod account;
 pub mod chat;
 pub mod chat_orders;
 pub mod error;
@@ -11,6 +12,8 @@ pub mod models;
 pub mod music;
 pub mod music_orders;
 pub mod personas;
+pub mod quotes;
 pub mod tasks;
+pub mod usage;
 pub mod videos;
 pub mod words;

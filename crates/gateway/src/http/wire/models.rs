@@ -7,8 +7,10 @@ use utoipa::ToSchema;
 
 use providers::{Durations, Limits};
 
+use crate::clock::Timestamp;
 use crate::http::wire::music::GEN_STEM;
 use crate::model::catalog::Model;
+use crate::model::money::Schedule;
 
 /// The list of models, as the `OpenAI` SDKs read it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -76,6 +78,8 @@ pub struct Standing {
     pub routes: Option<Vec<RouteObject>>,
     /// Median time of the last 24 hours.
     pub median: Option<Duration>,
+    /// When that was.
+    pub now: Timestamp,
 }
 
 /// A price.
@@ -85,6 +89,39 @@ pub struct PriceObject {
     pub unit: &'static str,
     /// Dollars for one.
     pub usd: String,
+    /// The price that follows on a date that is already known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextPrice>,
+}
+
+/// A price that is going to hold.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct NextPrice {
+    /// What is counted then.
+    pub unit: &'static str,
+    /// Dollars for one.
+    pub usd: String,
+    /// From this instant on.
+    pub from: String,
+}
+
+impl PriceObject {
+    /// The price as it is now.
+    fn new(schedule: &Schedule, now: Timestamp) -> Self {
+        let price = schedule.at(now);
+        let next = schedule.next(now).and_then(|next| {
+            Some(NextPrice {
+                unit: next.price.unit.name(),
+                usd: next.price.per_unit.to_string(),
+                from: next.from?.rfc3339(),
+            })
+        });
+        Self {
+            unit: price.unit.name(),
+            usd: price.per_unit.to_string(),
+            next,
+        }
+    }
 }
 
 /// What a model can be asked for.
@@ -144,10 +181,10 @@ impl ModelObject {
             summary: model.summary.clone(),
             notes: model.notes.clone(),
             aliases: model.aliases.clone(),
-            price: model.price.map(|price| PriceObject {
-                unit: price.unit.name(),
-                usd: price.per_unit.to_string(),
-            }),
+            price: model
+                .price
+                .as_ref()
+                .map(|price| PriceObject::new(price, standing.now)),
             capabilities: CapabilitiesObject::new(&model.limits),
             available: standing.available,
             routes: standing.routes,

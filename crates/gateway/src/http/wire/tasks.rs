@@ -5,6 +5,8 @@ use utoipa::ToSchema;
 
 use crate::http::wire::music::ClipView;
 use crate::http::wire::videos::VideoFile;
+use crate::model::money::Money;
+use crate::model::task::Task;
 
 /// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]
@@ -59,6 +61,8 @@ pub struct TaskView {
     pub error: Option<TaskError>,
     /// What it costs in dollars: reserved while open, then settled.
     pub cost_usd: String,
+    /// Where its money stands.
+    pub billing: BillingView,
     /// When it was accepted.
     pub created_at: String,
     /// When a worker first took it.
@@ -75,6 +79,63 @@ pub struct TaskView {
     /// The caller's own name for its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+}
+
+/// Where the money of a task stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BillingView {
+    /// `free`, `held`, `settled` or `released`.
+    pub status: &'static str,
+    /// Dollars that were held for it when it was accepted.
+    pub reserved_usd: String,
+    /// Dollars that were paid in the end; null while they are held.
+    #[schema(required = true)]
+    pub charged_usd: Option<String>,
+    /// Dollars of the reservation that came back; null while they are held.
+    #[schema(required = true)]
+    pub refunded_usd: Option<String>,
+    /// What is counted, as in the price list; null when it is free.
+    #[schema(required = true)]
+    pub unit: Option<&'static str>,
+    /// Dollars for one of it, as they were when the task was accepted.
+    #[schema(required = true)]
+    pub unit_price_usd: Option<String>,
+    /// How many of it are paid for, or asked for while the money is held.
+    #[schema(required = true)]
+    pub quantity: Option<String>,
+    /// What is missing, when not all was made that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+}
+
+impl BillingView {
+    /// As it is now.
+    pub fn new(task: &Task) -> Self {
+        let bill = task.bill.as_ref();
+        let tariff = task.tariff.as_ref();
+        let is_over = matches!(task.money, Money::Settled | Money::Released);
+        let price = match (bill, task.money) {
+            (Some(bill), _) => bill.price,
+            (None, Money::Held) => tariff.and_then(|tariff| tariff.price),
+            (None, _) => None,
+        };
+        let quantity = bill
+            .map(|bill| bill.quantity)
+            .or(tariff.map(|tariff| tariff.asked));
+        let count = price
+            .zip(quantity)
+            .map(|(price, quantity)| price.units(quantity, 1));
+        Self {
+            status: task.money.name(),
+            reserved_usd: task.reserved.to_string(),
+            charged_usd: is_over.then(|| task.cost.to_string()),
+            refunded_usd: is_over.then(|| task.reserved.minus(task.cost).to_string()),
+            unit: price.map(|price| price.unit.name()),
+            unit_price_usd: price.map(|price| price.per_unit.to_string()),
+            quantity: count,
+            partial: bill.and_then(|bill| bill.partial.clone()),
+        }
+    }
 }
 
 /// Why a task failed.

@@ -13,8 +13,7 @@ use super::{Ended, Job, Taken, results};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
-use crate::store;
-use crate::worker::embedded::{has_ended, write_progress};
+use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Outcome};
 
 /// The progress that is guessed for providers that tell none ends here.
@@ -33,10 +32,9 @@ impl Job<'_> {
             Ok(handle) => {
                 tokio::select! {
                     ended = self.poll(&mut taken, &handle) => ended,
-                    () = self.hold.called_off.cancelled() => {
-                        Box::pin(self.called_off(&taken, &handle)).await;
-                        return (Outcome::Stopped, None);
-                    }
+                    // Cancelled, the job is a stray one from now on; taken over by
+                    // another process, it is that one's.
+                    () = self.hold.called_off.cancelled() => return (Outcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
                 }
             }
@@ -160,30 +158,6 @@ impl Job<'_> {
             }
         })
     }
-
-    /// The task ended here while its job runs on there. Cancelled, the job is
-    /// called off; taken over by another process, it is left alone.
-    async fn called_off(&self, taken: &Taken, handle: &Handle) {
-        let app = &self.crew.app;
-        if !has_ended(app, self.task).await {
-            return;
-        }
-        let (site, secret) = (&taken.site, &taken.credential.secret);
-        let off = app
-            .upstream
-            .driver
-            .cancel(&site.provider, secret, handle)
-            .await;
-        let proven = matches!(off, Ok(true));
-        tracing::info!(provider = site.provider.name(), proven, "job called off");
-        let id = taken.submission;
-        let closed = app.store.write(move |conn| {
-            store::submissions::close(conn, id, SubmissionState::Ended, Some(("cancelled", "")))
-        });
-        if let Err(error) = closed.await {
-            tracing::warn!(%error, "cannot write down that a job was called off");
-        }
-    }
 }
 
 /// Why following ended without a result.
@@ -199,6 +173,7 @@ fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {
         id: taken.submission,
         state: SubmissionState::Ended,
         error: error.map(|error| (error.class.name(), error.message)),
+        look_again: None,
     }
 }
 

@@ -5,7 +5,9 @@
 //! dispatch  takes waiting tasks, as many as there is room for
 //! room      how many jobs a route and a credential take
 //! submit    routes in order, one submission, never a second
+//! resolve   what became of one whose answer nobody saw
 //! follow    polls until the job ends
+//! stray     jobs that go on although their task was cancelled
 //! order     a task as the provider's order
 //! results   what was made: fetched, checked, stored
 //! ```
@@ -15,9 +17,14 @@
 
 mod follow;
 mod order;
+mod resolve;
 mod results;
 mod room;
+mod stray;
 mod submit;
+
+pub(super) use resolve::look_again;
+pub(super) use stray::release_left_over;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +35,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use crate::clock::Timestamp;
 use crate::config::providers::JOB_LIMIT;
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
@@ -121,7 +129,7 @@ async fn take_all(
         .store
         .read(move |conn| store::tasks::models_due(conn, now).map_err(Error::from))
         .await?;
-    let mut more = false;
+    let mut more = stray::take_all(crew, tracker).await?;
     for model in models {
         let places = places
             .entry(model.clone())
@@ -218,13 +226,13 @@ impl Job<'_> {
                 None => Err(unconfirmed(
                     submission.id,
                     "the process ended before the result was stored",
+                    None,
                 )),
             },
-            SubmissionState::Intended => self.repeat(submission).await,
-            SubmissionState::Unclear | SubmissionState::Ended => Err(unconfirmed(
-                submission.id,
-                "an earlier run could not find out",
-            )),
+            SubmissionState::Intended => self.recover(submission).await,
+            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => Err(
+                unconfirmed(submission.id, "an earlier run could not find out", None),
+            ),
         }
     }
 
@@ -241,6 +249,7 @@ impl Job<'_> {
                     id: submission.id,
                     state: SubmissionState::Ended,
                     error: Some(("lost", "the settings no longer have the provider".into())),
+                    look_again: None,
                 };
                 return Err((outcome, Some(closing)));
             }
@@ -279,8 +288,8 @@ fn inside(error: &Error) -> Ended {
 }
 
 /// Nobody can tell whether the provider took it: nothing is charged, and
-/// nothing is sent again.
-fn unconfirmed(id: SubmissionId, why: &str) -> Ended {
+/// nothing is sent again. It may be looked for at the provider later.
+fn unconfirmed(id: SubmissionId, why: &str, look_again: Option<Timestamp>) -> Ended {
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
     tracing::error!(submission_id = %id, why, "submission unconfirmed");
     let message = "Whether the provider took the order cannot be found out, so it was not sent again. Nothing was charged.";
@@ -288,6 +297,7 @@ fn unconfirmed(id: SubmissionId, why: &str) -> Ended {
         id,
         state: SubmissionState::Unclear,
         error: Some(("unclear", why.to_owned())),
+        look_again,
     };
     (
         Outcome::failed(ErrorCode::SubmissionUnconfirmed, message),

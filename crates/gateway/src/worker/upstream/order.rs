@@ -40,28 +40,6 @@ impl From<Error> for Unusable {
     }
 }
 
-/// The provider that knows the task's sources already.
-pub(super) async fn known_at(app: &App, task: &Task) -> Option<String> {
-    let ids: Vec<ClipId> = match &task.payload {
-        Payload::VideoV1(_) => return None,
-        Payload::StemsV1(job) => vec![job.source],
-        Payload::SongV1(job) => {
-            if let Some(persona) = persona_upstream(app, task, job).await {
-                return Some(persona.0);
-            }
-            job.clips.iter().map(|(_, id)| *id).collect()
-        }
-    };
-    for id in ids {
-        if let Ok(clip) = clip(app, task, id).await
-            && let Some(upstream) = clip.upstream
-        {
-            return Some(upstream.provider);
-        }
-    }
-    None
-}
-
 /// The order for this route.
 pub(super) async fn build(
     app: &App,

@@ -16,7 +16,7 @@ use crate::ids::ClipId;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
-use crate::model::task::{Output, Payload, SongJob, StemsJob, Task, VideoOutput};
+use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
 use crate::worker::finish::Made;
 
 /// Why a result is not in the store.
@@ -111,7 +111,8 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     let quantity = Quantity {
         milliseconds: film.milliseconds,
         pixels: u64::from(film.width) * u64::from(film.height),
-        stems: 0,
+        parts: 1,
+        parts_asked: 1,
     };
     let output = Output::VideoV1(VideoOutput {
         video: video.id,
@@ -216,22 +217,18 @@ async fn stems(
         let fetched = fetch(app, taken, &piece.source).await?;
         parts.push((target, decode(app, fetched).await?, upstream));
     }
-    let mut made = Made::new(
-        Output::ClipsV1 {
-            clips: job.outputs.iter().map(|(id, _)| *id).collect(),
-        },
-        Quantity {
-            milliseconds: job.milliseconds,
-            pixels: 0,
-            stems: job.outputs.len() as u64,
-        },
-    );
+    let mut made = Made::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let (mut ids, mut missing) = (Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
         let given = parts.iter().find(|part| part.0 == *target);
         let audio = match given {
-            Some((_, audio, _)) => audio.clone(),
-            None => rest(*target, &parts)
-                .ok_or_else(|| Bad::Useless(format!("there is no {} in it", target.name())))?,
+            Some((_, audio, _)) => Some(audio.clone()),
+            None => rest(*target, &parts),
+        };
+        let Some(audio) = audio else {
+            missing.push(target.name().replace('_', " "));
+            made.missing_clips.push(*id);
+            continue;
         };
         let name = id.to_string();
         let clip = app
@@ -244,7 +241,34 @@ async fn stems(
         if let Some((_, _, Some(upstream))) = given {
             made.clip_facts.push((*id, String::new(), upstream.clone()));
         }
+        ids.push(*id);
     }
+    // Without the wanted track the rest is not what was asked for.
+    let wanted = job
+        .outputs
+        .first()
+        .filter(|_| job.stem_task == StemTask::Two);
+    if ids.is_empty() || wanted.is_some_and(|(id, _)| !ids.contains(id)) {
+        return Err(Bad::Useless(format!(
+            "there is no {} in it",
+            missing.join(", ")
+        )));
+    }
+    let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
+    made.quantity = Quantity {
+        // Of a recording that was separated in part, a part of its time is paid for.
+        milliseconds: job.milliseconds * parts / parts_asked,
+        pixels: 0,
+        parts,
+        parts_asked,
+    };
+    made.partial = (!missing.is_empty()).then(|| {
+        format!(
+            "{parts} of {parts_asked} stems were made; missing: {}.",
+            missing.join(", ")
+        )
+    });
+    made.output = Output::ClipsV1 { clips: ids };
     Ok(made)
 }
 
@@ -317,7 +341,7 @@ async fn songs(
             .map_err(|error| Bad::Useless(error.to_string()))?;
         let (media, stored) = assets::keep_clip(app, task.account, clip).await?;
         made.quantity.milliseconds += media.milliseconds;
-        made.quantity.stems += 1;
+        made.quantity.parts += 1;
         made.clips.push((id, media));
         made.assets.extend(stored);
         made.clip_facts
@@ -328,6 +352,11 @@ async fn songs(
         return Err(Bad::Useless("there is no recording in it".into()));
     }
     made.missing_clips = promised.collect();
+    made.quantity.parts_asked = job.outputs.len() as u64;
+    made.partial = (!made.missing_clips.is_empty()).then(|| {
+        let (made, asked) = (ids.len(), job.outputs.len());
+        format!("{made} of {asked} clips were made.")
+    });
     made.output = Output::ClipsV1 { clips: ids };
     Ok(made)
 }

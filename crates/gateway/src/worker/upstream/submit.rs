@@ -7,13 +7,14 @@ use std::time::Duration;
 use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Order, ProviderError};
 
-use super::{Ended, Job, Taken, inside, order, room, unconfirmed};
-use crate::domain::{music, songs, submit, video};
+use super::resolve::Sent;
+use super::{Ended, Job, Taken, inside, order, room};
+use crate::crash;
+use crate::domain::{routing, submit};
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
-use crate::model::task::Payload;
 use crate::store;
 use crate::upstream::breaker::Breaker;
 use crate::upstream::{Credential, Site, route};
@@ -29,14 +30,11 @@ const ROUNDS: [Duration; 4] = [
 ];
 /// How long a task waits for providers that say that it is too much right now.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How long a submission may be repeated where the provider makes one job of
-/// both: well within the day for which keys are kept.
-const REPETITION: Duration = Duration::from_hours(1);
 /// Pause before a full route is looked at again.
-const FULL: Duration = Duration::from_secs(1);
+pub(super) const FULL: Duration = Duration::from_secs(1);
 
 /// Why a route did not take the task.
-enum Passed {
+pub(super) enum Passed {
     /// It is down, busy, or being tried by another task.
     Closed,
     /// It has no room.
@@ -65,7 +63,10 @@ impl Job<'_> {
     /// Finds a route that takes the task.
     pub(super) async fn submit(&self) -> Result<Taken, Ended> {
         let upstream = &self.crew.app.upstream;
-        let known_at = order::known_at(&self.crew.app, self.task).await;
+        let (app, account) = (&self.crew.app, self.task.account);
+        // Without it the routes are tried as they stand.
+        let known_at = routing::known_at(app, account, &self.task.payload).await;
+        let known_at = known_at.unwrap_or_default();
         for round in 0..=ROUNDS.len() {
             let routes = self.routes(known_at.as_deref())?;
             let mut full = false;
@@ -122,17 +123,9 @@ impl Job<'_> {
             let _ = getrandom::fill(&mut bytes);
             f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
         };
-        let mut able: Vec<_> = route::in_order(routes, random)
+        let in_order = route::in_order(routes, random);
+        let able: Vec<_> = routing::able(app, in_order, &self.task.payload, known_at)
             .into_iter()
-            .filter(|route| match &self.task.payload {
-                Payload::VideoV1(job) => video::fits(app, &route.limits, job),
-                Payload::StemsV1(job) => music::fits(app, &route.limits, job),
-                Payload::SongV1(job) => {
-                    // A persona sings nowhere but where it was made.
-                    let knows = known_at == Some(&route.provider);
-                    songs::fits(&route.limits, &job.task) && (job.persona.is_none() || knows)
-                }
-            })
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
             .collect();
         if able.is_empty() {
@@ -142,8 +135,6 @@ impl Job<'_> {
                 None,
             ));
         }
-        // A provider that knows the sources already goes first.
-        able.sort_by_key(|(route, _)| known_at.is_some_and(|name| name != route.provider));
         Ok(able)
     }
 
@@ -224,52 +215,9 @@ impl Job<'_> {
         Ok(Err(passed))
     }
 
-    /// A submission whose outcome nobody saw, because the process died.
-    pub(super) async fn repeat(&self, submission: Submission) -> Result<Taken, Ended> {
-        let sites = self.crew.app.upstream.sites();
-        let site = sites.get(&submission.provider).cloned();
-        let route = self.route(&submission.provider, &submission.route_model);
-        let (Some(site), Some(route)) = (site, route) else {
-            return Err(unconfirmed(
-                submission.id,
-                "the process ended while it was sent",
-            ));
-        };
-        let credential = site.credential(&submission.credential).cloned();
-        let Some(credential) = credential.filter(|_| site.provider.adapter().deduplicates()) else {
-            return Err(unconfirmed(
-                submission.id,
-                "the process ended while it was sent",
-            ));
-        };
-        // The provider makes one job of both.
-        let order = order::build(&self.crew.app, self.task, &route, &site).await;
-        let Ok(prepared) = order else {
-            return Err(unconfirmed(submission.id, "its source is gone"));
-        };
-        let order = Order {
-            key: submission.id.to_string(),
-            ..prepared.order
-        };
-        let id = submission.id;
-        let age = self.crew.app.clock.now().since(submission.created_at);
-        match self
-            .send(&route, &site, &credential, order, submission, false)
-            .await?
-        {
-            Ok(taken) => Ok(taken),
-            // Nobody was reached: it stays as it is, to be repeated again.
-            Err(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
-                Err((Outcome::Later(FULL), None))
-            }
-            // That it is refused now says nothing about the first time.
-            Err(_) => Err(unconfirmed(id, "the provider refuses the repetition")),
-        }
-    }
-
     /// Sends the order; the outer error ends the task, the inner one leads to
     /// the next route. Once the request has left, nothing interrupts this.
-    async fn send(
+    pub(super) async fn send(
         &self,
         route: &Route,
         site: &Arc<Site>,
@@ -286,7 +234,7 @@ impl Job<'_> {
                 self.intend(route, site, credential, submission.clone())
                     .await
             } else {
-                Ok(())
+                self.still_held().await
             }
         };
         let watch = Watch::default();
@@ -320,14 +268,23 @@ impl Job<'_> {
                 let now = app.clock.now();
                 app.upstream
                     .breaker(route, |breaker| breaker.failed(now, false, None));
-                tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody can tell whether the provider took it");
-                return Err(unconfirmed(id, &error.message));
+                tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
+                let sent = Sent {
+                    site,
+                    credential,
+                    order: &order,
+                    submission: &submission,
+                    is_own: is_new,
+                };
+                return self.resolve(sent, &error.message).await;
             }
         };
+        crash::point("submission-sent");
         app.upstream.breaker(route, Breaker::succeeded);
         let accepted_at = self
             .write_accepted(id, route, result.as_ref().ok().cloned())
             .await;
+        crash::point("submission-accepted");
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Ok(Taken {
             submission: id,
@@ -390,14 +347,31 @@ impl Job<'_> {
                 }
                 let before = store::submissions::latest(conn, task)?;
                 submission.attempt = before.map_or(0, |before| before.attempt) + 1;
-                store::submissions::intend(conn, &submission)?;
+                store::submissions::intend(conn, &submission, &owner)?;
                 let fingerprint = model.map(|model| submit::fingerprint(&model, Some(&route)));
                 let fingerprint = fingerprint.unwrap_or_default();
                 store::tasks::begin(conn, task, &owner, &route.provider, &fingerprint, now)?;
                 Ok(())
             })
             .await
-            .inspect(|()| self.crew.app.bell.ring(task))
+            .inspect(|()| {
+                crash::point("submission-intended");
+                self.crew.app.bell.ring(task);
+            })
+    }
+
+    /// Nothing is repeated for a task that is somebody else's by now: that one
+    /// may be about to learn that the first time was refused.
+    async fn still_held(&self) -> Result<(), Halt> {
+        let (task, owner) = (self.task.id, self.hold.owner.clone());
+        let held = self
+            .crew
+            .app
+            .store
+            .write(move |conn| -> Result<bool, Halt> {
+                Ok(store::tasks::is_held(conn, task, &owner)?)
+            });
+        if held.await? { Ok(()) } else { Err(Halt::Gone) }
     }
 
     /// Writes down that the provider took it. As long as the database does not
@@ -433,15 +407,28 @@ impl Job<'_> {
         let id = closing.id;
         let message = error.message.clone();
         let class = error.class.name();
-        let written = self.crew.app.store.write(move |conn| {
-            store::submissions::close(conn, id, SubmissionState::Refused, Some((class, &message)))
-                .map_err(Error::from)
-        });
-        // Unwritten it would count as unclear, so the task waits for the database.
-        if let Err(error) = written.await {
-            return Err(inside(&error));
+        let (task, owner) = (self.task.id, self.hold.owner.clone());
+        let written = self
+            .crew
+            .app
+            .store
+            .write(move |conn| -> Result<bool, Error> {
+                // Whoever took the task over may have sent it again with the same key.
+                let held = store::tasks::is_held(conn, task, &owner)?;
+                let now = store::tasks::of_anyone(conn, task)?;
+                if !held && now.is_some_and(|task| !task.state.is_terminal()) {
+                    return Ok(false);
+                }
+                let why = Some((class, message.as_str()));
+                store::submissions::close(conn, id, SubmissionState::Refused, why)?;
+                Ok(true)
+            });
+        match written.await {
+            Ok(true) => self.refused(route, Some(closing), error),
+            Ok(false) => Err((Outcome::Stopped, None)),
+            // Unwritten it would count as unclear, so the task waits for the database.
+            Err(error) => Err(inside(&error)),
         }
-        self.refused(route, Some(closing), error)
     }
 
     /// The provider took nothing: another route may, or the caller is told.
@@ -466,6 +453,7 @@ fn closing(id: SubmissionId, state: SubmissionState, error: &ProviderError) -> C
         id,
         state,
         error: Some((error.class.name(), error.message.clone())),
+        look_again: None,
     }
 }
 

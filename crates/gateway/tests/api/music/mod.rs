@@ -2,5 +2,5 @@
 
 mod clips;
 mod fetch;
-mod submit;
+pub(crate) mod submit;
 mod uploads;

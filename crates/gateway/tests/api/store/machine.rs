@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use mediagate::ids::{AccountId, KeyId, TaskId};
-use mediagate::model::money::Micros;
+use mediagate::model::money::{Micros, Money};
 use mediagate::model::task::TaskState;
 use mediagate::store::tasks::{self, Ending};
 use mediagate::store::{Conn, migrations, workers};
@@ -232,6 +232,8 @@ fn ending(state: TaskState) -> Ending {
     Ending {
         state,
         cost: Micros::ZERO,
+        money: Money::Released,
+        bill: None,
         output: None,
         failure: None,
     }

@@ -1,17 +1,38 @@
 //! The store: one contract, two databases.
 
+/// Runs each test on a database of each kind.
+macro_rules! on_both {
+    ($($name:ident)*) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::sqlite()).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::postgres().await).await;
+            })*
+        }
+    };
+}
+
 mod contract;
+mod intents;
 mod machine;
 mod migrations;
+mod money;
 
 use ipnet::IpNet;
 use mediagate::clock::Timestamp;
 use mediagate::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
 use mediagate::model::account::{Account, ApiKey, Scope};
+use mediagate::model::catalog::PriceUnit;
 use mediagate::model::media::{Asset, MediaType};
-use mediagate::model::money::Micros;
+use mediagate::model::money::{Micros, Money, Price, Quantity, Tariff};
 use mediagate::model::task::{Payload, Task, TaskState, VideoJob};
-use mediagate::store::{Conn, StoreError, accounts};
+use mediagate::store::{Conn, Store, StoreError, accounts};
 
 /// Some second of the year 2027.
 fn at(second: i64) -> Timestamp {
@@ -83,6 +104,22 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         state: TaskState::Queued,
         progress: 0,
         cost: Micros::new(100_000),
+        reserved: Micros::new(100_000),
+        money: Money::Held,
+        tariff: Some(Tariff {
+            price: Some(Price {
+                unit: PriceUnit::Second,
+                per_unit: Micros::new(100_000),
+            }),
+            routes: Vec::new(),
+            asked: Quantity {
+                milliseconds: 1000,
+                pixels: 480 * 480,
+                parts: 1,
+                parts_asked: 1,
+            },
+        }),
+        bill: None,
         request_id: RequestId::generate(),
         attempts: 0,
         created_at,
@@ -104,5 +141,44 @@ fn asset(account: AccountId, expires_at: Option<Timestamp>) -> Asset {
         created_at: at(0),
         expires_at,
         removed_at: None,
+    }
+}
+
+/// A database of its own for one test.
+pub(crate) struct Fixture {
+    store: Store,
+    _kept: Box<dyn std::any::Any>,
+}
+
+fn sqlite() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    Fixture {
+        store: Store::sqlite(&folder.path().join("db")).unwrap(),
+        _kept: Box::new(folder),
+    }
+}
+
+async fn postgres() -> Fixture {
+    crate::support::client::install_tls();
+    let database = crate::support::postgres::TestDatabase::create().await;
+    Fixture {
+        store: Store::postgres(&database.url).unwrap(),
+        _kept: Box::new(database),
+    }
+}
+
+impl Fixture {
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> T {
+        self.store.write(work).await.unwrap()
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> T {
+        self.store.read(work).await.unwrap()
     }
 }

@@ -9,11 +9,12 @@ use mediagate::app::App;
 use mediagate::clock::Clock;
 use mediagate::config::{Config, Overrides};
 use mediagate::domain::keys::NewKey;
+use mediagate::domain::ledger;
 use mediagate::domain::{accounts, keys};
 use mediagate::error::{Error, ErrorCode};
 use mediagate::http::server::{Shutdown, serve};
 use mediagate::ids::TaskId;
-use mediagate::model::money::Micros;
+use mediagate::model::money::{Micros, Money};
 use mediagate::model::task::{Task, TaskFailure, TaskState};
 use mediagate::store::tasks::Ending;
 use mediagate::store::{self, StoreError};
@@ -127,7 +128,7 @@ impl Builder {
         };
         let mut gateway = TestGateway::open(overrides, self.clock, home).await;
         if self.workers {
-            gateway.start_workers();
+            gateway.start_workers().await;
         }
         gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);
         gateway
@@ -183,8 +184,8 @@ impl TestGateway {
         Self::builder().start().await
     }
 
-    pub(crate) fn start_workers(&mut self) {
-        self.workers = Some(Workers::start(&self.app));
+    pub(crate) async fn start_workers(&mut self) {
+        self.workers = Some(Workers::start(&self.app).await);
     }
 
     /// Writes another configuration file and has it read.
@@ -196,15 +197,22 @@ impl TestGateway {
     /// Ends it and starts it again on what it kept, with another configuration
     /// if one is given. Its address is another one.
     pub(crate) async fn restart(self, toml: Option<&str>) -> Self {
+        if let Some(toml) = toml {
+            std::fs::write(self.home.file(), toml).unwrap();
+        }
+        let mut gateway = self.restart_idle().await;
+        gateway.start_workers().await;
+        gateway
+    }
+
+    /// Ends it and starts it again on what it kept; nobody works until the test
+    /// says so.
+    pub(crate) async fn restart_idle(self) -> Self {
         let (overrides, home) = (self.overrides.clone(), self.home.clone());
         let key = self.client.key.clone();
         self.stop().await;
-        if let Some(toml) = toml {
-            std::fs::write(home.file(), toml).unwrap();
-        }
         let mut gateway = Self::open(overrides, Clock::system(), home).await;
         gateway.client.key = key;
-        gateway.start_workers();
         gateway
     }
 
@@ -284,14 +292,21 @@ impl TestGateway {
         let ending = Ending {
             state: TaskState::Failed,
             cost: Micros::ZERO,
+            money: Money::Released,
+            bill: None,
             output: None,
             failure: Some(TaskFailure {
                 code,
                 message: "The script says so.".into(),
             }),
         };
-        let ended = self.app.store.write(move |conn| {
-            store::tasks::finish(conn, task, Some(SCRIPT), &ending, now).map_err(Error::from)
+        let ended = self.app.store.write(move |conn| -> Result<bool, Error> {
+            let task = store::tasks::of_anyone(conn, task)?.unwrap();
+            let money = match task.money {
+                Money::Free => Money::Free,
+                _ => Money::Released,
+            };
+            ledger::end(conn, &task, Some(SCRIPT), &Ending { money, ..ending }, now)
         });
         assert!(ended.await.unwrap());
         self.app.bell.ring(task);
@@ -329,14 +344,17 @@ pub(crate) async fn finished(client: &Client, task: &str) -> Value {
 }
 
 impl Drop for TestGateway {
-    /// What holds for every history: one end for each task, and progress that
-    /// never falls.
+    /// What holds for every history: one end for each task, progress that never
+    /// falls, and money that adds up.
     fn drop(&mut self) {
         self.draining.cancel();
         self.app.closing.cancel();
         if std::thread::panicking() {
             return;
         }
+        let sums = self.app.store.read(store::ledger::mismatches);
+        let mismatches = sums.now_or_never().unwrap_or_else(|| Ok(Vec::new()));
+        assert_eq!(mismatches.unwrap(), [], "the money does not add up");
         let look = self.app.store.read(|conn| {
             conn.all(
                 "SELECT t.id FROM tasks t WHERE

@@ -3,11 +3,13 @@
 //! The settings are read from a file, as an operator writes them; what arrived
 //! at a provider is told by the simulator's journal.
 
+mod cancel;
 mod config;
 mod every_provider;
 mod limits;
 mod lives;
 mod music;
+mod prices;
 mod reload;
 mod results;
 mod routing;
@@ -23,6 +25,8 @@ use crate::support::{TestGateway, eventually, sound};
 
 /// A key as providers give them.
 const KEY: &str = "sk-simulated-0123456789";
+/// How long a job takes that never ends by itself.
+const LONG: Duration = Duration::from_hours(1);
 /// How long a job takes that something comes in between.
 const SOME: Duration = Duration::from_secs(3);
 

@@ -314,3 +314,50 @@ async fn a_persona_sings_only_where_it_was_made() {
     assert_eq!((submissions(&simulator), submissions(&other)), (5, 0));
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn what_is_made_in_part_is_paid_for_in_part() {
+    let simulator = simulator().await;
+    simulator.world().set_plan(simulator::Plan {
+        incomplete: true,
+        ..simulator::Plan::default()
+    });
+    let toml = provider(
+        "acme",
+        "fal",
+        &simulator,
+        "api_key = \"simulated-id:simulated-secret\"",
+    ) + &band("fal-ai/demucs");
+    let gateway = gateway(&toml).await;
+    let source = gateway.upload("Night Song").await;
+    let order = |group: &str, split: &str| {
+        json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"],
+               "stem_task": split, "stem_type_group_name": group})
+    };
+    let made = gateway.post(SUBMIT, &order("Vocals", "twelve")).await.ok();
+    let view = gateway.finished(made["id"].as_str().unwrap()).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    let asked = made["clips"].as_array().map_or(0, Vec::len);
+    let clips = clips(&gateway, &made["id"]).await;
+    assert_eq!(clips.len() + 1, asked, "{made}");
+    let cost = format!("0.{:02}", 5 * clips.len());
+    assert_eq!(
+        view["cost_usd"],
+        json!(cost),
+        "a nickel for each that is there"
+    );
+    let billing = &view["billing"];
+    assert!(
+        billing["partial"]
+            .as_str()
+            .unwrap()
+            .contains("missing: Drums"),
+        "{billing}"
+    );
+    assert_eq!(billing["quantity"], json!(clips.len().to_string()));
+    // Of what cannot be had at all nothing is paid.
+    let made = gateway.post(SUBMIT, &order("Drums", "two")).await.ok();
+    let view = gateway.finished(made["id"].as_str().unwrap()).await;
+    assert_eq!(view["cost_usd"], "0.00", "{view}");
+    gateway.stop().await;
+}

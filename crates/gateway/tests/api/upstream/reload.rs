@@ -1,7 +1,5 @@
 //! Settings that change while tasks wait and jobs run.
 
-use std::time::Duration;
-
 use mediagate::store::StoreError;
 use serde_json::json;
 use simulator::{End, Role};
@@ -76,7 +74,7 @@ async fn a_task_that_waits_for_a_model_that_was_taken_away_fails() {
     gateway.reconfigure(&format!(
         "{table}[models.animatic-1]\naliases = [\"film\"]\n"
     ));
-    gateway.start_workers();
+    gateway.start_workers().await;
     assert_failed(&gateway.finished(&task).await, "provider_unavailable");
     assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
@@ -85,7 +83,7 @@ async fn a_task_that_waits_for_a_model_that_was_taken_away_fails() {
 #[tokio::test]
 async fn a_job_waits_for_a_provider_that_was_taken_away_and_comes_back() {
     let simulator = simulator().await;
-    plan(&simulator, Duration::from_secs(1), End::Success);
+    plan(&simulator, SOME, End::Success);
     let toml = one_provider(&simulator);
     let gateway = gateway(&toml).await;
     let task = ordered(&gateway, "a lake").await;

@@ -4,6 +4,7 @@
 use mediagate::domain::keys::NewKey;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::gateway;
 use crate::support::sse::Events;
@@ -179,6 +180,64 @@ async fn stems_and_a_persona() {
         .read(|conn| conn.one("SELECT COUNT(*) FROM personas", &[], |row| row.int(0)));
     let personas: Result<Option<i64>, mediagate::store::StoreError> = personas.await;
     assert_eq!(personas.unwrap(), Some(2));
+    near.stop().await;
+    far.stop().await;
+}
+
+/// Passes connections on to `to`; of the first submission's answer only the
+/// first bytes, so that its caller cannot know what became of it.
+async fn lossy(to: String) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut has_lost = false;
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut far = tokio::net::TcpStream::connect(&to).await.unwrap();
+            let mut asked = vec![0; 65536];
+            let read = near.read(&mut asked).await.unwrap_or(0);
+            if far.write_all(&asked[..read]).await.is_err() {
+                continue;
+            }
+            let loses = asked.starts_with(b"POST") && !has_lost;
+            has_lost |= loses;
+            tokio::spawn(async move {
+                if loses {
+                    let (mut from_near, mut to_far) = (near, far);
+                    let (mut near_read, mut near_write) = from_near.split();
+                    let (mut far_read, mut far_write) = to_far.split();
+                    let answer = async {
+                        let mut start = [0; 8];
+                        far_read.read_exact(&mut start).await?;
+                        near_write.write_all(&start).await
+                    };
+                    tokio::select! {
+                        _ = answer => {}
+                        _ = tokio::io::copy(&mut near_read, &mut far_write) => {}
+                    }
+                } else {
+                    drop(tokio::io::copy_bidirectional(&mut near, &mut far).await);
+                }
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again_and_there_is_one_task() {
+    let far = TestGateway::start().await;
+    let key = far.new_key("reseller", NewKey::default()).await;
+    let between = lossy(far.base.trim_start_matches("http://").to_owned()).await;
+    let toml = format!(
+        "[providers.far]\nprotocol = \"openai-videos\"\nbase_url = \"{between}/v1\"\napi_key = \"{key}\"\nidempotency = true\n{FILM}"
+    );
+    let near = gateway(&toml).await;
+    let body = json!({"model": "film", "prompt": "a lake at dawn", "seconds": "1"});
+    let answer = near.post("/v1/videos", &body).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    let view = near.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert_eq!(tasks(&far).await, ["succeeded"], "one task there");
     near.stop().await;
     far.stop().await;
 }

@@ -49,7 +49,7 @@ async fn two_at_once(postgres: bool) {
         builder = builder.on_postgres();
     }
     let gateway = builder.start().await;
-    let others = Workers::start(&gateway.app);
+    let others = Workers::start(&gateway.app).await;
     let mut tasks = Vec::new();
     for _ in 0..6 {
         tasks.push(ordered(&gateway, "a lake").await);

@@ -504,7 +504,7 @@ async fn a_wait_that_ends_never_ends_the_task() {
             .unwrap()
             > 0
     );
-    gateway.start_workers();
+    gateway.start_workers().await;
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded");
     assert_eq!(view["output"]["videos"][0]["width"], 480);

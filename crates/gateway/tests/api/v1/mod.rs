@@ -2,5 +2,6 @@
 
 mod chat;
 mod models;
+mod several;
 mod tasks;
 mod videos;

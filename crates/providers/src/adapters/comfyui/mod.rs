@@ -17,6 +17,11 @@
 //!
 //! Every route also exists without `/api`; Comfy Cloud has them only with it.
 //!
+//! Newer servers take the job's id from its caller (`prompt_id`): the order's
+//! key. There a lost submission is found for certain, in the history or in the
+//! queue. An older server gives an id of its own, and a server that was started
+//! again knows nothing, so that not finding it proves nothing.
+//!
 //! Unknown: what the server does with a `prompt_id` that it has already, so a
 //! submission is never repeated; how it words a refusal of content (only hosted
 //! nodes refuse any), so the word of the newer API is looked for; what the
@@ -38,8 +43,8 @@ use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Picture, Work};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, RESULT, Source, Step,
-    What,
+    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Output, Pace, Part, RESULT,
+    Source, Step, What,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -130,16 +135,12 @@ impl Adapter for ComfyUi {
         let body = answer.success(describe)?;
         let id = handle.text("id");
         if asked.stage == "queue" {
-            let is_ours = |item: &Value| item.get(1).and_then(Value::as_str) == Some(id);
-            let lists = ["queue_running", "queue_pending"].map(|name| body[name].as_array());
-            if lists.into_iter().flatten().flatten().any(is_ours) {
-                return Ok(Step::running(None));
-            }
-            if lists.iter().any(Option::is_none) {
-                return Err(ProviderError::unreadable("the server's queue is no queue"));
-            }
-            // It may have ended between the two calls.
-            return Ok(Step::next(history("history again", handle)));
+            return Ok(if is_queued(&body, id)? {
+                Step::running(None)
+            } else {
+                // It may have ended between the two calls.
+                Step::next(history("history again", handle))
+            });
         }
         match body.get(id) {
             Some(record) => finished(record),
@@ -150,12 +151,7 @@ impl Adapter for ComfyUi {
                 Class::Lost,
                 "the server has it neither in its queue nor in its history",
             )),
-            None => {
-                let mut call = Call::get("queue", "/api/queue");
-                // Every waiting graph is in it, whole.
-                call.limit_bytes = 100_000_000;
-                Ok(Step::next(call))
-            }
+            None => Ok(Step::next(queue("queue"))),
         }
     }
 
@@ -172,6 +168,65 @@ impl Adapter for ComfyUi {
         // The queue says 200 whether the job was there or not.
         answer.status.is_success() && !self.cancels_by_queue
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        is_uuid(&order.key).then(|| history("find", &named(order)))
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        _: SystemTime,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let body = answer.success(describe)?;
+        let handle = named(order);
+        let (is_there, next) = match asked.stage.as_ref() {
+            "find in queue" => {
+                let again = history("find again", &handle);
+                (is_queued(&body, &order.key)?, Some(again))
+            }
+            _ if !body.is_object() => {
+                return Err(ProviderError::unreadable(
+                    "the server's history is no history",
+                ));
+            }
+            stage => {
+                let next = (stage == "find").then(|| queue("find in queue"));
+                (body.get(&order.key).is_some(), next)
+            }
+        };
+        if is_there {
+            return Ok(Found::jobs([FoundJob::certain(handle, None)]));
+        }
+        Ok(Found::default().and_then(next))
+    }
+}
+
+/// The job of an order whose key is its id.
+fn named(order: &Order) -> Handle {
+    Handle(json!({"id": order.key}))
+}
+
+fn queue(stage: &'static str) -> Call {
+    let mut call = Call::get(stage, "/api/queue");
+    // Every waiting graph is in it, whole.
+    call.limit_bytes = 100_000_000;
+    call
+}
+
+/// Whether a job waits or runs.
+fn is_queued(body: &Value, id: &str) -> Result<bool, ProviderError> {
+    let is_ours = |item: &Value| item.get(1).and_then(Value::as_str) == Some(id);
+    let lists = ["queue_running", "queue_pending"].map(|name| body[name].as_array());
+    if lists.into_iter().flatten().flatten().any(is_ours) {
+        return Ok(true);
+    }
+    if lists.iter().any(Option::is_none) {
+        return Err(ProviderError::unreadable("the server's queue is no queue"));
+    }
+    Ok(false)
 }
 
 impl ComfyUi {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::limits::Durations;
 use crate::order::PictureRole;
 
@@ -364,4 +364,35 @@ fn the_jobs_api_is_read() {
     let reuse = json!({"error": {"code": "idempotency_key_reuse", "message": "used"}});
     let error = adapter.submitted(&order, &call.asked(), &Answer::json_of(422, &reuse));
     assert_eq!(error.unwrap_err().class, Class::Unclear);
+}
+
+#[test]
+fn a_lost_job_is_found_by_the_id_that_it_was_given() {
+    let comfy = adapter("comfyui", &options());
+    let mut order = video("wan");
+    assert!(comfy.find(&order, since()).is_none());
+    order.key = ID.into();
+    let ended = json!({ID: {"outputs": {}}});
+    let told = found(comfy.as_ref(), &order, 200, &ended).unwrap();
+    assert_eq!(ids(&told), [ID]);
+    let queue = found(comfy.as_ref(), &order, 200, &json!({})).unwrap();
+    let asked = queue.next.unwrap().asked();
+    let answer = |body: Value| Answer::json_of(200, &body);
+    let waiting = json!({"queue_running": [], "queue_pending": [[1, ID, {}]]});
+    let told = comfy.found(&order, since(), &asked, &answer(waiting));
+    assert_eq!(ids(&told.unwrap()), [ID]);
+    let empty = json!({"queue_running": [], "queue_pending": []});
+    let again = comfy
+        .found(&order, since(), &asked, &answer(empty))
+        .unwrap();
+    let asked = again.next.unwrap().asked();
+    let last = comfy
+        .found(&order, since(), &asked, &answer(json!({})))
+        .unwrap();
+    assert!(last.jobs.is_empty() && last.next.is_none());
+    assert!(
+        comfy
+            .found(&order, since(), &asked, &answer(json!([])))
+            .is_err()
+    );
 }

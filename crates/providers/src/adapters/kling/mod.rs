@@ -10,6 +10,11 @@
 //! GET  /v1/videos/{operation}/{id}  {data: {task_status: submitted │ processing │ succeed │ failed}}
 //! ```
 //!
+//! Each order carries its key as `external_task_id`, which must be unique in an
+//! account. The last call takes it in place of the id (the official pages as
+//! mirrored), so a lost submission is found for certain. Whether a task can be
+//! found in this way from the moment at which it was taken no document says.
+//!
 //! The credential is `ACCESSKEY:SECRETKEY` (or with `|`); each call carries a
 //! JWT made of it. A `code` that is not 0 is an error under any status.
 //!
@@ -29,11 +34,14 @@ use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::adapters::alike::fits_path;
+use crate::answer::{Answer, Described, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{File, Kind, Order, PictureRole, Work};
-use crate::port::{Adapter, Asked, Authorization, Call, Handle, Output, Pace, Step};
+use crate::order::{File, Kind, Order, PictureRole, Video, Work};
+use crate::port::{
+    Adapter, Asked, Authorization, Call, Found, FoundJob, Handle, Output, Pace, Step,
+};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
@@ -111,14 +119,13 @@ impl Adapter for Kling {
             let fine = video.size.0.min(video.size.1) >= 1080 || last.is_some();
             fields.insert("mode".into(), json!(if fine { "pro" } else { "std" }));
         }
-        let operation = if let Some(file) = first {
+        if let Some(file) = first {
             fields.insert("image".into(), json!(handed_over(file)));
             fields.extend(last.map(|file| ("image_tail".into(), json!(handed_over(file)))));
-            "image2video"
         } else {
             fields.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
-            "text2video"
-        };
+        }
+        let operation = operation(video);
         let path = format!("/v1/videos/{operation}");
         let call = Call::post("submit", path, Value::Object(fields));
         Ok(call.submits().with_memo(json!({"operation": operation})))
@@ -138,10 +145,8 @@ impl Adapter for Kling {
 
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let body = opened(answer).map_err(|error| {
-            // "The resource does not exist": here the task.
-            let gone = answer.status == 404 || error.code.as_deref() == Some("1203");
             let class = match error.class {
-                _ if gone => Class::Lost,
+                _ if is_gone(answer, &error) => Class::Lost,
                 // A code that is not known ends no job.
                 Class::Rejected if answer.status.is_success() => Class::Unclear,
                 class => class,
@@ -168,6 +173,52 @@ impl Adapter for Kling {
             word => Ok(Step::unknown(word)),
         }
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        let Work::Video(video) = &order.work else {
+            return None;
+        };
+        let path = format!("/v1/videos/{}/{}", operation(video), order.key);
+        fits_path(&order.key).then(|| Call::get("find", path))
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        _: SystemTime,
+        _: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::unreadable("nothing of this kind was sent"));
+        };
+        let body = match opened(answer) {
+            Err(error) if is_gone(answer, &error) => return Ok(Found::default()),
+            opened => opened?,
+        };
+        let key = text_at(&body, "/data/task_info/external_task_id");
+        if key.is_some_and(|key| key != order.key) {
+            let what = "the provider tells of another task than was asked for";
+            return Err(ProviderError::unreadable(what));
+        }
+        let id = required_text(&body, "/data/task_id")?;
+        let handle = Handle(json!({"id": id, "operation": operation(video)}));
+        let created = time_at(&body, "/data/created_at");
+        Ok(Found::jobs([FoundJob::certain(handle, created)]))
+    }
+}
+
+/// The call that makes a video.
+fn operation(video: &Video) -> &'static str {
+    match video.picture(PictureRole::FirstFrame) {
+        Some(_) => "image2video",
+        None => "text2video",
+    }
+}
+
+/// "The resource does not exist": of a call that asks for a task, the task.
+fn is_gone(answer: &Answer, error: &ProviderError) -> bool {
+    answer.status == 404 || error.code.as_deref() == Some("1203")
 }
 
 /// Whether a model comes in `std` (720p) and `pro` (1080p); the masters do not.

@@ -1,7 +1,7 @@
 //! Tests of the `kling` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::order::Picture;
 use crate::port::{Body, Effect, Target};
 
@@ -161,4 +161,34 @@ fn what_it_does_not_do() {
         Class::Rejected
     );
     assert!(!kling().deduplicates());
+}
+
+#[test]
+fn a_lost_task_is_found_by_the_name_that_it_was_given() {
+    let order = video("kling-v2-6");
+    let call = kling().find(&order, since()).unwrap();
+    assert_eq!(
+        call.to,
+        Target::Path("/v1/videos/text2video/0197-key".into())
+    );
+    let told = |status, body: Value| found(kling().as_ref(), &order, status, &body);
+    let task = |info: Value| {
+        let data = json!({"task_id": "8", "task_info": info, "created_at": 1_700_000_000_123_u64});
+        json!({"code": 0, "data": data})
+    };
+    let named = told(200, task(json!({"external_task_id": "0197-key"}))).unwrap();
+    assert_eq!(ids(&named), ["8"]);
+    assert_eq!(named.jobs[0].handle.text("operation"), "text2video");
+    assert_eq!(named.jobs[0].identity, crate::Identity::Certain);
+    assert_eq!(ids(&told(200, task(json!({}))).unwrap()), ["8"]);
+    let other = told(200, task(json!({"external_task_id": "another"})));
+    assert_eq!(other.unwrap_err().class, Class::Unclear);
+    for (status, code) in [(404, 1203), (200, 1203), (404, 0)] {
+        let gone = told(status, json!({"code": code})).unwrap();
+        assert_eq!((gone.jobs, gone.absence), (vec![], crate::Absence::Open));
+    }
+    assert!(told(400, json!({"code": 1201})).is_err());
+    let mut odd = video("kling-v2-6");
+    odd.key = "a/b".into();
+    assert!(kling().find(&odd, since()).is_none());
 }

@@ -12,10 +12,16 @@
 //! ends            completed, failed                 completed, failed
 //! result          output[].url, signed for an hour  assets.video
 //! cancel          none                              DELETE /generations/{id}
+//! list            none                              GET /generations?limit&offset
 //! pictures        inline or by address              by address only
 //! ```
 //!
 //! Neither deduplicates. A poll signs the result's address anew.
+//!
+//! A lost submission to Dream Machine is looked for in the list, by its
+//! content: a generation repeats its request. The request's `callback_url`
+//! could tell one for certain, but the order names no address for one. In which
+//! order the list comes, and how soon, no document says. Agents has no list.
 //!
 //! Unknown: the body of an error (every usual place is looked at); whether
 //! deleting a running Dream Machine generation stops it, so that a deletion is
@@ -23,17 +29,18 @@
 //! Dream Machine says "credits" and "moderat…" in the sentence of an error.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::adapters::alike::agrees;
+use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Handover, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Found, FoundJob, Handle, Output, Pace, Step};
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
 
@@ -165,6 +172,55 @@ impl Adapter for Luma {
     fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
         false
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        let is_listed = self.api == Api::DreamMachine && matches!(order.work, Work::Video(_));
+        is_listed.then(|| page(0))
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        since: SystemTime,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::unreadable("nothing of this kind was sent"));
+        };
+        if self.api == Api::Agents {
+            return Err(ProviderError::unreadable("this provider has no list"));
+        }
+        let body = answer.success(describe)?;
+        let generations = required_list(&body, "/generations")?;
+        let request = for_dream_machine(order, video)?;
+        let request = request.as_object().cloned().unwrap_or_default();
+        let jobs = generations.iter().filter_map(|generation| {
+            // Both places are documented for it.
+            let model = text_at(generation, "/model");
+            let model = model.or_else(|| text_at(generation, "/request/model"));
+            let is_alike = model.as_ref() == Some(&order.model)
+                && agrees(&request, &generation["request"], &["prompt"]);
+            let id = text_at(generation, "/id").filter(|_| is_alike)?;
+            let created = time_at(generation, "/created_at");
+            FoundJob::likely(Handle(json!({"id": id})), created, since)
+        });
+        let goes_on = body["has_more"] == true && !generations.is_empty();
+        let offset = asked.memo.as_u64().unwrap_or_default();
+        let read = u64::try_from(generations.len()).unwrap_or_default();
+        let next = goes_on.then(|| page(offset.saturating_add(read)));
+        Ok(Found::jobs(jobs).and_then(next))
+    }
+}
+
+/// A page of Dream Machine's list.
+fn page(offset: u64) -> Call {
+    let mut call = Call::get("find", "/generations")
+        .with_query("limit", "100")
+        .with_query("offset", offset.to_string())
+        .with_memo(json!(offset));
+    call.limit_bytes = 32_000_000;
+    call
 }
 
 fn for_agents(order: &Order, video: &Video) -> Value {

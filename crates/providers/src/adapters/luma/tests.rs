@@ -1,7 +1,7 @@
 //! Tests of the `luma` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::adapters::{base_url, protocol};
 use crate::order::Picture;
 use crate::port::{Body, Effect, Source, Target};
@@ -194,4 +194,28 @@ fn a_deletion_proves_nothing() {
     assert!(older.cancel(&handle).is_some());
     assert!(!older.cancelled(&handle, &Answer::json_of(204, &Value::Null)));
     assert_eq!(older.start(&stems("x")).unwrap_err().class, Class::Rejected);
+}
+
+#[test]
+fn dream_machines_list_tells_a_lost_generation_by_its_request() {
+    let order = video("ray-2");
+    assert!(luma("agents").find(&order, since()).is_none());
+    let request =
+        json!({"prompt": "a lighthouse in a storm", "duration": "5s", "aspect_ratio": "16:9"});
+    let one = |id: &str, model: &str, change: (&str, &str)| {
+        let mut request = request.clone();
+        request[change.0] = json!(change.1);
+        json!({"id": id, "model": model, "created_at": "2023-11-14T22:13:30Z", "request": request})
+    };
+    let body = json!({"has_more": true, "generations": [
+        one("a", "ray-2", ("resolution", "720p")),
+        one("model", "ray-flash-2", ("resolution", "720p")),
+        one("longer", "ray-2", ("duration", "9s")),
+        one("other", "ray-2", ("prompt", "a lighthouse")),
+        {"id": "silent", "model": "ray-2"},
+    ]});
+    let told = found(luma("dream-machine").as_ref(), &order, 200, &body).unwrap();
+    assert_eq!(ids(&told), ["a"]);
+    let next = told.next.unwrap();
+    assert!(next.query.contains(&("offset".into(), "5".into())));
 }

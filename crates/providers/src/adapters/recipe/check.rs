@@ -44,6 +44,7 @@ impl Recipe {
         }
         self.check_templates(&submit.remember, &names)?;
         self.check_later()?;
+        self.check_find(&names)?;
         self.check_words()?;
         self.check_errors()?;
         self.check_result()?;
@@ -110,7 +111,7 @@ impl Recipe {
         self.check_templates(&self.result.content_query, &names)
     }
 
-    fn check_request(&self, request: &Request<'_>, names: &Names<'_>) -> Checked {
+    pub(super) fn check_request(&self, request: &Request<'_>, names: &Names<'_>) -> Checked {
         self.check_path(request.path, names)?;
         self.check_templates(request.query, names)?;
         self.check_templates(request.headers, names)?;

@@ -8,6 +8,7 @@
 //! template   {seconds:text}, {tier|map}   order           the values of an order
 //! body       bodies made of templates     request         calls made of both
 //! pointer    places in answers            answers         what an answer means
+//! find       the job of a lost submission
 //! ```
 //!
 //! The order is in the recipe's hands and its safety is not: a submission's
@@ -22,6 +23,7 @@ mod answers;
 mod body;
 mod check;
 mod fault;
+mod find;
 mod limits;
 mod order;
 mod placeholder;
@@ -34,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::answers::{Kept, Stage, Standing};
 use self::request::{Request, request};
@@ -44,7 +46,7 @@ use crate::answer::Answer;
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
-use crate::port::{Adapter, Asked, Authorization, Call, Handle, Pace, Step};
+use crate::port::{Adapter, Asked, Authorization, Call, Found, Handle, Pace, Step};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 
@@ -163,20 +165,9 @@ impl Adapter for Cook {
 
     fn submitted(&self, order: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let body = self.recipe.accepted(answer, Stage::Submission)?;
-        let submit = &self.recipe.submit;
-        let mut kept = answers::keep(submit.keep.get_ref(), &body)?;
-        let values = order::values(&self.recipe, order)?;
-        for (name, template) in &submit.remember {
-            let value = template.get_ref().text(&values, &self.recipe.maps)?;
-            kept.insert(name.clone(), json!(value.unwrap_or_default()));
-        }
-        let mut handle = json!({"kept": kept});
-        if let Work::Stems(stems) = &order.work {
-            // What the results are depends on what was asked.
-            handle["stems"] = json!({"wanted": stems.wanted()});
-        }
+        let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body)?;
         Ok(Step::Submitted {
-            handle: Handle(handle),
+            handle: self.handle(order, kept)?,
             poll_after: self.recipe.pace.after(answer),
         })
     }
@@ -227,9 +218,38 @@ impl Adapter for Cook {
             .is_some_and(|cancel| cancel.certain);
         certain && self.recipe.accepted(answer, Stage::Later).is_ok()
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        self.look_for(order)
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        since: SystemTime,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        self.seen(order, since, asked, answer)
+    }
 }
 
 impl Cook {
+    /// What names a job from now on.
+    fn handle(&self, order: &Order, mut kept: Map<String, Value>) -> Result<Handle, ProviderError> {
+        let values = order::values(&self.recipe, order)?;
+        for (name, template) in &self.recipe.submit.remember {
+            let value = template.get_ref().text(&values, &self.recipe.maps)?;
+            kept.insert(name.clone(), json!(value.unwrap_or_default()));
+        }
+        let mut handle = json!({"kept": kept});
+        if let Work::Stems(stems) = &order.work {
+            // What the results are depends on what was asked.
+            handle["stems"] = json!({"wanted": stems.wanted()});
+        }
+        Ok(Handle(handle))
+    }
+
     /// The results, from the answer that tells of them.
     fn finish(&self, handle: &Handle, memo: &Value, body: &Value) -> Result<Step, ProviderError> {
         let result = &self.recipe.result;

@@ -8,12 +8,16 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A JSON pointer in which `*` stands for every item of a list or table.
+/// A JSON pointer in which `*` stands for every item of a list or table; empty
+/// for the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pointer(Vec<String>);
 
 impl Pointer {
     fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(Vec::new()));
+        }
         let Some(rest) = text.strip_prefix('/') else {
             return Err(format!(
                 "{text:?} is no place in an answer; write it like \"/data/task_id\""
@@ -65,6 +69,12 @@ impl Places {
     pub(super) fn first<'v>(&self, body: &'v Value) -> Option<&'v Value> {
         let mut all = self.0.iter().flat_map(|place| place.all(body));
         all.next()
+    }
+
+    /// The list at the first place that holds one.
+    pub(super) fn list<'v>(&self, body: &'v Value) -> Option<&'v [Value]> {
+        let mut all = self.0.iter().flat_map(|place| place.all(body));
+        all.find_map(|value| value.as_array().map(Vec::as_slice))
     }
 
     /// The first text or number, as text; empty text counts as none.
@@ -233,6 +243,13 @@ mod tests {
             Some("3".into())
         );
         assert_eq!(places(json!("/a")).text(&body), None);
+        assert_eq!(places(json!("")).text(&json!("x")), Some("x".into()));
+        assert_eq!(places(json!("/a/b")).list(&body).map(<[_]>::len), Some(3));
+        assert_eq!(
+            places(json!(["/a", ""])).list(&json!([1])),
+            Some(&[json!(1)][..])
+        );
+        assert_eq!(places(json!("/a")).list(&body), None);
         let body = json!({"a/b": {"~": 1}});
         assert_eq!(places(json!("/a~1b/~0")).text(&body), Some("1".into()));
         for wrong in [json!("a/b"), json!("/a~2"), json!([]), json!(3)] {

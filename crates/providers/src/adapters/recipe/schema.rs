@@ -43,6 +43,7 @@ pub(super) struct Recipe {
     pub(super) state: State,
     pub(super) result: ResultSection,
     pub(super) cancel: Option<Cancel>,
+    pub(super) find: Option<Find>,
     #[serde(default)]
     pub(super) errors: Errors,
 }
@@ -352,6 +353,46 @@ pub(super) struct Cancel {
 
 const fn yes() -> bool {
     true
+}
+
+/// `[find]`: the call that looks for the job of a submission whose answer was lost.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Find {
+    #[serde(default = "get")]
+    pub(super) method: Verb,
+    pub(super) path: Spanned<Template>,
+    #[serde(default)]
+    pub(super) query: Templates,
+    #[serde(default)]
+    pub(super) headers: Templates,
+    pub(super) body: Option<Spanned<Node>>,
+    /// The list of jobs; without it the answer is the job.
+    pub(super) items: Option<Places>,
+    /// Where a job repeats `{key}`.
+    pub(super) reference: Option<Places>,
+    /// Where it repeats the prompt and the model.
+    pub(super) prompt: Option<Places>,
+    pub(super) model: Option<Places>,
+    pub(super) created_at: Option<Places>,
+    /// What to keep of a job; as of the submission's answer when left out.
+    pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
+    /// The next page's address, or its mark when there is `next_query`.
+    pub(super) next: Option<Places>,
+    pub(super) next_query: Option<String>,
+    /// The query member for a page's number.
+    pub(super) page_query: Option<String>,
+    #[serde(default = "one")]
+    pub(super) first_page: u16,
+    /// What is true when there is a next page.
+    pub(super) more: Option<Condition>,
+    /// Whether a job that is not found was never taken.
+    #[serde(default)]
+    pub(super) absence_is_proof: bool,
+}
+
+const fn one() -> u16 {
+    1
 }
 
 /// `[errors]`: how errors are read.

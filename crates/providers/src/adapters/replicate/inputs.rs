@@ -9,6 +9,9 @@ use crate::limits::{Durations, Pictures, VideoLimits};
 use crate::order::{File, PictureRole, Video};
 use crate::shape;
 
+/// Inputs that are no files, and files with the members that they go into.
+pub(super) type Filled<'a> = (Map<String, Value>, Vec<(&'static str, &'a File)>);
+
 /// How a family of models is asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inputs {

@@ -11,7 +11,13 @@
 //! POST /v1/predictions                         {version, input}
 //! GET  /v1/predictions/{id}                    {status, output, logs, error}
 //! POST /v1/predictions/{id}/cancel             the prediction
+//! GET  /v1/predictions                         {results: [the same], next}, newest first, 100 a page
 //! ```
+//!
+//! A lost submission is looked for in the list, by its content: a prediction
+//! repeats its input and its model. It would repeat a webhook too, by which one
+//! could be told for certain, but the order names no address for one. Stems can
+//! be told only where the recording was handed over by its own address.
 //!
 //! Which of the three a model wants is told by its name: `owner/name`,
 //! `deployments/owner/name`, `owner/name:version` or a version's 64 hex digits.
@@ -23,9 +29,10 @@
 //! platform's). Outputs go an hour after the end, and then the job is lost.
 
 mod inputs;
+mod list;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -35,7 +42,7 @@ use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
-use crate::port::{Adapter, Asked, Body, Call, Handle, Output, Pace, Part, Step};
+use crate::port::{Adapter, Asked, Body, Call, Found, Handle, Output, Pace, Part, Step};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "replicate",
@@ -110,11 +117,8 @@ impl Adapter for Replicate {
         let body = answer
             .success(describe)
             .map_err(|error| classed(error, answer))?;
-        let mut handle = json!({"id": required_text(&body, "/id")?});
-        if let Work::Stems(stems) = &order.work {
-            handle["stems"] = json!(stems.wanted().and_then(name_of).unwrap_or("all"));
-        }
-        Ok(Step::submitted(handle))
+        let id = required_text(&body, "/id")?;
+        Ok(Step::submitted(handle(order, &id)))
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
@@ -165,12 +169,37 @@ impl Adapter for Replicate {
             .and_then(|body| text_at(&body, "/status"));
         answer.status.is_success() && matches!(status.as_deref(), Some("canceled" | "aborted"))
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        list::first(order)
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        since: SystemTime,
+        _: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let body = answer
+            .success(describe)
+            .map_err(|error| classed(error, answer))?;
+        list::read(order, since, &body)
+    }
 }
 
-/// The upload of the next large file, or the submission when all are there.
-fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
-    let (mut input, files) = match &order.work {
-        Work::Video(video) => inputs::of(&order.model).fill(video),
+fn handle(order: &Order, id: &str) -> Value {
+    let mut handle = json!({"id": id});
+    if let Work::Stems(stems) = &order.work {
+        handle["stems"] = json!(stems.wanted().and_then(name_of).unwrap_or("all"));
+    }
+    handle
+}
+
+/// The inputs that are no files, and the files with their members.
+fn filled(order: &Order) -> Result<inputs::Filled<'_>, ProviderError> {
+    match &order.work {
+        Work::Video(video) => Ok(inputs::of(&order.model).fill(video)),
         Work::Stems(stems) => {
             let mut input = Map::new();
             input.insert("model_name".into(), json!("htdemucs_6s"));
@@ -178,15 +207,18 @@ fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
             if let Some(name) = stems.wanted().and_then(name_of) {
                 input.insert("stem".into(), json!(name));
             }
-            (input, vec![("audio", &stems.source.file)])
+            Ok((input, vec![("audio", &stems.source.file)]))
         }
-        _ => {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos and stems only",
-            ));
-        }
-    };
+        _ => Err(ProviderError::new(
+            Class::Rejected,
+            "this provider makes videos and stems only",
+        )),
+    }
+}
+
+/// The upload of the next large file, or the submission when all are there.
+fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
+    let (mut input, files) = filled(order)?;
     let mut urls = uploaded.iter();
     for (member, file) in files {
         let address = if is_large(file) {

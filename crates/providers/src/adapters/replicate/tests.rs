@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::order::{Picture, PictureRole};
 use crate::port::{Effect, Source, Target, What};
 
@@ -282,4 +282,64 @@ fn only_a_word_proves_a_cancellation() {
     assert!(says("canceled"));
     assert!(!says("processing"));
     assert!(!says("succeeded"));
+}
+
+#[test]
+fn a_lost_prediction_is_looked_for_by_its_input() {
+    let told = |model: &str, record: Value| {
+        let input = json!({"prompt": "a lighthouse in a storm", "duration": 5});
+        let mut whole = json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
+        for (name, value) in record.as_object().unwrap() {
+            whole[name] = value.clone();
+        }
+        let body = json!({"results": [whole], "next": null});
+        let found = found(replicate().as_ref(), &video(model), 200, &body).unwrap();
+        !ids(&found).is_empty()
+    };
+    let version = "v".repeat(10);
+    assert!(told("me/film", json!({"model": "me/film"})));
+    assert!(!told("me/film", json!({"model": "me/other"})));
+    assert!(!told(
+        "me/film",
+        json!({"model": "me/film", "created_at": "2023-11-14T22:00:00Z"})
+    ));
+    // What was removed an hour after the end tells nothing.
+    assert!(!told("me/film", json!({"model": "me/film", "input": {}})));
+    let named = format!("me/film:{version}");
+    assert!(told(
+        &named,
+        json!({"model": "me/film", "version": version})
+    ));
+    assert!(!told(
+        &named,
+        json!({"model": "me/film", "version": "hidden"})
+    ));
+    assert!(told(
+        "deployments/me/film",
+        json!({"model": "somebody/model"})
+    ));
+    assert!(!told(
+        "deployments/me/film",
+        json!({"model": "x/y", "deployment": "me/other"})
+    ));
+}
+
+#[test]
+fn a_lost_separation_is_told_by_the_recordings_address_alone() {
+    let mut order = stems("cjwbw/demucs");
+    assert!(replicate().find(&order, since()).is_none());
+    let address = "https://gateway.example/media/1";
+    if let Work::Stems(stems) = &mut order.work {
+        stems.source.file.url = Some(address.into());
+    }
+    let input =
+        |audio: &str| json!({"model_name": "htdemucs_6s", "stem": "vocals", "audio": audio});
+    let one =
+        |id: &str, audio: &str| json!({"id": id, "model": "cjwbw/demucs", "input": input(audio)});
+    let next = "https://api.replicate.com/v1/predictions?cursor=x";
+    let body = json!({"next": next, "results": [one("a", address), one("b", "https://x/2")]});
+    let told = found(replicate().as_ref(), &order, 200, &body).unwrap();
+    assert_eq!(ids(&told), ["a"]);
+    assert_eq!(told.jobs[0].handle.text("stems"), "vocals");
+    assert_eq!(told.next.unwrap().to, Target::Address(next.into()));
 }

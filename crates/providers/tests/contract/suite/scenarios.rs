@@ -244,6 +244,7 @@ pub(super) async fn polls_that_fail(stage: Stage) {
 pub(super) async fn the_job_is_called_off(stage: Stage) {
     let waits = WHILE_QUEUED.contains(&stage.case.simulates());
     let long = Plan {
+        incomplete: false,
         queued: Duration::from_hours(u64::from(waits)),
         running: Duration::from_hours(1),
         polls: 0,

@@ -63,6 +63,11 @@ class OpenAI(Check):
         video = self.client.videos.create(model="sora-2", prompt=PROMPT, seconds="4", size="1280x720")
         self.assertTrue(self.client.videos.delete(video.id).deleted)
 
+    def test_find(self):
+        video = self.client.videos.create(model="sora-2", prompt=PROMPT, seconds="4", size="1280x720")
+        found = self.client.videos.list(limit=100, order="desc").data[0]
+        self.assertEqual((found.id, found.prompt), (video.id, PROMPT))
+
 
 class Replicate(Check):
     sdk = "replicate"
@@ -100,6 +105,11 @@ class Replicate(Check):
         prediction = self.start()
         prediction.cancel()
         self.assertEqual(prediction.status, "canceled")
+
+    def test_find(self):
+        prediction = self.start()
+        found = self.client.predictions.list().results[0]
+        self.assertEqual((found.id, found.input), (prediction.id, self.veo))
 
     def test_stems(self):
         prediction = self.client.predictions.create(
@@ -279,6 +289,11 @@ class DreamMachine(Check):
         frame = {"type": "image", "url": PICTURE_URL}
         self.finish(keyframes={"frame0": frame, "frame1": frame})
 
+    def test_find(self):
+        job = self.start()
+        found = self.client.generations.list(limit=100, offset=0).generations[0]
+        self.assertEqual((found.id, found.request.prompt), (job.id, PROMPT))
+
     def test_cancel(self):
         self.client.generations.delete(self.start().id)
 
@@ -298,6 +313,8 @@ class ModelArk(Check):
             ratio="16:9",
             resolution="720p",
             duration=5,
+            # Ours is the order's key, by which a lost submission is found.
+            safety_identifier="key-of-the-order",
         )
 
     def finish(self, *pictures):
@@ -318,6 +335,11 @@ class ModelArk(Check):
 
     def test_cancel(self):
         self.tasks.delete(task_id=self.start().id)
+
+    def test_find(self):
+        job = self.start()
+        found = self.tasks.list(page_num=1, page_size=100).items[0]
+        self.assertEqual((found.id, found.safety_identifier), (job.id, "key-of-the-order"))
 
 
 class DashScope(Check):
@@ -379,19 +401,29 @@ class MusicAi(Check):
     sdk = "musicai_sdk"
     provider = "musicai"
 
-    def test_stems(self):
-        client = musicai_sdk.MusicAiClient(KEY, job_monitor_interval=0.05)
-        client.base_url = self.base
+    def setUp(self):
+        super().setUp()
+        self.client = musicai_sdk.MusicAiClient(KEY, job_monitor_interval=0.05)
+        self.client.base_url = self.base
+
+    def start(self):
         with tempfile.NamedTemporaryFile(suffix=".mp3") as song:
             song.write(SONG)
             song.flush()
-            address = client.upload_file(song.name)
-        job = client.add_job("key-of-the-order", "stems", {"inputUrl": address})
-        done = client.wait_for_job_completion(job["id"])
+            address = self.client.upload_file(song.name)
+        return self.client.add_job("key-of-the-order", "stems", {"inputUrl": address})["id"]
+
+    def test_stems(self):
+        done = self.client.wait_for_job_completion(self.start())
         stems = sorted(name for name, value in done["result"].items() if value.startswith("http"))
         self.assertEqual(stems, ["bass", "drums", "other", "vocals"])
         for stem in stems:
             self.assert_audio(fetch(done["result"][stem]))
+
+    def test_find(self):
+        job = self.start()
+        found = self.client.list_jobs({"workflow": "stems", "size": 100})[0]
+        self.assertEqual((found["id"], found["name"]), (job, "key-of-the-order"))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,18 @@ export async function call(method, path, body) {
   throw error;
 }
 
+/** Fetches a file with the key and hands it to the browser's downloads. */
+export async function download(path, name) {
+  const response = await fetch(path, { headers: { Authorization: `Bearer ${key.read()}` }, cache: "no-store" });
+  if (!response.ok) {
+    const answer = await response.json().catch(() => ({}));
+    throw new ApiError(response.status, answer.error || {}, response.headers.get("x-request-id"));
+  }
+  const address = URL.createObjectURL(await response.blob());
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
 /** One line that says what went wrong and what to quote to the operator. */
 export function tell(error) {
   return error.requestId ? `${error.message} (request ${error.requestId})` : error.message;

@@ -1,6 +1,7 @@
 // The console's entry: the key form, the tabs, and which of the two screens is shown.
 
 import { at, call, key, tell, whenDenied } from "./api.js";
+import { startMoney, stopMoney } from "./money.js";
 import { startPlayground } from "./playground.js";
 import { startRoutes, stopRoutes } from "./routes.js";
 import { startTasks, stopTasks } from "./tasks.js";
@@ -8,6 +9,7 @@ import { startTasks, stopTasks } from "./tasks.js";
 function showForm(message) {
   stopTasks();
   stopRoutes();
+  stopMoney();
   at("desk").hidden = true;
   at("key-section").hidden = false;
   at("key-error").hidden = !message;
@@ -21,6 +23,7 @@ function showDesk() {
   at("desk").hidden = false;
   startTasks();
   startRoutes();
+  startMoney();
   startPlayground();
 }
 

@@ -61,6 +61,7 @@ function update(answer) {
     if (available) up += 1;
     card.querySelector(".state").dataset.up = String(available);
     card.querySelector(".word").textContent = available ? "available" : "unavailable";
+    if (model) showPrice(card, model.price);
     const median = model && model.median_seconds;
     if (median) card.querySelector("[data-median]").textContent = `${median.toFixed(1)} s over the last 24 h`;
   }
@@ -69,4 +70,18 @@ function update(answer) {
   const moment = answer.generated_at ? new Date(answer.generated_at) : new Date();
   time.dateTime = moment.toISOString();
   time.textContent = moment.toLocaleTimeString();
+}
+
+// Prices have dates: a page that is left open must not go on showing yesterday's.
+function showPrice(card, price) {
+  const words = (one) => `${one.usd} USD per ${one.unit.replaceAll("_", " ")}`;
+  const next = price && price.next;
+  write(card.querySelector("[data-price]"), price ? words(price) : "free");
+  const following = card.querySelector("[data-next-price]");
+  following.hidden = !next;
+  if (next) write(following, `${words(next)} from ${next.from.replace("T00:00:00.000Z", "")}`);
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }

@@ -79,14 +79,15 @@ function draw(tasks) {
 function cells(task) {
   const open = make("button", { type: "button", className: "open", title: task.id }, shortId(task.id));
   open.addEventListener("click", () => openTask(task.id));
-  const status = make("td", {}, make("span", { className: `status ${task.status}` }, task.status));
+  const status = make("td", {}, make("span", { className: `status ${task.status}` }, state(task)));
   if (!ended(task)) status.append(bar(task));
   if (task.error && task.status !== "cancelled") status.append(make("span", { className: "why" }, reason(task.error)));
+  if (task.billing && task.billing.partial) status.append(make("span", { className: "kind note" }, task.billing.partial));
   return [
     make("td", {}, open, make("span", { className: "kind" }, task.kind || "")),
     make("td", { className: "mono" }, task.model || ""),
     status,
-    make("td", {}, cost(task)),
+    make("td", {}, cost(task), make("span", { className: "kind" }, money(task))),
     make("td", { className: "time" }, moment(task.created_at), duration(task)),
     make("td", { className: "act" }, ended(task) ? undefined : cancelButton(task)),
   ];
@@ -117,17 +118,18 @@ async function drawDetail(id) {
     const task = await call("GET", `/v1/tasks/${encodeURIComponent(id)}`);
     if (!shown || shown.id !== id) return;
     shown.mark = mark(task);
-    at("detail-title").textContent = `${capital(task.kind || "task")} · ${task.status}`;
-    body.replaceChildren(...[...outputs(task), ...state(task), facts(task)]);
+    at("detail-title").textContent = `${capital(task.kind || "task")} · ${state(task)}`;
+    body.replaceChildren(...[...outputs(task), ...progress(task), facts(task)]);
   } catch (error) {
     body.replaceChildren(make("p", { className: "notice bad" }, tell(error)));
   }
 }
 
-function state(task) {
+function progress(task) {
   const parts = [];
   if (!ended(task)) parts.push(bar(task), make("p", { className: "muted" }, `${task.progress || 0} %`), cancelButton(task));
   if (task.error) parts.push(make("p", { className: "notice bad" }, reason(task.error)));
+  if (task.billing && task.billing.partial) parts.push(make("p", { className: "notice" }, task.billing.partial));
   return parts;
 }
 
@@ -154,7 +156,7 @@ function outputs(task) {
 
 function facts(task) {
   const lines = [
-    ["Task", task.id], ["Model", task.model], ["Provider", task.provider], ["Cost", cost(task)],
+    ["Task", task.id], ["Model", task.model], ["Provider", task.provider], ...bill(task),
     ["Created", full(task.created_at)], ["Started", full(task.started_at)], ["Finished", full(task.finished_at)],
     ["Request", task.request_id],
   ];
@@ -163,13 +165,26 @@ function facts(task) {
   return list;
 }
 
+// What was held, paid and given back, and how that was counted.
+function bill(task) {
+  const billing = task.billing || {};
+  if (!billing.status || billing.status === "free") return [["Cost", "free"]];
+  const unit = (billing.unit || "").replace("_", " ");
+  const counted = billing.unit ? `${billing.quantity} × ${billing.unit_price_usd} USD per ${unit}` : "";
+  return [
+    ["Cost", `${cost(task)}, ${money(task)}`], ["Counted", counted], ["Held at first", `${billing.reserved_usd} USD`],
+    ["Paid", billing.charged_usd && `${billing.charged_usd} USD`], ["Given back", billing.refunded_usd && `${billing.refunded_usd} USD`],
+  ];
+}
+
 function bar(task) {
   return make("progress", { max: 100, value: task.progress || 0, "aria-label": "Progress" }, `${task.progress || 0} %`);
 }
 
 // What a person can see of a task. Addresses are left out: they are signed anew with each answer.
 function mark(task) {
-  return [task.status, task.progress, task.cost_usd, task.started_at, task.finished_at, task.error && task.error.code].join("|");
+  const billing = task.billing || {};
+  return [task.status, task.progress, task.cost_usd, billing.status, billing.partial, task.started_at, task.finished_at, task.error && task.error.code].join("|");
 }
 
 function setText(element, text) {
@@ -181,6 +196,9 @@ const ended = (task) => ["succeeded", "failed", "cancelled"].includes(task.statu
 // The tail of a version 7 id differs between neighbours; its head is the clock.
 const shortId = (id) => `…${String(id).slice(-8)}`;
 const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
+// An order of which nobody can tell whether its provider took it is no common failure.
+const state = (task) => (task.error && task.error.code === "submission_unconfirmed" ? `${task.status} · unconfirmed` : task.status);
+const money = (task) => (task.billing ? { free: "free", held: "held", settled: "paid", released: "given back" }[task.billing.status] || "" : "");
 const cost = (task) => (task.cost_usd === undefined || task.cost_usd === null ? "" : `${task.cost_usd} USD`);
 const full = (time) => (time ? new Date(time).toLocaleString() : "");
 const reason = (error) => (typeof error === "string" ? error : [error.message, error.code && `[${error.code}]`].filter(Boolean).join(" "));

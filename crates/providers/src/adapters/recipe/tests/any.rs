@@ -98,6 +98,10 @@ proptest! {
             let handle = Handle(json!({}));
             let _ = cook.poll(&handle);
             let _ = cook.cancel(&handle);
+            let since = crate::adapters::tests::since();
+            if let Ok(found) = cook.found(&order, since, &asked, &answer) {
+                prop_assert!(found.jobs.is_empty());
+            }
             for stage in ["poll", "lookup"] {
                 let _ = cook.polled(&handle, &Call::get(stage, "").asked(), &answer);
             }

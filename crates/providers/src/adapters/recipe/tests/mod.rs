@@ -2,6 +2,7 @@
 
 mod answers;
 mod any;
+mod find;
 mod stems;
 mod wrong;
 

@@ -8,7 +8,13 @@
 //! POST   /job        {name, workflow, params: {inputUrl: downloadUrl}} → {id}
 //! GET    /job/{id}   {status: QUEUED │ STARTED │ SUCCEEDED │ FAILED, result: {name: address}, error}
 //! DELETE /job/{id}   removes a job
+//! GET    /job        [the same with name and createdAt]; workflow, page, size
 //! ```
+//!
+//! A job gives back its name, which is the order's key, so that of a lost
+//! submission is found for certain in the list. The list is sorted by age, in
+//! which direction no document says, nor whether its pages count from 0 or 1,
+//! nor how soon it has a new job.
 //!
 //! The names in `result` are set by the workflow, so what it makes is said in
 //! the settings (`stems`), and what it delivered is read by those names; values
@@ -24,12 +30,13 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Step, TELLING, Target,
+    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Output, Pace, Step,
+    TELLING, Target,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -138,7 +145,7 @@ impl Adapter for MusicAi {
             }
             "put" if !answer.status.is_success() => Err(answer.failure(describe)),
             "put" => {
-                // The name is how an unclear submission is found on its pages.
+                // The name is how an unclear submission is found.
                 let body = json!({
                     "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},
                 });
@@ -201,6 +208,46 @@ impl Adapter for MusicAi {
     fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
         false
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        matches!(order.work, Work::Stems(_)).then(|| page(order, 0))
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        _: SystemTime,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let body = answer.success(describe)?;
+        let all = required_list(&body, "")?;
+        let ours = all
+            .iter()
+            .filter(|job| text_at(job, "/name").as_ref() == Some(&order.key));
+        let jobs = ours.filter_map(|job| {
+            let handle = Handle(json!({"id": text_at(job, "/id")?}));
+            Some(FoundJob::certain(handle, time_at(job, "/createdAt")))
+        });
+        // How many a page has is the provider's choice in the end, so only an
+        // empty one is the last.
+        let number = asked.memo.as_u64().unwrap_or_default().saturating_add(1);
+        let next = (!all.is_empty()).then(|| page(order, number));
+        Ok(Found::jobs(jobs).and_then(next))
+    }
+}
+
+/// A page of the list. The first is asked for without a number; page 1 may be
+/// the same again, where they count from 1.
+fn page(order: &Order, number: u64) -> Call {
+    let call = Call::get("find", "/job")
+        .with_query("workflow", &order.model)
+        .with_query("size", "100")
+        .with_memo(json!(number));
+    match number {
+        0 => call,
+        number => call.with_query("page", number.to_string()),
+    }
 }
 
 /// `{"code", "title", "message"}`, by itself or as `error`, which may be text.
@@ -216,168 +263,4 @@ fn describe(body: &Value) -> Described {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::adapters::tests::{adapter, stems, video};
-    use crate::port::{Effect, What};
-
-    #[test]
-    fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
-        let adapter = adapter("musicai", &json!({"input": "Input 1"}));
-        let order = stems("my-stems");
-        let next = |call: &Call, body: Value| {
-            let answer = Answer::json_of(200, &body);
-            match adapter.submitted(&order, &call.asked(), &answer).unwrap() {
-                Step::Next(call) => *call,
-                other => panic!("{other:?}"),
-            }
-        };
-        let grant = adapter.start(&order).unwrap();
-        let put = next(
-            &grant,
-            json!({"uploadUrl": "https://bucket.example/up", "downloadUrl": "https://bucket.example/down"}),
-        );
-        assert_eq!(put.to, Target::Address("https://bucket.example/up".into()));
-        assert!(!put.with_credential);
-        assert!(matches!(&put.body, Body::Bytes { bytes, .. } if &bytes[..] == b"fLaC"));
-        let submit = next(&put, json!(null));
-        assert_eq!(submit.effect, Effect::Submission);
-        let Body::Json(body) = &submit.body else {
-            panic!("no JSON");
-        };
-        assert_eq!(
-            *body,
-            json!({"name": "0197-key", "workflow": "my-stems", "params": {"Input 1": "https://bucket.example/down"}})
-        );
-        let submitted = |status, body: Value| {
-            adapter.submitted(&order, &submit.asked(), &Answer::json_of(status, &body))
-        };
-        assert!(matches!(
-            submitted(200, json!({"id": "j-1"})),
-            Ok(Step::Submitted { handle, .. }) if handle.text("id") == "j-1"
-        ));
-        for (status, class) in [
-            (200, Class::Unclear),
-            (400, Class::Rejected),
-            (401, Class::Credentials),
-            (402, Class::Account),
-            (429, Class::RateLimited),
-            (500, Class::Unclear),
-        ] {
-            assert_eq!(
-                submitted(status, json!({})).unwrap_err().class,
-                class,
-                "{status}"
-            );
-        }
-        assert_eq!(
-            adapter.start(&video("x")).unwrap_err().class,
-            Class::Rejected
-        );
-    }
-
-    fn poll(status: u16, body: &Value) -> Result<Step, ProviderError> {
-        let adapter = adapter("musicai", &json!({}));
-        let handle = Handle(json!({"id": "j-1"}));
-        let asked = adapter.poll(&handle).unwrap().asked();
-        adapter.polled(&handle, &asked, &Answer::json_of(status, body))
-    }
-
-    #[test]
-    fn only_known_words_end_a_job() {
-        for word in ["QUEUED", "STARTED"] {
-            let step = poll(200, &json!({"status": word})).unwrap();
-            assert!(
-                matches!(
-                    step,
-                    Step::Running {
-                        unknown_word: None,
-                        ..
-                    }
-                ),
-                "{word}"
-            );
-        }
-        let step = poll(200, &json!({"status": "PAUSED"})).unwrap();
-        assert!(matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "PAUSED"));
-        for error in [
-            json!({"code": "E1", "title": "Bad", "message": "no sound"}),
-            json!("no sound"),
-        ] {
-            let failed = poll(200, &json!({"status": "FAILED", "error": error})).unwrap_err();
-            assert_eq!(
-                (failed.class, failed.message.as_str()),
-                (Class::Failed, "no sound")
-            );
-        }
-        for (status, class) in [
-            (404, Class::Lost),
-            (400, Class::Unclear),
-            (429, Class::RateLimited),
-            (500, Class::Unclear),
-        ] {
-            assert_eq!(
-                poll(status, &json!({})).unwrap_err().class,
-                class,
-                "{status}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_workflows_names_say_what_it_made() {
-        let result = json!({"vocals": "https://cdn.example/v.wav", "Instrumental": "https://cdn.example/i.wav",
-            "keys": "https://cdn.example/k.wav", "chords": "https://cdn.example/c.json", "tempo": "120", "other": 3});
-        let body = json!({"status": "SUCCEEDED", "result": result});
-        let Step::Done { outputs } = poll(200, &body).unwrap() else {
-            panic!("not done");
-        };
-        let mut names: Vec<String> = outputs
-            .iter()
-            .map(|output| match &output.what {
-                What::Stem(target) => target.name(),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        names.sort();
-        assert_eq!(names, ["Instrumental", "Keyboard", "Vocals"]);
-        let empty = poll(
-            200,
-            &json!({"status": "SUCCEEDED", "result": {"tempo": "120"}}),
-        );
-        assert_eq!(empty.unwrap_err().class, Class::Failed);
-    }
-
-    #[test]
-    fn the_settings_say_what_a_workflow_makes() {
-        let limits = |options: Value| match adapter("musicai", &options).limits(Kind::Music, "m") {
-            Some(Limits::Music(MusicLimits {
-                stems: Some(stems), ..
-            })) => stems,
-            other => panic!("{other:?}"),
-        };
-        let usual = limits(json!({}));
-        assert_eq!(
-            usual.groups,
-            [StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass]
-        );
-        assert!(usual.two && usual.full && usual.other && usual.rests.is_empty());
-        let two = limits(json!({"stems": ["vocals", "instrumental"]}));
-        assert!(!two.full && !two.other);
-        assert_eq!(two.rests, [StemGroup::Vocals]);
-        let settings = Settings {
-            name: "test".into(),
-            base_url: None,
-            options: json!({"stems": ["kazoo"]}).as_object().cloned().unwrap(),
-        };
-        assert_eq!(build(&settings).unwrap_err().key.as_deref(), Some("stems"));
-    }
-
-    #[test]
-    fn removing_a_job_proves_nothing() {
-        let adapter = adapter("musicai", &json!({}));
-        let handle = Handle(json!({"id": "j-1"}));
-        assert_eq!(adapter.cancel(&handle).unwrap().method, Method::DELETE);
-        assert!(!adapter.cancelled(&handle, &Answer::json_of(200, &json!({}))));
-    }
-}
+mod tests;

@@ -10,24 +10,34 @@
 //! GET    /videos/{id}          {status: queued │ in_progress │ completed │ failed, progress, error}
 //! GET    /videos/{id}/content  the bytes
 //! DELETE /videos/{id}          the only way to call a job off
+//! GET    /videos               {data: [the same], has_more}; after, limit, order
 //! ```
+//!
+//! A lost submission is looked for in the list, by its content: a video says
+//! its prompt, model, size and length, and nothing that its caller alone could
+//! have set. How soon the list has a new video no document says.
 //!
 //! Unknown: whether `OpenAI` stops a running job on `DELETE` (vLLM-omni does,
 //! `SGLang` does not), so a deletion is not taken as proof.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::adapters::alike::agrees;
+use crate::answer::{
+    Answer, Described, percent_at, required_list, required_text, text_at, time_at,
+};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole, Work};
+use crate::order::{Kind, Order, PictureRole, Video, Work};
+use crate::port::find::is_older;
 use crate::port::{
-    Adapter, Asked, Body, Call, Handle, Output, Pace, Part, RESULT, Source, Step, What,
+    Adapter, Asked, Body, Call, Found, FoundJob, Handle, Output, Pace, Part, RESULT, Source, Step,
+    What,
 };
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
@@ -97,24 +107,7 @@ impl Adapter for OpenAiVideos {
                 "this provider makes videos only",
             ));
         };
-        let mut fields = Map::new();
-        fields.insert("model".into(), json!(order.model));
-        fields.insert("prompt".into(), json!(video.prompt));
-        fields.insert("size".into(), json!(shape::size_text(video.size, 'x')));
-        fields.insert(
-            "seconds".into(),
-            if self.whole_seconds {
-                json!(video.seconds)
-            } else {
-                json!(video.seconds.to_string())
-            },
-        );
-        if let Some(seed) = video.seed {
-            fields.insert("seed".into(), json!(seed));
-        }
-        if let Some(negative) = &video.negative_prompt {
-            fields.insert("negative_prompt".into(), json!(negative));
-        }
+        let mut fields = self.fields(order, video);
         let picture = video.picture(PictureRole::FirstFrame);
         let body = if self.multipart {
             let mut parts: Vec<Part> = fields
@@ -224,6 +217,77 @@ impl Adapter for OpenAiVideos {
     fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
         false
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        matches!(order.work, Work::Video(_)).then(|| page(None))
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        since: SystemTime,
+        _: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let Work::Video(video) = &order.work else {
+            return Err(ProviderError::unreadable("nothing of this kind was sent"));
+        };
+        let body = answer.success(describe).map_err(class_by_code)?;
+        let videos = required_list(&body, "/data")?;
+        let fields = self.fields(order, video);
+        let jobs = videos.iter().filter_map(|video| {
+            let is_alike = agrees(&fields, video, &["prompt", "model"]);
+            let id = text_at(video, "/id").filter(|_| is_alike)?;
+            // Somebody's change of a video has its prompt too.
+            let is_own = text_at(video, "/remixed_from_video_id").is_none();
+            let handle = is_own.then(|| Handle(json!({"id": id})))?;
+            FoundJob::likely(handle, time_at(video, "/created_at"), since)
+        });
+        // The rest is older.
+        let last = videos.last().filter(|last| {
+            body["has_more"] == true && !is_older(time_at(last, "/created_at"), since)
+        });
+        let next = last.and_then(|last| text_at(last, "/id"));
+        Ok(Found::jobs(jobs).and_then(next.map(|id| page(Some(&id)))))
+    }
+}
+
+impl OpenAiVideos {
+    /// What is asked for, but the picture.
+    fn fields(&self, order: &Order, video: &Video) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("model".into(), json!(order.model));
+        fields.insert("prompt".into(), json!(video.prompt));
+        fields.insert("size".into(), json!(shape::size_text(video.size, 'x')));
+        fields.insert(
+            "seconds".into(),
+            if self.whole_seconds {
+                json!(video.seconds)
+            } else {
+                json!(video.seconds.to_string())
+            },
+        );
+        if let Some(seed) = video.seed {
+            fields.insert("seed".into(), json!(seed));
+        }
+        if let Some(negative) = &video.negative_prompt {
+            fields.insert("negative_prompt".into(), json!(negative));
+        }
+        fields
+    }
+}
+
+/// A page of the list, the newest first, after a video.
+fn page(after: Option<&str>) -> Call {
+    let mut call = Call::get("find", "/videos")
+        .with_query("limit", "100")
+        .with_query("order", "desc");
+    // Each has its prompt.
+    call.limit_bytes = 32_000_000;
+    match after {
+        Some(id) => call.with_query("after", id),
+        None => call,
+    }
 }
 
 /// `{"error": {"code", "message"}}`, or `FastAPI`'s `{"detail"}`.
@@ -257,92 +321,4 @@ fn poll_after(answer: &Answer) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::adapters::tests::{adapter, picture, stems, video};
-    use crate::order::Picture;
-
-    #[test]
-    fn a_failed_job_is_read_whatever_the_status() {
-        let adapter = adapter("openai-videos", &json!({}));
-        let handle = Handle(json!({"id": "video_1"}));
-        let asked = adapter.poll(&handle).unwrap().asked();
-        let body = json!({"id": "video_1", "status": "failed", "error": {"code": 500, "message": "out of memory"}});
-        let error = adapter
-            .polled(&handle, &asked, &Answer::json_of(500, &body))
-            .unwrap_err();
-        assert_eq!(
-            (error.class, error.message.as_str()),
-            (Class::Failed, "out of memory")
-        );
-        let word = json!({"id": "video_1", "status": "pondering"});
-        let step = adapter
-            .polled(&handle, &asked, &Answer::json_of(200, &word))
-            .unwrap();
-        assert!(
-            matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "pondering")
-        );
-    }
-
-    #[test]
-    fn an_answer_without_an_id_proves_nothing() {
-        let adapter = adapter("openai-videos", &json!({"encoding": "json"}));
-        let order = video("sora-2");
-        let asked = adapter.start(&order).unwrap().asked();
-        for (status, class) in [
-            (200, Class::Unclear),
-            (429, Class::RateLimited),
-            (400, Class::Rejected),
-            (401, Class::Credentials),
-            (500, Class::Unclear),
-            (502, Class::Unclear),
-            (503, Class::Unclear),
-        ] {
-            let error = adapter
-                .submitted(&order, &asked, &Answer::json_of(status, &json!({})))
-                .unwrap_err();
-            assert_eq!(error.class, class, "{status}");
-        }
-        let busy = json!({"error": {"code": "overloaded", "message": "busy"}});
-        let error = adapter
-            .submitted(&order, &asked, &Answer::json_of(503, &busy))
-            .unwrap_err();
-        assert_eq!(error.class, Class::Unavailable);
-    }
-
-    #[test]
-    fn a_picture_is_the_input_reference() {
-        let mut order = video("sora-2");
-        if let Work::Video(video) = &mut order.work {
-            video.pictures.push(Picture {
-                role: PictureRole::FirstFrame,
-                file: picture(),
-            });
-        }
-        let call = adapter("openai-videos", &json!({})).start(&order).unwrap();
-        let Body::Multipart(parts) = call.body else {
-            panic!("not multipart");
-        };
-        assert!(
-            parts
-                .iter()
-                .any(|part| matches!(part, Part::File { name, .. } if name == "input_reference"))
-        );
-        let call = adapter("openai-videos", &json!({"encoding": "json"}))
-            .start(&order)
-            .unwrap();
-        let Body::Json(body) = call.body else {
-            panic!("not JSON");
-        };
-        let url = body["input_reference"]["image_url"].as_str().unwrap();
-        assert!(url.starts_with("data:image/png;base64,iVBOR"));
-    }
-
-    #[test]
-    fn music_is_not_taken() {
-        let error = adapter("openai-videos", &json!({}))
-            .start(&stems("x"))
-            .unwrap_err();
-        assert_eq!(error.class, Class::Rejected);
-    }
-}
+mod tests;

@@ -8,7 +8,14 @@
 //! POST   /contents/generations/tasks       {id}
 //! GET    /contents/generations/tasks/{id}  queued │ running │ succeeded │ failed │ cancelled │ expired
 //! DELETE /contents/generations/tasks/{id}  calls a queued task off, is refused for a running one
+//! GET    /contents/generations/tasks       {items: [the same], total}; page_num, page_size
 //! ```
+//!
+//! A task does not repeat its prompt, so a lost submission could not be told
+//! from others by its content. But it gives back its `safety_identifier` (the
+//! SDK's types), a name of up to 64 characters that is the caller's to choose;
+//! each order's is its key, so its task is found for certain. In which order
+//! the list comes, and how soon, no document says; it covers seven days.
 //!
 //! The SDK sends members that are not set as null; nothing here is null.
 //!
@@ -17,17 +24,17 @@
 //! body or only from flags in the prompt; they are sent in the body.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole, Work};
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Found, FoundJob, Handle, Output, Pace, Step};
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
 
@@ -126,6 +133,7 @@ impl Adapter for ModelArk {
         fields.insert("resolution".into(), json!(resolution(video.size)));
         fields.insert("ratio".into(), json!(shape::ratio(video.size)));
         fields.insert("duration".into(), json!(video.seconds));
+        fields.insert("safety_identifier".into(), json!(order.key));
         if let Some(seed) = video.seed {
             fields.insert("seed".into(), json!(seed % (1 << 32)));
         }
@@ -165,6 +173,42 @@ impl Adapter for ModelArk {
         let path = format!("{TASKS}/{}", handle.text("id"));
         Some(Call::new("cancel", Method::DELETE, path))
     }
+
+    fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        matches!(order.work, Work::Video(_)).then(|| page(1))
+    }
+
+    fn found(
+        &self,
+        order: &Order,
+        _: SystemTime,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Found, ProviderError> {
+        let body = answer.success(describe).map_err(class_by_code)?;
+        let tasks = required_list(&body, "/items")?;
+        let ours = tasks
+            .iter()
+            .filter(|task| text_at(task, "/safety_identifier").as_ref() == Some(&order.key));
+        let jobs = ours.filter_map(|task| {
+            let handle = Handle(json!({"id": text_at(task, "/id")?}));
+            Some(FoundJob::certain(handle, time_at(task, "/created_at")))
+        });
+        let number = asked.memo.as_u64().unwrap_or(1);
+        let total = body["total"].as_u64().unwrap_or_default();
+        let goes_on = !tasks.is_empty() && number.saturating_mul(PAGE) < total;
+        Ok(Found::jobs(jobs).and_then(goes_on.then(|| page(number.saturating_add(1)))))
+    }
+}
+
+/// Tasks on a page of the list; it may have 500.
+const PAGE: u64 = 100;
+
+fn page(number: u64) -> Call {
+    Call::get("find", TASKS)
+        .with_query("page_num", number.to_string())
+        .with_query("page_size", PAGE.to_string())
+        .with_memo(json!(number))
 }
 
 /// The fineness by area: the models' sizes of one fineness have one area,
@@ -216,150 +260,4 @@ fn failure(body: &Value) -> ProviderError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::adapters::tests::{adapter, picture, stems, video};
-    use crate::order::Picture;
-    use crate::port::{Body, Effect};
-
-    fn modelark() -> Arc<dyn Adapter> {
-        adapter("modelark", &json!({}))
-    }
-
-    fn sent(order: &Order) -> Value {
-        let call = modelark().start(order).unwrap();
-        assert_eq!(call.effect, Effect::Submission);
-        match call.body {
-            Body::Json(body) => body,
-            other => panic!("not JSON: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn parts_with_roles_and_nothing_null() {
-        let mut order = video("seedance-1-5-pro-251215");
-        let text = json!({"type": "text", "text": "a lighthouse in a storm"});
-        assert_eq!(
-            sent(&order),
-            json!({"model": "seedance-1-5-pro-251215", "content": [text], "resolution": "720p",
-                   "ratio": "16:9", "duration": 5})
-        );
-        if let Work::Video(video) = &mut order.work {
-            (video.seed, video.size) = (Some(1 << 32), (1080, 1920));
-            for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
-                let file = picture();
-                video.pictures.push(Picture { role, file });
-            }
-        }
-        let body = sent(&order);
-        assert_eq!(
-            (&body["seed"], &body["resolution"]),
-            (&json!(0), &json!("1080p"))
-        );
-        let url = json!({"url": picture().data_url()});
-        let frame = |role| json!({"type": "image_url", "image_url": url, "role": role});
-        let content = json!([text, frame("first_frame"), frame("last_frame")]);
-        assert_eq!(body["content"], content);
-    }
-
-    #[test]
-    fn every_size_has_its_fineness() {
-        let limits = modelark().limits(Kind::Video, "seedance-2-0-260128");
-        let Some(Limits::Video(limits)) = limits else {
-            panic!("no videos");
-        };
-        let of = |wanted: &str| {
-            let all = limits.sizes.iter();
-            all.filter(|size| resolution(**size) == wanted).count()
-        };
-        assert_eq!((of("480p"), of("720p"), of("1080p")), (3, 6, 3));
-    }
-
-    #[test]
-    fn what_a_submission_may_answer() {
-        let order = video("seedance-1-5-pro-251215");
-        let asked = modelark().start(&order).unwrap().asked();
-        let answered = |status, body: &Value| {
-            let answer = Answer::json_of(status, body);
-            modelark().submitted(&order, &asked, &answer)
-        };
-        assert!(matches!(
-            answered(200, &json!({"id": "cgt-1"})),
-            Ok(Step::Submitted { .. })
-        ));
-        for (status, code, class) in [
-            (400, "InvalidParameter", Class::Rejected),
-            (400, "InputTextSensitiveContentDetected", Class::Refused),
-            (401, "AuthenticationError", Class::Credentials),
-            (403, "AccountOverdueError", Class::Account),
-            (404, "ModelNotOpen", Class::Credentials),
-            (
-                429,
-                "RateLimitExceeded.EndpointRPMExceeded",
-                Class::RateLimited,
-            ),
-            (429, "QuotaExceeded", Class::Account),
-            (429, "ServerOverloaded", Class::RateLimited),
-            (500, "InternalServiceError", Class::Unclear),
-            (503, "ServiceUnavailable", Class::Unavailable),
-            (200, "InvalidParameter", Class::Unclear),
-        ] {
-            let body = json!({"error": {"code": code, "message": "no"}});
-            assert_eq!(answered(status, &body).unwrap_err().class, class, "{code}");
-        }
-        let error = modelark().start(&stems("x")).unwrap_err();
-        assert_eq!(error.class, Class::Rejected);
-    }
-
-    #[test]
-    fn every_status_word() {
-        let handle = Handle(json!({"id": "cgt-1"}));
-        let asked = modelark().poll(&handle).unwrap().asked();
-        let polled = |status, body: Value| {
-            modelark().polled(&handle, &asked, &Answer::json_of(status, &body))
-        };
-        for word in ["queued", "running"] {
-            let step = polled(200, json!({"status": word})).unwrap();
-            assert!(matches!(
-                step,
-                Step::Running {
-                    unknown_word: None,
-                    ..
-                }
-            ));
-        }
-        let step = polled(200, json!({"status": "pondering"})).unwrap();
-        assert!(matches!(
-            step,
-            Step::Running {
-                unknown_word: Some(_),
-                ..
-            }
-        ));
-        let done = json!({"status": "succeeded", "content": {"video_url": "https://x.example/v"}});
-        assert!(matches!(polled(200, done), Ok(Step::Done { outputs }) if outputs.len() == 1));
-        let class = |status, body| polled(status, body).unwrap_err().class;
-        assert_eq!(
-            class(200, json!({"status": "succeeded", "content": {}})),
-            Class::Failed
-        );
-        assert_eq!(class(200, json!({"status": "cancelled"})), Class::Lost);
-        assert_eq!(class(200, json!({"status": "expired"})), Class::Lost);
-        let failed =
-            |code: &str| json!({"status": "failed", "error": {"code": code, "message": "no"}});
-        assert_eq!(class(200, failed("InternalServiceError")), Class::Failed);
-        let refused = failed("OutputVideoSensitiveContentDetected");
-        assert_eq!(class(200, refused), Class::Refused);
-        let gone = json!({"error": {"code": "ResourceNotFound", "message": "no"}});
-        assert_eq!(class(404, gone), Class::Lost);
-        assert_eq!(class(500, json!({})), Class::Unclear);
-    }
-
-    #[test]
-    fn a_running_task_is_not_called_off() {
-        let handle = Handle(json!({"id": "cgt-1"}));
-        assert_eq!(modelark().cancel(&handle).unwrap().method, Method::DELETE);
-        let said = |status| modelark().cancelled(&handle, &Answer::json_of(status, &json!({})));
-        assert!(said(200) && !said(400) && !said(409));
-    }
-}
+mod tests;

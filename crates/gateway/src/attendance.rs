@@ -1,0 +1,505 @@
+//! Which callers of this process still wait for an answer to something that
+//! they wanted made.
+//!
+//! A caller is here as long as its [`Presence`] lives: the request's handler
+//! holds it, then the body of the answer. What happens to it is written to the
+//! database a moment later (`domain/intents`); until then this is the truth.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::clock::{Clock, Timestamp};
+use crate::error::Error;
+use crate::ids::{AssetId, IntentId, KeyId};
+
+/// How long an ended visit is kept whose intent is not in the database: the
+/// write may still be under way.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The callers of one process. Cheap to clone.
+#[derive(Clone)]
+pub struct Attendance(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    clock: Clock,
+    book: Mutex<Book>,
+    /// Somebody left: the database is to be told.
+    left: Notify,
+    /// Counts every change, for those who wait for one.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Book {
+    visits: HashMap<IntentId, Visit>,
+    by_body: HashMap<(KeyId, String), Vec<IntentId>>,
+}
+
+#[derive(Debug, Clone)]
+struct Visit {
+    number: u32,
+    body: (KeyId, String),
+    since: Instant,
+    /// Whether the intent was in the database before anything was made for it.
+    reserved: bool,
+    /// Whether it is there now, or may be.
+    written: bool,
+    accepting: bool,
+    left: Option<Leaving>,
+}
+
+/// A visit that ended and of which the database does not know yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaver {
+    /// The intent.
+    pub id: IntentId,
+    /// The number of the visit.
+    pub number: u32,
+    /// Whether the intent was in the database before anything was made for it.
+    pub reserved: bool,
+    /// Until when a request with the same body leads to it.
+    pub joinable_until: Option<Timestamp>,
+}
+
+/// How a visit ended.
+#[derive(Debug, Clone, Copy)]
+struct Leaving {
+    at: Instant,
+    joinable_until: Option<Timestamp>,
+}
+
+/// What is known here of an intent's latest visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The caller waits, and has for this long.
+    Here(Duration),
+    /// The caller left without an answer, or with one that lets it come back
+    /// until this instant.
+    Left(Option<Timestamp>),
+}
+
+impl Attendance {
+    /// Nobody yet.
+    pub fn new(clock: Clock) -> Self {
+        Self(Arc::new(Inner {
+            // Short: it stands in every row of an intent that is being asked for.
+            name: format!("c-{}", &AssetId::new().simple()[16..]),
+            clock,
+            book: Mutex::default(),
+            left: Notify::new(),
+            changes: watch::Sender::new(0),
+        }))
+    }
+
+    /// The name of this process among those that serve callers.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// A caller comes for an intent as its visit number `number`. `reserved`
+    /// says that the intent is in the database already.
+    pub fn enter(
+        &self,
+        id: IntentId,
+        number: u32,
+        body: (KeyId, String),
+        reserved: bool,
+    ) -> Arc<Presence> {
+        let visit = Visit {
+            number,
+            body: body.clone(),
+            since: Instant::now(),
+            reserved,
+            written: reserved,
+            accepting: false,
+            left: None,
+        };
+        let mut book = self.book();
+        if book.visits.insert(id, visit).is_none() {
+            book.by_body.entry(body).or_default().push(id);
+        }
+        drop(book);
+        Arc::new(Presence {
+            attendance: self.clone(),
+            id,
+            number,
+            complete: Mutex::new(None),
+            written: AtomicBool::new(false),
+        })
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    /// What is known here of an intent; `None` when the database knows all.
+    pub fn standing(&self, id: IntentId) -> Option<Standing> {
+        self.book().visits.get(&id).map(Visit::standing)
+    }
+
+    /// The intents with this body that are known here.
+    pub fn with_body(&self, key: KeyId, fingerprint: &str) -> Vec<(IntentId, Standing)> {
+        let book = self.book();
+        let ids = book.by_body.get(&(key, fingerprint.to_owned()));
+        let ids = ids.map(Vec::as_slice).unwrap_or_default();
+        let known = |id: &IntentId| Some((*id, book.visits.get(id)?.standing()));
+        ids.iter().filter_map(known).collect()
+    }
+
+    /// Waits until everything that was being accepted for callers with this body
+    /// who have left is in the database.
+    pub async fn settled(&self, key: KeyId, fingerprint: &str) {
+        let mut changes = self.0.changes.subscribe();
+        while self.is_unsettled(key, fingerprint) {
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Waits until everything that callers with this body have asked for is in
+    /// the database, or refused.
+    pub async fn written(&self, key: KeyId, fingerprint: &str) {
+        let mut changes = self.0.changes.subscribe();
+        let under_way = |visit: &Visit| visit.accepting || !visit.written;
+        while self.any_with_body(key, fingerprint, under_way) {
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
+    fn is_unsettled(&self, key: KeyId, fingerprint: &str) -> bool {
+        let is_lost = |visit: &Visit| visit.accepting && visit.left.is_some();
+        self.any_with_body(key, fingerprint, is_lost)
+    }
+
+    fn any_with_body(
+        &self,
+        key: KeyId,
+        fingerprint: &str,
+        is_meant: impl Fn(&Visit) -> bool,
+    ) -> bool {
+        let book = self.book();
+        let ids = book.by_body.get(&(key, fingerprint.to_owned()));
+        let mut visits = ids
+            .into_iter()
+            .flatten()
+            .filter_map(|id| book.visits.get(id));
+        visits.any(is_meant)
+    }
+
+    /// Waits for a change of anything, but no longer than `time`.
+    pub async fn change_within(&self, time: Duration) {
+        let mut changes = self.0.changes.subscribe();
+        drop(tokio::time::timeout(time, changes.changed()).await);
+    }
+
+    /// Sleeps until somebody left.
+    pub async fn somebody_left(&self) {
+        self.0.left.notified().await;
+    }
+
+    /// The visits that ended and of which the database does not know yet.
+    pub fn leavers(&self) -> Vec<Leaver> {
+        let book = self.book();
+        let ended = book.visits.iter().filter_map(|(id, visit)| {
+            let left = visit.left.filter(|_| !visit.accepting)?;
+            Some(Leaver {
+                id: *id,
+                number: visit.number,
+                reserved: visit.reserved,
+                joinable_until: left.joinable_until,
+            })
+        });
+        ended.collect()
+    }
+
+    /// The database knows of these ended visits now.
+    pub fn noted(&self, visits: &[(IntentId, u32)]) {
+        let mut book = self.book();
+        for (id, number) in visits {
+            book.remove(*id, *number);
+        }
+    }
+
+    /// These were not found in the database; those that it will never have are
+    /// forgotten.
+    pub fn missing(&self, visits: &[(IntentId, u32)]) {
+        let mut book = self.book();
+        for (id, number) in visits {
+            let visit = book.visits.get(id);
+            let is_old = visit
+                .and_then(|visit| visit.left)
+                .is_some_and(|left| left.at.elapsed() > PATIENCE);
+            if is_old {
+                book.remove(*id, *number);
+            }
+        }
+    }
+}
+
+impl Book {
+    /// Of a visit that ended and left nothing in the database nobody needs to know.
+    fn forget_unwritten(&mut self, id: IntentId, number: u32) {
+        let is_over = |visit: &Visit| !visit.written && !visit.accepting && visit.left.is_some();
+        if self.visits.get(&id).is_some_and(is_over) {
+            self.remove(id, number);
+        }
+    }
+
+    fn remove(&mut self, id: IntentId, number: u32) {
+        if self
+            .visits
+            .get(&id)
+            .is_none_or(|visit| visit.number != number)
+        {
+            return;
+        }
+        let Some(visit) = self.visits.remove(&id) else {
+            return;
+        };
+        if let Some(ids) = self.by_body.get_mut(&visit.body) {
+            ids.retain(|known| *known != id);
+            if ids.is_empty() {
+                self.by_body.remove(&visit.body);
+            }
+        }
+    }
+}
+
+impl Visit {
+    fn standing(&self) -> Standing {
+        match self.left {
+            None => Standing::Here(self.since.elapsed()),
+            Some(left) => Standing::Left(left.joinable_until),
+        }
+    }
+}
+
+/// A caller that waits. When it is dropped, the caller has its answer or has left.
+pub struct Presence {
+    attendance: Attendance,
+    id: IntentId,
+    number: u32,
+    complete: Mutex<Option<Close>>,
+    written: AtomicBool,
+}
+
+/// When an answer that was written to the end closes its intent to requests
+/// with the same body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    /// At once.
+    Now,
+    /// At this instant.
+    At(Timestamp),
+}
+
+impl Presence {
+    /// The intent.
+    pub const fn id(&self) -> IntentId {
+        self.id
+    }
+
+    /// The number of the visit.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The answer that is being written is the last word on the intent.
+    pub fn complete(&self, close: Close) {
+        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        *complete = Some(close);
+    }
+
+    /// The body's end was handed to the connection.
+    pub fn written(&self) {
+        self.written.store(true, Ordering::Release);
+    }
+
+    /// Something is about to be written to the database; until the guard is
+    /// dropped, nobody may conclude from its absence that it is not there.
+    pub fn accepting(self: &Arc<Self>) -> Accepting {
+        if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
+            (visit.accepting, visit.written) = (true, true);
+        }
+        Accepting {
+            attendance: self.attendance.clone(),
+            id: self.id,
+            number: self.number,
+        }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let complete = *self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        let close = complete.filter(|_| self.written.load(Ordering::Acquire));
+        let joinable_until = close.map(|close| match close {
+            Close::Now => self.attendance.0.clock.now(),
+            Close::At(at) => at,
+        });
+        let mut book = self.attendance.book();
+        if let Some(visit) = book
+            .visits
+            .get_mut(&self.id)
+            .filter(|visit| visit.number == self.number)
+        {
+            visit.left = Some(Leaving {
+                at: Instant::now(),
+                joinable_until,
+            });
+        }
+        book.forget_unwritten(self.id, self.number);
+        drop(book);
+        self.attendance.changed();
+        self.attendance.0.left.notify_one();
+    }
+}
+
+/// See [`Presence::accepting`].
+pub struct Accepting {
+    attendance: Attendance,
+    id: IntentId,
+    number: u32,
+}
+
+impl Accepting {
+    /// The write came to this. Only what broke inside leaves open whether
+    /// something was written.
+    pub fn done<T>(self, written: &Result<T, Error>) {
+        let is_refused = matches!(written, Err(error) if error.inside().is_none());
+        if is_refused {
+            self.undone();
+        }
+    }
+
+    /// Nothing was written, for certain.
+    fn undone(self) {
+        let mut book = self.attendance.book();
+        if let Some(visit) = book.visits.get_mut(&self.id) {
+            visit.written = visit.reserved;
+        }
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        let mut book = self.attendance.book();
+        if let Some(visit) = book.visits.get_mut(&self.id) {
+            visit.accepting = false;
+        }
+        book.forget_unwritten(self.id, self.number);
+        drop(book);
+        self.attendance.changed();
+        self.attendance.0.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attendance() -> Attendance {
+        Attendance::new(Clock::system())
+    }
+
+    fn enter(attendance: &Attendance, id: IntentId, key: KeyId, reserved: bool) -> Arc<Presence> {
+        attendance.enter(id, 1, (key, "body".into()), reserved)
+    }
+
+    #[test]
+    fn who_made_nothing_leaves_no_trace() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let presence = enter(&all, id, key, false);
+        assert!(matches!(all.standing(id), Some(Standing::Here(_))));
+        drop(presence);
+        assert_eq!((all.standing(id), all.leavers().len()), (None, 0));
+        // Refused by the database's own transaction.
+        let presence = enter(&all, id, key, false);
+        presence.accepting().undone();
+        drop(presence);
+        assert_eq!(
+            (all.standing(id), all.with_body(key, "body").len()),
+            (None, 0)
+        );
+    }
+
+    #[tokio::test]
+    async fn who_left_while_something_was_written_is_waited_for() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let presence = enter(&all, id, key, false);
+        let accepting = presence.accepting();
+        drop(presence);
+        assert!(all.leavers().is_empty(), "not before it is written");
+        let settled = all.settled(key, "body");
+        tokio::pin!(settled);
+        let waits = tokio::time::timeout(Duration::from_millis(20), &mut settled).await;
+        assert!(waits.is_err());
+        drop(accepting);
+        settled.await;
+        assert_eq!(all.standing(id), Some(Standing::Left(None)));
+        assert_eq!(all.leavers().len(), 1);
+        all.noted(&[(id, 1)]);
+        assert_eq!(all.standing(id), None);
+    }
+
+    #[tokio::test]
+    async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let presence = enter(&all, id, key, false);
+        let written = all.written(key, "body");
+        tokio::pin!(written);
+        for accepting in [None, Some(presence.accepting())] {
+            let waits = tokio::time::timeout(Duration::from_millis(20), &mut written).await;
+            assert!(waits.is_err());
+            drop(accepting);
+        }
+        written.await;
+        let other = enter(&all, IntentId::new(), key, false);
+        let written = all.written(key, "body");
+        drop(other);
+        written.await;
+    }
+
+    #[test]
+    fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
+        for (is_complete, is_written) in [(true, true), (true, false), (false, true)] {
+            let (all, id) = (attendance(), IntentId::new());
+            let presence = enter(&all, id, KeyId::new(), true);
+            if is_complete {
+                presence.complete(Close::Now);
+            }
+            if is_written {
+                presence.written();
+            }
+            drop(presence);
+            let left = all.standing(id);
+            let is_closed = matches!(left, Some(Standing::Left(Some(_))));
+            assert_eq!(is_closed, is_complete && is_written, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_later_visit_leaves_an_earlier_one_without_effect() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let first = enter(&all, id, key, true);
+        let second = all.enter(id, 2, (key, "body".into()), true);
+        drop(first);
+        assert!(matches!(all.standing(id), Some(Standing::Here(_))));
+        drop(second);
+        assert_eq!(all.standing(id), Some(Standing::Left(None)));
+        all.noted(&[(id, 1)]);
+        assert_eq!(all.standing(id), Some(Standing::Left(None)), "of the first");
+        assert_eq!(all.with_body(key, "body").len(), 1);
+    }
+}

@@ -1,0 +1,220 @@
+//! `mediagate accounts`: make accounts, look at their money, pay money in; also
+//! while a server runs on the same data.
+
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets};
+
+use crate::app::App;
+use crate::cli::{CliError, amount, runtime, say};
+use crate::clock::Clock;
+use crate::config::{Config, Overrides};
+use crate::domain::accounts;
+use crate::domain::books::{self, Changes};
+use crate::model::account::{Account, AccountMoney};
+use crate::model::money::Micros;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AccountsCommand {
+    /// Make an account
+    Create(CreateArgs),
+    /// List the accounts and their money
+    List,
+    /// Pay money in, which makes an unlimited account prepaid
+    Credit(CreditArgs),
+    /// Change an account's name, policy or budget
+    Update(UpdateArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// Its short unique name: 1 to 40 of a-z, 0-9, - and _
+    handle: String,
+    /// Name for people [default: made of the handle]
+    #[arg(long)]
+    name: Option<String>,
+    /// It can spend only what was credited
+    #[arg(long)]
+    prepaid: bool,
+    /// What all its tasks together may cost, in US dollars
+    #[arg(long, value_name = "USD", value_parser = amount::positive)]
+    budget: Option<Micros>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreditArgs {
+    /// Which account
+    handle: String,
+    /// US dollars, as in 25.00; a negative amount takes money out again
+    #[arg(value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
+    amount: Micros,
+    /// For people who read the ledger
+    #[arg(long, value_name = "TEXT", value_parser = amount::note)]
+    note: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UpdateArgs {
+    /// Which account
+    handle: String,
+    /// It can spend only what was credited
+    #[arg(long, conflicts_with = "unlimited")]
+    prepaid: bool,
+    /// It can spend without bound
+    #[arg(long)]
+    unlimited: bool,
+    /// What all its tasks together may cost, in US dollars, or none
+    #[arg(long, value_name = "USD|none", value_parser = amount::positive_or_none)]
+    budget: Option<amount::Bound>,
+    /// Name for people
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl UpdateArgs {
+    fn check_that_something_changes(&self) -> Result<(), CliError> {
+        if self.prepaid || self.unlimited || self.budget.is_some() || self.name.is_some() {
+            return Ok(());
+        }
+        let message = "say what to change: --prepaid, --unlimited, --budget or --name";
+        Err(CliError::Usage(message.into()))
+    }
+}
+
+pub(super) fn run(command: &AccountsCommand, settings: &Overrides) -> Result<(), CliError> {
+    match command {
+        AccountsCommand::Create(args) => check_name(args.name.as_deref())?,
+        AccountsCommand::Update(args) => {
+            check_name(args.name.as_deref())?;
+            args.check_that_something_changes()?;
+        }
+        AccountsCommand::List | AccountsCommand::Credit(_) => {}
+    }
+    let app = App::open(Config::load(settings)?, Clock::system())?;
+    runtime()?.block_on(async {
+        match command {
+            AccountsCommand::Create(args) => create(&app, args).await,
+            AccountsCommand::List => list(&app).await,
+            AccountsCommand::Credit(args) => credit(&app, args).await,
+            AccountsCommand::Update(args) => update(&app, args).await,
+        }
+    })
+}
+
+fn check_name(name: Option<&str>) -> Result<(), CliError> {
+    let Some(name) = name else { return Ok(()) };
+    let fits = !name.trim().is_empty()
+        && name.chars().count() <= 100
+        && !name.chars().any(char::is_control);
+    if fits {
+        Ok(())
+    } else {
+        let message = "--name: must have 1 to 100 characters, none of them a control character";
+        Err(CliError::Usage(message.into()))
+    }
+}
+
+/// The account with this handle.
+pub(super) async fn find(app: &App, handle: &str) -> Result<Account, CliError> {
+    accounts::by_handle(app, handle).await?.ok_or_else(|| {
+        CliError::failed(format!(
+            "there is no account {handle:?}; see: mediagate accounts list"
+        ))
+    })
+}
+
+async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
+    let changes = Changes {
+        name: args.name.clone(),
+        prepaid: args.prepaid.then_some(true),
+        budget: args.budget.map(Some),
+    };
+    if !accounts::is_handle(&args.handle) {
+        let message = "HANDLE: must be 1 to 40 of a-z, 0-9, - and _";
+        return Err(CliError::Usage(message.into()));
+    }
+    let account = books::create(app, &args.handle, changes).await?;
+    let policy = if args.prepaid {
+        "prepaid: credit it before its first paid task"
+    } else {
+        "unlimited"
+    };
+    say(&format!("Made the account {} ({policy}).", account.handle))
+}
+
+async fn list(app: &App) -> Result<(), CliError> {
+    let accounts = books::accounts(app).await?;
+    if accounts.is_empty() {
+        return say("There are no accounts yet. The first start of the server makes one.");
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "ACCOUNT", "NAME", "POLICY", "BALANCE", "HELD", "SPENT", "BUDGET", "KEYS",
+    ]);
+    for (account, money, keys) in &accounts {
+        table.add_row([
+            account.handle.clone(),
+            account.display_name.clone(),
+            policy(money).to_owned(),
+            money.balance().to_string(),
+            money.held.to_string(),
+            money.spent.to_string(),
+            amount::or_none(money.budget),
+            keys.to_string(),
+        ]);
+    }
+    say(&table.to_string())
+}
+
+const fn policy(money: &AccountMoney) -> &'static str {
+    if money.prepaid {
+        "prepaid"
+    } else {
+        "unlimited"
+    }
+}
+
+async fn credit(app: &App, args: &CreditArgs) -> Result<(), CliError> {
+    amount::check_moved("USD", args.amount)?;
+    let account = find(app, &args.handle).await?;
+    let credited = books::credit(app, account.id, args.amount, args.note.clone()).await?;
+    if credited.was_unlimited {
+        say(&format!(
+            "{} was unlimited and is prepaid from now on; what it spent before counts. \
+             To undo that: mediagate accounts update {} --unlimited",
+            account.handle, account.handle
+        ))?;
+    }
+    say(&format!(
+        "Credited {} USD to {}. {}",
+        args.amount,
+        account.handle,
+        sentence(&credited.money)
+    ))
+}
+
+async fn update(app: &App, args: &UpdateArgs) -> Result<(), CliError> {
+    let account = find(app, &args.handle).await?;
+    let changes = Changes {
+        name: args.name.clone(),
+        prepaid: (args.prepaid || args.unlimited).then_some(args.prepaid),
+        budget: args.budget.map(|bound| bound.0),
+    };
+    let money = books::change(app, account.id, changes).await?;
+    say(&format!("Changed {}. {}", account.handle, sentence(&money)))
+}
+
+/// How an account stands, in words.
+fn sentence(money: &AccountMoney) -> String {
+    let available = money.available().map_or_else(
+        || "no bound on what can be spent".to_owned(),
+        |left| format!("{left} USD available"),
+    );
+    format!(
+        "It is {}: balance {} USD, {} USD held, {} USD spent, {available}.",
+        policy(money),
+        money.balance(),
+        money.held,
+        money.spent
+    )
+}

@@ -1,0 +1,54 @@
+//! Amounts of money as the command line writes them.
+
+use crate::cli::CliError;
+use crate::domain::books::MOST;
+use crate::model::money::Micros;
+
+/// A bound that can be taken away.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bound(pub(super) Option<Micros>);
+
+/// An amount that is not negative.
+pub(super) fn positive(text: &str) -> Result<Micros, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+/// The same, or `none`.
+pub(super) fn positive_or_none(text: &str) -> Result<Bound, String> {
+    if text == "none" {
+        return Ok(Bound(None));
+    }
+    let amount = positive(text).map_err(|error| format!("{error}, or none"))?;
+    Ok(Bound(Some(amount)))
+}
+
+/// An amount that may be negative.
+pub(super) fn signed(text: &str) -> Result<Micros, String> {
+    Micros::signed(text).map_err(|error| format!("{error}; a negative one begins with -"))
+}
+
+/// A note for the ledger.
+pub(super) fn note(text: &str) -> Result<String, String> {
+    let length = text.chars().count();
+    if text.trim().is_empty() || length > 500 || text.chars().any(char::is_control) {
+        return Err("must have 1 to 500 characters, none of them a control character".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// Refuses amounts that move nothing, or more than anybody means.
+pub(super) fn check_moved(name: &str, amount: Micros) -> Result<(), CliError> {
+    if amount == Micros::ZERO {
+        return Err(CliError::Usage(format!("{name}: 0.00 changes nothing")));
+    }
+    if amount > MOST || amount < Micros::ZERO.minus(MOST) {
+        let message = format!("{name}: at most {MOST} USD are moved at once");
+        return Err(CliError::Usage(message));
+    }
+    Ok(())
+}
+
+/// A bound for a table.
+pub(super) fn or_none(bound: Option<Micros>) -> String {
+    bound.map_or_else(|| "none".to_owned(), |amount| amount.to_string())
+}

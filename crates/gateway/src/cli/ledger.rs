@@ -1,0 +1,341 @@
+//! `mediagate ledger`: look at the movements of money, check that they add up,
+//! put one right; also while a server runs on the same data.
+
+use std::collections::HashMap;
+use std::io::{BufWriter, Write as _};
+
+use clap::{Args, Subcommand, ValueEnum};
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use crate::app::App;
+use crate::cli::{CliError, accounts, amount, runtime, say};
+use crate::clock::Clock;
+use crate::config::{Config, Overrides};
+use crate::csv;
+use crate::domain::{books, keys, ledger};
+use crate::ids::TaskId;
+use crate::model::ledger::Entry;
+use crate::model::money::Micros;
+use crate::store::ledger::Filter;
+
+/// Entries that an export reads at once.
+const PAGE: u32 = 1000;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LedgerCommand {
+    /// Show entries, the newest first
+    List(ListArgs),
+    /// Write all entries to standard output, the oldest first
+    Export(ExportArgs),
+    /// Say what does not add up; exit code 1 when something does not
+    Verify,
+    /// Put right what a task cost, once
+    Adjust(AdjustArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Only of this account
+    #[arg(long, value_name = "HANDLE")]
+    account: Option<String>,
+    /// Only of this task
+    #[arg(long, value_name = "ID")]
+    task: Option<TaskId>,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// Only of this account
+    #[arg(long, value_name = "HANDLE")]
+    account: Option<String>,
+    /// How
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line of names, then one for each entry
+    Csv,
+    /// One array of objects
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AdjustArgs {
+    /// Which task
+    #[arg(long, value_name = "ID")]
+    task: TaskId,
+    /// US dollars: a positive amount charges, a negative one gives back
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
+    amount: Micros,
+    /// Why, for people who read the ledger
+    #[arg(long, value_name = "TEXT", value_parser = amount::note)]
+    note: String,
+}
+
+pub(super) fn run(command: &LedgerCommand, settings: &Overrides) -> Result<(), CliError> {
+    if let LedgerCommand::Adjust(args) = command {
+        amount::check_moved("--amount", args.amount)?;
+    }
+    let app = App::open(Config::load(settings)?, Clock::system())?;
+    runtime()?.block_on(async {
+        match command {
+            LedgerCommand::List(args) => list(&app, args).await,
+            LedgerCommand::Export(args) => export(&app, args).await,
+            LedgerCommand::Verify => verify(&app).await,
+            LedgerCommand::Adjust(args) => adjust(&app, args).await,
+        }
+    })
+}
+
+/// What people call accounts and keys, by their ids.
+struct Names(HashMap<String, String>);
+
+impl Names {
+    async fn read(app: &App) -> Result<Self, CliError> {
+        let accounts = books::accounts(app).await?;
+        let accounts = accounts
+            .into_iter()
+            .map(|(account, ..)| (account.id.to_string(), account.handle));
+        let keys = keys::list(app).await?;
+        let keys = keys
+            .into_iter()
+            .map(|(key, _)| (key.id.to_string(), format!("{}…", key.prefix)));
+        Ok(Self(accounts.chain(keys).collect()))
+    }
+
+    /// The name of an id; one that was made a moment ago may have none yet.
+    fn of(&self, id: Option<&impl ToString>) -> String {
+        let Some(id) = id.map(ToString::to_string) else {
+            return String::new();
+        };
+        self.0.get(&id).cloned().unwrap_or(id)
+    }
+}
+
+async fn filter(
+    app: &App,
+    account: Option<&str>,
+    task: Option<TaskId>,
+) -> Result<Filter, CliError> {
+    let account = match account {
+        Some(handle) => Some(accounts::find(app, handle).await?.id),
+        None => None,
+    };
+    Ok(Filter {
+        account,
+        task,
+        after: None,
+    })
+}
+
+async fn list(app: &App, args: &ListArgs) -> Result<(), CliError> {
+    let filter = filter(app, args.account.as_deref(), args.task).await?;
+    let entries = books::entries(app, filter, args.limit, true).await?;
+    if entries.is_empty() {
+        return say("There are no entries: nothing has cost anything yet.");
+    }
+    let names = Names::read(app).await?;
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "CREATED", "ACCOUNT", "KEY", "KIND", "HELD", "SPENT", "CREDIT", "TASK", "NOTE",
+    ]);
+    for entry in &entries {
+        table.add_row([
+            entry.created_at.rfc3339(),
+            names.of(Some(&entry.account)),
+            names.of(entry.key.as_ref()),
+            entry.kind.name().to_owned(),
+            moved(entry.held),
+            moved(entry.spent),
+            moved(entry.credit),
+            entry.task.map(|id| id.to_string()).unwrap_or_default(),
+            entry.note.clone().unwrap_or_default(),
+        ]);
+    }
+    say(&table.to_string())
+}
+
+/// A change for a table: nothing when there is none.
+fn moved(amount: Micros) -> String {
+    if amount == Micros::ZERO {
+        String::new()
+    } else {
+        amount.to_string()
+    }
+}
+
+/// An entry as an export writes it.
+#[derive(Serialize)]
+struct Exported {
+    id: String,
+    created_at: String,
+    account: String,
+    key: Option<String>,
+    task: Option<String>,
+    kind: &'static str,
+    held_usd: String,
+    spent_usd: String,
+    credit_usd: String,
+    note: Option<String>,
+}
+
+impl Exported {
+    const NAMES: [&'static str; 10] = [
+        "id",
+        "created_at",
+        "account",
+        "key",
+        "task",
+        "kind",
+        "held_usd",
+        "spent_usd",
+        "credit_usd",
+        "note",
+    ];
+
+    fn new(entry: &Entry, names: &Names) -> Self {
+        Self {
+            id: entry.id.clone(),
+            created_at: entry.created_at.rfc3339(),
+            account: names.of(Some(&entry.account)),
+            key: entry.key.map(|id| id.to_string()),
+            task: entry.task.map(|id| id.to_string()),
+            kind: entry.kind.name(),
+            held_usd: entry.held.to_string(),
+            spent_usd: entry.spent.to_string(),
+            credit_usd: entry.credit.to_string(),
+            note: entry.note.clone(),
+        }
+    }
+
+    fn csv(&self) -> [String; 10] {
+        [
+            csv::plain(&self.id),
+            csv::plain(&self.created_at),
+            csv::text(&self.account),
+            self.key.clone().unwrap_or_default(),
+            self.task.clone().unwrap_or_default(),
+            csv::plain(self.kind),
+            csv::plain(&self.held_usd),
+            csv::plain(&self.spent_usd),
+            csv::plain(&self.credit_usd),
+            csv::text(self.note.as_deref().unwrap_or_default()),
+        ]
+    }
+}
+
+/// Writes entries as they are read: a ledger may be larger than the memory.
+async fn export(app: &App, args: &ExportArgs) -> Result<(), CliError> {
+    let mut filter = filter(app, args.account.as_deref(), None).await?;
+    let names = Names::read(app).await?;
+    let mut out = Out {
+        to: BufWriter::new(std::io::stdout().lock()),
+        format: args.format,
+        count: 0,
+    };
+    let mut is_read = out.begin()?;
+    while is_read {
+        let entries = books::entries(app, filter.clone(), PAGE, false).await?;
+        let Some(last) = entries.last() else { break };
+        filter.after = Some((last.created_at, last.id.clone()));
+        for entry in &entries {
+            is_read = is_read && out.entry(&Exported::new(entry, &names))?;
+        }
+    }
+    out.end()
+}
+
+/// Where an export goes; each step says whether anybody still reads.
+struct Out<'a> {
+    to: BufWriter<std::io::StdoutLock<'a>>,
+    format: Format,
+    count: u64,
+}
+
+impl Out<'_> {
+    fn begin(&mut self) -> Result<bool, CliError> {
+        match self.format {
+            Format::Csv => {
+                let mut line = String::new();
+                csv::line(&mut line, Exported::NAMES.map(csv::text));
+                self.write(&line)
+            }
+            Format::Json => self.write("["),
+        }
+    }
+
+    fn entry(&mut self, entry: &Exported) -> Result<bool, CliError> {
+        let mut text = String::new();
+        match self.format {
+            Format::Csv => csv::line(&mut text, entry.csv()),
+            Format::Json => {
+                text.push_str(if self.count == 0 { "\n" } else { ",\n" });
+                text.push_str(&serde_json::to_string(entry).map_err(CliError::failed)?);
+            }
+        }
+        self.count += 1;
+        self.write(&text)
+    }
+
+    fn end(mut self) -> Result<(), CliError> {
+        if self.format == Format::Json {
+            self.write("\n]\n")?;
+        }
+        let flushed = self.to.flush();
+        reading(flushed).map(drop)
+    }
+
+    fn write(&mut self, text: &str) -> Result<bool, CliError> {
+        reading(self.to.write_all(text.as_bytes()))
+    }
+}
+
+/// A closed pipe (`| head`) is no failure.
+fn reading(written: std::io::Result<()>) -> Result<bool, CliError> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CliError::failed(error)),
+    }
+}
+
+async fn verify(app: &App) -> Result<(), CliError> {
+    let wrong = ledger::verify(app).await?;
+    let [entries, tasks, keys, accounts] = books::counts(app).await?;
+    let looked_at = [
+        (entries, "entry", "entries"),
+        (tasks, "task", "tasks"),
+        (keys, "key", "keys"),
+        (accounts, "account", "accounts"),
+    ]
+    .map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more }))
+    .join(", ");
+    if wrong.is_empty() {
+        return say(&format!("The ledger adds up: {looked_at}."));
+    }
+    for mismatch in &wrong {
+        say(&format!(
+            "{} {}: {}",
+            mismatch.what, mismatch.id, mismatch.why
+        ))?;
+    }
+    Err(CliError::failed(format!(
+        "{} of the ledger's sums do not add up ({looked_at}); nothing was changed",
+        wrong.len()
+    )))
+}
+
+async fn adjust(app: &App, args: &AdjustArgs) -> Result<(), CliError> {
+    let cost = books::adjust(app, args.task, args.amount, args.note.clone()).await?;
+    say(&format!(
+        "Adjusted the task {} by {} USD; it cost {cost} USD in all.",
+        args.task, args.amount
+    ))
+}

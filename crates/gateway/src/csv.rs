@@ -1,0 +1,58 @@
+//! CSV as RFC 4180 writes it, safe to open in a spreadsheet: text that would be
+//! taken for a formula begins with an apostrophe.
+
+use std::fmt::Display;
+
+/// A field of text that somebody chose.
+pub fn text(value: impl AsRef<str>) -> String {
+    let value = value.as_ref();
+    let is_formula = value.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
+    let shown = if is_formula {
+        format!("'{value}")
+    } else {
+        value.to_owned()
+    };
+    if shown.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", shown.replace('"', "\"\""))
+    } else {
+        shown
+    }
+}
+
+/// A field that this program made: a number, an amount, an id.
+pub fn plain(value: impl Display) -> String {
+    value.to_string()
+}
+
+/// Adds a line of fields.
+pub fn line(to: &mut String, fields: impl IntoIterator<Item = String>) {
+    let fields: Vec<String> = fields.into_iter().collect();
+    to.push_str(&fields.join(","));
+    to.push_str("\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_and_quotes_stay_text() {
+        for (value, written) in [
+            ("plain", "plain"),
+            ("", ""),
+            ("=1+1", "'=1+1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("-2", "'-2"),
+            ("a,b", "\"a,b\""),
+            ("say \"hi\"", "\"say \"\"hi\"\"\""),
+            ("two\nlines", "\"two\nlines\""),
+            ("\tx", "'\tx"),
+        ] {
+            assert_eq!(text(value), written, "{value:?}");
+        }
+        assert_eq!(plain("-0.40"), "-0.40");
+        let mut lines = String::new();
+        line(&mut lines, ["a".to_owned(), "b".to_owned()]);
+        assert_eq!(lines, "a,b\r\n");
+    }
+}

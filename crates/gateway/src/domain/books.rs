@@ -1,0 +1,248 @@
+//! The operator's side of money: how an account stands, and what is done to it
+//! by hand. What tasks do to it is in `ledger`.
+
+use crate::app::{App, Parts};
+use crate::clock::Timestamp;
+use crate::domain::{accounts, ledger};
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AccountId, TaskId};
+use crate::model::account::{Account, AccountMoney, ApiKey, KeyMoney};
+use crate::model::ledger::{Entry, EntryKind};
+use crate::model::money::{Micros, Money};
+use crate::store::ledger::{Change, Filter, Of};
+use crate::store::{self, Conn};
+
+/// Most that is moved by hand at once: far above any sense, far below where
+/// sums could overflow.
+pub const MOST: Micros = Micros::new(1_000_000_000_000_000);
+
+/// How an account stands.
+#[derive(Debug)]
+pub struct Standing {
+    /// Its sums.
+    pub money: AccountMoney,
+    /// Its keys with their sums and their open tasks, oldest first.
+    pub keys: Vec<(ApiKey, KeyMoney, u32)>,
+}
+
+/// How an account stands now.
+pub async fn standing(app: &App, account: AccountId) -> Result<Standing, Error> {
+    app.store
+        .read(move |conn| -> Result<Standing, Error> {
+            let money = money_of(conn, account)?;
+            let mut keys = Vec::new();
+            for (key, money) in store::accounts::keys_of(conn, account)? {
+                let open = store::tasks::open_of_key(conn, key.id, key.max_running)?;
+                keys.push((key, money, open));
+            }
+            Ok(Standing { money, keys })
+        })
+        .await
+}
+
+fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Error> {
+    let money = store::ledger::of_account(conn, account)?;
+    money.ok_or_else(|| Error::internal("an account vanished"))
+}
+
+/// Every account with its sums and how many keys it has.
+pub async fn accounts(app: &App) -> Result<Vec<(Account, AccountMoney, i64)>, Error> {
+    app.store
+        .read(|conn| store::accounts::all(conn).map_err(Error::from))
+        .await
+}
+
+/// What is to be changed about an account.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Its name for people.
+    pub name: Option<String>,
+    /// Whether it can spend only what was credited.
+    pub prepaid: Option<bool>,
+    /// What all its tasks together may cost; `Some(None)` takes the bound away.
+    pub budget: Option<Option<Micros>>,
+}
+
+/// Changes an account, all or nothing. Returns its sums.
+pub async fn change(
+    app: &Parts,
+    account: AccountId,
+    changes: Changes,
+) -> Result<AccountMoney, Error> {
+    app.store
+        .write(move |conn| -> Result<AccountMoney, Error> {
+            if let Some(name) = &changes.name {
+                store::accounts::rename(conn, account, name)?;
+            }
+            if let Some(prepaid) = changes.prepaid {
+                store::accounts::set_prepaid(conn, account, prepaid)?;
+            }
+            if let Some(budget) = changes.budget {
+                store::accounts::set_budget(conn, account, budget)?;
+            }
+            money_of(conn, account)
+        })
+        .await
+}
+
+/// An account's money after a credit.
+#[derive(Debug, Clone, Copy)]
+pub struct Credited {
+    /// Its sums.
+    pub money: AccountMoney,
+    /// Whether it was unlimited until now.
+    pub was_unlimited: bool,
+}
+
+/// Pays money in, which makes an unlimited account prepaid; a negative amount
+/// takes money out again.
+pub async fn credit(
+    app: &Parts,
+    account: AccountId,
+    amount: Micros,
+    note: Option<String>,
+) -> Result<Credited, Error> {
+    check_amount(amount)?;
+    let now = app.clock.now();
+    let of = Of {
+        account,
+        key: None,
+        task: None,
+    };
+    let change = Change {
+        credit: amount,
+        ..Change::default()
+    };
+    app.store
+        .write(move |conn| -> Result<Credited, Error> {
+            let was_unlimited = !money_of(conn, account)?.prepaid && amount > Micros::ZERO;
+            if was_unlimited {
+                store::accounts::set_prepaid(conn, account, true)?;
+            }
+            let kind = EntryKind::Credit;
+            let sums = store::ledger::add(conn, of, kind, change, note.as_deref(), now)?;
+            Ok(Credited {
+                money: sums.account,
+                was_unlimited,
+            })
+        })
+        .await
+}
+
+/// Puts right what a task cost, once for each task: a positive amount charges,
+/// a negative one gives back what was paid, never more. Returns what the task
+/// then costs in all. The task's own record stays as it ended.
+pub async fn adjust(
+    app: &App,
+    task: TaskId,
+    amount: Micros,
+    note: String,
+) -> Result<Micros, Error> {
+    check_amount(amount)?;
+    let now = app.clock.now();
+    app.store
+        .write(move |conn| write_adjustment(conn, task, amount, &note, now))
+        .await
+}
+
+fn write_adjustment(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    amount: Micros,
+    note: &str,
+    now: Timestamp,
+) -> Result<Micros, Error> {
+    let refused = |message: String| Err(Error::plain(ErrorCode::InvalidValue, message));
+    let Some(task) = store::tasks::of_anyone(conn, id)? else {
+        let message = "There is no task with this id.";
+        return Err(Error::plain(ErrorCode::TaskNotFound, message));
+    };
+    match task.money {
+        Money::Settled | Money::Released => {}
+        Money::Held => {
+            return refused("The task's money is still held; wait until it ends.".into());
+        }
+        Money::Free => {
+            return refused("The task was free: there is nothing to put right.".into());
+        }
+    }
+    let filter = Filter {
+        task: Some(id),
+        ..Filter::default()
+    };
+    let entries = store::ledger::list(conn, &filter, 10)?;
+    if let Some(before) = entries.iter().find(|one| one.kind == EntryKind::Adjust) {
+        return refused(format!(
+            "The task was adjusted by {} USD at {} already, and is only once; credit the account instead.",
+            before.spent,
+            before.created_at.rfc3339()
+        ));
+    }
+    let paid = sum(&entries);
+    let after = paid.plus(amount);
+    if after < Micros::ZERO {
+        return refused(format!(
+            "The task cost {paid} USD; no more than that can be given back."
+        ));
+    }
+    let change = Change {
+        spent: amount,
+        ..Change::default()
+    };
+    let kind = EntryKind::Adjust;
+    store::ledger::add(conn, ledger::of(&task), kind, change, Some(note), now)?;
+    Ok(after)
+}
+
+fn sum(entries: &[Entry]) -> Micros {
+    let spent = entries.iter().map(|entry| entry.spent);
+    spent.fold(Micros::ZERO, Micros::plus)
+}
+
+fn check_amount(amount: Micros) -> Result<(), Error> {
+    let message = if amount == Micros::ZERO {
+        "An amount of 0.00 USD changes nothing.".to_owned()
+    } else if amount > MOST || amount < Micros::ZERO.minus(MOST) {
+        format!("At most {MOST} USD are moved at once.")
+    } else {
+        return Ok(());
+    };
+    Err(Error::plain(ErrorCode::InvalidValue, message))
+}
+
+/// The newest entries of the ledger, or all of them in the order in which they
+/// were written, a page at a time.
+pub async fn entries(
+    app: &Parts,
+    filter: Filter,
+    limit: u32,
+    newest_first: bool,
+) -> Result<Vec<Entry>, Error> {
+    app.store
+        .read(move |conn| -> Result<Vec<Entry>, Error> {
+            Ok(if newest_first {
+                store::ledger::newest(conn, &filter, limit)?
+            } else {
+                store::ledger::list(conn, &filter, limit)?
+            })
+        })
+        .await
+}
+
+/// How many entries, tasks, keys and accounts there are.
+pub async fn counts(app: &Parts) -> Result<[i64; 4], Error> {
+    app.store
+        .read(|conn| store::ledger::counts(conn).map_err(Error::from))
+        .await
+}
+
+/// Makes an account. The handle must be new.
+pub async fn create(app: &Parts, handle: &str, changes: Changes) -> Result<Account, Error> {
+    if accounts::by_handle(app, handle).await?.is_some() {
+        let message = format!("There is an account {handle:?} already.");
+        return Err(Error::plain(ErrorCode::InvalidValue, message));
+    }
+    let account = accounts::ensure(app, handle).await?;
+    change(app, account.id, changes).await?;
+    Ok(account)
+}

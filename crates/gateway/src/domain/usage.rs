@@ -1,0 +1,145 @@
+//! Usage: what an account made and paid for, by day, model and key.
+//!
+//! Money is that of the ledger, by the day of each entry, so that the sums are
+//! the ledger's own. Tasks are counted on the day on which they ended.
+
+use std::collections::BTreeMap;
+
+use crate::app::App;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::ids::KeyId;
+use crate::model::money::Micros;
+use crate::model::task::TaskState;
+use crate::store;
+use crate::store::usage::{DAY, Filter};
+
+/// Days since the epoch.
+pub type Day = i64;
+
+/// What usage is asked for.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Whose, when, by which model and key.
+    pub filter: Filter,
+    /// Whether days are told apart.
+    pub by_day: bool,
+    /// Whether models are.
+    pub by_model: bool,
+    /// Whether keys are.
+    pub by_key: bool,
+}
+
+/// What a row is about; what is not told apart is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// The day.
+    pub day: Option<Day>,
+    /// The model's own name.
+    pub model: Option<String>,
+    /// The key.
+    pub key: Option<KeyId>,
+}
+
+/// What was made and paid for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Tasks that ended well.
+    pub succeeded: u64,
+    /// Tasks that failed.
+    pub failed: u64,
+    /// Tasks that were called off.
+    pub cancelled: u64,
+    /// What was paid, put right by the operator included.
+    pub cost: Micros,
+}
+
+impl Sum {
+    /// Tasks that ended.
+    pub const fn tasks(&self) -> u64 {
+        self.succeeded + self.failed + self.cancelled
+    }
+
+    fn count(&mut self, state: TaskState, tasks: u64) {
+        match state {
+            TaskState::Succeeded => self.succeeded += tasks,
+            TaskState::Failed => self.failed += tasks,
+            TaskState::Cancelled => self.cancelled += tasks,
+            TaskState::Queued | TaskState::Running => {}
+        }
+    }
+
+    /// Adds another sum.
+    pub fn add(&mut self, other: &Self) {
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.cost = self.cost.plus(other.cost);
+    }
+}
+
+/// The rows in the order of day, model and key, and the names of the keys.
+pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
+
+/// Sums up.
+pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
+    let filter = wanted.filter.clone();
+    let (paid, ended, keys) = app
+        .store
+        .examine(move |conn| -> Result<_, Error> {
+            Ok((
+                store::usage::paid(conn, &filter)?,
+                store::usage::ended(conn, &filter)?,
+                store::accounts::keys_of(conn, filter.account)?,
+            ))
+        })
+        .await?;
+    let group = |day, model: String, key| Group {
+        day: wanted.by_day.then_some(day),
+        model: wanted.by_model.then_some(model),
+        key: wanted.by_key.then_some(key),
+    };
+    let mut rows: BTreeMap<Group, Sum> = BTreeMap::new();
+    for row in paid {
+        let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
+        sum.cost = sum.cost.plus(row.what);
+    }
+    for row in ended {
+        let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
+        sum.count(row.what.0, row.what.1);
+    }
+    let names = keys.into_iter().map(|(key, _)| (key.id, key.name));
+    Ok((rows.into_iter().collect(), names.collect()))
+}
+
+/// The day of an instant, in UTC.
+pub const fn day_of(instant: Timestamp) -> Day {
+    instant.micros().div_euclid(DAY)
+}
+
+/// The first instant of a day.
+pub const fn start_of(day: Day) -> Timestamp {
+    Timestamp::from_micros(day.saturating_mul(DAY))
+}
+
+/// A day as people write it: `2026-01-31`.
+pub fn written(day: Day) -> String {
+    let mut text = start_of(day).rfc3339();
+    text.truncate(10);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_begin_at_midnight_utc() {
+        let instant = Timestamp::parse("2026-03-01T23:59:59Z").unwrap();
+        let day = day_of(instant);
+        assert_eq!(written(day), "2026-03-01");
+        assert_eq!(written(day + 1), "2026-03-02");
+        assert_eq!(start_of(day).rfc3339(), "2026-03-01T00:00:00.000Z");
+        assert_eq!(day_of(start_of(day)), day);
+    }
+}

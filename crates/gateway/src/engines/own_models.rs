@@ -1,0 +1,146 @@
+//! Models of the operator's own: separation graphs from the models folder.
+//!
+//! Knows which of them can be used now, and what each can be asked for; the
+//! `stems` crate reads, checks and runs them. `docs/models/onnx.md` tells
+//! operators which files belong into the folder.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use providers::{Handover, Limits, MusicLimits, StemLimits};
+use stems::Stem;
+use stems::onnx::{Folder, Model as Graphs, Options, Refused};
+
+use crate::config::Config;
+use crate::engines::stems_engine;
+use crate::model::catalog::{Maker, Model};
+use crate::model::music::StemGroup;
+
+/// The models folder, as it was at the last look.
+pub struct Shelf {
+    path: PathBuf,
+    folder: Mutex<Folder>,
+    usable: ArcSwap<Vec<Arc<Graphs>>>,
+    refused: Mutex<Vec<Refused>>,
+}
+
+/// Names, sizes and dates of the files in the folder: changes when they do.
+pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
+
+impl Shelf {
+    /// Remembers the folder, which need not be there; nothing is read yet.
+    pub fn new(config: &Config) -> Self {
+        let options = Options {
+            library: config.onnx_library.clone(),
+            ..Options::default()
+        };
+        let path = config.models_folder.clone();
+        Self {
+            folder: Mutex::new(Folder::new(&path, options)),
+            path,
+            usable: ArcSwap::default(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// Loads what is new or has changed, which can take seconds for a large
+    /// graph, and forgets what is gone. What cannot be used is logged, once.
+    pub fn scan(&self) {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = if self.path.is_dir() {
+            folder.scan()
+        } else {
+            Vec::new()
+        };
+        let (mut usable, mut refused) = (Vec::new(), Vec::new());
+        for model in found {
+            match model {
+                Ok(model) if groups(&model).is_empty() => tracing::warn!(
+                    model = model.name(),
+                    "the model tells nothing apart that callers can ask for"
+                ),
+                Ok(model) => usable.push(model),
+                Err(error) => refused.push(error),
+            }
+        }
+        let mut known = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        for error in refused.iter().filter(|error| !known.contains(error)) {
+            tracing::error!(folder = %self.path.display(), %error, "a model in the models folder cannot be used");
+        }
+        *known = refused;
+        self.usable.store(Arc::new(usable));
+    }
+
+    /// What the folder looks like now.
+    pub fn mark(&self) -> Mark {
+        let Ok(entries) = std::fs::read_dir(&self.path) else {
+            return Mark::new();
+        };
+        let look = |entry: std::fs::DirEntry| {
+            let about = std::fs::metadata(entry.path()).ok()?;
+            Some((entry.file_name(), about.len(), about.modified().ok()))
+        };
+        let mut mark: Mark = entries.filter_map(|entry| look(entry.ok()?)).collect();
+        mark.sort();
+        mark
+    }
+
+    /// What callers can be offered.
+    pub fn models(&self) -> Vec<Model> {
+        self.usable
+            .load()
+            .iter()
+            .map(|graphs| model(graphs))
+            .collect()
+    }
+
+    /// The graphs of the model of this name.
+    pub fn find(&self, name: &str) -> Option<Arc<Graphs>> {
+        let usable = self.usable.load();
+        usable.iter().find(|graphs| graphs.name() == name).cloned()
+    }
+}
+
+/// The groups that it can tell apart, in the order of a full split.
+fn groups(graphs: &Graphs) -> Vec<StemGroup> {
+    let told_apart = |group: &StemGroup| graphs.told_apart().contains(&stems_engine::stem(*group));
+    StemGroup::ALL.into_iter().filter(told_apart).collect()
+}
+
+fn model(graphs: &Graphs) -> Model {
+    let groups = groups(graphs);
+    let names: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    let mut notes = vec![
+        "Runs inside this gateway: nothing leaves the machine.".to_owned(),
+        "A neural model that the operator of this gateway put here.".to_owned(),
+        "The stems always sum to the mix exactly.".to_owned(),
+    ];
+    let manifest = graphs.manifest();
+    if !manifest.license.is_empty() {
+        notes.push(format!("Licence: {}", manifest.license));
+    }
+    Model {
+        id: graphs.name().to_owned(),
+        aliases: Vec::new(),
+        summary: format!("Tells apart in a song: {}.", names.join(", ")),
+        notes,
+        limits: Limits::Music(MusicLimits {
+            stems: Some(StemLimits {
+                rests: groups.clone(),
+                two: true,
+                full: true,
+                other: graphs.offered().contains(&Stem::Other),
+                groups,
+                handover: Handover::Any,
+            }),
+            tasks: Vec::new(),
+            personas: false,
+        }),
+        price: None,
+        maker: Maker::Embedded {
+            version: format!("{:?}", manifest.kind),
+        },
+    }
+}

@@ -1,0 +1,21 @@
+//! `GET /v1/account`: what an account holds, spent and may.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::app::App;
+use crate::domain::books;
+use crate::error::Error;
+use crate::http::auth::{Allowed, AnyKey};
+use crate::http::wire::account::AccountObject;
+
+/// Get the account of the key: balance, holds, spending and limits.
+#[utoipa::path(get, path = "/v1/account", tag = "account",
+    responses((status = 200, description = "The account", body = AccountObject)))]
+pub(super) async fn account(
+    allowed: Allowed<AnyKey>,
+    State(app): State<App>,
+) -> Result<Json<AccountObject>, Error> {
+    let standing = books::standing(&app, allowed.caller.account.id).await?;
+    Ok(Json(AccountObject::new(&app, &allowed.caller, &standing)))
+}

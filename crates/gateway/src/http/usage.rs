@@ -1,0 +1,61 @@
+//! `GET /v1/usage`: what an account made and paid for, as JSON and CSV.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::domain::usage;
+use crate::error::Error;
+use crate::http::auth::{Allowed, TasksRead};
+use crate::http::page_params::Query;
+use crate::http::wire::usage::{UsageList, read};
+
+/// Sum up what was made and paid for, by UTC day, model and key.
+#[utoipa::path(get, path = "/v1/usage", tag = "account", params(
+    ("from" = Option<String>, Query, description = "The first day, in UTC, as in 2026-01-31; 30 days up to `to` by default, 400 at most"),
+    ("to" = Option<String>, Query, description = "The last day; today by default"),
+    ("group_by" = Option<String>, Query, description = "Any of `day`, `model` and `key`, separated by commas; all by default"),
+    ("model" = Option<String>, Query, description = "Only by this model"),
+    ("key" = Option<String>, Query, description = "Only with the key of this id"),
+    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
+), responses((status = 200, description = "The rows and their sum; as CSV the rows alone", content(
+    (UsageList = "application/json"), (String = "text/csv")))))]
+pub(super) async fn usage(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let (account, now) = (allowed.caller.account.id, app.clock.now());
+    let query = query.read(|query| Some(read(query, account, now)))?;
+    let found = usage::usage(&app, query.wanted.clone()).await?;
+    let list = UsageList::new(&query, &found);
+    let mut answer = if query.csv.unwrap_or_else(|| wants_csv(&headers)) {
+        let name = format!(
+            "attachment; filename=\"usage-{}-{}.csv\"",
+            list.from, list.to
+        );
+        let kind = HeaderValue::from_static("text/csv; charset=utf-8");
+        let name = HeaderValue::try_from(name).map_err(Error::internal)?;
+        let headers = [
+            (header::CONTENT_TYPE, kind),
+            (header::CONTENT_DISPOSITION, name),
+        ];
+        (headers, list.csv(&query.wanted)).into_response()
+    } else {
+        Json(list).into_response()
+    };
+    let vary = HeaderValue::from_static("accept");
+    answer.headers_mut().insert(header::VARY, vary);
+    Ok(answer)
+}
+
+fn wants_csv(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    accept.contains("text/csv") && !accept.contains("application/json")
+}

@@ -1,0 +1,224 @@
+//! Usage: what is asked for, and the answer as JSON and as CSV.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::clock::Timestamp;
+use crate::csv;
+use crate::domain::usage::{Day, Group, Sum, Usage, Wanted, day_of, start_of, written};
+use crate::error::ErrorCode;
+use crate::http::wire::fields::Fields;
+use crate::ids::{AccountId, KeyId};
+use crate::store::usage::Filter;
+
+/// Most days of one answer.
+const MOST_DAYS: i64 = 400;
+/// Days when none are named.
+const USUAL_DAYS: i64 = 30;
+
+/// The days and groups that a query asks for, and the form of the answer.
+pub struct UsageQuery {
+    /// What to sum up.
+    pub wanted: Wanted,
+    /// The first day.
+    pub from: Day,
+    /// The last day.
+    pub to: Day,
+    /// Whether the query itself asks for CSV, or for JSON.
+    pub csv: Option<bool>,
+}
+
+/// Reads a query; `now` is today.
+pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
+    let today = day_of(now);
+    let to = date(query, "to");
+    let from = date(query, "from");
+    let last = to.unwrap_or_else(|| today.max(from.unwrap_or(today)));
+    let first = from.unwrap_or(last - USUAL_DAYS + 1);
+    if first > last {
+        query.fault("from", ErrorCode::InvalidValue, "Must not be after `to`.");
+    } else if last - first >= MOST_DAYS {
+        let message = format!("Must be at most {MOST_DAYS} days up to `to`.");
+        query.fault("from", ErrorCode::InvalidValue, message);
+    }
+    let groups = groups(query);
+    let is_in = |name: &str| groups.iter().any(|group| group == name);
+    let csv = query.filled_string("format", 10);
+    if csv
+        .as_ref()
+        .is_some_and(|word| !["csv", "json"].contains(&word.as_str()))
+    {
+        let message = "Must be \"json\" or \"csv\".";
+        query.fault("format", ErrorCode::InvalidValue, message);
+    }
+    UsageQuery {
+        wanted: Wanted {
+            filter: Filter {
+                account,
+                from: start_of(first),
+                before: start_of(last + 1),
+                model: query.filled_string("model", 200),
+                key: query.id("key"),
+            },
+            by_day: is_in("day"),
+            by_model: is_in("model"),
+            by_key: is_in("key"),
+        },
+        from: first,
+        to: last,
+        csv: csv.map(|word| word == "csv"),
+    }
+}
+
+fn date(query: &Fields<'_>, name: &str) -> Option<Day> {
+    let text = query.filled_string(name, 40)?;
+    let day = Some(&text).filter(|text| text.len() == 10);
+    let day = day.and_then(|text| Timestamp::parse(text)).map(day_of);
+    if day.is_none() {
+        let message = "Must be a date such as \"2026-01-31\".";
+        query.fault(name, ErrorCode::InvalidValue, message);
+    }
+    day
+}
+
+fn groups(query: &Fields<'_>) -> Vec<String> {
+    let known = ["day", "model", "key"];
+    let Some(text) = query.filled_string("group_by", 40) else {
+        return known.map(str::to_owned).to_vec();
+    };
+    let groups: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
+    if groups.iter().any(|group| !known.contains(&group.as_str())) {
+        let message = "Must be any of day, model and key, separated by commas.";
+        query.fault("group_by", ErrorCode::InvalidValue, message);
+    }
+    groups
+}
+
+/// What an account made and paid for.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UsageList {
+    /// Always `list`.
+    pub object: &'static str,
+    /// The first day, in UTC.
+    pub from: String,
+    /// The last day.
+    pub to: String,
+    /// The rows, by day, model and key.
+    pub data: Vec<UsageRow>,
+    /// The sum of all rows.
+    pub total: UsageSum,
+}
+
+/// What was made and paid for on a day, with a model, by a key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UsageRow {
+    /// The day, in UTC; left out when days are not told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
+    /// The model's own name; left out when models are not told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The key; left out when keys are not told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// The key's name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_name: Option<String>,
+    /// Tasks that ended.
+    pub tasks: u64,
+    /// Of these, made.
+    pub succeeded: u64,
+    /// Of these, not made.
+    pub failed: u64,
+    /// Of these, called off.
+    pub cancelled: u64,
+    /// Dollars that were paid.
+    pub cost_usd: String,
+}
+
+/// A sum over rows.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UsageSum {
+    /// Tasks that ended.
+    pub tasks: u64,
+    /// Of these, made.
+    pub succeeded: u64,
+    /// Of these, not made.
+    pub failed: u64,
+    /// Of these, called off.
+    pub cancelled: u64,
+    /// Dollars that were paid.
+    pub cost_usd: String,
+}
+
+impl UsageList {
+    /// The answer to a query.
+    pub fn new(query: &UsageQuery, (rows, names): &Usage) -> Self {
+        let mut total = Sum::default();
+        for (_, sum) in rows {
+            total.add(sum);
+        }
+        Self {
+            object: "list",
+            from: written(query.from),
+            to: written(query.to),
+            data: rows
+                .iter()
+                .map(|(group, sum)| row(group, sum, names))
+                .collect(),
+            total: UsageSum {
+                tasks: total.tasks(),
+                succeeded: total.succeeded,
+                failed: total.failed,
+                cancelled: total.cancelled,
+                cost_usd: total.cost.to_string(),
+            },
+        }
+    }
+
+    /// The rows as CSV, with a line of names and without the total.
+    pub fn csv(&self, wanted: &Wanted) -> String {
+        let mut text = String::new();
+        let mut names = Vec::new();
+        names.extend(wanted.by_day.then_some("day"));
+        names.extend(wanted.by_model.then_some("model"));
+        names.extend(
+            wanted
+                .by_key
+                .then_some(["key_id", "key_name"])
+                .into_iter()
+                .flatten(),
+        );
+        names.extend(["tasks", "succeeded", "failed", "cancelled", "cost_usd"]);
+        csv::line(&mut text, names.into_iter().map(csv::text));
+        for row in &self.data {
+            let words = [&row.day, &row.model, &row.key_id, &row.key_name];
+            let words = words.into_iter().flatten().map(csv::text);
+            let counts = [row.tasks, row.succeeded, row.failed, row.cancelled];
+            let counts = counts.into_iter().map(csv::plain);
+            csv::line(
+                &mut text,
+                words.chain(counts).chain([csv::plain(&row.cost_usd)]),
+            );
+        }
+        text
+    }
+}
+
+fn row(group: &Group, sum: &Sum, names: &BTreeMap<KeyId, String>) -> UsageRow {
+    UsageRow {
+        day: group.day.map(written),
+        model: group.model.clone(),
+        key_id: group.key.map(|key| key.to_string()),
+        key_name: group
+            .key
+            .map(|key| names.get(&key).cloned().unwrap_or_default()),
+        tasks: sum.tasks(),
+        succeeded: sum.succeeded,
+        failed: sum.failed,
+        cancelled: sum.cancelled,
+        cost_usd: sum.cost.to_string(),
+    }
+}

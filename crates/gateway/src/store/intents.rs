@@ -1,0 +1,295 @@
+//! Intents: requests that make something, so that one that comes again is known.
+//!
+//! Whoever attends to an intent does so by its number of visits: a later visit
+//! leaves an earlier one without effect, by compare-and-set.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::clock::Timestamp;
+use crate::ids::{AccountId, IntentId, KeyId};
+use crate::model::intent::{Intent, IntentState, Made};
+use crate::store::conn::to_json;
+use crate::store::{Conn, Row, StoreError};
+
+macro_rules! columns {
+    () => {
+        "id, account_id, key_id, idempotency_key, fingerprint, state, made, answer, holder, visits, sent_at, created_at, joinable_until"
+    };
+}
+
+/// What an intent is looked up by: 64 bits of endpoint, body and API key. Others
+/// may have the same; they are told apart by the columns themselves.
+fn lookup(key: KeyId, fingerprint: &str) -> i64 {
+    let mut hash = Sha256::new();
+    hash.update(key.to_string().as_bytes());
+    hash.update(fingerprint.as_bytes());
+    let digest = hash.finalize();
+    let mut start = [0; 8];
+    start.copy_from_slice(&digest[..8]);
+    i64::from_le_bytes(start)
+}
+
+/// Adds an intent. Returns whether its `Idempotency-Key` was free, without which
+/// nothing is added.
+pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
+    let made = new.made.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+         ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
+        &[
+            (&new.id.to_string()).into(),
+            (&new.account.to_string()).into(),
+            (&new.key.to_string()).into(),
+            new.idempotency_key.as_ref().into(),
+            (&new.fingerprint).into(),
+            new.state.name().into(),
+            made.as_ref().into(),
+            new.holder.as_ref().into(),
+            i64::from(new.visits).into(),
+            new.created_at.micros().into(),
+            lookup(new.key, &new.fingerprint).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// The intent with this id.
+pub fn by_id(conn: &mut Conn<'_>, id: IntentId) -> Result<Option<Intent>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM intents WHERE id = $1"),
+        &[(&id.to_string()).into()],
+        intent,
+    )
+}
+
+/// The intent that an account's `Idempotency-Key` leads to.
+pub fn by_idempotency_key(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    idempotency_key: &str,
+) -> Result<Option<Intent>, StoreError> {
+    conn.one(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM intents WHERE account_id = $1 AND idempotency_key = $2"
+        ),
+        &[(&account.to_string()).into(), idempotency_key.into()],
+        intent,
+    )
+}
+
+/// Which body, of which API key, and since when.
+#[derive(Debug, Clone)]
+pub struct Body {
+    /// The API key.
+    pub key: KeyId,
+    /// Endpoint and body.
+    pub fingerprint: String,
+    /// Intents before this are forgotten.
+    pub since: Timestamp,
+}
+
+/// The intents with this body whose answer did not arrive, as far as other
+/// processes than `holder` know; at most 100, oldest first.
+pub fn open_elsewhere(
+    conn: &mut Conn<'_>,
+    body: &Body,
+    holder: &str,
+    now: Timestamp,
+) -> Result<Vec<Intent>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM intents WHERE body = $6 AND joinable_until IS NULL
+             AND (holder IS NULL OR holder <> $3) AND key_id = $1 AND fingerprint = $2 AND created_at > $4
+             UNION ALL
+             SELECT ",
+            columns!(),
+            " FROM intents WHERE body = $6 AND joinable_until > $5
+             AND (holder IS NULL OR holder <> $3) AND key_id = $1 AND fingerprint = $2 AND created_at > $4
+             ORDER BY id LIMIT 100"
+        ),
+        &[
+            (&body.key.to_string()).into(),
+            (&body.fingerprint).into(),
+            holder.into(),
+            body.since.micros().into(),
+            now.micros().into(),
+            lookup(body.key, &body.fingerprint).into(),
+        ],
+        intent,
+    )
+}
+
+/// All intents with this body, delivered ones too; at most 100, those with the
+/// fewest visits first.
+pub fn all_with(conn: &mut Conn<'_>, body: &Body) -> Result<Vec<Intent>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM intents WHERE body = $4 AND joinable_until IS NULL
+             AND key_id = $1 AND fingerprint = $2 AND created_at > $3
+             UNION ALL
+             SELECT ",
+            columns!(),
+            " FROM intents WHERE body = $4 AND joinable_until IS NOT NULL
+             AND key_id = $1 AND fingerprint = $2 AND created_at > $3
+             ORDER BY visits, id LIMIT 100"
+        ),
+        &[
+            (&body.key.to_string()).into(),
+            (&body.fingerprint).into(),
+            body.since.micros().into(),
+            lookup(body.key, &body.fingerprint).into(),
+        ],
+        intent,
+    )
+}
+
+/// What the visit number `visit` of a working intent made. Returns whether that
+/// visit still attends to it.
+pub fn made(
+    conn: &mut Conn<'_>,
+    id: IntentId,
+    visit: u32,
+    made: &Made,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE intents SET state = 'made', made = $3 WHERE id = $1 AND visits = $2 AND state = 'working'",
+        &[
+            (&id.to_string()).into(),
+            i64::from(visit).into(),
+            (&to_json(made)?).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// A request comes to an intent that it read as `seen`. Returns false when
+/// another one was first, or when something was made for it since.
+pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE intents SET visits = visits + 1, holder = $3, joinable_until = NULL
+         WHERE id = $1 AND visits = $2 AND state = $4",
+        &[
+            (&seen.id.to_string()).into(),
+            i64::from(seen.visits).into(),
+            holder.into(),
+            seen.state.name().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Something that is no task is about to be sent to a provider for the visit
+/// number `visit`. Returns whether that visit still attends to the intent.
+pub fn sent(
+    conn: &mut Conn<'_>,
+    id: IntentId,
+    visit: u32,
+    now: Option<Timestamp>,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE intents SET sent_at = $3 WHERE id = $1 AND visits = $2 AND state = 'working'",
+        &[
+            (&id.to_string()).into(),
+            i64::from(visit).into(),
+            now.map(Timestamp::micros).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Keeps the first answer; a later one changes nothing.
+pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE intents SET answer = $2 WHERE id = $1 AND answer IS NULL",
+        &[(&id.to_string()).into(), answer.into()],
+    )?;
+    Ok(())
+}
+
+/// What became of a visit that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// It is written down.
+    Noted,
+    /// A later visit attends to the intent by now.
+    Overtaken,
+    /// The intent is not there, or not yet.
+    Missing,
+}
+
+/// The visit number `visit` ended. An intent that made nothing, which only one
+/// that was `reserved` can have, is forgotten; another one leads requests with
+/// its body here until `joinable_until`.
+pub fn leave(
+    conn: &mut Conn<'_>,
+    id: IntentId,
+    visit: u32,
+    reserved: bool,
+    joinable_until: Option<Timestamp>,
+) -> Result<Left, StoreError> {
+    let name = id.to_string();
+    let at = [(&name).into(), i64::from(visit).into()];
+    let forgets = "DELETE FROM intents WHERE id = $1 AND visits = $2 AND state = 'working' AND sent_at IS NULL";
+    if reserved && conn.execute(forgets, &at)? == 1 {
+        return Ok(Left::Noted);
+    }
+    let changed = conn.execute(
+        "UPDATE intents SET holder = NULL, joinable_until = $3 WHERE id = $1 AND visits = $2",
+        &[at[0], at[1], joinable_until.map(Timestamp::micros).into()],
+    )?;
+    if changed == 1 {
+        return Ok(Left::Noted);
+    }
+    Ok(if by_id(conn, id)?.is_some() {
+        Left::Overtaken
+    } else {
+        Left::Missing
+    })
+}
+
+/// The key leads here no longer: its next request makes something new.
+pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE intents SET idempotency_key = NULL WHERE id = $1",
+        &[(&id.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+/// Forgets intents from before an instant, at most so many. Returns how many.
+pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<u64, StoreError> {
+    // Ids sort by creation: the oldest come first without an index of their own.
+    conn.execute(
+        "DELETE FROM intents WHERE id IN (SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT $2) AS oldest
+         WHERE created_at < $1)",
+        &[before.micros().into(), i64::from(most).into()],
+    )
+}
+
+fn intent(row: &Row<'_>) -> Result<Intent, StoreError> {
+    Ok(Intent {
+        id: row.parse(0, "intents.id")?,
+        account: row.parse(1, "intents.account_id")?,
+        key: row.parse(2, "intents.key_id")?,
+        idempotency_key: row.text_or_null(3)?,
+        fingerprint: row.text(4)?,
+        state: row.parse::<IntentState>(5, "intents.state")?,
+        made: row
+            .text_or_null(6)?
+            .map(|_| row.json(6, "intents.made"))
+            .transpose()?,
+        answer: row.text_or_null(7)?,
+        holder: row.text_or_null(8)?,
+        visits: u32::try_from(row.int(9)?).unwrap_or(u32::MAX),
+        sent_at: row.int_or_null(10)?.map(Timestamp::from_micros),
+        created_at: Timestamp::from_micros(row.int(11)?),
+        joinable_until: row.int_or_null(12)?.map(Timestamp::from_micros),
+    })
+}

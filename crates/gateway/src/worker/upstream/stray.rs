@@ -1,0 +1,251 @@
+//! Jobs that go on at a provider although their task was cancelled: called off
+//! where the provider can, else followed to their end, and their money settled
+//! by the operator's policy. None is forgotten, whoever cancelled it and
+//! whatever dies in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use providers::driver::Polled;
+use providers::driver::schedule::next_poll;
+use providers::{Class, Handle};
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use super::follow::random;
+use crate::app::App;
+use crate::crash;
+use crate::domain::ledger;
+use crate::error::Error;
+use crate::model::money::{Bill, Money};
+use crate::model::submission::{Submission, SubmissionState};
+use crate::model::task::Task;
+use crate::store;
+use crate::upstream::{Credential, Site};
+use crate::worker::Crew;
+
+/// Most strays that are taken at once.
+const BATCH: u32 = 100;
+/// Pause before one is looked at again whose provider the settings do not have.
+const WITHOUT: Duration = Duration::from_secs(30);
+
+/// How the job of a cancelled task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The provider called it off.
+    CalledOff,
+    /// The provider made it all the same.
+    Made,
+    /// The provider failed at it, or lost it.
+    Failed,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl End {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::CalledOff => "called_off",
+            Self::Made => "made",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Takes the strays that nobody follows; whether there may be more at once.
+pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error> {
+    let now = crew.app.clock.now();
+    let any = crew
+        .app
+        .store
+        .read(move |conn| store::submissions::any_stray(conn, now).map_err(Error::from));
+    if !any.await? {
+        return Ok(false);
+    }
+    let name = crew.holds.name();
+    let taken = crew
+        .app
+        .store
+        .write(move |conn| {
+            store::submissions::claim_strays(conn, &name, BATCH, now).map_err(Error::from)
+        })
+        .await?;
+    let more = taken.len() >= BATCH as usize;
+    for submission in taken {
+        let span = tracing::info_span!("stray", task_id = %submission.task, submission_id = %submission.id);
+        let crew = crew.clone();
+        let run = async move {
+            if let Err(error) = follow(&crew, &submission).await {
+                tracing::error!(inside = ?error.inside(), "cannot follow the job of a cancelled task");
+                let_go(&crew, &submission, WITHOUT).await;
+            }
+        };
+        tracker.spawn(run.instrument(span));
+    }
+    Ok(more)
+}
+
+async fn let_go(crew: &Crew, submission: &Submission, pause: Duration) {
+    let (id, due) = (submission.id, crew.app.clock.now().plus(pause));
+    let gone = crew
+        .app
+        .store
+        .write(move |conn| store::submissions::let_go(conn, id, due))
+        .await;
+    if let Err(error) = gone {
+        tracing::warn!(%error, "cannot let go of a submission; the lease runs out");
+    }
+}
+
+async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<(), Error> {
+    let app = &crew.app;
+    let id = submission.task;
+    let task = app
+        .store
+        .read(move |conn| store::tasks::of_anyone(conn, id).map_err(Error::from))
+        .await?
+        .ok_or_else(|| Error::internal("a submission without a task"))?;
+    let Some(handle) = &submission.handle else {
+        // The answer was lost, or was the result itself: there is no job to ask for.
+        return close(crew, submission, &task, End::Unknown).await;
+    };
+    let since = submission.accepted_at.unwrap_or(submission.created_at);
+    let sites = app.upstream.sites();
+    let site = sites.get(&submission.provider).cloned();
+    let credential = site
+        .as_ref()
+        .and_then(|site| site.credential(&submission.credential).cloned());
+    let (Some(site), Some(credential)) = (site, credential) else {
+        if app.clock.now().since(since) > crate::config::providers::JOB_LIMIT {
+            return close(crew, submission, &task, End::Unknown).await;
+        }
+        // It may yet be looked after when the settings are mended.
+        let_go(crew, submission, WITHOUT).await;
+        return Ok(());
+    };
+    let driver = &app.upstream.driver;
+    let off = driver
+        .cancel(&site.provider, &credential.secret, handle)
+        .await;
+    if matches!(off, Ok(true)) {
+        crash::point("job-called-off");
+        return close(crew, submission, &task, End::CalledOff).await;
+    }
+    tracing::info!(
+        provider = %submission.provider,
+        "the provider does not say that it called the job off; it is followed to its end"
+    );
+    if let Some(end) = poll(crew, submission, &site, &credential, handle).await {
+        return close(crew, submission, &task, end).await;
+    }
+    let_go(crew, submission, Duration::ZERO).await;
+    Ok(())
+}
+
+/// Polls until the job ends; `None` when this process ends before.
+async fn poll(
+    crew: &Crew,
+    submission: &Submission,
+    site: &Site,
+    credential: &Credential,
+    handle: &Handle,
+) -> Option<End> {
+    let app = &crew.app;
+    let pace = site.provider.adapter().pace();
+    let since = submission.accepted_at.unwrap_or(submission.created_at);
+    let (mut failures, mut asked) = (0, None);
+    loop {
+        let elapsed = app.clock.now().since(since);
+        if elapsed > site.config.job_limit {
+            return Some(End::Unknown);
+        }
+        let pause = next_poll(&pace, elapsed, None, asked.take(), failures, random());
+        let due = Instant::now() + pause;
+        tokio::select! {
+            () = tokio::time::sleep_until(due) => {}
+            () = crew.stop.cancelled() => return None,
+        }
+        let driver = &app.upstream.driver;
+        let polled = driver.poll_due(&site.provider, &credential.secret, handle, due);
+        match Box::pin(polled).await {
+            Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
+            Ok(Polled::Done(_)) => return Some(End::Made),
+            Err(error) => match error.class {
+                Class::Failed | Class::Refused | Class::Lost => return Some(End::Failed),
+                _ => {
+                    failures += 1;
+                    asked = error.retry_after;
+                }
+            },
+        }
+    }
+}
+
+/// The job is over: so is its submission, and the money of its task.
+async fn close(crew: &Crew, submission: &Submission, task: &Task, end: End) -> Result<(), Error> {
+    let app = &crew.app;
+    let bill = (end == End::Made).then(|| bill(task, submission));
+    let (id, task, now) = (submission.id, task.clone(), app.clock.now());
+    let state = match end {
+        End::Unknown => SubmissionState::Unclear,
+        _ => SubmissionState::Ended,
+    };
+    let closed = app
+        .store
+        .write(move |conn| -> Result<bool, Error> {
+            let why = Some(("cancelled", end.name()));
+            store::submissions::close(conn, id, state, why)?;
+            if task.money == Money::Held {
+                return ledger::close(conn, &task, bill.as_ref(), now);
+            }
+            Ok(false)
+        })
+        .await?;
+    metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => end.name()).increment(1);
+    tracing::info!(
+        outcome = end.name(),
+        money_closed = closed,
+        "the job of a cancelled task is over"
+    );
+    Ok(())
+}
+
+/// What a caller pays who cancelled too late, where the operator charges for it:
+/// the whole order, as nobody fetches what was made.
+fn bill(task: &Task, submission: &Submission) -> Bill {
+    let tariff = task.tariff.as_ref();
+    let price =
+        tariff.and_then(|tariff| tariff.price_by(&submission.provider, &submission.route_model));
+    let quantity = tariff.map(|tariff| tariff.asked).unwrap_or_default();
+    let cost = price.map_or(task.reserved, |price| price.of(quantity));
+    Bill {
+        price,
+        quantity,
+        cost: cost.min(task.reserved),
+        partial: Some("It was cancelled, and made all the same.".into()),
+    }
+}
+
+/// Gives back what is still held for cancelled tasks that no provider works on:
+/// the process died, or the provider refused, after the caller had cancelled.
+pub(in crate::worker) async fn release_left_over(app: &App) -> Result<(), Error> {
+    let left = app
+        .store
+        .read(|conn| store::tasks::cancelled_and_held(conn).map_err(Error::from))
+        .await?;
+    let now = app.clock.now();
+    for task in left {
+        app.store
+            .write(move |conn| -> Result<(), Error> {
+                let last = store::submissions::latest(conn, task.id)?;
+                if last.is_none_or(|last| !last.state.is_open()) {
+                    ledger::close(conn, &task, None, now)?;
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(())
+}

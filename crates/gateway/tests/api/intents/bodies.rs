@@ -1,0 +1,251 @@
+//! The same body: from a caller whose answer was lost, and from an SDK that says
+//! that it tries again.
+
+use std::time::Duration;
+
+use mediagate::domain::keys::NewKey;
+use mediagate::error::ErrorCode;
+use reqwest::Method;
+
+use super::{NOTICED, chat, hang_up, keyed, prompt, retried, task_of, tasks};
+use crate::support::{TestGateway, sound};
+
+#[tokio::test]
+async fn a_caller_that_got_its_answer_gets_a_new_task() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let first = gateway.post("/v1/videos", &prompt("a lake")).await;
+    tokio::time::sleep(NOTICED).await;
+    let second = gateway.post("/v1/videos", &prompt("a lake")).await;
+    assert_ne!(task_of(&first), task_of(&second));
+    assert_eq!(second.header("idempotent-replayed"), None);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_hung_up_comes_back_to_its_task() {
+    let mut gateway = TestGateway::builder().without_workers().start().await;
+    let task = hang_up(&gateway, "/v1/chat/completions", &chat("a lake")).await;
+    gateway.start_workers().await;
+    gateway.finished(&task).await;
+    let answer = gateway.post("/v1/chat/completions", &chat("a lake")).await;
+    assert_eq!(task_of(&answer), task);
+    answer.clone().ok();
+    tokio::time::sleep(NOTICED).await;
+    let next = gateway.post("/v1/chat/completions", &chat("a lake")).await;
+    assert_ne!(task_of(&next), task, "it has its answer now");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn three_that_lost_their_answers_join_three_tasks() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let mut open = Vec::new();
+    for count in 1..=3 {
+        // While the ones before are connected, each is an intent of its own.
+        let request = gateway.request(Method::POST, "/v1/chat/completions");
+        open.push(tokio::spawn(request.json(&chat("a lake")).send()));
+        crate::support::eventually("another task", async || {
+            (tasks(&gateway).await.len() == count).then_some(())
+        })
+        .await;
+    }
+    for request in open {
+        request.abort();
+        drop(request.await);
+    }
+    tokio::time::sleep(NOTICED).await;
+    let mut lost = tasks(&gateway).await;
+    lost.sort();
+    let mut joined = Vec::new();
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let request = gateway
+            .request(Method::POST, "/v1/chat/completions")
+            .json(&chat("a lake"));
+        let client = gateway.client.clone();
+        waiting.push(tokio::spawn(async move { client.send(request).await }));
+    }
+    // They wait; what is made for them cannot be told apart.
+    tokio::time::sleep(NOTICED).await;
+    assert_eq!(tasks(&gateway).await.len(), 3);
+    while let Some(task) = claim(&gateway).await {
+        gateway.fail(task, ErrorCode::ContentPolicy).await;
+    }
+    for answer in waiting {
+        joined.push(task_of(&answer.await.unwrap()));
+    }
+    joined.sort();
+    assert_eq!(joined, lost, "one to one");
+    gateway.stop().await;
+}
+
+async fn claim(gateway: &TestGateway) -> Option<mediagate::ids::TaskId> {
+    let list = gateway.get("/v1/tasks?status=queued").await.ok();
+    if list["data"].as_array().unwrap().is_empty() {
+        return None;
+    }
+    Some(gateway.claim().await.id)
+}
+
+#[tokio::test]
+async fn while_the_first_caller_waits_the_same_body_is_a_new_intent() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let open = || {
+        let mut body = chat("a lake");
+        body["stream"] = true.into();
+        let request = gateway.request(Method::POST, "/v1/chat/completions");
+        crate::support::sse::Events::open(request.json(&body))
+    };
+    let mut first = open().await;
+    first.next().await.unwrap();
+    let mut second = open().await;
+    second.next().await.unwrap();
+    assert_eq!(tasks(&gateway).await.len(), 2);
+    drop((first, second));
+    tokio::time::sleep(NOTICED).await;
+    let mut third = open().await;
+    third.next().await.unwrap();
+    assert_eq!(tasks(&gateway).await.len(), 2, "one of them was joined");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_that_ended_leads_back_to_its_task() {
+    let gateway = TestGateway::builder()
+        .set(|settings| settings.wait_limit = Some(Duration::from_millis(200)))
+        .without_workers()
+        .start()
+        .await;
+    let first = gateway.post("/v1/chat/completions", &chat("a lake")).await;
+    first.refused(503, "still_running");
+    for _ in 0..2 {
+        let again = gateway.post("/v1/chat/completions", &chat("a lake")).await;
+        again.refused(503, "still_running");
+        assert_eq!(task_of(&again), task_of(&first));
+    }
+    let other = gateway.post("/v1/chat/completions", &chat("a sea")).await;
+    assert_ne!(task_of(&other), task_of(&first));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_retry_of_an_sdk_joins_its_first_try_for_an_hour() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .manual_clock()
+        .start()
+        .await;
+    let first = gateway.post("/v1/videos", &prompt("a lake")).await;
+    let again = gateway
+        .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
+        .await;
+    assert_eq!(task_of(&again), task_of(&first));
+    let colleague = gateway.caller("default", NewKey::default()).await;
+    let other_key = colleague
+        .send(retried(&colleague, "/v1/videos", &prompt("a lake")))
+        .await;
+    assert_ne!(task_of(&other_key), task_of(&first), "of the same API key");
+    gateway.app.clock.advance(Duration::from_secs(3601));
+    let late = gateway
+        .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
+        .await;
+    assert_ne!(task_of(&late), task_of(&first));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_retries_of_several_sdks_join_several_tasks() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.push(task_of(
+            &gateway.post("/v1/videos", &prompt("a lake")).await,
+        ));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut joined = Vec::new();
+    for _ in 0..3 {
+        let again = gateway
+            .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
+            .await;
+        joined.push(task_of(&again));
+    }
+    joined.sort();
+    made.sort();
+    assert_eq!(joined, made);
+    assert_eq!(tasks(&gateway).await.len(), 3);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_of_what_failed_makes_a_new_task() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let first = gateway.post("/v1/videos", &prompt("a lake")).await;
+    let task = gateway.claim().await;
+    gateway.fail(task.id, ErrorCode::GenerationFailed).await;
+    let again = gateway
+        .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
+        .await;
+    assert_ne!(task_of(&again), task_of(&first));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_unconfirmed_submission_is_told_again_for_ten_minutes() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .manual_clock()
+        .start()
+        .await;
+    let ask = || {
+        let request = gateway
+            .request(Method::POST, "/v1/chat/completions")
+            .json(&chat("a lake"));
+        let client = gateway.client.clone();
+        tokio::spawn(async move { client.send(request).await })
+    };
+    let first = ask();
+    let task = crate::support::eventually("a task", async || claim(&gateway).await).await;
+    gateway.fail(task, ErrorCode::SubmissionUnconfirmed).await;
+    let first = first.await.unwrap();
+    first.refused(424, "submission_unconfirmed");
+    tokio::time::sleep(NOTICED).await;
+    for _ in 0..2 {
+        let again = ask().await.unwrap();
+        again.refused(424, "submission_unconfirmed");
+        assert_eq!(task_of(&again), task_of(&first));
+    }
+    let another = gateway
+        .send(keyed(&gateway, "/v1/videos", "new", &prompt("a lake")))
+        .await;
+    assert_ne!(
+        task_of(&another),
+        task_of(&first),
+        "a new key asks for another try"
+    );
+    gateway.app.clock.advance(Duration::from_secs(601));
+    let later = ask();
+    crate::support::eventually("a new task", async || {
+        (tasks(&gateway).await.len() == 3).then_some(())
+    })
+    .await;
+    later.abort();
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_upload_whose_answer_was_lost_is_found_again() {
+    let gateway = TestGateway::start().await;
+    let upload = || {
+        let part = reqwest::multipart::Part::bytes(sound::wav(1, 7)).file_name("song.wav");
+        let form = reqwest::multipart::Form::new().part("file", part);
+        let request = gateway.request(Method::POST, "/musicgen/uploads/audio");
+        request
+            .header("x-stainless-retry-count", "1")
+            .multipart(form)
+    };
+    let first = gateway.send(upload()).await.ok();
+    let again = gateway.send(upload()).await.ok();
+    assert_eq!(first["id"], again["id"]);
+    gateway.stop().await;
+}

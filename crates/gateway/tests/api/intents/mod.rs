@@ -1,0 +1,68 @@
+//! One intent, one task: requests that come again, by each of the three ways.
+
+mod bodies;
+mod keys;
+mod processes;
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client, TestGateway, eventually};
+
+/// A request with an `Idempotency-Key`.
+fn keyed(client: &Client, path: &str, key: &str, body: &Value) -> RequestBuilder {
+    let request = client.request(Method::POST, path).json(body);
+    request.header("idempotency-key", key)
+}
+
+/// A request that an SDK says is its second try.
+fn retried(client: &Client, path: &str, body: &Value) -> RequestBuilder {
+    let request = client.request(Method::POST, path).json(body);
+    request.header("x-stainless-retry-count", "1")
+}
+
+/// Sends a request and hangs up once it has made a task more; returns that
+/// task's id.
+async fn hang_up(gateway: &TestGateway, path: &str, body: &Value) -> String {
+    let before = tasks(gateway).await;
+    let request = gateway.request(Method::POST, path).json(body);
+    let sent = tokio::spawn(request.send());
+    let task = eventually("the task is accepted", async || {
+        let now = tasks(gateway).await;
+        now.iter().find(|id| !before.contains(id)).cloned()
+    })
+    .await;
+    sent.abort();
+    drop(sent.await);
+    task
+}
+
+/// The ids of all tasks, newest first.
+async fn tasks(gateway: &TestGateway) -> Vec<String> {
+    let list = gateway.get("/v1/tasks?limit=100").await.ok();
+    let ids = list["data"].as_array().unwrap().iter();
+    ids.map(|task| task["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn task_of(answer: &Answer) -> String {
+    let id = answer.header("x-task-id");
+    id.unwrap_or_else(|| panic!("{}", answer.text())).to_owned()
+}
+
+fn prompt(text: &str) -> Value {
+    json!({"model": "animatic-1", "prompt": text, "size": "480x480", "seconds": "1"})
+}
+
+fn chat(text: &str) -> Value {
+    json!({
+        "model": "animatic-1",
+        "messages": [{"role": "user", "content": text}],
+        "video": {"size": "480x480", "seconds": 1},
+    })
+}
+
+/// Longer than it takes to notice that a caller left.
+const NOTICED: Duration = Duration::from_millis(300);

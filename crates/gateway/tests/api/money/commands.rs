@@ -1,0 +1,337 @@
+//! `mediagate accounts` and `mediagate ledger`, beside a running server.
+
+use std::path::Path;
+
+use mediagate::error::Error;
+use mediagate::store::Store;
+use serde_json::{Value, json};
+
+use super::PRICED;
+use crate::support::program::{Server, output, program, text};
+use crate::support::{Client, gateway::finished, videos_order};
+
+/// What a command answers: its exit code, and what it said.
+async fn run(data: &Path, words: &[&str]) -> (i32, String, String) {
+    let mut all = words.to_vec();
+    all.extend(["--data", data.to_str().unwrap()]);
+    let done = output(program(&all)).await;
+    let said = |bytes: &[u8]| text(bytes).to_owned();
+    (
+        done.status.code().unwrap(),
+        said(&done.stdout),
+        said(&done.stderr),
+    )
+}
+
+#[track_caller]
+fn done((code, out, err): (i32, String, String)) -> String {
+    assert_eq!(code, 0, "{out}{err}");
+    out
+}
+
+/// A server with prices, and a caller of the account `owls`.
+async fn server(folder: &Path) -> (Server, Client) {
+    let file = folder.join("m.toml");
+    std::fs::write(&file, PRICED).unwrap();
+    let server = Server::start(folder, &["--config", file.to_str().unwrap()]).await;
+    let made = run(
+        folder,
+        &[
+            "keys",
+            "create",
+            "--name",
+            "laptop",
+            "--account",
+            "owls",
+            "--budget",
+            "9",
+        ],
+    )
+    .await;
+    let key = done(made).trim().to_owned();
+    let client = Client::new(&server.base, Some(&key));
+    (server, client)
+}
+
+async fn make_video(client: &Client) -> String {
+    let answer = client.post("/v1/videos", &videos_order()).await;
+    let id = answer.header("x-task-id").unwrap().to_owned();
+    answer.ok();
+    assert_eq!(finished(client, &id).await["status"], "succeeded");
+    id
+}
+
+#[tokio::test]
+async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let (server, client) = server(data).await;
+    let task = make_video(&client).await;
+
+    let said = done(
+        run(
+            data,
+            &[
+                "accounts",
+                "create",
+                "foxes",
+                "--name",
+                "The Foxes",
+                "--prepaid",
+                "--budget",
+                "7.5",
+            ],
+        )
+        .await,
+    );
+    assert!(said.contains("prepaid"), "{said}");
+    let (code, _, err) = run(data, &["accounts", "create", "foxes"]).await;
+    assert!(code == 1 && err.contains("already"), "{err}");
+
+    let said = done(
+        run(
+            data,
+            &["accounts", "credit", "owls", "5.00", "--note", "invoice 7"],
+        )
+        .await,
+    );
+    assert!(
+        said.contains("prepaid from now on") && said.contains("4.90 USD available"),
+        "{said}"
+    );
+    let said = done(run(data, &["accounts", "credit", "owls", "-1.00"]).await);
+    assert!(
+        !said.contains("from now on") && said.contains("balance 3.90 USD"),
+        "{said}"
+    );
+    let account = client.get("/v1/account").await.ok();
+    assert_eq!(
+        [
+            &account["policy"],
+            &account["balance_usd"],
+            &account["available_usd"]
+        ],
+        [&json!("prepaid"), &json!("3.90"), &json!("3.90")]
+    );
+
+    let list = done(run(data, &["accounts", "list"]).await);
+    for facts in [
+        &["owls", "Owls", "prepaid", "3.90", "0.10", "none"][..],
+        &["foxes", "The Foxes", "7.50"],
+    ] {
+        let line = list.lines().find(|line| line.contains(facts[0])).unwrap();
+        assert!(facts.iter().all(|fact| line.contains(fact)), "{list}");
+    }
+    done(
+        run(
+            data,
+            &[
+                "accounts",
+                "update",
+                "foxes",
+                "--unlimited",
+                "--budget",
+                "none",
+                "--name",
+                "Foxes",
+            ],
+        )
+        .await,
+    );
+    let list = done(run(data, &["accounts", "list"]).await);
+    let line = list.lines().find(|line| line.contains("foxes")).unwrap();
+    assert!(
+        line.contains("unlimited") && line.contains("none") && !line.contains("7.50"),
+        "{list}"
+    );
+    let keys = done(run(data, &["keys", "list"]).await);
+    let line = keys.lines().find(|line| line.contains("laptop")).unwrap();
+    assert!(keys.contains("SPENT") && keys.contains("HELD"), "{keys}");
+    assert!(
+        line.contains("9.00") && line.contains("0.10") && line.contains("0.00"),
+        "{keys}"
+    );
+
+    adjust(data, &task, &client).await;
+
+    let shown = done(run(data, &["ledger", "list", "--account", "owls"]).await);
+    let kinds = ["adjust", "credit", "settle", "reserve"].map(|kind| shown.find(kind).unwrap());
+    assert!(kinds.is_sorted(), "the newest first: {shown}");
+    assert!(
+        shown.contains("invoice 7") && shown.contains(&task),
+        "{shown}"
+    );
+    let one = done(run(data, &["ledger", "list", "--task", &task, "--limit", "1"]).await);
+    assert_eq!(one.lines().count(), 2, "{one}");
+    let none = done(run(data, &["ledger", "list", "--account", "foxes"]).await);
+    assert!(none.contains("no entries"), "{none}");
+
+    export(data, &task).await;
+    let said = done(run(data, &["ledger", "verify"]).await);
+    assert!(said.starts_with("The ledger adds up: 5 entries"), "{said}");
+    server.stop().await;
+}
+
+/// One adjustment for each task, and never more back than was paid.
+async fn adjust(data: &Path, task: &str, client: &Client) {
+    let adjust = async |task: &str, amount: &str| {
+        run(
+            data,
+            &[
+                "ledger", "adjust", "--task", task, "--amount", amount, "--note", "late",
+            ],
+        )
+        .await
+    };
+    let (code, _, err) = adjust(task, "-0.11").await;
+    assert!(code == 1 && err.contains("cost 0.10 USD"), "{err}");
+    let said = done(adjust(task, "-0.04").await);
+    assert!(said.contains("0.06 USD in all"), "{said}");
+    let (code, _, err) = adjust(task, "0.01").await;
+    assert!(code == 1 && err.contains("already"), "{err}");
+    let (code, _, err) = adjust("0193a000-0000-7000-8000-000000000020", "1").await;
+    assert!(code == 1 && err.contains("no task"), "{err}");
+    let account = client.get("/v1/account").await.ok();
+    assert_eq!(
+        (&account["balance_usd"], &account["key"]["spent_usd"]),
+        (&json!("3.94"), &json!("0.06"))
+    );
+    let view = client.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(
+        view["cost_usd"], "0.10",
+        "the task's own record stays as it ended"
+    );
+}
+
+async fn export(data: &Path, task: &str) {
+    let csv = done(run(data, &["ledger", "export"]).await);
+    let lines: Vec<&str> = csv.trim_end().split("\r\n").collect();
+    assert_eq!(
+        lines[0],
+        "id,created_at,account,key,task,kind,held_usd,spent_usd,credit_usd,note"
+    );
+    assert_eq!(lines.len(), 6, "{csv}");
+    assert!(lines[1].contains(",reserve,0.10,0.00,0.00,"), "{csv}");
+    assert!(lines[2].contains(",settle,-0.10,0.10,0.00,"), "{csv}");
+    assert!(
+        lines[3].contains(",owls,,,credit,0.00,0.00,5.00,invoice 7"),
+        "{csv}"
+    );
+    let json = done(
+        run(
+            data,
+            &["ledger", "export", "--account", "owls", "--format", "json"],
+        )
+        .await,
+    );
+    let entries: Vec<Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(entries.len(), 5);
+    assert_eq!(entries[4]["task"], task);
+    assert_eq!(
+        (&entries[4]["kind"], &entries[4]["spent_usd"]),
+        (&json!("adjust"), &json!("-0.04"))
+    );
+    let none = done(
+        run(
+            data,
+            &["ledger", "export", "--account", "foxes", "--format", "json"],
+        )
+        .await,
+    );
+    assert_eq!(serde_json::from_str::<Value>(&none).unwrap(), json!([]));
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    done(run(data, &["accounts", "create", "owls"]).await);
+    let before = done(run(data, &["accounts", "list"]).await);
+    let task = "0193a000-0000-7000-8000-000000000020";
+    for wrong in [
+        &["accounts", "create", "Big Owls"][..],
+        &["accounts", "create", "foxes", "--budget", "nonsense"],
+        &["accounts", "create", "foxes", "--budget", "-1"],
+        &["accounts", "create", "foxes", "--name", " "],
+        &["accounts", "credit", "owls", "lots"],
+        &["accounts", "credit", "owls", "1.0000001"],
+        &["accounts", "credit", "owls", "0"],
+        &["accounts", "credit", "owls", "1e9"],
+        &["accounts", "credit", "owls", "9999999999"],
+        &["accounts", "credit", "owls"],
+        &["accounts", "update", "owls"],
+        &["accounts", "update", "owls", "--budget", "nonsense"],
+        &["accounts", "update", "owls", "--prepaid", "--unlimited"],
+        &[
+            "ledger", "adjust", "--task", task, "--amount", "some", "--note", "x",
+        ],
+        &["ledger", "adjust", "--task", task, "--amount", "1"],
+        &[
+            "ledger", "adjust", "--task", "that one", "--amount", "1", "--note", "x",
+        ],
+        &["ledger", "list", "--limit", "0"],
+        &["ledger", "export", "--format", "xml"],
+        &[
+            "keys",
+            "create",
+            "--name",
+            "x",
+            "--account",
+            "owls",
+            "--budget",
+            "nonsense",
+        ],
+    ] {
+        let (code, out, err) = run(data, wrong).await;
+        assert_eq!(code, 2, "{wrong:?}: {err}");
+        assert!(out.is_empty() && !err.is_empty(), "{wrong:?}: {out}");
+        if wrong.contains(&"nonsense") || wrong.contains(&"lots") {
+            assert!(err.contains("written in dollars"), "{wrong:?}: {err}");
+        }
+    }
+    for unknown in [
+        &["accounts", "credit", "nobody", "1"][..],
+        &["accounts", "update", "nobody", "--prepaid"],
+        &["ledger", "list", "--account", "nobody"],
+    ] {
+        let (code, _, err) = run(data, unknown).await;
+        assert!(
+            code == 1 && err.contains("no account \"nobody\""),
+            "{unknown:?}: {err}"
+        );
+    }
+    assert_eq!(done(run(data, &["accounts", "list"]).await), before);
+}
+
+#[tokio::test]
+async fn what_does_not_add_up_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    done(run(data, &["accounts", "create", "owls"]).await);
+    done(run(data, &["accounts", "credit", "owls", "5"]).await);
+    let store = Store::sqlite(&data.join("mediagate.db")).unwrap();
+    let tampered = store.write(|conn| -> Result<_, Error> {
+        Ok(conn.execute("UPDATE accounts SET credit_micros = credit_micros + 1", &[])?)
+    });
+    tampered.await.unwrap();
+    drop(store);
+    for _ in 0..2 {
+        let (code, out, err) = run(data, &["ledger", "verify"]).await;
+        assert_eq!(code, 1, "{err}");
+        assert!(
+            out.contains("credited 5.000001; its entries sum to 5.00"),
+            "{out}"
+        );
+        assert!(err.contains("nothing was changed"), "{err}");
+    }
+}
+
+#[tokio::test]
+async fn the_places_for_crashes_are_listed_where_they_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = done(run(folder.path(), &["crash-points"]).await);
+    let names: Vec<&str> = said.lines().collect();
+    assert_eq!(names, mediagate::crash::POINTS.map(|point| point.0));
+    let help = done(run(folder.path(), &["--help"]).await);
+    assert!(!help.contains("crash-points"), "{help}");
+}

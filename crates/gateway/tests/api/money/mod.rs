@@ -1,0 +1,61 @@
+//! Money as callers and operators see it: quotes, budgets, accounts, usage,
+//! prices with dates, and the commands.
+
+mod account;
+mod budgets;
+mod commands;
+mod prices;
+mod quotes;
+mod usage;
+
+use mediagate::domain::ledger;
+use mediagate::error::Error;
+use mediagate::store::ledger::Filter;
+use serde_json::{Value, json};
+
+use crate::support::TestGateway;
+
+/// A dime a second for videos, a nickel for each stem.
+const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n\
+                      [models.stems-dsp-1]\nprice = { unit = \"stem\", usd = \"0.05\" }\n";
+
+/// An order of so many videos of a second.
+fn videos(count: u32) -> Value {
+    let mut order = crate::support::video_order();
+    order["n"] = json!(count);
+    order
+}
+
+/// A question about a request.
+fn about(endpoint: &str, body: &Value) -> Value {
+    json!({"endpoint": endpoint, "body": body})
+}
+
+/// A quote.
+async fn quote(gateway: &TestGateway, endpoint: &str, body: &Value) -> Value {
+    gateway.post("/v1/quote", &about(endpoint, body)).await.ok()
+}
+
+/// How many tasks, entries and files there are.
+async fn rows(gateway: &TestGateway) -> [i64; 3] {
+    let counted = gateway.app.store.read(|conn| -> Result<_, Error> {
+        let sql = "SELECT (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM assets)";
+        Ok(conn.one(sql, &[], |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]))?)
+    });
+    counted.await.unwrap().unwrap()
+}
+
+/// What all entries of the ledger spend, in micro-dollars.
+async fn spent(gateway: &TestGateway) -> i64 {
+    let read = gateway.app.store.read(|conn| -> Result<_, Error> {
+        let entries = mediagate::store::ledger::list(conn, &Filter::default(), 10_000)?;
+        Ok(entries.iter().map(|entry| entry.spent.get()).sum())
+    });
+    read.await.unwrap()
+}
+
+/// Asserts that all of the money adds up, and ends the gateway.
+async fn end(gateway: TestGateway) {
+    assert_eq!(ledger::verify(&gateway.app).await.unwrap(), []);
+    gateway.stop().await;
+}

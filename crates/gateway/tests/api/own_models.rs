@@ -1,0 +1,110 @@
+//! Separation models of the operator: two files in the models folder.
+//!
+//! `MEDIAGATE_TEST_ONNX_PYTHON` names a Python that has the `onnxruntime` package,
+//! whose library runs them. The graph was made by the stems crate's
+//! `tests/onnx/make.py`, where it is called `ht-outside`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::music::submit::assert_sum;
+use crate::support::gateway::{finished, upload};
+use crate::support::program::Server;
+use crate::support::{Client, eventually, sound};
+
+/// The runtime's library; `None` after having said that nothing is tested.
+fn library() -> Option<PathBuf> {
+    const PYTHON: &str = "MEDIAGATE_TEST_ONNX_PYTHON";
+    let Some(python) = std::env::var_os(PYTHON) else {
+        let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false");
+        assert!(!is_ci, "{PYTHON} must name a Python with onnxruntime");
+        // Not by a macro, whose words the test harness would keep to itself.
+        let words =
+            format!("\n*** NOT TESTED: models of the operator, because {PYTHON} is not set ***\n");
+        std::io::stderr().write_all(words.as_bytes()).unwrap();
+        return None;
+    };
+    let code = "import onnxruntime, pathlib; \
+                print(next(pathlib.Path(onnxruntime.__file__).parent.glob('capi/libonnxruntime.so*')))";
+    let found = Command::new(python).args(["-c", code]).output().unwrap();
+    assert!(found.status.success(), "{found:?}");
+    Some(String::from_utf8(found.stdout).unwrap().trim().into())
+}
+
+fn put(folder: &Path, name: &str) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/own_models");
+    std::fs::copy(from.join(name), folder.join(name)).unwrap();
+}
+
+async fn model(client: &Client) -> Option<Value> {
+    let models = client.get("/v1/models").await.ok();
+    let mut all = models["data"].as_array().unwrap().iter();
+    all.find(|model| model["id"] == "six-stems").cloned()
+}
+
+#[tokio::test]
+async fn a_model_is_on_offer_as_soon_as_its_files_are_there() {
+    let Some(library) = library() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("models");
+    std::fs::create_dir(&folder).unwrap();
+    let library = library.to_str().unwrap();
+    let server = Server::start(data.path(), &["--onnx-library", library]).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    assert_eq!(model(&client).await, None);
+
+    // One that cannot be used hides no other.
+    std::fs::write(
+        folder.join("broken.toml"),
+        "name = \"broken\"\nkind = \"mdx\"",
+    )
+    .unwrap();
+    put(&folder, "six-stems.onnx");
+    put(&folder, "six-stems.toml");
+    let offered = eventually("the model is on offer", async || model(&client).await).await;
+    let groups = &offered["capabilities"]["stems"];
+    assert_eq!(
+        *groups,
+        json!(["Vocals", "Drums", "Bass", "Guitar", "Keyboard"]),
+        "{offered}"
+    );
+    let page = client.without_key().get("/pricing").await;
+    let page = String::from_utf8(page.bytes.to_vec()).unwrap();
+    assert!(page.contains("six-stems") && page.contains("made for a test"));
+
+    let source = upload(&client, "Song", sound::wav(2, 1)).await;
+    let mut order = json!({
+        "task": "gen_stem", "continue_clip_id": source["id"], "stem_task": "twelve", "mv": "six-stems",
+    });
+    let record = client.post("/musicgen/submit/music", &order).await.ok();
+    let id = record["id"].as_str().unwrap();
+    let task = finished(&client, id).await;
+    assert_eq!(task["status"], "succeeded", "{task}");
+    let record = client.get(&format!("/musicgen/tasks/{id}")).await.ok();
+    let clips = record["clips"].as_array().unwrap();
+    let titles: Vec<&str> = clips
+        .iter()
+        .map(|clip| clip["title"].as_str().unwrap())
+        .collect();
+    let wanted = ["Vocals", "Drums", "Bass", "Guitar", "Keyboard", "Other"];
+    assert_eq!(titles, wanted.map(|group| format!("Song ({group})")));
+    assert_sum(&client, &source, clips).await;
+
+    order["stem_type_group_name"] = "Brass".into();
+    order["stem_task"] = "two".into();
+    let refused = client.post("/musicgen/submit/music", &order).await;
+    refused.refused(400, "unsupported_value");
+    let message = refused.json["error"]["message"].as_str().unwrap();
+    assert!(message.contains("Keyboard"), "{message}");
+
+    std::fs::remove_file(folder.join("six-stems.toml")).unwrap();
+    let gone = async || model(&client).await.is_none().then_some(());
+    eventually("the model is gone", gone).await;
+    order["stem_type_group_name"] = "Guitar".into();
+    let refused = client.post("/musicgen/submit/music", &order).await;
+    refused.refused(404, "model_not_found");
+    server.stop().await;
+}

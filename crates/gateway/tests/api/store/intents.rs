@@ -1,0 +1,190 @@
+//! Intents in the store: who comes first, and what is forgotten.
+
+use std::time::Duration;
+
+use mediagate::ids::{AccountId, IntentId, KeyId, TaskId};
+use mediagate::model::intent::{Intent, IntentState, Made};
+use mediagate::store::intents::{self, Body, Left};
+
+use super::{Fixture, at, postgres, sqlite};
+
+on_both! {
+    a_key_leads_to_one_intent
+    a_visit_leaves_the_one_before_without_effect
+    bodies_lead_to_what_is_open
+    what_made_nothing_is_forgotten
+    old_intents_are_forgotten
+}
+
+fn intent(key: Option<&str>) -> Intent {
+    Intent {
+        id: IntentId::new(),
+        account: AccountId::new(),
+        key: KeyId::new(),
+        idempotency_key: key.map(ToOwned::to_owned),
+        fingerprint: "ff".repeat(32),
+        state: IntentState::Working,
+        made: None,
+        answer: None,
+        holder: Some("me".into()),
+        visits: 1,
+        joinable_until: None,
+        sent_at: None,
+        created_at: at(0),
+    }
+}
+
+fn made() -> Made {
+    Made::Tasks(vec![TaskId::new(), TaskId::new()])
+}
+
+async fn a_key_leads_to_one_intent(db: Fixture) {
+    let first = intent(Some("k"));
+    let second = Intent {
+        id: IntentId::new(),
+        ..first.clone()
+    };
+    let elsewhere = intent(Some("k"));
+    let all = [first.clone(), second.clone(), elsewhere];
+    let claimed = db
+        .write(move |conn| {
+            let claims = all.iter().map(|intent| intents::insert(conn, intent));
+            claims.collect::<Result<Vec<_>, _>>()
+        })
+        .await;
+    assert_eq!(claimed, [true, false, true], "a key is its account's");
+    let wanted = first.clone();
+    let found = db
+        .read(move |conn| intents::by_idempotency_key(conn, wanted.account, "k"))
+        .await;
+    assert_eq!(found, Some(first.clone()));
+    let freed = db
+        .write(move |conn| {
+            intents::free_key(conn, first.id)?;
+            intents::insert(conn, &second)
+        })
+        .await;
+    assert!(freed);
+}
+
+async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
+    let new = intent(Some("k"));
+    let id = new.id;
+    let done = db
+        .write(move |conn| {
+            intents::insert(conn, &new)?;
+            let came = intents::visit(conn, &new, "you")?;
+            let late = intents::visit(conn, &new, "late")?;
+            let by_first = intents::made(conn, id, 1, &made())?;
+            let left_first = intents::leave(conn, id, 1, true, Some(at(1)))?;
+            let by_second = intents::made(conn, id, 2, &made())?;
+            let again = intents::made(conn, id, 2, &made())?;
+            Ok((came, late, by_first, left_first, by_second, again))
+        })
+        .await;
+    assert_eq!(done, (true, false, false, Left::Overtaken, true, false));
+    // Who read it before something was made has to look again.
+    let stale = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
+    let stale = Intent {
+        state: IntentState::Working,
+        made: None,
+        ..stale
+    };
+    let overlooked = db.write(move |conn| intents::visit(conn, &stale, "you"));
+    assert!(!overlooked.await);
+    let left = db
+        .write(move |conn| intents::leave(conn, id, 2, true, Some(at(1))))
+        .await;
+    assert_eq!(left, Left::Noted);
+    let found = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
+    assert_eq!((found.holder, found.joinable_until), (None, Some(at(1))));
+    assert!(matches!(found.made, Some(Made::Tasks(tasks)) if tasks.len() == 2));
+}
+
+async fn bodies_lead_to_what_is_open(db: Fixture) {
+    let base = Intent {
+        state: IntentState::Made,
+        made: Some(made()),
+        ..intent(None)
+    };
+    let body = Body {
+        key: base.key,
+        fingerprint: base.fingerprint.clone(),
+        since: at(-10),
+    };
+    let another = |holder: Option<&str>, created: i64| Intent {
+        id: IntentId::new(),
+        holder: holder.map(ToOwned::to_owned),
+        created_at: at(created),
+        ..base.clone()
+    };
+    let (left, here, mine) = (
+        another(None, 0),
+        another(Some("other"), 0),
+        another(Some("me"), 0),
+    );
+    let (old, closed, closing) = (another(None, -20), another(None, 0), another(None, 0));
+    let all = [&left, &here, &mine, &old, &closed, &closing].map(Clone::clone);
+    let expected = vec![left.id, here.id, closing.id];
+    let (found, every) = db
+        .write(move |conn| {
+            for intent in &all {
+                intents::insert(conn, intent)?;
+            }
+            intents::leave(conn, closed.id, 1, false, Some(at(5)))?;
+            intents::leave(conn, closing.id, 1, false, Some(at(50)))?;
+            let found = intents::open_elsewhere(conn, &body, "me", at(10))?;
+            Ok((found, intents::all_with(conn, &body)?))
+        })
+        .await;
+    let found: Vec<_> = found.iter().map(|intent| intent.id).collect();
+    assert_eq!(found, expected);
+    assert_eq!(every.len(), 5);
+}
+
+async fn what_made_nothing_is_forgotten(db: Fixture) {
+    let (quiet, sent) = (intent(Some("a")), intent(Some("b")));
+    let (first, second) = (quiet.id, sent.id);
+    let left = db
+        .write(move |conn| {
+            intents::insert(conn, &quiet)?;
+            intents::insert(conn, &sent)?;
+            assert!(intents::sent(conn, second, 1, Some(at(1)))?);
+            Ok([
+                intents::leave(conn, first, 1, true, None)?,
+                intents::leave(conn, second, 1, true, None)?,
+                intents::leave(conn, IntentId::new(), 1, true, None)?,
+            ])
+        })
+        .await;
+    assert_eq!(left, [Left::Noted, Left::Noted, Left::Missing]);
+    let found = db
+        .read(move |conn| {
+            Ok((
+                intents::by_id(conn, first)?,
+                intents::by_id(conn, second)?.is_some(),
+            ))
+        })
+        .await;
+    assert_eq!(found, (None, true), "what may have been sent is kept");
+}
+
+async fn old_intents_are_forgotten(db: Fixture) {
+    let forgotten = db
+        .write(|conn| {
+            for second in 0..5 {
+                let intent = Intent {
+                    created_at: at(second),
+                    ..intent(None)
+                };
+                intents::insert(conn, &intent)?;
+            }
+            let before = at(2).plus(Duration::from_secs(1));
+            Ok([
+                intents::forget_before(conn, before, 2)?,
+                intents::forget_before(conn, before, 10)?,
+            ])
+        })
+        .await;
+    assert_eq!(forgotten, [2, 1]);
+}

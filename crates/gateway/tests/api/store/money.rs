@@ -1,0 +1,273 @@
+//! Money in the store: the ledger against the sums, and what no statement may
+//! write twice.
+
+use mediagate::domain::{ledger, submit};
+use mediagate::error::{Error, ErrorCode};
+use mediagate::ids::{AccountId, KeyId};
+use mediagate::model::account::ApiKey;
+use mediagate::model::ledger::EntryKind;
+use mediagate::model::money::{Bill, Micros, Money, Quantity};
+use mediagate::model::task::{Task, TaskFailure, TaskState};
+use mediagate::store::ledger::{Change, Filter, Of, add, list, mismatches, of_account, of_keys};
+use mediagate::store::tasks::{self, Ending};
+use mediagate::store::{Conn, StoreError, accounts};
+
+use super::{Fixture, account, at, key, postgres, sqlite, task};
+
+on_both! {
+    a_tasks_money_is_held_and_then_settled_or_given_back
+    a_budget_holds_for_many_at_once
+    an_account_that_is_prepaid_spends_what_it_has
+    money_ends_once
+    a_cancelled_task_may_be_charged_later
+    what_does_not_add_up_is_found
+}
+
+const DIME: i64 = 100_000;
+
+/// A key with this budget, in an account of its own.
+async fn keyed(db: &Fixture, budget: Option<i64>) -> ApiKey {
+    db.write(move |conn| {
+        let account = account(&format!("a{}", AccountId::new()));
+        let key = ApiKey {
+            budget: budget.map(Micros::new),
+            max_running: 100,
+            ..key(account.id)
+        };
+        accounts::insert(conn, &account)?;
+        accounts::insert_key(conn, &key)?;
+        Ok(key)
+    })
+    .await
+}
+
+/// Accepts tasks of a dime each.
+async fn accept(db: &Fixture, key: &ApiKey, count: usize) -> Result<Vec<Task>, Error> {
+    let tasks: Vec<Task> = (0..count)
+        .map(|_| task((key.account, key.id), at(0)))
+        .collect();
+    let key = key.clone();
+    db.store
+        .write(move |conn| {
+            submit::write(conn, &key, &tasks)?;
+            Ok(tasks)
+        })
+        .await
+}
+
+fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
+    let cost = Micros::new(cost);
+    Ending {
+        state,
+        cost,
+        money,
+        bill: (money == Money::Settled).then(|| bill(cost)),
+        output: None,
+        failure: (state != TaskState::Succeeded).then(|| TaskFailure {
+            code: ErrorCode::GenerationFailed,
+            message: "It broke.".into(),
+        }),
+    }
+}
+
+fn bill(cost: Micros) -> Bill {
+    Bill {
+        price: None,
+        quantity: Quantity::default(),
+        cost,
+        partial: None,
+    }
+}
+
+async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
+    let task = task.clone();
+    let ended = db
+        .store
+        .write(move |conn| ledger::end(conn, &task, None, &ending, at(1)));
+    ended.await.unwrap()
+}
+
+/// What is held and spent: of the key, and of the account.
+async fn sums(db: &Fixture, account: AccountId, key: KeyId) -> [(i64, i64); 2] {
+    db.read(move |conn| {
+        let of = of_keys(conn, Some(account))?;
+        let key = of.iter().find(|(id, _)| *id == key).unwrap().1;
+        let account = of_account(conn, account)?.unwrap();
+        Ok([
+            (key.held.get(), key.spent.get()),
+            (account.held.get(), account.spent.get()),
+        ])
+    })
+    .await
+}
+
+async fn adds_up(db: &Fixture) {
+    assert_eq!(db.read(mismatches).await, []);
+}
+
+async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 3).await.unwrap();
+    assert_eq!(sums(&db, key.account, key.id).await, [(3 * DIME, 0); 2]);
+    adds_up(&db).await;
+    assert!(
+        end(
+            &db,
+            &made[0],
+            ending(TaskState::Succeeded, Money::Settled, 70_000)
+        )
+        .await
+    );
+    assert!(end(&db, &made[1], ending(TaskState::Failed, Money::Released, 0)).await);
+    assert_eq!(sums(&db, key.account, key.id).await, [(DIME, 70_000); 2]);
+    adds_up(&db).await;
+    let filter = Filter {
+        account: Some(key.account),
+        ..Filter::default()
+    };
+    let entries = db.read(move |conn| list(conn, &filter, 100)).await;
+    let kinds: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.kind, entry.held.get(), entry.spent.get()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            (EntryKind::Reserve, DIME, 0),
+            (EntryKind::Reserve, DIME, 0),
+            (EntryKind::Reserve, DIME, 0),
+            (EntryKind::Settle, -DIME, 70_000),
+            (EntryKind::Release, -DIME, 0),
+        ]
+    );
+}
+
+async fn a_budget_holds_for_many_at_once(db: Fixture) {
+    let key = keyed(&db, Some(3 * DIME)).await;
+    let many = (0..8).map(|_| accept(&db, &key, 1));
+    let results = futures_util::future::join_all(many).await;
+    let passed = results.iter().filter(|result| result.is_ok()).count();
+    assert_eq!(passed, 3);
+    for error in results.into_iter().filter_map(Result::err) {
+        assert_eq!(error.code(), ErrorCode::BudgetExceeded);
+        assert!(error.message().contains("0.30"), "{error}");
+    }
+    assert_eq!(sums(&db, key.account, key.id).await, [(3 * DIME, 0); 2]);
+    // All of an order, or nothing of it.
+    assert!(accept(&db, &keyed(&db, Some(DIME)).await, 2).await.is_err());
+    adds_up(&db).await;
+}
+
+async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let of = Of {
+        account: key.account,
+        key: None,
+        task: None,
+    };
+    let change = Change {
+        credit: Micros::new(2 * DIME),
+        ..Change::default()
+    };
+    let account = key.account;
+    db.write(move |conn| {
+        accounts::set_prepaid(conn, account, true)?;
+        add(conn, of, EntryKind::Credit, change, Some("paid"), at(0)).map(|_| ())
+    })
+    .await;
+    let first = accept(&db, &key, 2).await.unwrap();
+    let refused = accept(&db, &key, 1).await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::BudgetExceeded);
+    assert!(refused.message().contains("0.00 USD left"), "{refused}");
+    end(
+        &db,
+        &first[0],
+        ending(TaskState::Failed, Money::Released, 0),
+    )
+    .await;
+    assert!(
+        accept(&db, &key, 1).await.is_ok(),
+        "what came back is there"
+    );
+    adds_up(&db).await;
+}
+
+async fn money_ends_once(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 1).await.unwrap();
+    let task = &made[0];
+    assert!(
+        end(
+            &db,
+            task,
+            ending(TaskState::Succeeded, Money::Settled, DIME)
+        )
+        .await
+    );
+    assert!(!end(&db, task, ending(TaskState::Cancelled, Money::Released, 0)).await);
+    // Not even a statement that forgets to look can do it.
+    for kind in [EntryKind::Settle, EntryKind::Release, EntryKind::Reserve] {
+        let of = Of {
+            account: task.account,
+            key: Some(task.key),
+            task: Some(task.id),
+        };
+        let again = db.store.write(move |conn| -> Result<(), StoreError> {
+            add(conn, of, kind, Change::default(), None, at(2)).map(|_| ())
+        });
+        assert!(again.await.is_err(), "{kind:?}");
+    }
+    assert_eq!(sums(&db, key.account, key.id).await, [(0, DIME); 2]);
+    adds_up(&db).await;
+}
+
+async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 2).await.unwrap();
+    for task in &made {
+        assert!(end(&db, task, ending(TaskState::Cancelled, Money::Held, DIME)).await);
+    }
+    assert_eq!(sums(&db, key.account, key.id).await, [(2 * DIME, 0); 2]);
+    adds_up(&db).await;
+    let close = async |task: &Task, bill: Option<Bill>| {
+        let task = task.clone();
+        let closed = db
+            .store
+            .write(move |conn| ledger::close(conn, &task, bill.as_ref(), at(2)));
+        closed.await.unwrap()
+    };
+    assert!(close(&made[0], Some(bill(Micros::new(40_000)))).await);
+    assert!(close(&made[1], None).await);
+    assert!(!close(&made[0], None).await, "once");
+    assert_eq!(sums(&db, key.account, key.id).await, [(0, 40_000); 2]);
+    adds_up(&db).await;
+}
+
+async fn what_does_not_add_up_is_found(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 1).await.unwrap();
+    let spoil: fn(&mut Conn<'_>) -> Result<u64, StoreError> = |conn| {
+        conn.execute("UPDATE api_keys SET spent_micros = spent_micros + 1", &[])?;
+        conn.execute("UPDATE accounts SET held_micros = held_micros + 1", &[])?;
+        conn.execute("UPDATE tasks SET cost_micros = cost_micros + 1", &[])
+    };
+    db.write(spoil).await;
+    let found = db.read(mismatches).await;
+    let what: Vec<_> = found
+        .iter()
+        .map(|mismatch| (mismatch.what, mismatch.id.clone()))
+        .collect();
+    assert!(what.contains(&("key", key.id.to_string())), "{found:?}");
+    assert!(
+        what.contains(&("account", key.account.to_string())),
+        "{found:?}"
+    );
+    assert!(
+        what.contains(&("task", made[0].id.to_string())),
+        "{found:?}"
+    );
+    let of = tasks::of_anyone;
+    let id = made[0].id;
+    let cost = db.read(move |conn| of(conn, id)).await.unwrap().cost;
+    assert_eq!(cost.get(), DIME + 1, "found, not repaired");
+}

@@ -1,0 +1,234 @@
+//! Tasks that are cancelled while a provider works on them: what happens there,
+//! and what becomes of the money.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use simulator::{End, Fault, Plan, Role, Simulator};
+
+use super::{
+    LONG, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
+    without_workers,
+};
+use crate::support::{TestGateway, eventually};
+
+/// A provider that has no way to call a job off.
+fn endless(simulator: &Simulator, policy: &str) -> String {
+    format!("cancel_policy = \"{policy}\"\n")
+        + &provider("acme", "xai", simulator, "")
+        + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#)
+}
+
+/// One that has.
+fn obedient(simulator: &Simulator, policy: &str) -> String {
+    format!("cancel_policy = \"{policy}\"\n")
+        + &provider("acme", "runway", simulator, "")
+        + &film(r#"{ provider = "acme", model = "gen4.5" }"#)
+}
+
+/// Jobs that end once they were asked for a few times more than tests wait for,
+/// however slow the machine is.
+fn at_work(simulator: &Simulator, end: End) {
+    simulator.world().set_plan(Plan {
+        polls: 4,
+        end,
+        ..Plan::default()
+    });
+}
+
+async fn cancel(gateway: &TestGateway, task: &str) -> Value {
+    let path = format!("/v1/tasks/{task}/cancel");
+    let off = gateway.post(&path, &json!({})).await.ok();
+    assert_eq!(off["status"], "cancelled", "{off}");
+    off
+}
+
+/// Waits until nothing is followed any more; how the submissions stand.
+async fn over(gateway: &TestGateway) -> Vec<String> {
+    eventually("the submissions are over", async || {
+        let read = gateway.app.store.read(|conn| {
+            conn.all(
+                "SELECT state, stray FROM submissions ORDER BY id",
+                &[],
+                |row| Ok((row.text(0)?, row.int(1)?)),
+            )
+        });
+        let all: Result<Vec<(String, i64)>, mediagate::store::StoreError> = read.await;
+        let all = all.unwrap();
+        let is_over = |(state, stray): &(String, i64)| {
+            *stray == 0 && state != "intended" && state != "accepted"
+        };
+        (!all.is_empty() && all.iter().all(is_over))
+            .then(|| all.into_iter().map(|one| one.0).collect())
+    })
+    .await
+}
+
+async fn billing(gateway: &TestGateway, task: &str) -> (String, Value) {
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(view["status"], "cancelled");
+    (
+        view["cost_usd"].as_str().unwrap().to_owned(),
+        view["billing"].clone(),
+    )
+}
+
+#[tokio::test]
+async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
+    let simulator = simulator().await;
+    at_work(&simulator, End::Success);
+    let gateway = gateway(&endless(&simulator, "refund")).await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    let off = cancel(&gateway, &task).await;
+    assert_eq!(
+        (&off["cost_usd"], &off["billing"]["status"]),
+        (&json!("0.00"), &json!("released"))
+    );
+    assert!(
+        off["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("came back"),
+        "{off}"
+    );
+    let polls = super::arrived(&simulator, Role::Poll);
+    assert_eq!(over(&gateway).await, ["ended"]);
+    assert!(
+        super::arrived(&simulator, Role::Poll) > polls,
+        "it was asked until it ended"
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
+    let simulator = simulator().await;
+    at_work(&simulator, End::Success);
+    let gateway = gateway(&endless(&simulator, "charge")).await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    let off = cancel(&gateway, &task).await;
+    let reserved = off["cost_usd"].clone();
+    assert_eq!(off["billing"]["status"], "held", "{off}");
+    assert!(
+        off["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("is charged"),
+        "{off}"
+    );
+    assert_eq!(over(&gateway).await, ["ended"]);
+    let (cost, billing) = billing(&gateway, &task).await;
+    assert_eq!(
+        (json!(cost), &billing["status"]),
+        (reserved, &json!("settled"))
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_made_is_not_charged() {
+    let simulator = simulator().await;
+    at_work(&simulator, End::Failure);
+    let gateway = gateway(&endless(&simulator, "charge")).await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    cancel(&gateway, &task).await;
+    over(&gateway).await;
+    let (cost, billing) = billing(&gateway, &task).await;
+    assert_eq!(
+        (cost.as_str(), &billing["status"]),
+        ("0.00", &json!("released"))
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_provider_calls_off_is_not_charged() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let gateway = gateway(&obedient(&simulator, "charge")).await;
+    let task = ordered(&gateway, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    cancel(&gateway, &task).await;
+    assert_eq!(over(&gateway).await, ["ended"]);
+    assert_eq!(super::arrived(&simulator, Role::Cancel), 1);
+    assert_eq!(billing(&gateway, &task).await.0, "0.00");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_holds_is_called_off_too() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let first = gateway(&obedient(&simulator, "refund")).await;
+    let task = ordered(&first, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    let mut gateway = first.restart_idle().await;
+    cancel(&gateway, &task).await;
+    assert_eq!(super::arrived(&simulator, Role::Cancel), 0);
+    gateway.start_workers().await;
+    assert_eq!(over(&gateway).await, ["ended"]);
+    assert_eq!(super::arrived(&simulator, Role::Cancel), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_goes_on_to_follow_what_was_cancelled() {
+    let simulator = simulator().await;
+    at_work(&simulator, End::Success);
+    let first = gateway(&endless(&simulator, "charge")).await;
+    let task = ordered(&first, "a lake").await;
+    arrives(&simulator, Role::Poll, 1).await;
+    cancel(&first, &task).await;
+    let gateway = first.restart(None).await;
+    assert_eq!(over(&gateway).await, ["ended"]);
+    assert_eq!(billing(&gateway, &task).await.1["status"], "settled");
+    assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_cancelled_before_it_is_sent_is_never_sent_nor_charged() {
+    let simulator = simulator().await;
+    let mut gateway = without_workers(&endless(&simulator, "charge")).await;
+    let task = ordered(&gateway, "a lake").await;
+    let off = cancel(&gateway, &task).await;
+    assert_eq!(off["billing"]["status"], "released");
+    gateway.start_workers().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(submissions(&simulator), 0);
+    gateway.stop().await;
+}
+
+/// A provider without a list: what became of the order cannot be found out, and
+/// later, when it has one, it is.
+#[tokio::test]
+async fn a_job_that_turns_up_late_is_told_and_not_charged() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let world = simulator.world();
+    world.order(Fault::DropAfter, None, Some(Role::Submit), 1);
+    world.order(super::status(500), None, Some(Role::Find), 1000);
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    let done = gateway.finished(&task).await;
+    super::assert_failed(&done, "submission_unconfirmed");
+    world.clear_faults();
+    let now = gateway.app.store.write(|conn| {
+        conn.execute(
+            "UPDATE submissions SET due_at = 0 WHERE state = 'unclear'",
+            &[],
+        )
+    });
+    let due: Result<u64, mediagate::store::StoreError> = now.await;
+    assert_eq!(due.unwrap(), 1);
+    eventually("the job is found", async || {
+        (over(&gateway).await == ["found"]).then_some(())
+    })
+    .await;
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    super::assert_failed(&view, "submission_unconfirmed");
+    gateway.stop().await;
+}

@@ -1,0 +1,174 @@
+//! What hosted work costs: routes with prices of their own, and deliveries that
+//! are shorter than the order.
+
+use serde_json::{Value, json};
+use simulator::{Fault, Role};
+
+use super::{arrived, chat_order, film, gateway, one_provider, provider, simulator, submissions};
+use crate::support::TestGateway;
+
+const ROUTES: &str = r#"{ provider = "dear", model = "sora-2", price = { unit = "second", usd = "0.30" } },
+    { provider = "cheap", model = "sora-2", price = { unit = "video", usd = "0.20" } },
+    { provider = "usual", model = "sora-2" }"#;
+
+async fn quote(gateway: &TestGateway, body: &Value) -> Value {
+    let asked = json!({"endpoint": "/v1/chat/completions", "body": body});
+    gateway.post("/v1/quote", &asked).await.ok()
+}
+
+#[tokio::test]
+async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
+    let (dear, cheap, usual) = (simulator().await, simulator().await, simulator().await);
+    let providers = provider("dear", "openai-videos", &dear, "")
+        + &provider("cheap", "openai-videos", &cheap, "")
+        + &provider("usual", "openai-videos", &usual, "");
+    let toml = format!("show_providers = true\n{providers}{}", film(ROUTES));
+    let gateway = gateway(&toml).await;
+    let quoted = quote(&gateway, &chat_order("a lake")).await;
+    assert_eq!(
+        [
+            &quoted["unit"],
+            &quoted["unit_price_usd"],
+            &quoted["quantity"],
+            &quoted["cost_usd"]
+        ],
+        [
+            &json!("second"),
+            &json!("0.30"),
+            &json!("4"),
+            &json!("1.20")
+        ]
+    );
+    assert_eq!(quoted["reserve_usd"], "1.20");
+    let routes = json!([
+        {"provider": "dear", "model": "sora-2", "unit": "second", "unit_price_usd": "0.30", "cost_usd": "1.20", "available": true},
+        {"provider": "cheap", "model": "sora-2", "unit": "video", "unit_price_usd": "0.20", "cost_usd": "0.20", "available": true},
+        {"provider": "usual", "model": "sora-2", "unit": "second", "unit_price_usd": "0.10", "cost_usd": "0.40", "available": true},
+    ]);
+    assert_eq!(quoted["routes"], routes);
+    assert_eq!(
+        submissions(&dear) + arrived(&dear, Role::Poll),
+        0,
+        "nobody was asked"
+    );
+
+    // The first does not take it; what the second takes costs what it says.
+    dear.world().order(
+        Fault::Status {
+            status: 503,
+            retry_after: None,
+            bare: false,
+        },
+        None,
+        Some(Role::Submit),
+        1,
+    );
+    let made = gateway
+        .post("/v1/chat/completions", &chat_order("a lake"))
+        .await;
+    let task = made.header("x-task-id").unwrap().to_owned();
+    assert_eq!(made.ok()["usage"]["cost"], 0.2);
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    let billing = json!({
+        "status": "settled", "reserved_usd": "1.20", "charged_usd": "0.20", "refunded_usd": "1.00",
+        "unit": "video", "unit_price_usd": "0.20", "quantity": "1",
+    });
+    assert_eq!(view["billing"], billing);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn providers_are_named_only_where_they_are_shown() {
+    let simulator = simulator().await;
+    let gateway = gateway(&one_provider(&simulator)).await;
+    let quoted = quote(&gateway, &chat_order("a lake")).await;
+    let hosted = json!([{
+        "provider": "hosted", "model": "film", "unit": "second", "unit_price_usd": "0.10",
+        "cost_usd": "0.40", "available": true,
+    }]);
+    assert_eq!(quoted["routes"], hosted);
+    let operator = mediagate::domain::keys::NewKey {
+        scopes: vec![mediagate::model::account::Scope::Admin],
+        ..Default::default()
+    };
+    let operator = gateway.caller("default", operator).await;
+    let asked = json!({"endpoint": "/v1/chat/completions", "body": chat_order("a lake")});
+    let quoted = operator.post("/v1/quote", &asked).await.ok();
+    assert_eq!(quoted["routes"][0]["provider"], "acme");
+    assert_eq!(quoted["routes"][0]["model"], "sora-2");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_nobody_can_make_now_is_quoted_and_said_to_be_unavailable() {
+    // Nobody listens there.
+    let toml = "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"http://127.0.0.1:9\"\napi_key = \"k\"\n".to_owned()
+        + &film(r#"{ provider = "acme", model = "sora-2" }"#);
+    let gateway = gateway(&toml).await;
+    let quoted = crate::support::eventually("the outage is known", async || {
+        let quoted = quote(&gateway, &chat_order("a lake")).await;
+        (quoted["available"] == false).then_some(quoted)
+    });
+    let quoted = quoted.await;
+    assert_eq!(
+        (&quoted["cost_usd"], &quoted["routes"][0]["available"]),
+        (&json!("0.40"), &json!(false))
+    );
+    let refused = gateway
+        .post("/v1/chat/completions", &chat_order("a lake"))
+        .await;
+    refused.refused(503, "provider_unavailable");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_delivered_short_is_paid_for_what_it_is() {
+    let simulator = simulator().await;
+    // A provider that does not listen when it is told a length, and makes four seconds of everything.
+    let recipe = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recipes/openai-videos.toml"
+    );
+    let recipe = std::fs::read_to_string(recipe).unwrap();
+    let deaf = recipe.replace(
+        "seconds         = \"{seconds:text}\"",
+        "length = \"{seconds:text}\"",
+    );
+    assert_ne!(deaf, recipe);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("deaf.toml");
+    std::fs::write(&file, deaf).unwrap();
+    let toml = format!(
+        "[providers.acme]\nprotocol = \"recipe\"\nbase_url = \"{}\"\napi_key = \"{}\"\nrecipe = \"file:{}\"\n{}",
+        simulator.url("openai-videos"),
+        super::KEY,
+        file.display(),
+        film(r#"{ provider = "acme", model = "sora-2" }"#)
+    );
+    let gateway = gateway(&toml).await;
+    let mut order = chat_order("a lake");
+    order["video"] = json!({"seconds": 12});
+    let quoted = quote(&gateway, &order).await;
+    assert_eq!(
+        (&quoted["cost_usd"], &quoted["reserve_usd"]),
+        (&json!("1.20"), &json!("1.20"))
+    );
+    let made = gateway.post("/v1/chat/completions", &order).await;
+    let task = made.header("x-task-id").unwrap().to_owned();
+    assert_eq!(made.ok()["usage"]["cost"], 0.4);
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(
+        [
+            &view["cost_usd"],
+            &view["billing"]["quantity"],
+            &view["billing"]["refunded_usd"]
+        ],
+        [&json!("0.40"), &json!("4"), &json!("0.80")]
+    );
+    let account = gateway.get("/v1/account").await.ok();
+    assert_eq!(
+        [&account["held_usd"], &account["spent_usd"]],
+        [&json!("0.00"), &json!("0.40")]
+    );
+    gateway.stop().await;
+}

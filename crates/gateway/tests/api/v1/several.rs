@@ -1,0 +1,104 @@
+//! Several videos of one order, of which some cannot be made.
+
+use mediagate::error::ErrorCode;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::sse::{Event, Events};
+use crate::support::{TestGateway, eventually};
+
+const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"video\", usd = \"0.30\" }";
+
+fn two(stream: bool) -> Value {
+    json!({
+        "model": "animatic-1", "n": 2, "stream": stream, "stream_options": {"include_usage": true},
+        "messages": [{"role": "user", "content": "a lake at dawn"}],
+        "video": {"size": "480x480", "seconds": 1},
+    })
+}
+
+/// Fails the first of the two tasks that wait, and has the other made.
+async fn fail_one(gateway: &mut TestGateway, code: ErrorCode) {
+    eventually("two tasks wait", async || {
+        let list = gateway.get("/v1/tasks").await.ok();
+        (list["data"].as_array()?.len() == 2).then_some(())
+    })
+    .await;
+    let task = gateway.claim().await;
+    gateway.fail(task.id, code).await;
+    gateway.start_workers().await;
+}
+
+#[tokio::test]
+async fn what_was_made_is_delivered_and_paid_for_and_the_rest_is_named() {
+    let mut gateway = TestGateway::builder()
+        .toml(PRICED)
+        .without_workers()
+        .start()
+        .await;
+    let client = gateway.client.clone();
+    let waiting =
+        tokio::spawn(async move { client.post("/v1/chat/completions", &two(false)).await });
+    fail_one(&mut gateway, ErrorCode::GenerationFailed).await;
+    let answer = waiting.await.unwrap();
+    assert_eq!(answer.header("x-cost-usd"), Some("0.30"));
+    let answer = answer.ok();
+    let choices = answer["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 1, "{answer}");
+    assert_eq!(choices[0]["index"], 1);
+    let missing = &answer["incomplete"][0];
+    assert_eq!(
+        (&missing["index"], &missing["code"]),
+        (&json!(0), &json!("generation_failed"))
+    );
+    assert_eq!(answer["usage"]["cost"], 0.3);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_names_the_rest_too() {
+    let mut gateway = TestGateway::builder()
+        .toml(PRICED)
+        .without_workers()
+        .start()
+        .await;
+    let request = gateway
+        .request(Method::POST, "/v1/chat/completions")
+        .json(&two(true));
+    let stream = Events::open(request).await;
+    fail_one(&mut gateway, ErrorCode::ContentPolicy).await;
+    let events = stream.rest().await;
+    let (done, chunks) = events.split_last().unwrap();
+    assert_eq!(done.data, "[DONE]");
+    let chunks: Vec<Value> = chunks.iter().map(Event::json).collect();
+    let told = chunks
+        .iter()
+        .find(|chunk| chunk["task"]["error"].is_string());
+    assert_eq!(told.unwrap()["choices"][0]["index"], 0);
+    let videos = chunks
+        .iter()
+        .filter(|chunk| chunk["choices"][0]["delta"]["video"].is_object());
+    assert_eq!(videos.count(), 1);
+    assert_eq!(chunks.last().unwrap()["usage"]["cost"], 0.3);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn when_none_was_made_the_first_failure_is_the_answer() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let client = gateway.client.clone();
+    let waiting =
+        tokio::spawn(async move { client.post("/v1/chat/completions", &two(false)).await });
+    for _ in 0..2 {
+        eventually("a task waits", async || {
+            let list = gateway.get("/v1/tasks?status=queued").await.ok();
+            (!list["data"].as_array()?.is_empty()).then_some(())
+        })
+        .await;
+        let task = gateway.claim().await;
+        gateway.fail(task.id, ErrorCode::ContentPolicy).await;
+    }
+    let answer = waiting.await.unwrap();
+    answer.refused(422, "content_policy");
+    gateway.stop().await;
+}

@@ -1,0 +1,283 @@
+//! What must hold when everything has come to its end: read from the database,
+//! from the providers' own books and from what callers were told, and compared.
+
+mod answers;
+mod intents;
+mod life;
+mod money;
+pub(crate) mod views;
+
+use std::collections::{BTreeMap, HashMap};
+
+use mediagate::error::ErrorCode;
+use sha2::{Digest as _, Sha256};
+use simulator::End;
+
+use crate::callers::Told;
+use crate::db::{Database, Row};
+use crate::dice::tag_in;
+use crate::stage::Stage;
+pub(crate) use intents::unprovable;
+use views::Views;
+
+/// A job in a provider's books.
+#[derive(Debug, Clone)]
+pub(crate) struct Made {
+    pub(crate) id: String,
+    pub(crate) ended_well: bool,
+    pub(crate) was_called_off: bool,
+}
+
+/// A task as it was written down.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) id: String,
+    pub(crate) key: String,
+    pub(crate) account: String,
+    pub(crate) state: String,
+    pub(crate) cost: i64,
+    pub(crate) error: String,
+    pub(crate) finished_at: Option<i64>,
+}
+
+impl Task {
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "succeeded" | "failed" | "cancelled")
+    }
+
+    pub(crate) fn succeeded(&self) -> bool {
+        self.state == "succeeded"
+    }
+
+    /// It failed so that asking again is right.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        let code = ErrorCode::from_name(&self.error);
+        self.state == "failed" && code.is_some_and(ErrorCode::retryable)
+    }
+}
+
+/// What was written down, here and at the providers.
+pub(crate) struct Facts {
+    pub(crate) tasks: HashMap<String, Task>,
+    pub(crate) tasks_by_tag: HashMap<String, Vec<Task>>,
+    /// By task.
+    pub(crate) submissions: HashMap<String, Vec<Row>>,
+    /// By tag: what the provider was asked for carries it.
+    pub(crate) jobs_by_tag: HashMap<String, Vec<Made>>,
+    /// By task, where the provider was given the submission's key.
+    pub(crate) jobs_by_key: HashMap<String, Vec<Made>>,
+    /// Every job by its id.
+    pub(crate) jobs: HashMap<String, Made>,
+    /// Titles of uploads, and names of personas.
+    pub(crate) named: HashMap<String, u64>,
+    pub(crate) ledger: Vec<Row>,
+    pub(crate) keys: Vec<Row>,
+    pub(crate) accounts: Vec<Row>,
+}
+
+/// What must not be, and is.
+#[derive(Debug, Default)]
+pub(crate) struct Violations(pub(crate) Vec<String>);
+
+impl Violations {
+    pub(crate) fn add(&mut self, what: impl Into<String>) {
+        self.0.push(what.into());
+    }
+
+    /// Notes it unless it holds.
+    pub(crate) fn unless(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.add(what());
+        }
+    }
+}
+
+/// Checks everything.
+pub(crate) fn all(
+    facts: &Facts,
+    told: &[Told],
+    called_off: &[(String, String)],
+    views: &Views,
+) -> Violations {
+    let mut found = Violations::default();
+    life::check(facts, told, called_off, &mut found);
+    views::check(facts, views, &mut found);
+    intents::check(facts, told, &mut found);
+    answers::check(facts, told, &mut found);
+    money::check(facts, &mut found);
+    found
+}
+
+impl Facts {
+    pub(crate) async fn read(stage: &Stage) -> Self {
+        let database = &stage.database;
+        let columns = &[
+            "id",
+            "key_id",
+            "account_id",
+            "state",
+            "cost_micros",
+            "error_code",
+            "payload",
+            "finished_at",
+        ];
+        let mut tasks = HashMap::new();
+        let mut tasks_by_tag: HashMap<_, Vec<_>> = HashMap::new();
+        for row in database.table("tasks", columns, "ORDER BY id").await {
+            let task = task(&row);
+            if let Some(tag) = tag_in(row.text("payload")) {
+                tasks_by_tag
+                    .entry(tag.to_owned())
+                    .or_default()
+                    .push(task.clone());
+            }
+            tasks.insert(task.id.clone(), task);
+        }
+        let columns = &["id", "task_id", "provider", "state", "handle"];
+        let mut submissions: HashMap<_, Vec<_>> = HashMap::new();
+        for row in database.table("submissions", columns, "").await {
+            submissions
+                .entry(row.text("task_id").to_owned())
+                .or_default()
+                .push(row);
+        }
+        let mut facts = Self {
+            tasks,
+            tasks_by_tag,
+            submissions,
+            jobs_by_tag: HashMap::new(),
+            jobs_by_key: HashMap::new(),
+            jobs: HashMap::new(),
+            named: named(database).await,
+            ledger: Vec::new(),
+            keys: Vec::new(),
+            accounts: Vec::new(),
+        };
+        facts.read_jobs(stage);
+        facts.read_money(database).await;
+        facts
+    }
+
+    fn read_jobs(&mut self, stage: &Stage) {
+        let keys: HashMap<String, String> = self
+            .submissions
+            .values()
+            .flatten()
+            .map(|row| (version_4(row.text("id")), row.text("task_id").to_owned()))
+            .collect();
+        for job in stage.simulator.world().all_jobs() {
+            let made = Made {
+                id: job.id.clone(),
+                ended_well: job.plan.end == End::Success,
+                was_called_off: job.cancelled_at.is_some(),
+            };
+            let key = job.input["idempotency_key"].as_str();
+            if let Some(task) = key.and_then(|key| keys.get(key)) {
+                self.jobs_by_key
+                    .entry(task.clone())
+                    .or_default()
+                    .push(made.clone());
+            }
+            if let Some(tag) = tag_in(&job.input.to_string()) {
+                self.jobs_by_tag
+                    .entry(tag.to_owned())
+                    .or_default()
+                    .push(made.clone());
+            }
+            self.jobs.insert(made.id.clone(), made);
+        }
+    }
+
+    async fn read_money(&mut self, database: &Database) {
+        let columns = &[
+            "id",
+            "account_id",
+            "key_id",
+            "task_id",
+            "kind",
+            "held_micros",
+            "spent_micros",
+            "credit_micros",
+        ];
+        self.ledger = database.table("ledger", columns, "").await;
+        let columns = &[
+            "id",
+            "account_id",
+            "prefix",
+            "budget_micros",
+            "held_micros",
+            "spent_micros",
+        ];
+        self.keys = database.table("api_keys", columns, "").await;
+        let columns = &[
+            "id",
+            "handle",
+            "prepaid",
+            "held_micros",
+            "spent_micros",
+            "credit_micros",
+        ];
+        self.accounts = database.table("accounts", columns, "").await;
+    }
+
+    /// Tasks that an intent led to.
+    pub(crate) fn tasks_of(&self, tag: &str) -> &[Task] {
+        self.tasks_by_tag.get(tag).map_or(&[], Vec::as_slice)
+    }
+
+    /// Orders of a task that a provider may have taken.
+    pub(crate) fn not_refused(&self, task: &str) -> usize {
+        let all = self.submissions.get(task).into_iter().flatten();
+        all.filter(|row| row.text("state") != "refused").count()
+    }
+
+    /// How many tasks are in which state.
+    pub(crate) fn states(&self) -> BTreeMap<String, u64> {
+        let mut states = BTreeMap::new();
+        for task in self.tasks.values() {
+            let name = if task.error.is_empty() || task.state == "cancelled" {
+                task.state.clone()
+            } else {
+                format!("{} {}", task.state, task.error)
+            };
+            *states.entry(name).or_default() += 1;
+        }
+        states
+    }
+}
+
+fn task(row: &Row) -> Task {
+    Task {
+        id: row.text("id").to_owned(),
+        key: row.text("key_id").to_owned(),
+        account: row.text("account_id").to_owned(),
+        state: row.text("state").to_owned(),
+        cost: row.micros("cost_micros"),
+        error: row.text("error_code").to_owned(),
+        finished_at: row.number("finished_at"),
+    }
+}
+
+async fn named(database: &Database) -> HashMap<String, u64> {
+    let uploads = database
+        .table("clips", &["title"], "WHERE task_id IS NULL")
+        .await;
+    let personas = database.table("personas", &["name"], "").await;
+    let titles = uploads.iter().map(|row| row.text("title"));
+    let names = personas.iter().map(|row| row.text("name"));
+    let mut named = HashMap::new();
+    for name in titles.chain(names) {
+        *named.entry(name.to_owned()).or_default() += 1;
+    }
+    named
+}
+
+/// What a provider that wants UUIDs of version 4 is given as the key.
+fn version_4(key: &str) -> String {
+    let digest: [u8; 32] = Sha256::digest(key).into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_random_bytes(bytes)
+        .into_uuid()
+        .to_string()
+}

@@ -1,0 +1,116 @@
+//! What the gateway says of tasks and money over HTTP is what it wrote down.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{Facts, Violations};
+use crate::db::Row;
+use crate::stage::{Key, client};
+
+/// What the gateway says.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    /// Tasks by id.
+    tasks: HashMap<String, Value>,
+    /// The account as each key sees it, by the key's first characters.
+    accounts: Vec<(String, Value)>,
+}
+
+/// How much of a key may be shown.
+const PREFIX: usize = 12;
+
+impl Views {
+    /// Asks for everything with these keys.
+    pub(crate) async fn ask(base: &str, keys: &[Key]) -> Self {
+        let mut views = Self::default();
+        for key in keys {
+            let mut after = String::new();
+            loop {
+                let path = format!("/v1/tasks?limit=100{after}");
+                let page = get(base, key, &path).await;
+                for task in page["data"].as_array().unwrap() {
+                    let id = task["id"].as_str().unwrap().to_owned();
+                    views.tasks.insert(id, task.clone());
+                }
+                if page["has_more"] != true {
+                    break;
+                }
+                after = format!("&after={}", page["last_id"].as_str().unwrap());
+            }
+            let account = get(base, key, "/v1/account").await;
+            views
+                .accounts
+                .push((key.secret[..PREFIX].to_owned(), account));
+        }
+        views
+    }
+}
+
+async fn get(base: &str, key: &Key, path: &str) -> Value {
+    let request = client()
+        .get(format!("{base}{path}"))
+        .bearer_auth(&key.secret);
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{path}");
+    answer.json().await.unwrap()
+}
+
+pub(super) fn check(facts: &Facts, views: &Views, found: &mut Violations) {
+    for task in facts.tasks.values() {
+        let Some(view) = views.tasks.get(&task.id) else {
+            found.add(format!("task {} is not in the list", task.id));
+            continue;
+        };
+        let shown = (view["status"].as_str(), micros(&view["cost_usd"]));
+        found.unless(shown == (Some(&task.state), Some(task.cost)), || {
+            format!("{task:?} is shown as {view}")
+        });
+    }
+    for (prefix, view) in &views.accounts {
+        account(facts, prefix, view, found);
+    }
+}
+
+fn account(facts: &Facts, prefix: &str, view: &Value, found: &mut Violations) {
+    let sums = |row: &Row| (row.micros("held_micros"), row.micros("spent_micros"));
+    let shown = |view: &Value| (micros(&view["held_usd"]), micros(&view["spent_usd"]));
+    let key = facts.keys.iter().find(|key| key.text("prefix") == prefix);
+    let Some(key) = key else {
+        found.add(format!("no key begins with {prefix}"));
+        return;
+    };
+    let (held, spent) = sums(key);
+    found.unless(shown(&view["key"]) == (Some(held), Some(spent)), || {
+        format!("key {prefix} is shown as {view}, and is {key:?}")
+    });
+    let of_key = |account: &&Row| account.text("id") == key.text("account_id");
+    let Some(account) = facts.accounts.iter().find(of_key) else {
+        found.add(format!("key {prefix} has no account"));
+        return;
+    };
+    let (held, spent) = sums(account);
+    found.unless(shown(view) == (Some(held), Some(spent)), || {
+        format!("account {account:?} is shown as {view}")
+    });
+    if account.micros("prepaid") == 1 {
+        let left = account.micros("credit_micros") - held - spent;
+        found.unless(micros(&view["balance_usd"]) == Some(left), || {
+            format!("account {account:?} has {left} micros left and is shown as {view}")
+        });
+    }
+}
+
+/// An amount as the API writes it.
+fn micros(value: &Value) -> Option<i64> {
+    let (whole, part) = value.as_str()?.split_once('.')?;
+    let part = format!("{part:0<6}");
+    let amount: i64 = format!("{}{part}", whole.trim_start_matches('-'))
+        .parse()
+        .ok()?;
+    Some(if whole.starts_with('-') {
+        -amount
+    } else {
+        amount
+    })
+}

@@ -1,0 +1,101 @@
+//! What the gateway wrote down, read behind its back: SQL that both databases
+//! understand, every value as text.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::postgres::TestDatabase;
+
+/// The database under a gateway.
+pub(crate) enum Database {
+    Sqlite(PathBuf),
+    Postgres(TestDatabase),
+}
+
+/// A row by the names of its columns.
+#[derive(Debug, Clone)]
+pub(crate) struct Row(BTreeMap<&'static str, Option<String>>);
+
+impl Row {
+    /// A text; empty where there is none.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0[name].as_deref().unwrap_or_default()
+    }
+
+    /// A number, where there is one.
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.0[name].as_ref()?.parse().ok()
+    }
+
+    /// An amount; nothing where there is none.
+    pub(crate) fn micros(&self, name: &str) -> i64 {
+        self.number(name).unwrap_or_default()
+    }
+}
+
+impl Database {
+    /// The rows of a table, in any order.
+    pub(crate) async fn table(
+        &self,
+        name: &str,
+        columns: &'static [&'static str],
+        only: &str,
+    ) -> Vec<Row> {
+        let texts: Vec<String> = columns
+            .iter()
+            .map(|column| format!("CAST({column} AS TEXT)"))
+            .collect();
+        let sql = format!("SELECT {} FROM {name} {only}", texts.join(", "));
+        let rows = self.ask(sql, columns.len()).await;
+        rows.into_iter()
+            .map(|row| Row(columns.iter().copied().zip(row).collect()))
+            .collect()
+    }
+
+    /// How many rows of a table are like this.
+    pub(crate) async fn count(&self, table: &str, only: &str) -> u64 {
+        let rows = self
+            .ask(
+                format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table} WHERE {only}"),
+                1,
+            )
+            .await;
+        rows[0][0].as_ref().unwrap().parse().unwrap()
+    }
+
+    async fn ask(&self, sql: String, width: usize) -> Vec<Vec<Option<String>>> {
+        match self {
+            Self::Sqlite(path) => {
+                let path = path.clone();
+                let ask = move || from_sqlite(&path, &sql, width);
+                tokio::task::spawn_blocking(ask).await.unwrap()
+            }
+            Self::Postgres(database) => {
+                let url = database.url.clone();
+                // The driver runs a runtime of its own, which may not start on a
+                // thread of ours.
+                let ask =
+                    move || std::thread::spawn(move || from_postgres(&url, &sql, width)).join();
+                tokio::task::spawn_blocking(ask).await.unwrap().unwrap()
+            }
+        }
+    }
+}
+
+fn from_sqlite(path: &std::path::Path, sql: &str, width: usize) -> Vec<Vec<Option<String>>> {
+    let store = rusqlite::Connection::open(path).unwrap();
+    store.busy_timeout(Duration::from_secs(10)).unwrap();
+    let mut statement = store.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| (0..width).map(|index| row.get(index)).collect());
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+fn from_postgres(url: &str, sql: &str, width: usize) -> Vec<Vec<Option<String>>> {
+    let mut client = ::postgres::Client::connect(url, ::postgres::NoTls).unwrap();
+    let rows = client.query(sql, &[]).unwrap();
+    rows.iter()
+        .map(|row| (0..width).map(|index| row.get(index)).collect())
+        .collect()
+}

@@ -1,0 +1,70 @@
+//! Numbers from a seed: the same for the same seed, and forked for everyone who
+//! acts at the same time.
+
+use std::time::Duration;
+
+/// A generator, `splitmix64`.
+#[derive(Debug, Clone)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Dice of their own for somebody, whatever becomes of these.
+    pub(crate) fn fork(&mut self) -> Self {
+        Self(self.next())
+    }
+
+    /// From 0, below this.
+    pub(crate) fn roll(&mut self, below: u64) -> u64 {
+        self.next() % below.max(1)
+    }
+
+    /// From one to the other, both included.
+    pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.roll(most - least + 1)
+    }
+
+    /// True in so many of a hundred cases.
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.roll(100) < percent
+    }
+
+    /// One of them.
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        let index = usize::try_from(self.roll(of.len() as u64)).unwrap();
+        &of[index]
+    }
+
+    /// A time between these.
+    pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(self.between(least, most))
+    }
+
+    /// Marks what one caller wants, everywhere where it leaves a trace.
+    pub(crate) fn tag(&mut self) -> String {
+        format!("mg-{:016x}{:016x}", self.next(), self.next())
+    }
+}
+
+/// Length of a tag.
+const TAG: usize = 35;
+
+/// The tag in a text, if there is one.
+pub(crate) fn tag_in(text: &str) -> Option<&str> {
+    text.match_indices("mg-").find_map(|(at, _)| {
+        let tag = text.get(at..at + TAG)?;
+        let is_tag = tag[3..].bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_tag.then_some(tag)
+    })
+}

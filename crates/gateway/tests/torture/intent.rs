@@ -1,0 +1,204 @@
+//! What callers want: one thing each, marked so that it is found again wherever
+//! it left a trace, and asked for in one of the ways in which callers ask.
+
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::settings::{FILMS, SONGS, SPLITTERS};
+use crate::stage::Key;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A chat completion that waits.
+    Chat,
+    /// One that streams.
+    Stream,
+    /// `POST /v1/videos`.
+    Videos,
+    /// A separation.
+    Stems,
+    /// A song.
+    Song,
+    /// A persona, at the provider that made its clip.
+    Persona,
+    /// A recording.
+    Upload,
+}
+
+/// How the caller sees to it that it gets one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// Counts its tries, as the official SDKs do.
+    Counting,
+    /// Names what it wants with an `Idempotency-Key`.
+    Keyed,
+    /// Comes back with the identical body, and that is all.
+    Plain,
+    /// The official Python SDK itself.
+    Sdk,
+}
+
+/// One thing that one caller wants.
+#[derive(Clone)]
+pub(crate) struct Intent {
+    pub(crate) tag: String,
+    pub(crate) kind: Kind,
+    pub(crate) way: Way,
+    /// Which of the keys.
+    pub(crate) key: usize,
+    pub(crate) body: Value,
+    /// The recording that goes along with an upload.
+    pub(crate) recording: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Intent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, way) = (self.kind, self.way);
+        write!(f, "{kind:?}, {way:?}, key {}: {}", self.key, self.body)
+    }
+}
+
+impl Intent {
+    /// Something, wanted somehow.
+    pub(crate) fn any(dice: &mut Dice, keys: &[Key], recording: &[u8]) -> Self {
+        let kind = match dice.roll(100) {
+            0..25 => Kind::Chat,
+            25..45 => Kind::Stream,
+            45..70 => Kind::Videos,
+            70..78 => Kind::Stems,
+            78..84 => Kind::Song,
+            84..92 => Kind::Persona,
+            _ => Kind::Upload,
+        };
+        let way = *dice.pick(&[Way::Counting, Way::Keyed, Way::Plain]);
+        let key = usize::try_from(dice.roll(keys.len() as u64)).unwrap();
+        Self::new(dice, kind, way, key, &keys[key], recording)
+    }
+
+    pub(crate) fn new(
+        dice: &mut Dice,
+        kind: Kind,
+        way: Way,
+        number: usize,
+        key: &Key,
+        recording: &[u8],
+    ) -> Self {
+        let tag = dice.tag();
+        let (film, size) = *dice.pick(&FILMS);
+        let body = body(kind, &tag, dice, key, (film, size));
+        Self {
+            tag,
+            kind,
+            way,
+            key: number,
+            body,
+            recording: (kind == Kind::Upload).then(|| recording.to_vec()),
+        }
+    }
+
+    /// The same thing from this model.
+    pub(crate) fn by(mut self, model: &str) -> Self {
+        let field = if matches!(self.kind, Kind::Stems | Kind::Song) {
+            "mv"
+        } else {
+            "model"
+        };
+        self.body[field] = json!(model);
+        if let Some((_, size)) = FILMS.iter().find(|(name, _)| *name == model) {
+            let place = if self.kind == Kind::Videos {
+                &mut self.body["size"]
+            } else {
+                &mut self.body["video"]["size"]
+            };
+            *place = json!(size);
+        }
+        self
+    }
+
+    pub(crate) fn path(&self) -> &'static str {
+        match self.kind {
+            Kind::Chat | Kind::Stream => "/v1/chat/completions",
+            Kind::Videos => "/v1/videos",
+            Kind::Stems | Kind::Song => "/musicgen/submit/music",
+            Kind::Persona => "/musicgen/persona/create",
+            Kind::Upload => "/musicgen/uploads/audio",
+        }
+    }
+
+    /// Whether its answer comes when the work is done.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.kind, Kind::Chat | Kind::Stream)
+    }
+
+    /// Whether a task comes of it.
+    pub(crate) fn makes_a_task(&self) -> bool {
+        !matches!(self.kind, Kind::Persona | Kind::Upload)
+    }
+
+    /// The same body with another mark: something else under the same key.
+    pub(crate) fn otherwise(&self) -> Self {
+        let mut other = self.clone();
+        other.tag = format!(
+            "mg-{}",
+            self.tag[3..]
+                .bytes()
+                .rev()
+                .map(char::from)
+                .collect::<String>()
+        );
+        let text = self.body.to_string().replace(&self.tag, &other.tag);
+        other.body = serde_json::from_str(&text).unwrap();
+        other
+    }
+}
+
+fn body(kind: Kind, tag: &str, dice: &mut Dice, key: &Key, film: (&str, Option<&str>)) -> Value {
+    let prompt = format!("a lake at dawn {tag}");
+    // The embedded engine has to draw every second of it.
+    let seconds = if film.0 == "animatic-1" {
+        json!(1)
+    } else {
+        Value::Null
+    };
+    match kind {
+        Kind::Chat | Kind::Stream => json!({
+            "model": film.0,
+            "messages": [{"role": "user", "content": prompt}],
+            "video": {"size": film.1, "seconds": seconds},
+            "stream": kind == Kind::Stream,
+        }),
+        Kind::Videos => {
+            json!({"model": film.0, "prompt": prompt, "size": film.1, "seconds": seconds})
+        }
+        Kind::Stems => json!({
+            "task": "gen_stem", "mv": dice.pick(&SPLITTERS), "title": tag,
+            "continue_clip_id": dice.pick(&key.clips), "stem_task": "two",
+        }),
+        Kind::Song => json!({
+            "task": "generate", "mv": SONGS, "title": tag, "tags": "calm piano",
+            "prompt": "[Verse] rain on the sea",
+        }),
+        Kind::Persona => json!({"root_clip_id": key.song, "name": tag, "description": "low"}),
+        Kind::Upload => json!({"title": tag}),
+    }
+}
+
+/// The same JSON with the members of every object in the opposite order.
+pub(crate) fn turned(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let members: Vec<String> = members
+                .iter()
+                .rev()
+                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), turned(value)))
+                .collect();
+            format!("{{{}}}", members.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(turned).collect();
+            format!("[{}]", items.join(","))
+        }
+        plain => plain.to_string(),
+    }
+}

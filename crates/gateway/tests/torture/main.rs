@@ -1,0 +1,64 @@
+//! Torture: the real program against played providers, with `kill -9` at any
+//! instant, faults and impatient callers; and then whether anybody paid twice.
+//!
+//! ```text
+//! rounds        the test: rounds from a seed
+//! crash_points  the test: each named point in turn
+//! model         the test: every reachable state of a model of it all
+//! run           a gateway that dies and comes back, and is checked at rest
+//! stage         its data, its keys, the door that callers knock at
+//! intent        what callers want
+//! callers       how they behave; tries: what came of it; sdk: the official one
+//! faults        what goes wrong at the providers
+//! check         what must hold
+//! ```
+//!
+//! ```text
+//! MEDIAGATE_TORTURE_SEED      where the dice begin; printed by each run
+//! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: a few]
+//! MEDIAGATE_TORTURE_SETTLE    rounds between two checks of everything [default: 25]
+//! MEDIAGATE_TORTURE_DATABASE  sqlite or postgres [default: both]
+//! MEDIAGATE_TEST_POSTGRES     a server, for the latter
+//! MEDIAGATE_TEST_SDK_PYTHON   a Python that has the `openai` package
+//! ```
+//!
+//! The dice fall the same way for the same seed; what two processes do at the
+//! same time does not.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+#![expect(
+    clippy::print_stdout,
+    reason = "a run says how to repeat it, and what happened"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what a test starts ends with its runtime"
+)]
+
+mod callers;
+mod check;
+mod crash_points;
+mod db;
+mod dice;
+mod faults;
+mod intent;
+mod knobs;
+mod model;
+#[path = "../api/support/postgres.rs"]
+mod postgres;
+mod program;
+mod rounds;
+mod run;
+mod sdk;
+mod settings;
+#[path = "../api/support/sound.rs"]
+#[expect(dead_code, reason = "not everything that can be heard is needed here")]
+mod sound;
+mod stage;
+mod totals;
+mod tries;

@@ -1,0 +1,96 @@
+//! What must hold in every reachable state.
+
+use stateright::{Model, Property};
+
+use super::state::{Caller, Phase, Rules, State, Status, Task};
+use super::steps::{self, Action};
+use super::world;
+
+impl Model for Rules {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            caller: Caller::Idle,
+            ghost: false,
+            tries: 0,
+            crashes: 0,
+            stalls: 0,
+            cancellations: 0,
+            tasks: Vec::new(),
+            workers: [None, None],
+            sent: Vec::new(),
+            jobs: Vec::new(),
+        }]
+    }
+
+    fn actions(&self, state: &State, found: &mut Vec<Action>) {
+        steps::actions(self, state, found);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        world::after(self, state, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("money moves once", |_, state: &State| {
+                state.tasks.iter().all(moves_once)
+            }),
+            Property::always("paid only for what was made", |_, state: &State| {
+                let mut tasks = state.tasks.iter().enumerate();
+                tasks.all(|(number, task)| task.settled == 0 || was_made(state, number))
+            }),
+            Property::always("closed with the end", |rules: &Rules, state: &State| {
+                state
+                    .tasks
+                    .iter()
+                    .all(|task| closed_with_the_end(rules, task))
+            }),
+            Property::always("one job for each task", |_, state: &State| {
+                (0..state.tasks.len()).all(|task| jobs(state, task) <= 1)
+            }),
+            Property::always("one task is paid for", |_, state: &State| {
+                state.tasks.iter().filter(|task| task.settled > 0).count() <= 1
+            }),
+            Property::always("one open task", |_, state: &State| {
+                let open = |task: &&Task| task.status == Status::Open;
+                state.tasks.iter().filter(open).count() <= 1
+            }),
+            // The model does something.
+            Property::sometimes("a task succeeds", |_, state: &State| {
+                state
+                    .tasks
+                    .iter()
+                    .any(|task| task.status == Status::Succeeded)
+            }),
+            Property::sometimes(
+                "a repetition makes a second task",
+                |rules: &Rules, state: &State| rules.tries < 2 || state.tasks.len() > 1,
+            ),
+        ]
+    }
+}
+
+fn moves_once(task: &Task) -> bool {
+    task.reserved == 1 && task.settled + task.released <= 1
+}
+
+fn was_made(state: &State, task: usize) -> bool {
+    let mut jobs = state.jobs.iter();
+    jobs.any(|job| job.task == task && job.phase == Phase::Made)
+}
+
+fn closed_with_the_end(rules: &Rules, task: &Task) -> bool {
+    match task.status {
+        Status::Open => task.money_is_open(),
+        Status::Succeeded => task.settled == 1,
+        Status::Failed(_) => task.released == 1,
+        Status::Cancelled => rules.charges || task.released == 1,
+    }
+}
+
+fn jobs(state: &State, task: usize) -> usize {
+    state.jobs.iter().filter(|job| job.task == task).count()
+}

@@ -1,0 +1,242 @@
+//! What is on disk, what is in memory, and what the provider has.
+
+/// What the provider can do, how the operator settles, and how much may go wrong.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says what somebody can do, whatever the others say"
+)]
+pub(super) struct Rules {
+    /// The provider makes one job of two submissions with the same key.
+    pub(super) deduplicates: bool,
+    /// It can be asked whether it took a submission.
+    pub(super) looks_up: bool,
+    /// It can call jobs off.
+    pub(super) cancels: bool,
+    /// What was cancelled is paid for when it was made all the same.
+    pub(super) charges: bool,
+    /// Times that the caller asks.
+    pub(super) tries: u8,
+    pub(super) crashes: u8,
+    /// Times that a worker loses its lease and does not know.
+    pub(super) stalls: u8,
+    /// Times that the caller calls a task off.
+    pub(super) cancellations: u8,
+    /// Submissions of one task, while providers refuse them.
+    pub(super) routes: usize,
+    /// What is left out, to see that it is needed.
+    pub(super) without: Option<Safeguard>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            deduplicates: false,
+            looks_up: false,
+            cancels: false,
+            charges: false,
+            tries: 2,
+            crashes: 2,
+            stalls: 1,
+            cancellations: 1,
+            routes: 2,
+            without: None,
+        }
+    }
+}
+
+impl Rules {
+    pub(super) fn has(&self, safeguard: Safeguard) -> bool {
+        self.without != Some(safeguard)
+    }
+}
+
+/// What keeps anybody from paying twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Safeguard {
+    /// That nothing was taken is written only by the holder of the lease.
+    RefusalByHolder,
+    /// A submission is sent again, with its key, only by the holder of the lease.
+    RepetitionByHolder,
+    /// A submission that the look-up does not find may still be on its way.
+    NotFoundIsUnclear,
+    /// A submission that was about to leave may have left.
+    IntendedIsUnclear,
+    /// The end is written by compare-and-set, by the holder of the lease.
+    EndOnce,
+    /// The submission is on disk before its request leaves.
+    IntentFirst,
+    /// A repetition joins.
+    Join,
+    /// State and money change in one transaction.
+    MoneyWithState,
+    /// A cancelled task whose money is open is taken up as open ones are.
+    FollowCancelled,
+}
+
+/// A state of everything.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) caller: Caller,
+    /// A request whose caller has gone, and which nobody has looked at yet.
+    pub(super) ghost: bool,
+    pub(super) tries: u8,
+    pub(super) crashes: u8,
+    pub(super) stalls: u8,
+    pub(super) cancellations: u8,
+    /// On disk.
+    pub(super) tasks: Vec<Task>,
+    /// Gone with their process.
+    pub(super) workers: [Option<Work>; 2],
+    /// Requests that have left and not arrived.
+    pub(super) sent: Vec<Request>,
+    /// At the provider.
+    pub(super) jobs: Vec<Job>,
+}
+
+impl State {
+    /// Whether nothing is left to be done.
+    pub(super) fn is_over(&self) -> bool {
+        let is_closed = |task: &Task| task.status.is_over() && !task.money_is_open();
+        self.tasks.iter().all(is_closed) && matches!(self.caller, Caller::Answered | Caller::Gone)
+    }
+}
+
+/// Where the caller stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Caller {
+    /// It is about to ask.
+    Idle,
+    /// Its request is on its way.
+    Asking,
+    /// It waits for this task.
+    Waiting(usize),
+    Answered,
+    /// It gave up.
+    Gone,
+}
+
+/// A task, its submissions and its entries in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Task {
+    pub(super) status: Status,
+    /// Who holds the lease.
+    pub(super) owner: Option<usize>,
+    pub(super) submissions: Vec<Submission>,
+    pub(super) reserved: u8,
+    pub(super) settled: u8,
+    pub(super) released: u8,
+}
+
+impl Task {
+    pub(super) fn money_is_open(&self) -> bool {
+        self.reserved > self.settled + self.released
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Status {
+    /// Queued or running.
+    Open,
+    Succeeded,
+    Failed(Why),
+    Cancelled,
+}
+
+impl Status {
+    pub(super) fn is_over(self) -> bool {
+        self != Self::Open
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Why {
+    /// The provider failed at it.
+    Generation,
+    /// No provider took it.
+    Unavailable,
+    /// Nobody knows whether one did.
+    Unconfirmed,
+}
+
+impl Why {
+    pub(super) fn may_be_repeated(self) -> bool {
+        self != Self::Unconfirmed
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Submission {
+    /// Its request is about to leave, or has left.
+    Intended,
+    /// The provider took it, as this job.
+    Accepted(usize),
+    Refused,
+    Unclear,
+    Ended,
+}
+
+/// What a worker is about to do; all of it is in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Work {
+    pub(super) task: usize,
+    pub(super) step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    /// Look what was done before.
+    Look,
+    /// Write down that a request is about to leave.
+    Intend,
+    /// Send it; the first time, or once more with the same key.
+    Send { submission: usize, again: bool },
+    /// Wait for the answer.
+    Await { submission: usize, again: bool },
+    /// Write down what the answer says.
+    Write { submission: usize, reply: Reply },
+    /// Ask the provider whether it took it.
+    LookUp { submission: usize },
+    /// Ask how the job stands.
+    Follow { submission: usize, job: usize },
+    /// Write down how it ended.
+    End { submission: Option<usize>, end: End },
+    /// Move the money afterwards, as nobody should.
+    Pay { end: End },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Reply {
+    Taken(usize),
+    Refused,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum End {
+    Made,
+    Failed(Why),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Request {
+    pub(super) task: usize,
+    pub(super) submission: usize,
+    /// Who waits for the answer, if anybody does.
+    pub(super) by: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Job {
+    pub(super) task: usize,
+    /// The key that it was ordered with.
+    pub(super) submission: usize,
+    pub(super) phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    Running,
+    Made,
+    Failed,
+    CalledOff,
+}

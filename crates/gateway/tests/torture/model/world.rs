@@ -1,0 +1,393 @@
+//! What a step changes. A function that changes a [`Task`] is one transaction.
+
+use super::state::{
+    Caller, End, Job, Phase, Reply, Request, Rules, Safeguard, State, Status, Step, Submission,
+    Task, Why, Work,
+};
+use super::steps::Action;
+
+pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<State> {
+    let mut next = state.clone();
+    match action {
+        Action::Ask => next.caller = Caller::Asking,
+        Action::Accept => next.caller = Caller::Waiting(accept(rules, &mut next)),
+        Action::AcceptGhost => {
+            next.ghost = false;
+            accept(rules, &mut next);
+        }
+        Action::HangUp => {
+            next.ghost |= next.caller == Caller::Asking;
+            come_again(rules, &mut next);
+        }
+        Action::Answer => answer(rules, &mut next),
+        Action::Cancel(task) => {
+            next.cancellations += 1;
+            cancel(rules, &mut next.tasks[task]);
+        }
+        Action::Claim(worker, task) => {
+            next.tasks[task].owner = Some(worker);
+            let step = Step::Look;
+            next.workers[worker] = Some(Work { task, step });
+        }
+        Action::Work(worker) => work(rules, &mut next, worker),
+        Action::Lose(worker) => lose(rules, &mut next, worker),
+        Action::Stall(worker) => {
+            next.stalls += 1;
+            release(&mut next, worker);
+        }
+        Action::Take(number) => take(rules, &mut next, number),
+        Action::Refuse(number) => {
+            let request = next.sent.remove(number);
+            reply(&mut next, request, Reply::Refused);
+        }
+        Action::Drop(number) => {
+            next.sent.remove(number);
+        }
+        Action::JobMade(job) => next.jobs[job].phase = Phase::Made,
+        Action::JobFailed(job) => next.jobs[job].phase = Phase::Failed,
+        Action::CallOff(job) => next.jobs[job].phase = Phase::CalledOff,
+        Action::Crash(process) => crash(rules, &mut next, process),
+    }
+    tidy(rules, &mut next);
+    (next != *state).then_some(next)
+}
+
+/// Leaves out what makes no difference, so that there are fewer states.
+fn tidy(rules: &Rules, next: &mut State) {
+    let jobs = std::mem::take(&mut next.jobs);
+    let is_known = |one: &Request| {
+        let mut jobs = jobs.iter();
+        rules.deduplicates
+            && jobs.any(|job| (job.task, job.submission) == (one.task, one.submission))
+    };
+    // Nobody hears what a provider says that has the job already.
+    next.sent.retain(|one| one.by.is_some() || !is_known(one));
+    next.sent.sort();
+    next.sent.dedup();
+    next.jobs = jobs;
+}
+
+// --- The caller ----------------------------------------------------------------
+
+/// Task, intent and reservation in one transaction; or the task that exists.
+fn accept(rules: &Rules, next: &mut State) -> usize {
+    let joins = |task: &Task| !matches!(task.status, Status::Failed(why) if why.may_be_repeated());
+    if let Some(last) = next.tasks.last()
+        && joins(last)
+        && rules.has(Safeguard::Join)
+    {
+        return next.tasks.len() - 1;
+    }
+    next.tasks.push(Task {
+        status: Status::Open,
+        owner: None,
+        submissions: Vec::new(),
+        reserved: 1,
+        settled: 0,
+        released: 0,
+    });
+    next.tasks.len() - 1
+}
+
+fn come_again(rules: &Rules, next: &mut State) {
+    next.tries += 1;
+    next.caller = if next.tries < rules.tries {
+        Caller::Idle
+    } else {
+        Caller::Gone
+    };
+}
+
+fn answer(rules: &Rules, next: &mut State) {
+    let Caller::Waiting(task) = next.caller else {
+        return;
+    };
+    match next.tasks[task].status {
+        Status::Failed(why) if why.may_be_repeated() => come_again(rules, next),
+        _ => next.caller = Caller::Answered,
+    }
+}
+
+fn cancel(rules: &Rules, task: &mut Task) {
+    task.status = Status::Cancelled;
+    task.owner = None;
+    let mut submissions = task.submissions.iter();
+    let may_be_made = submissions.any(|one| *one != Submission::Refused);
+    if !(rules.charges && may_be_made) {
+        task.released += 1;
+    }
+}
+
+// --- Processes -----------------------------------------------------------------
+
+fn crash(rules: &Rules, next: &mut State, process: usize) {
+    next.crashes += 1;
+    next.workers[process] = None;
+    release(next, process);
+    for request in &mut next.sent {
+        if request.by == Some(process) {
+            request.by = None;
+        }
+    }
+    if process == 0 {
+        next.ghost = false;
+        if matches!(next.caller, Caller::Asking | Caller::Waiting(_)) {
+            come_again(rules, next);
+        }
+    }
+}
+
+/// A worker's leases end.
+fn release(next: &mut State, worker: usize) {
+    for task in &mut next.tasks {
+        if task.owner == Some(worker) {
+            task.owner = None;
+        }
+    }
+}
+
+// --- Workers -------------------------------------------------------------------
+
+fn work(rules: &Rules, next: &mut State, worker: usize) {
+    let Some(Work { task, step }) = next.workers[worker] else {
+        return;
+    };
+    let following = match step {
+        Step::Look => look(rules, &next.tasks[task], worker),
+        Step::Intend => intend(rules, &mut next.tasks[task], worker),
+        Step::Send { submission, again } => {
+            let by = Some(worker);
+            next.sent.push(Request {
+                task,
+                submission,
+                by,
+            });
+            Some(Step::Await { submission, again })
+        }
+        Step::Await { .. } => Some(step),
+        Step::Write { submission, reply } => {
+            write(rules, &mut next.tasks[task], worker, submission, reply)
+        }
+        Step::LookUp { submission } => Some(look_up(rules, next, task, submission)),
+        Step::Follow { submission, job } => follow(next, task, submission, job),
+        Step::End { submission, end } => {
+            finish(rules, &mut next.tasks[task], worker, submission, end)
+        }
+        Step::Pay { end } => {
+            pay(&mut next.tasks[task], end);
+            None
+        }
+    };
+    next.workers[worker] = following.map(|step| Work { task, step });
+    if following.is_none() && next.tasks[task].owner == Some(worker) {
+        next.tasks[task].owner = None;
+    }
+}
+
+fn unconfirmed(submission: usize) -> Step {
+    Step::End {
+        submission: Some(submission),
+        end: End::Failed(Why::Unconfirmed),
+    }
+}
+
+/// What was done before, and so what is to be done now.
+fn look(rules: &Rules, task: &Task, worker: usize) -> Option<Step> {
+    let count = task.submissions.len();
+    let last = count.saturating_sub(1);
+    let is_cancelled = task.status == Status::Cancelled;
+    let may_repeat = task.owner == Some(worker) || !rules.has(Safeguard::RepetitionByHolder);
+    Some(match task.submissions.last() {
+        None | Some(Submission::Refused) if is_cancelled || count >= rules.routes => Step::End {
+            submission: None,
+            end: End::Failed(Why::Unavailable),
+        },
+        None | Some(Submission::Refused) => Step::Intend,
+        Some(Submission::Accepted(job)) => Step::Follow {
+            submission: last,
+            job: *job,
+        },
+        Some(Submission::Intended) if rules.deduplicates && !is_cancelled => {
+            if !may_repeat {
+                return None;
+            }
+            Step::Send {
+                submission: last,
+                again: true,
+            }
+        }
+        Some(Submission::Intended) if rules.looks_up => Step::LookUp { submission: last },
+        Some(Submission::Intended) if !is_cancelled && !rules.has(Safeguard::IntendedIsUnclear) => {
+            Step::Intend
+        }
+        Some(Submission::Intended | Submission::Unclear | Submission::Ended) => unconfirmed(last),
+    })
+}
+
+fn intend(rules: &Rules, task: &mut Task, worker: usize) -> Option<Step> {
+    if task.owner != Some(worker) || task.status.is_over() {
+        return None;
+    }
+    // Without the safeguard nothing tells later that a request left.
+    task.submissions.push(if rules.has(Safeguard::IntentFirst) {
+        Submission::Intended
+    } else {
+        Submission::Refused
+    });
+    Some(Step::Send {
+        submission: task.submissions.len() - 1,
+        again: false,
+    })
+}
+
+/// No answer came. Where the provider makes one job of both it is sent again.
+fn lose(rules: &Rules, next: &mut State, worker: usize) {
+    let Some(Work { task, step }) = next.workers[worker] else {
+        return;
+    };
+    let Step::Await { submission, .. } = step else {
+        return;
+    };
+    for request in &mut next.sent {
+        if request.by == Some(worker) {
+            request.by = None;
+        }
+    }
+    let on_its_way = next.sent.len() > 1;
+    let step = if rules.deduplicates && !on_its_way {
+        Step::Send {
+            submission,
+            again: true,
+        }
+    } else if rules.looks_up {
+        Step::LookUp { submission }
+    } else {
+        unconfirmed(submission)
+    };
+    next.workers[worker] = Some(Work { task, step });
+}
+
+fn write(
+    rules: &Rules,
+    task: &mut Task,
+    worker: usize,
+    submission: usize,
+    reply: Reply,
+) -> Option<Step> {
+    match reply {
+        Reply::Taken(job) => {
+            task.submissions[submission] = Submission::Accepted(job);
+            Some(Step::Follow { submission, job })
+        }
+        Reply::Refused => {
+            if rules.has(Safeguard::RefusalByHolder) && task.owner != Some(worker) {
+                return None;
+            }
+            task.submissions[submission] = Submission::Refused;
+            Some(Step::Look)
+        }
+    }
+}
+
+/// Asks the provider; what it does not know of may still be on its way.
+fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> Step {
+    let mut jobs = next.jobs.iter();
+    let found = jobs.position(|job| (job.task, job.submission) == (task, submission));
+    match found {
+        Some(job) => {
+            next.tasks[task].submissions[submission] = Submission::Accepted(job);
+            Step::Follow { submission, job }
+        }
+        None if rules.has(Safeguard::NotFoundIsUnclear) => unconfirmed(submission),
+        None => Step::Intend,
+    }
+}
+
+/// How the job stands; nothing, when the task is over and its money too.
+fn follow(next: &State, task: usize, submission: usize, job: usize) -> Option<Step> {
+    let is_open = next.tasks[task].status == Status::Open || next.tasks[task].money_is_open();
+    let end = match next.jobs[job].phase {
+        Phase::Running if is_open => return Some(Step::Follow { submission, job }),
+        _ if !is_open => return None,
+        Phase::Made => End::Made,
+        Phase::Running | Phase::Failed | Phase::CalledOff => End::Failed(Why::Generation),
+    };
+    let submission = Some(submission);
+    Some(Step::End { submission, end })
+}
+
+/// State, money and submission in one transaction, by the holder of the lease.
+fn finish(
+    rules: &Rules,
+    task: &mut Task,
+    worker: usize,
+    submission: Option<usize>,
+    end: End,
+) -> Option<Step> {
+    let is_open = task.status == Status::Open || task.money_is_open();
+    let may = task.owner == Some(worker) && is_open;
+    if rules.has(Safeguard::EndOnce) && !may {
+        return None;
+    }
+    if task.status == Status::Open || !rules.has(Safeguard::EndOnce) {
+        task.status = match end {
+            End::Made => Status::Succeeded,
+            End::Failed(why) => Status::Failed(why),
+        };
+    }
+    if let Some(submission) = submission {
+        task.submissions[submission] = match end {
+            End::Failed(Why::Unconfirmed) => Submission::Unclear,
+            _ => Submission::Ended,
+        };
+    }
+    if !rules.has(Safeguard::MoneyWithState) {
+        return Some(Step::Pay { end });
+    }
+    pay(task, end);
+    None
+}
+
+fn pay(task: &mut Task, end: End) {
+    match end {
+        End::Made => task.settled += 1,
+        End::Failed(_) => task.released += 1,
+    }
+}
+
+// --- The provider --------------------------------------------------------------
+
+fn take(rules: &Rules, next: &mut State, number: usize) {
+    let request = next.sent.remove(number);
+    let (task, submission) = (request.task, request.submission);
+    let mut jobs = next.jobs.iter();
+    let known = jobs.position(|job| (job.task, job.submission) == (task, submission));
+    let job = known.filter(|_| rules.deduplicates).unwrap_or_else(|| {
+        next.jobs.push(Job {
+            task,
+            submission,
+            phase: Phase::Running,
+        });
+        next.jobs.len() - 1
+    });
+    reply(next, request, Reply::Taken(job));
+}
+
+/// The answer reaches whoever waits for it. To a repetition a "no" proves nothing.
+fn reply(next: &mut State, request: Request, reply: Reply) {
+    let Some(worker) = request.by else {
+        return;
+    };
+    let Some(Work { task, step }) = next.workers[worker] else {
+        return;
+    };
+    let Step::Await { submission, again } = step else {
+        return;
+    };
+    let step = if again && reply == Reply::Refused {
+        unconfirmed(submission)
+    } else {
+        Step::Write { submission, reply }
+    };
+    next.workers[worker] = Some(Work { task, step });
+}

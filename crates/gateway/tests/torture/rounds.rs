@@ -1,0 +1,144 @@
+//! Rounds of torture: callers at random, faults at random, `kill -9` at random
+//! instants, from a seed.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::callers::{Told, call_off};
+use crate::crash_points::names;
+use crate::dice::Dice;
+use crate::intent::Intent;
+use crate::knobs::{Kept, Knobs, wants};
+use crate::run::Run;
+use crate::stage::Stage;
+use crate::{faults, sdk};
+
+/// How long callers have in a round.
+const ROUND: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn torture_on_sqlite() {
+    torture(Kept::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn torture_on_postgres() {
+    torture(Kept::Postgres).await;
+}
+
+async fn torture(kept: Kept) {
+    if !wants(kept) {
+        return;
+    }
+    let knobs = Knobs::read();
+    println!("MEDIAGATE_TORTURE_SEED={} on {}", knobs.seed, kept.name());
+    let points = names();
+    let mut repeat = Repeat {
+        words: knobs.repeat(kept),
+        round: 0,
+    };
+    let stage = Stage::prepare(kept).await;
+    let mut run = Run::new(stage, Dice::new(knobs.seed));
+    for round in 1..=knobs.rounds {
+        repeat.round = round;
+        one(&mut run, &points).await;
+        if round % knobs.settle_every == 0 || round == knobs.rounds {
+            run.settle().await;
+            run.must_be_clean();
+            run.stage.pay_in().await;
+            run.stage.new_budget().await;
+        }
+    }
+    println!(
+        "torture on {}, seed {}:\n{}",
+        kept.name(),
+        knobs.seed,
+        run.totals.table()
+    );
+}
+
+/// Says how to repeat it when it fails.
+struct Repeat {
+    words: String,
+    round: u32,
+}
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!(
+                "failed at round {}; repeat it with\n  {}",
+                self.round, self.words
+            );
+        }
+    }
+}
+
+async fn one(run: &mut Run, points: &[String]) {
+    let dice = run.dice.fork();
+    run.totals.rounds += 1;
+    faults::spread(
+        run.stage.simulator.world(),
+        &mut run.dice,
+        &mut run.totals.faults,
+    );
+    if run.server.is_none() {
+        run.bring_up(None).await;
+    }
+    let mut callers = JoinSet::new();
+    let until = Instant::now() + ROUND;
+    for _ in 0..run.dice.between(5, 20) {
+        let intent = Intent::any(&mut run.dice, &run.stage.keys, &run.stage.recording);
+        let caller = run.caller(intent, until);
+        callers.spawn(async move { vec![caller.ask().await] });
+    }
+    if let Some(python) = sdk::python()
+        && run.dice.chance(30)
+    {
+        let orders = sdk::Orders::any(&mut run.dice, &run.stage);
+        callers.spawn(async move { orders.ask(&python).await });
+    }
+    let cancelling = tokio::spawn(call_off(
+        run.http.clone(),
+        run.stage.door.clone(),
+        run.stage.keys.clone(),
+        run.seen.clone(),
+        dice,
+        run.dice.roll(6),
+    ));
+    for _ in 0..run.dice.between(1, 3) {
+        let pause = run.dice.millis(10, 1600);
+        live(run, &mut callers, pause).await;
+        run.kill();
+        let point = if points.is_empty() || run.dice.chance(60) {
+            None
+        } else {
+            let point = run.dice.pick(points).clone();
+            Some(format!("{point}:{}", run.dice.between(1, 3)))
+        };
+        run.bring_up(point).await;
+    }
+    while !callers.is_empty() {
+        live(run, &mut callers, Duration::from_millis(200)).await;
+    }
+    run.called_off.extend(cancelling.await.unwrap());
+}
+
+/// Lets this much time pass; a gateway that dies meanwhile is brought up again.
+async fn live(run: &mut Run, callers: &mut JoinSet<Vec<Told>>, pause: Duration) {
+    let until = Instant::now() + pause;
+    while Instant::now() < until {
+        if run.has_died() {
+            run.bring_up(None).await;
+        }
+        let step = until.min(Instant::now() + Duration::from_millis(20));
+        match tokio::time::timeout_at(step, callers.join_next()).await {
+            Ok(Some(told)) => told.unwrap().into_iter().for_each(|told| run.hear(told)),
+            // All have left already.
+            Ok(None) => tokio::time::sleep_until(step).await,
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A gateway under torture, and what happens to it: it dies, comes back, and in
+//! between comes to rest so that everything can be checked.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use simulator::Plan;
+use tokio::time::Instant;
+
+use crate::callers::{Caller, Seen, Told};
+use crate::check::{self, Facts, Violations, views::Views};
+use crate::dice::Dice;
+use crate::faults;
+use crate::intent::{Intent, Way};
+use crate::program::Server;
+use crate::stage::{Key, Stage, client};
+use crate::totals::Totals;
+
+/// How long it may take until every task has ended, once nothing goes wrong.
+const REST: Duration = Duration::from_mins(3);
+/// What `abort` ends a process with.
+const ABORTED: i32 = 6;
+
+/// A gateway that lives, dies and lives again.
+pub(crate) struct Run {
+    pub(crate) stage: Stage,
+    pub(crate) server: Option<Server>,
+    /// Where the running process is to die by itself.
+    pub(crate) armed: Option<String>,
+    pub(crate) dice: Dice,
+    pub(crate) told: Vec<Told>,
+    pub(crate) seen: Seen,
+    pub(crate) called_off: Vec<(String, String)>,
+    pub(crate) totals: Totals,
+    pub(crate) http: reqwest::Client,
+    pub(crate) found: Violations,
+    /// How jobs go when nothing goes wrong.
+    pub(crate) calm: Plan,
+}
+
+impl Run {
+    pub(crate) fn new(stage: Stage, dice: Dice) -> Self {
+        Self {
+            stage,
+            server: None,
+            armed: None,
+            dice,
+            told: Vec::new(),
+            seen: Seen::default(),
+            called_off: Vec::new(),
+            totals: Totals::default(),
+            http: client(),
+            found: Violations::default(),
+            calm: Plan::default(),
+        }
+    }
+
+    /// Starts the gateway; one that dies on its way up is started again, unarmed.
+    pub(crate) async fn bring_up(&mut self, point: Option<String>) {
+        self.armed = point;
+        let server = match self.stage.start(self.armed.as_deref()).await {
+            Ok(server) => server,
+            Err(died) => {
+                self.died(died.status, &died.log);
+                self.stage.must_start().await
+            }
+        };
+        self.stage.door.open(&server.base);
+        self.server = Some(server);
+    }
+
+    /// A process ended that nobody killed.
+    pub(crate) fn died(&mut self, status: ExitStatus, log: &str) {
+        self.stage.door.close();
+        self.read_log(log);
+        let point = self.armed.take();
+        match point {
+            Some(point) if status.signal() == Some(ABORTED) => {
+                *self.totals.crashes.entry(point).or_default() += 1;
+            }
+            point => self.found.add(format!(
+                "the process ended by itself ({status}, to die at {point:?}):\n{log}"
+            )),
+        }
+    }
+
+    /// Whether the process ended by itself; if so, it is gone.
+    pub(crate) fn has_died(&mut self) -> bool {
+        let Some(server) = &mut self.server else {
+            return true;
+        };
+        let Some(status) = server.ended() else {
+            return false;
+        };
+        if let Some(server) = self.server.take() {
+            self.died(status, &server.kill());
+        }
+        true
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        if self.has_died() {
+            return;
+        }
+        self.stage.door.close();
+        if let Some(server) = self.server.take() {
+            self.read_log(&server.kill());
+        }
+        self.armed = None;
+        self.totals.kills += 1;
+    }
+
+    fn read_log(&mut self, log: &str) {
+        for (at, _) in log.match_indices("panicked at") {
+            let said: Vec<&str> = log[at..].lines().take(3).collect();
+            self.found.add(format!("a panic: {}", said.join(" ")));
+        }
+    }
+
+    /// A caller for this intent.
+    pub(crate) fn caller(&mut self, intent: Intent, until: Instant) -> Caller {
+        Caller {
+            http: self.http.clone(),
+            door: self.stage.door.clone(),
+            key: self.key_of(&intent).clone(),
+            dice: self.dice.fork(),
+            seen: self.seen.clone(),
+            until,
+            told: Told {
+                intent,
+                tries: Vec::new(),
+            },
+        }
+    }
+
+    fn key_of(&self, intent: &Intent) -> &Key {
+        &self.stage.keys[intent.key]
+    }
+
+    /// Notes what a caller was told.
+    pub(crate) fn hear(&mut self, told: Told) {
+        self.told.push(told);
+    }
+
+    /// Lets everything come to its end, and checks it all.
+    pub(crate) async fn settle(&mut self) {
+        faults::calm(self.stage.simulator.world(), self.calm);
+        self.kill();
+        self.bring_up(None).await;
+        self.rest().await;
+        self.ask_again().await;
+        self.rest().await;
+        let views = match &self.server {
+            Some(server) => Views::ask(&server.base, &self.stage.keys).await,
+            None => Views::default(),
+        };
+        self.stop().await;
+        let facts = Facts::read(&self.stage).await;
+        let found = check::all(&facts, &self.told, &self.called_off, &views);
+        self.found.0.extend(found.0);
+        self.verify().await;
+        self.count(&facts);
+    }
+
+    fn count(&mut self, facts: &Facts) {
+        self.totals.look(facts, &self.stage);
+        for told in std::mem::take(&mut self.told) {
+            let tasks = facts.tasks_of(&told.intent.tag);
+            self.totals.unprovable += check::unprovable(&told, tasks) as u64;
+            self.totals.hear(&told);
+        }
+        self.totals.called_off += std::mem::take(&mut self.called_off).len() as u64;
+        self.seen.lock().unwrap().clear();
+    }
+
+    /// Waits until nothing is open.
+    async fn rest(&mut self) {
+        let begun = Instant::now();
+        let open = "state IN ('queued', 'running')";
+        while self.stage.database.count("tasks", open).await > 0 {
+            if self.has_died() {
+                return;
+            }
+            if begun.elapsed() > REST {
+                let log = self.server.as_ref().map(Server::log).unwrap_or_default();
+                self.found
+                    .add(format!("tasks are open after {REST:?}:\n{log}"));
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Some callers with keys ask once more for what they have.
+    async fn ask_again(&mut self) {
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut again = Vec::new();
+        for (number, told) in self.told.iter().enumerate() {
+            let has_it = told.tries.iter().any(|one| one.good().is_some());
+            if told.intent.way == Way::Keyed && has_it {
+                again.push(number);
+            }
+        }
+        for _ in 0..again.len().min(10) {
+            let number =
+                again.swap_remove(usize::try_from(self.dice.roll(again.len() as u64)).unwrap());
+            let caller = self.caller(self.told[number].intent.clone(), until);
+            let told = caller.ask_once().await;
+            self.told[number].tries.extend(told.tries);
+        }
+    }
+
+    /// Ends the gateway politely.
+    async fn stop(&mut self) {
+        if self.has_died() {
+            return;
+        }
+        self.stage.door.close();
+        if let Some(server) = self.server.take() {
+            let (status, log) = server.stop().await;
+            self.read_log(&log);
+            self.found
+                .unless(status.is_some_and(|status| status.success()), || {
+                    format!("asked to end, it ended as {status:?}:\n{log}")
+                });
+        }
+    }
+
+    /// The program's own look at its books.
+    async fn verify(&mut self) {
+        let output = self.stage.command(&["ledger", "verify"]).await;
+        self.found.unless(output.status.success(), || {
+            format!("ledger verify: {output:?}")
+        });
+    }
+
+    /// Fails when anything was found.
+    pub(crate) fn must_be_clean(&self) {
+        let found = &self.found.0;
+        assert!(
+            found.is_empty(),
+            "{} violations:\n{}",
+            found.len(),
+            found.join("\n")
+        );
+    }
+}

@@ -1,0 +1,69 @@
+"""Asks a gateway for things with the OpenAI SDK, which repeats by itself what fails.
+
+Reads {"base_url", "api_key", "orders": [{"kind", "body"}]} and writes a list of
+{"status", "code", "task"}, the last word on each.
+"""
+
+import concurrent.futures
+import json
+import random
+import sys
+
+import openai
+
+
+def main():
+    asked = json.load(sys.stdin)
+    client = openai.OpenAI(base_url=asked["base_url"], api_key=asked["api_key"], max_retries=4)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
+        last = list(pool.map(lambda order: ask(client, order), asked["orders"]))
+    json.dump(last, sys.stdout)
+
+
+def ask(client, order):
+    # Now and then it loses patience, and repeats that too.
+    client = client.with_options(timeout=random.choice([0.7, 4.0, 4.0]))
+    try:
+        return {"status": 200, "code": None, "task": KINDS[order["kind"]](client, order["body"])}
+    except openai.APIStatusError as error:
+        body = error.body if isinstance(error.body, dict) else {}
+        task = error.response.headers.get("x-task-id")
+        return {"status": error.status_code, "code": body.get("code"), "task": task}
+    except openai.APIError as error:
+        # A stream that broke, or nobody there after the last try.
+        return {"status": None, "code": getattr(error, "code", None), "task": None}
+    except Exception as error:  # a connection that died while the answer was read
+        if type(error).__module__.split(".")[0] not in ("httpx", "httpcore", "httpx2", "httpcore2"):
+            raise
+        return {"status": None, "code": None, "task": None}
+
+
+def chat(client, body):
+    answer = client.chat.completions.with_raw_response.create(
+        model=body["model"], messages=body["messages"], extra_body={"video": body["video"]}
+    )
+    return answer.headers.get("x-task-id")
+
+
+def stream(client, body):
+    task = None
+    chunks = client.chat.completions.create(
+        model=body["model"], messages=body["messages"], stream=True, extra_body={"video": body["video"]}
+    )
+    for chunk in chunks:
+        task = chunk.id.removeprefix("chatcmpl-")
+    return task
+
+
+def videos(client, body):
+    fields = {name: body[name] for name in ("model", "prompt", "size") if body.get(name)}
+    if body.get("seconds"):
+        fields["seconds"] = str(body["seconds"])
+    answer = client.videos.with_raw_response.create(**fields)
+    return answer.headers.get("x-task-id")
+
+
+KINDS = {"Chat": chat, "Stream": stream, "Videos": videos}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+//! The gateway under torture: providers that deduplicate and such that do not,
+//! models with one route and with two, a price of every sort.
+
+use simulator::Simulator;
+
+/// How long a caller is kept waiting before it is told to come again.
+const WAIT: &str = "2s";
+
+/// A provider: its name, its protocol at the simulator, and more of its lines.
+const PROVIDERS: [(&str, &str, &str); 6] = [
+    // Makes one job of two submissions with the same key.
+    ("safe", "openai-videos", "idempotency = true"),
+    ("plain", "openai-videos", ""),
+    ("fal", "fal", "api_key = \"simulated-id:simulated-secret\""),
+    ("runway", "runway", ""),
+    ("lalal", "lalal", ""),
+    ("suno", "suno-family", "upload = \"direct\""),
+];
+
+const MODELS: &str = r#"
+[models.film-safe]
+kind = "video"
+price = { unit = "second", usd = "0.10" }
+routes = [{ provider = "safe", model = "sora-2" }]
+
+[models.film-plain]
+kind = "video"
+price = { unit = "video", usd = "0.35" }
+routes = [{ provider = "plain", model = "sora-2" }]
+
+[models.film-either]
+kind = "video"
+price = { unit = "megapixel_second", usd = "0.07" }
+routes = [{ provider = "fal", model = "fal-ai/veo3.1" }, { provider = "runway", model = "gen4.5" }]
+
+[models.film-mixed]
+kind = "video"
+price = { unit = "second", usd = "0.033333" }
+routes = [{ provider = "plain", model = "sora-2" }, { provider = "safe", model = "sora-2" }]
+
+[models.band-split]
+kind = "music"
+price = { unit = "stem", usd = "0.05" }
+routes = [{ provider = "lalal", model = "phoenix" }]
+
+[models.band-either]
+kind = "music"
+price = { unit = "audio_minute", usd = "0.30" }
+routes = [{ provider = "lalal", model = "phoenix" }, { provider = "suno", model = "chirp-auk" }]
+
+[models.band-songs]
+kind = "music"
+price = { unit = "task", usd = "0.12" }
+routes = [{ provider = "suno", model = "chirp-record" }]
+
+[models.animatic-1]
+price = { unit = "second", usd = "0.01" }
+"#;
+
+/// Models that make videos, and the size that is ordered, if one must be named.
+pub(crate) const FILMS: [(&str, Option<&str>); 5] = [
+    ("film-safe", None),
+    ("film-plain", None),
+    ("film-either", Some("1280x720")),
+    ("film-mixed", None),
+    ("animatic-1", Some("480x480")),
+];
+/// Models that take a recording apart.
+pub(crate) const SPLITTERS: [&str; 2] = ["band-split", "band-either"];
+/// The model that makes songs.
+pub(crate) const SONGS: &str = "band-songs";
+
+/// Protocols that the simulator plays for this gateway.
+pub(crate) const PROTOCOLS: [&str; 5] = ["openai-videos", "fal", "runway", "lalal", "suno-family"];
+
+/// The settings file.
+pub(crate) fn toml(simulator: &Simulator, database: &str) -> String {
+    let mut text = format!(
+        "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n"
+    );
+    for (name, protocol, more) in PROVIDERS {
+        let url = simulator.url(protocol);
+        let key = if more.contains("api_key") {
+            ""
+        } else {
+            "api_key = \"sk-simulated-0123456789\"\n"
+        };
+        let table = format!(
+            "\n[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{more}\n"
+        );
+        text.push_str(&table);
+    }
+    text + MODELS
+}

@@ -1,0 +1,273 @@
+//! Where it all takes place: providers, a gateway's data, keys, and the door
+//! that callers knock at while the gateway behind it dies and comes back.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use simulator::Simulator;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::db::Database;
+use crate::knobs::Kept;
+use crate::postgres::TestDatabase;
+use crate::program::{Died, Server, output, program};
+use crate::{settings, sound};
+
+/// The account that pays before.
+pub(crate) const PREPAID: &str = "prepaid";
+/// What a key with a budget may spend.
+const BUDGET: &str = "6.00";
+/// What the prepaid account is given at a time.
+pub(crate) const CREDIT: &str = "5.00";
+
+/// Where the gateway answers now, if it does.
+#[derive(Debug, Clone)]
+pub(crate) struct Door(Arc<watch::Sender<Option<String>>>);
+
+impl Door {
+    pub(crate) fn closed() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+
+    pub(crate) fn open(&self, base: &str) {
+        self.0.send_replace(Some(base.to_owned()));
+    }
+
+    pub(crate) fn close(&self) {
+        self.0.send_replace(None);
+    }
+
+    pub(crate) fn address(&self) -> Option<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Waits until the gateway answers; where.
+    pub(crate) async fn opened(&self) -> String {
+        let mut door = self.0.subscribe();
+        let open = door.wait_for(Option::is_some).await.unwrap();
+        open.clone().unwrap()
+    }
+}
+
+/// A key, and what its account has to work with.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    pub(crate) secret: String,
+    /// Clips to take apart.
+    pub(crate) clips: Vec<String>,
+    /// A clip that a provider made.
+    pub(crate) song: String,
+}
+
+/// A gateway's data, and its providers.
+pub(crate) struct Stage {
+    pub(crate) simulator: Arc<Simulator>,
+    pub(crate) folder: TempDir,
+    pub(crate) database: Database,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) door: Door,
+    pub(crate) recording: Vec<u8>,
+}
+
+impl Stage {
+    /// A new gateway, with keys and clips.
+    pub(crate) async fn prepare(kept: Kept) -> Self {
+        let simulator = Arc::new(Simulator::start().await.unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let database = match kept {
+            Kept::Sqlite => Database::Sqlite(folder.path().join("data/mediagate.db")),
+            Kept::Postgres => Database::Postgres(TestDatabase::create().await),
+        };
+        let address = match &database {
+            Database::Sqlite(_) => "sqlite",
+            Database::Postgres(database) => &database.url,
+        };
+        let toml = settings::toml(&simulator, address);
+        std::fs::write(folder.path().join("mediagate.toml"), toml).unwrap();
+        let mut stage = Self {
+            simulator,
+            folder,
+            database,
+            keys: Vec::new(),
+            door: Door::closed(),
+            recording: sound::wav(1, 1),
+        };
+        let server = stage.must_start().await;
+        stage.make_keys(&server.base).await;
+        drop(server.stop().await);
+        stage
+    }
+
+    /// The same gateway once more, with data of its own; on `SQLite`.
+    pub(crate) fn copy(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy_folder(self.folder.path(), folder.path());
+        Self {
+            simulator: self.simulator.clone(),
+            database: Database::Sqlite(folder.path().join("data/mediagate.db")),
+            folder,
+            keys: self.keys.clone(),
+            door: Door::closed(),
+            recording: self.recording.clone(),
+        }
+    }
+
+    fn words(&self) -> [String; 4] {
+        let path = |name: &str| self.folder.path().join(name).to_str().unwrap().to_owned();
+        [
+            "--config".into(),
+            path("mediagate.toml"),
+            "--data".into(),
+            path("data"),
+        ]
+    }
+
+    /// Starts the gateway; the door stays closed.
+    pub(crate) async fn start(&self, crash_at: Option<&str>) -> Result<Server, Died> {
+        let mut words = vec!["serve".to_owned()];
+        words.extend(self.words());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Server::start(&words, crash_at).await
+    }
+
+    /// Starts the gateway, which has no reason not to.
+    pub(crate) async fn must_start(&self) -> Server {
+        match self.start(None).await {
+            Ok(server) => server,
+            Err(died) => panic!("the gateway does not start: {}\n{}", died.status, died.log),
+        }
+    }
+
+    /// Runs another command on the same data.
+    pub(crate) async fn command(&self, words: &[&str]) -> Output {
+        let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        all.extend(self.words());
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        output(program(&all)).await
+    }
+
+    async fn said(&self, words: &[&str]) -> String {
+        let output = self.command(words).await;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    async fn key(&self, more: &[&str]) -> String {
+        let mut words = vec!["keys", "create", "--name", "torture", "--rpm", "1000000"];
+        words.extend(["--max-running", "100000"]);
+        words.extend(more);
+        self.said(&words).await
+    }
+
+    /// Three keys: one without bounds, one with a budget on the same account,
+    /// and one of an account that pays before.
+    async fn make_keys(&mut self, base: &str) {
+        let free = self.key(&["--account", "torture"]).await;
+        let tight = self
+            .key(&["--account", "torture", "--budget", BUDGET])
+            .await;
+        self.said(&["accounts", "create", PREPAID, "--prepaid"])
+            .await;
+        self.pay_in().await;
+        let prepaid = self.key(&["--account", PREPAID]).await;
+        for (secret, other) in [(free, Some(tight)), (prepaid, None)] {
+            let (clips, song) = furnish(base, &secret, &self.recording).await;
+            let key = Key {
+                secret,
+                clips,
+                song,
+            };
+            let twin = other.map(|secret| Key {
+                secret,
+                ..key.clone()
+            });
+            self.keys.extend(std::iter::once(key).chain(twin));
+        }
+    }
+
+    /// Gives the prepaid account some more.
+    pub(crate) async fn pay_in(&self) {
+        self.said(&["accounts", "credit", PREPAID, CREDIT]).await;
+    }
+
+    /// Puts a new key in the place of the one whose budget is used up.
+    pub(crate) async fn new_budget(&mut self) {
+        let secret = self
+            .key(&["--account", "torture", "--budget", BUDGET])
+            .await;
+        self.keys[1].secret = secret;
+    }
+}
+
+/// Clips for an account: some to take apart, one that a provider made.
+async fn furnish(base: &str, secret: &str, recording: &[u8]) -> (Vec<String>, String) {
+    let http = client();
+    let mut clips = Vec::new();
+    for title in ["First", "Second"] {
+        let part = reqwest::multipart::Part::bytes(recording.to_vec()).file_name("song.wav");
+        let form = reqwest::multipart::Form::new()
+            .part("file", part)
+            .text("title", title);
+        let request = http
+            .post(format!("{base}/musicgen/uploads/audio"))
+            .multipart(form);
+        let clip = ok(request.bearer_auth(secret)).await;
+        clips.push(clip["id"].as_str().unwrap().to_owned());
+    }
+    let order =
+        json!({"task": "generate", "mv": settings::SONGS, "title": "Rain", "prompt": "rain"});
+    let request = http
+        .post(format!("{base}/musicgen/submit/music"))
+        .json(&order);
+    let record = ok(request.bearer_auth(secret)).await;
+    let task = record["id"].as_str().unwrap();
+    let song = record["clips"][0]["id"].as_str().unwrap().to_owned();
+    loop {
+        let request = http.get(format!("{base}/v1/tasks/{task}?wait=30"));
+        let view = ok(request.bearer_auth(secret)).await;
+        match view["status"].as_str().unwrap() {
+            "queued" | "running" => {}
+            status => {
+                assert_eq!(status, "succeeded", "{view}");
+                return (clips, song);
+            }
+        }
+    }
+}
+
+async fn ok(request: reqwest::RequestBuilder) -> Value {
+    let answer = request.send().await.unwrap();
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert!(status.is_success(), "{status}: {text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A client that opens a connection for each request: one that is reused may be
+/// dead without anybody knowing.
+pub(crate) fn client() -> reqwest::Client {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+    reqwest::Client::builder()
+        .no_proxy()
+        .pool_max_idle_per_host(0)
+        .timeout(Duration::from_mins(1))
+        .build()
+        .unwrap()
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target: PathBuf = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Tests of the `modelark` adapter.
+
+use super::*;
+use crate::adapters::tests::{adapter, found, ids, picture, stems, video};
+use crate::order::Picture;
+use crate::port::{Body, Effect};
+
+fn modelark() -> Arc<dyn Adapter> {
+    adapter("modelark", &json!({}))
+}
+
+fn sent(order: &Order) -> Value {
+    let call = modelark().start(order).unwrap();
+    assert_eq!(call.effect, Effect::Submission);
+    match call.body {
+        Body::Json(body) => body,
+        other => panic!("not JSON: {other:?}"),
+    }
+}
+
+#[test]
+fn parts_with_roles_and_nothing_null() {
+    let mut order = video("seedance-1-5-pro-251215");
+    let text = json!({"type": "text", "text": "a lighthouse in a storm"});
+    assert_eq!(
+        sent(&order),
+        json!({"model": "seedance-1-5-pro-251215", "content": [text], "resolution": "720p",
+               "ratio": "16:9", "duration": 5, "safety_identifier": "0197-key"})
+    );
+    if let Work::Video(video) = &mut order.work {
+        (video.seed, video.size) = (Some(1 << 32), (1080, 1920));
+        for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
+            let file = picture();
+            video.pictures.push(Picture { role, file });
+        }
+    }
+    let body = sent(&order);
+    assert_eq!(
+        (&body["seed"], &body["resolution"]),
+        (&json!(0), &json!("1080p"))
+    );
+    let url = json!({"url": picture().data_url()});
+    let frame = |role| json!({"type": "image_url", "image_url": url, "role": role});
+    let content = json!([text, frame("first_frame"), frame("last_frame")]);
+    assert_eq!(body["content"], content);
+}
+
+#[test]
+fn every_size_has_its_fineness() {
+    let limits = modelark().limits(Kind::Video, "seedance-2-0-260128");
+    let Some(Limits::Video(limits)) = limits else {
+        panic!("no videos");
+    };
+    let of = |wanted: &str| {
+        let all = limits.sizes.iter();
+        all.filter(|size| resolution(**size) == wanted).count()
+    };
+    assert_eq!((of("480p"), of("720p"), of("1080p")), (3, 6, 3));
+}
+
+#[test]
+fn what_a_submission_may_answer() {
+    let order = video("seedance-1-5-pro-251215");
+    let asked = modelark().start(&order).unwrap().asked();
+    let answered = |status, body: &Value| {
+        let answer = Answer::json_of(status, body);
+        modelark().submitted(&order, &asked, &answer)
+    };
+    assert!(matches!(
+        answered(200, &json!({"id": "cgt-1"})),
+        Ok(Step::Submitted { .. })
+    ));
+    for (status, code, class) in [
+        (400, "InvalidParameter", Class::Rejected),
+        (400, "InputTextSensitiveContentDetected", Class::Refused),
+        (401, "AuthenticationError", Class::Credentials),
+        (403, "AccountOverdueError", Class::Account),
+        (404, "ModelNotOpen", Class::Credentials),
+        (
+            429,
+            "RateLimitExceeded.EndpointRPMExceeded",
+            Class::RateLimited,
+        ),
+        (429, "QuotaExceeded", Class::Account),
+        (429, "ServerOverloaded", Class::RateLimited),
+        (500, "InternalServiceError", Class::Unclear),
+        (503, "ServiceUnavailable", Class::Unavailable),
+        (200, "InvalidParameter", Class::Unclear),
+    ] {
+        let body = json!({"error": {"code": code, "message": "no"}});
+        assert_eq!(answered(status, &body).unwrap_err().class, class, "{code}");
+    }
+    let error = modelark().start(&stems("x")).unwrap_err();
+    assert_eq!(error.class, Class::Rejected);
+}
+
+#[test]
+fn every_status_word() {
+    let handle = Handle(json!({"id": "cgt-1"}));
+    let asked = modelark().poll(&handle).unwrap().asked();
+    let polled =
+        |status, body: Value| modelark().polled(&handle, &asked, &Answer::json_of(status, &body));
+    for word in ["queued", "running"] {
+        let step = polled(200, json!({"status": word})).unwrap();
+        assert!(matches!(
+            step,
+            Step::Running {
+                unknown_word: None,
+                ..
+            }
+        ));
+    }
+    let step = polled(200, json!({"status": "pondering"})).unwrap();
+    assert!(matches!(
+        step,
+        Step::Running {
+            unknown_word: Some(_),
+            ..
+        }
+    ));
+    let done = json!({"status": "succeeded", "content": {"video_url": "https://x.example/v"}});
+    assert!(matches!(polled(200, done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    let class = |status, body| polled(status, body).unwrap_err().class;
+    assert_eq!(
+        class(200, json!({"status": "succeeded", "content": {}})),
+        Class::Failed
+    );
+    assert_eq!(class(200, json!({"status": "cancelled"})), Class::Lost);
+    assert_eq!(class(200, json!({"status": "expired"})), Class::Lost);
+    let failed = |code: &str| json!({"status": "failed", "error": {"code": code, "message": "no"}});
+    assert_eq!(class(200, failed("InternalServiceError")), Class::Failed);
+    let refused = failed("OutputVideoSensitiveContentDetected");
+    assert_eq!(class(200, refused), Class::Refused);
+    let gone = json!({"error": {"code": "ResourceNotFound", "message": "no"}});
+    assert_eq!(class(404, gone), Class::Lost);
+    assert_eq!(class(500, json!({})), Class::Unclear);
+}
+
+#[test]
+fn a_running_task_is_not_called_off() {
+    let handle = Handle(json!({"id": "cgt-1"}));
+    assert_eq!(modelark().cancel(&handle).unwrap().method, Method::DELETE);
+    let said = |status| modelark().cancelled(&handle, &Answer::json_of(status, &json!({})));
+    assert!(said(200) && !said(400) && !said(409));
+}
+
+#[test]
+fn a_lost_task_is_found_by_the_name_that_it_gives_back() {
+    let order = video("seedance-1-5-pro-251215");
+    let page = |total| {
+        let items = json!([{"id": "x"}, {"id": "y", "safety_identifier": "another"},
+            {"id": "z", "safety_identifier": "0197-key", "created_at": 1}]);
+        let body = json!({"items": items, "total": total});
+        found(modelark().as_ref(), &order, 200, &body).unwrap()
+    };
+    assert_eq!(ids(&page(3)), ["z"]);
+    assert!(page(100).next.is_none());
+    let next = page(101).next.unwrap();
+    assert!(next.query.contains(&("page_num".into(), "2".into())));
+    let empty = json!({"items": [], "total": 900});
+    let empty = found(modelark().as_ref(), &order, 200, &empty).unwrap();
+    assert!(empty.next.is_none());
+}

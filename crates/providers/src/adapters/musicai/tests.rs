@@ -1,0 +1,181 @@
+//! Tests of the `musicai` adapter.
+
+use super::*;
+use crate::adapters::tests::{adapter, found, ids, since, stems, video};
+use crate::port::{Effect, What};
+
+#[test]
+fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
+    let adapter = adapter("musicai", &json!({"input": "Input 1"}));
+    let order = stems("my-stems");
+    let next = |call: &Call, body: Value| {
+        let answer = Answer::json_of(200, &body);
+        match adapter.submitted(&order, &call.asked(), &answer).unwrap() {
+            Step::Next(call) => *call,
+            other => panic!("{other:?}"),
+        }
+    };
+    let grant = adapter.start(&order).unwrap();
+    let put = next(
+        &grant,
+        json!({"uploadUrl": "https://bucket.example/up", "downloadUrl": "https://bucket.example/down"}),
+    );
+    assert_eq!(put.to, Target::Address("https://bucket.example/up".into()));
+    assert!(!put.with_credential);
+    assert!(matches!(&put.body, Body::Bytes { bytes, .. } if &bytes[..] == b"fLaC"));
+    let submit = next(&put, json!(null));
+    assert_eq!(submit.effect, Effect::Submission);
+    let Body::Json(body) = &submit.body else {
+        panic!("no JSON");
+    };
+    assert_eq!(
+        *body,
+        json!({"name": "0197-key", "workflow": "my-stems", "params": {"Input 1": "https://bucket.example/down"}})
+    );
+    let submitted = |status, body: Value| {
+        adapter.submitted(&order, &submit.asked(), &Answer::json_of(status, &body))
+    };
+    assert!(matches!(
+        submitted(200, json!({"id": "j-1"})),
+        Ok(Step::Submitted { handle, .. }) if handle.text("id") == "j-1"
+    ));
+    for (status, class) in [
+        (200, Class::Unclear),
+        (400, Class::Rejected),
+        (401, Class::Credentials),
+        (402, Class::Account),
+        (429, Class::RateLimited),
+        (500, Class::Unclear),
+    ] {
+        assert_eq!(
+            submitted(status, json!({})).unwrap_err().class,
+            class,
+            "{status}"
+        );
+    }
+    assert_eq!(
+        adapter.start(&video("x")).unwrap_err().class,
+        Class::Rejected
+    );
+}
+
+fn poll(status: u16, body: &Value) -> Result<Step, ProviderError> {
+    let adapter = adapter("musicai", &json!({}));
+    let handle = Handle(json!({"id": "j-1"}));
+    let asked = adapter.poll(&handle).unwrap().asked();
+    adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+}
+
+#[test]
+fn only_known_words_end_a_job() {
+    for word in ["QUEUED", "STARTED"] {
+        let step = poll(200, &json!({"status": word})).unwrap();
+        assert!(
+            matches!(
+                step,
+                Step::Running {
+                    unknown_word: None,
+                    ..
+                }
+            ),
+            "{word}"
+        );
+    }
+    let step = poll(200, &json!({"status": "PAUSED"})).unwrap();
+    assert!(matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "PAUSED"));
+    for error in [
+        json!({"code": "E1", "title": "Bad", "message": "no sound"}),
+        json!("no sound"),
+    ] {
+        let failed = poll(200, &json!({"status": "FAILED", "error": error})).unwrap_err();
+        assert_eq!(
+            (failed.class, failed.message.as_str()),
+            (Class::Failed, "no sound")
+        );
+    }
+    for (status, class) in [
+        (404, Class::Lost),
+        (400, Class::Unclear),
+        (429, Class::RateLimited),
+        (500, Class::Unclear),
+    ] {
+        assert_eq!(
+            poll(status, &json!({})).unwrap_err().class,
+            class,
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn the_workflows_names_say_what_it_made() {
+    let result = json!({"vocals": "https://cdn.example/v.wav", "Instrumental": "https://cdn.example/i.wav",
+        "keys": "https://cdn.example/k.wav", "chords": "https://cdn.example/c.json", "tempo": "120", "other": 3});
+    let body = json!({"status": "SUCCEEDED", "result": result});
+    let Step::Done { outputs } = poll(200, &body).unwrap() else {
+        panic!("not done");
+    };
+    let mut names: Vec<String> = outputs
+        .iter()
+        .map(|output| match &output.what {
+            What::Stem(target) => target.name(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    names.sort();
+    assert_eq!(names, ["Instrumental", "Keyboard", "Vocals"]);
+    let empty = poll(
+        200,
+        &json!({"status": "SUCCEEDED", "result": {"tempo": "120"}}),
+    );
+    assert_eq!(empty.unwrap_err().class, Class::Failed);
+}
+
+#[test]
+fn the_settings_say_what_a_workflow_makes() {
+    let limits = |options: Value| match adapter("musicai", &options).limits(Kind::Music, "m") {
+        Some(Limits::Music(MusicLimits {
+            stems: Some(stems), ..
+        })) => stems,
+        other => panic!("{other:?}"),
+    };
+    let usual = limits(json!({}));
+    assert_eq!(
+        usual.groups,
+        [StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass]
+    );
+    assert!(usual.two && usual.full && usual.other && usual.rests.is_empty());
+    let two = limits(json!({"stems": ["vocals", "instrumental"]}));
+    assert!(!two.full && !two.other);
+    assert_eq!(two.rests, [StemGroup::Vocals]);
+    let settings = Settings {
+        name: "test".into(),
+        base_url: None,
+        options: json!({"stems": ["kazoo"]}).as_object().cloned().unwrap(),
+    };
+    assert_eq!(build(&settings).unwrap_err().key.as_deref(), Some("stems"));
+}
+
+#[test]
+fn removing_a_job_proves_nothing() {
+    let adapter = adapter("musicai", &json!({}));
+    let handle = Handle(json!({"id": "j-1"}));
+    assert_eq!(adapter.cancel(&handle).unwrap().method, Method::DELETE);
+    assert!(!adapter.cancelled(&handle, &Answer::json_of(200, &json!({}))));
+}
+
+#[test]
+fn a_lost_job_is_found_by_its_name() {
+    let adapter = adapter("musicai", &json!({}));
+    let order = stems("my-stems");
+    let first = adapter.find(&order, since()).unwrap();
+    assert!(first.query.iter().all(|(name, _)| name != "page"));
+    let all = json!([{"id": "a", "name": "another"}, {"id": "b", "name": "0197-key"}]);
+    let told = found(adapter.as_ref(), &order, 200, &all).unwrap();
+    assert_eq!(ids(&told), ["b"]);
+    let next = told.next.unwrap();
+    assert!(next.query.contains(&("page".into(), "1".into())));
+    let last = found(adapter.as_ref(), &order, 200, &json!([])).unwrap();
+    assert!(last.next.is_none());
+    assert!(adapter.find(&video("x"), since()).is_none());
+}

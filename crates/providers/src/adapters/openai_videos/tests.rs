@@ -1,0 +1,130 @@
+//! Tests of the `openai-videos` adapter.
+
+use super::*;
+use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::order::Picture;
+
+#[test]
+fn a_failed_job_is_read_whatever_the_status() {
+    let adapter = adapter("openai-videos", &json!({}));
+    let handle = Handle(json!({"id": "video_1"}));
+    let asked = adapter.poll(&handle).unwrap().asked();
+    let body = json!({"id": "video_1", "status": "failed", "error": {"code": 500, "message": "out of memory"}});
+    let error = adapter
+        .polled(&handle, &asked, &Answer::json_of(500, &body))
+        .unwrap_err();
+    assert_eq!(
+        (error.class, error.message.as_str()),
+        (Class::Failed, "out of memory")
+    );
+    let word = json!({"id": "video_1", "status": "pondering"});
+    let step = adapter
+        .polled(&handle, &asked, &Answer::json_of(200, &word))
+        .unwrap();
+    assert!(matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "pondering"));
+}
+
+#[test]
+fn an_answer_without_an_id_proves_nothing() {
+    let adapter = adapter("openai-videos", &json!({"encoding": "json"}));
+    let order = video("sora-2");
+    let asked = adapter.start(&order).unwrap().asked();
+    for (status, class) in [
+        (200, Class::Unclear),
+        (429, Class::RateLimited),
+        (400, Class::Rejected),
+        (401, Class::Credentials),
+        (500, Class::Unclear),
+        (502, Class::Unclear),
+        (503, Class::Unclear),
+    ] {
+        let error = adapter
+            .submitted(&order, &asked, &Answer::json_of(status, &json!({})))
+            .unwrap_err();
+        assert_eq!(error.class, class, "{status}");
+    }
+    let busy = json!({"error": {"code": "overloaded", "message": "busy"}});
+    let error = adapter
+        .submitted(&order, &asked, &Answer::json_of(503, &busy))
+        .unwrap_err();
+    assert_eq!(error.class, Class::Unavailable);
+}
+
+#[test]
+fn a_picture_is_the_input_reference() {
+    let mut order = video("sora-2");
+    if let Work::Video(video) = &mut order.work {
+        video.pictures.push(Picture {
+            role: PictureRole::FirstFrame,
+            file: picture(),
+        });
+    }
+    let call = adapter("openai-videos", &json!({})).start(&order).unwrap();
+    let Body::Multipart(parts) = call.body else {
+        panic!("not multipart");
+    };
+    assert!(
+        parts
+            .iter()
+            .any(|part| matches!(part, Part::File { name, .. } if name == "input_reference"))
+    );
+    let call = adapter("openai-videos", &json!({"encoding": "json"}))
+        .start(&order)
+        .unwrap();
+    let Body::Json(body) = call.body else {
+        panic!("not JSON");
+    };
+    let url = body["input_reference"]["image_url"].as_str().unwrap();
+    assert!(url.starts_with("data:image/png;base64,iVBOR"));
+}
+
+#[test]
+fn music_is_not_taken() {
+    let error = adapter("openai-videos", &json!({}))
+        .start(&stems("x"))
+        .unwrap_err();
+    assert_eq!(error.class, Class::Rejected);
+}
+
+#[test]
+fn a_lost_video_is_looked_for_by_its_content() {
+    let adapter = adapter("openai-videos", &json!({}));
+    let order = video("sora-2");
+    let like = json!({"prompt": "a lighthouse in a storm", "model": "sora-2", "created_at": 1_700_000_001});
+    let with = |id: &str, change: Value| {
+        let mut video = like.clone();
+        video["id"] = json!(id);
+        for (name, value) in change.as_object().unwrap() {
+            video[name] = value.clone();
+        }
+        video
+    };
+    let data = json!([
+        with("a", json!({"seconds": "5", "size": "1280x720"})),
+        with("b", json!({"seconds": 5, "size": null, "created_at": null})),
+        with("longer", json!({"seconds": "8"})),
+        with("larger", json!({"size": "1792x1024"})),
+        with("silent", json!({"prompt": null})),
+        with("other", json!({"prompt": "a lighthouse"})),
+        with("model", json!({"model": "sora-2-pro"})),
+        with("remix", json!({"remixed_from_video_id": "a"})),
+        with("old", json!({"created_at": 1_699_999_939})),
+    ]);
+    let page = |more: bool, data: &Value| {
+        let body = json!({"object": "list", "data": data, "has_more": more});
+        found(adapter.as_ref(), &order, 200, &body)
+    };
+    let told = page(true, &data).unwrap();
+    assert_eq!(ids(&told), ["a", "b"]);
+    // The last of the page is older than the order.
+    assert!(told.next.is_none());
+    let next = page(true, &json!([data[0]])).unwrap().next.unwrap();
+    assert!(next.query.contains(&("after".into(), "a".into())));
+    assert!(page(false, &json!([data[0]])).unwrap().next.is_none());
+    assert!(page(true, &json!([])).unwrap().next.is_none());
+    assert_eq!(page(false, &json!(null)).unwrap_err().class, Class::Unclear);
+    // A server without a list.
+    let error = found(adapter.as_ref(), &order, 405, &json!({})).unwrap_err();
+    assert_eq!(error.class, Class::Rejected);
+    assert!(adapter.find(&stems("x"), since()).is_none());
+}

@@ -1,0 +1,147 @@
+//! Looking for the job of a lost submission by a recipe.
+
+use super::*;
+use crate::adapters::tests::{found, since};
+use crate::port::{Absence, Identity};
+
+/// The shortest recipe with a submission that hands the key over, and a way to
+/// look for it.
+fn looking(find: &str) -> Arc<dyn Adapter> {
+    let recipe = changed(
+        "prompt = \"{prompt}\"",
+        "prompt = \"{prompt}\"\nref = \"{key}\"",
+    );
+    cook(&format!("{recipe}[find]\n{find}")).unwrap()
+}
+
+fn kept(found: &Found) -> Vec<&Value> {
+    let jobs = found.jobs.iter();
+    jobs.map(|job| &job.handle.0["kept"]["id"]).collect()
+}
+
+#[test]
+fn a_job_may_be_asked_for_by_the_key() {
+    let cook = looking("path = \"/jobs/by-ref/{key}\"\nabsence_is_proof = true");
+    let order = video("m");
+    let call = cook.find(&order, since()).unwrap();
+    assert_eq!(call.to, Target::Path("/jobs/by-ref/0197-key".into()));
+    assert_eq!(call.effect, Effect::Free);
+    let there = found(cook.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
+    assert_eq!(kept(&there), ["j"]);
+    assert_eq!(there.jobs[0].identity, Identity::Certain);
+    let gone = found(cook.as_ref(), &order, 404, &json!({})).unwrap();
+    assert_eq!((gone.jobs, gone.absence), (vec![], Absence::Proof));
+    // Something is there without an id: that proves nothing.
+    let odd = found(cook.as_ref(), &order, 200, &json!({"status": "running"})).unwrap();
+    assert_eq!((odd.jobs, odd.absence), (vec![], Absence::Open));
+    assert!(found(cook.as_ref(), &order, 500, &json!({})).is_err());
+}
+
+#[test]
+fn a_list_may_repeat_the_key() {
+    let cook = looking(
+        "path = \"/jobs\"\nitems = \"\"\nreference = \"/ref\"\nkeep = { id = \"/job/id\" }\ncreated_at = \"/at\"\npage_query = \"page\"\nfirst_page = 0",
+    );
+    let order = video("m");
+    let first = cook.find(&order, since()).unwrap();
+    assert_eq!(first.query, [("page".into(), "0".into())]);
+    let all = json!([{"ref": "another", "job": {"id": 1}}, {"ref": "0197-key", "job": {"id": 2}, "at": 5}]);
+    let told = found(cook.as_ref(), &order, 200, &all).unwrap();
+    assert_eq!(kept(&told), [2]);
+    assert!(told.jobs[0].created_at.is_some());
+    let next = told.next.unwrap();
+    assert_eq!(next.query, [("page".into(), "1".into())]);
+    let last = found(cook.as_ref(), &order, 200, &json!([])).unwrap();
+    assert!(last.next.is_none());
+    let error = found(cook.as_ref(), &order, 200, &json!({})).unwrap_err();
+    assert_eq!(error.class, Class::Unclear);
+    // A list that is not there is no list without the job.
+    assert!(found(cook.as_ref(), &order, 404, &json!({})).is_err());
+}
+
+#[test]
+fn a_list_may_repeat_the_content() {
+    let by = |pages: &str| {
+        looking(&format!(
+            "path = \"/jobs\"\nquery = {{ limit = \"2\" }}\nitems = \"/jobs\"\nprompt = \"/in/prompt\"\nmodel = \"/in/model\"\ncreated_at = \"/at\"\n{pages}"
+        ))
+    };
+    let order = video("m");
+    let one = |id: &str, model: &str, at: u64| {
+        let content = json!({"prompt": "a lighthouse in a storm", "model": model});
+        json!({"id": id, "in": content, "at": at})
+    };
+    let jobs = json!([
+        one("a", "m", 1_700_000_005),
+        one("b", "n", 1_700_000_005),
+        one("c", "m", 5)
+    ]);
+    let body = json!({"jobs": jobs, "more": true, "next": "https://x.example/jobs?mark=7"});
+    let page = |pages: &str| found(by(pages).as_ref(), &order, 200, &body).unwrap();
+    let told = page("");
+    assert_eq!(kept(&told), ["a"]);
+    assert_eq!(
+        (told.jobs[0].identity, told.next.is_none()),
+        (Identity::Likely, true)
+    );
+    let next = page("next = \"/next\"\nmore = \"/more\"").next.unwrap();
+    assert_eq!(
+        next.to,
+        Target::Address("https://x.example/jobs?mark=7".into())
+    );
+    assert!(next.query.is_empty());
+    let next = page("next = \"/jobs/2/id\"\nnext_query = \"after\"")
+        .next
+        .unwrap();
+    assert_eq!(next.to, Target::Path("/jobs".into()));
+    assert_eq!(
+        next.query,
+        [("limit".into(), "2".into()), ("after".into(), "c".into())]
+    );
+    assert!(page("next = \"/next\"\nmore = \"/less\"").next.is_none());
+}
+
+#[test]
+fn what_cannot_be_found_again_is_explained() {
+    for (find, says) in [
+        (
+            "path = \"/jobs\"\nitems = \"/jobs\"",
+            "must say where a job repeats",
+        ),
+        (
+            "path = \"/jobs\"\nitems = \"/jobs\"\nprompt = \"/p\"",
+            "must say where a job repeats",
+        ),
+        (
+            "path = \"/jobs\"\nitems = \"/jobs\"\nreference = \"/ref\"",
+            "does not hand it over",
+        ),
+        ("path = \"/jobs/{key}\"", "does not hand it over"),
+        ("path = \"/jobs/{id}\"", "is no value here"),
+        (
+            "path = \"/jobs\"\nitems = \"/jobs\"\nprompt = \"/p\"\nmodel = \"/m\"\nabsence_is_proof = true",
+            "proves nothing",
+        ),
+        (
+            "path = \"/jobs\"\nprompt = \"/p\"\nmodel = \"/m\"\npage_query = \"page\"",
+            "no list (items)",
+        ),
+        (
+            "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nnext_query = \"after\"",
+            "next_query needs next",
+        ),
+        (
+            "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nnext = \"/n\"\npage_query = \"page\"",
+            "one of next and page_query",
+        ),
+        (
+            "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nkeep = { uid = \"/id\" }",
+            "id is kept of a submission",
+        ),
+        ("path = \"/jobs\"\nitem = \"\"", "did you mean \"items\"?"),
+    ] {
+        let (line, message) = fault(&format!("{SHORT}[find]\n{find}"));
+        assert!(message.contains(says), "{find}: {message}");
+        assert!(line > SHORT.lines().count(), "{find}: line {line}");
+    }
+}

@@ -1,0 +1,78 @@
+//! The list of predictions, in which a lost submission is looked for.
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use super::{filled, handle, version};
+use crate::adapters::alike::agrees;
+use crate::answer::{required_list, text_at, time_at};
+use crate::error::ProviderError;
+use crate::order::{Order, Work};
+use crate::port::find::is_older;
+use crate::port::{Call, Found, FoundJob, Handle, Target};
+
+/// The first page, for orders whose prediction could be told from others.
+pub(super) fn first(order: &Order) -> Option<Call> {
+    told(order).map(|_| page())
+}
+
+/// The predictions of a page that may be the order's.
+pub(super) fn read(order: &Order, since: SystemTime, body: &Value) -> Result<Found, ProviderError> {
+    let Some((input, telling)) = told(order) else {
+        return Err(ProviderError::unreadable("nothing was looked for"));
+    };
+    let predictions = required_list(body, "/results")?;
+    let created = |prediction: &Value| time_at(prediction, "/created_at");
+    let jobs = predictions.iter().filter_map(|prediction| {
+        let is_alike = is_of_model(&order.model, prediction)
+            && agrees(&input, &prediction["input"], &[telling]);
+        let id = text_at(prediction, "/id").filter(|_| is_alike)?;
+        FoundJob::likely(Handle(handle(order, &id)), created(prediction), since)
+    });
+    // The rest is older.
+    let last = predictions.last();
+    let goes_on = last.is_some_and(|last| !is_older(created(last), since));
+    let next = text_at(body, "/next").filter(|_| goes_on);
+    let next = next.map(|next| page().to(Target::Address(next)));
+    Ok(Found::jobs(jobs).and_then(next))
+}
+
+fn page() -> Call {
+    let mut call = Call::get("find", "/v1/predictions");
+    // Each repeats its input, with files of up to 256 kB in it.
+    call.limit_bytes = 64_000_000;
+    call
+}
+
+/// What a prediction repeats of its input, and the member that tells orders
+/// apart; `None` where nothing does.
+fn told(order: &Order) -> Option<(Map<String, Value>, &'static str)> {
+    let (mut input, files) = filled(order).ok()?;
+    for (member, file) in files {
+        // Nobody knows how content comes back, nor where an upload that was
+        // lost is.
+        if let Some(url) = &file.url {
+            input.insert(member.into(), json!(url));
+        }
+    }
+    let telling = match order.work {
+        Work::Video(_) => "prompt",
+        _ => "audio",
+    };
+    input.contains_key(telling).then_some((input, telling))
+}
+
+/// Whether a prediction is one of the order's model. That of a deployment has
+/// the model's name, which only the provider knows.
+fn is_of_model(model: &str, prediction: &Value) -> bool {
+    let at = |pointer| text_at(prediction, pointer);
+    if let Some(name) = model.strip_prefix("deployments/") {
+        return at("/deployment").is_none_or(|deployment| deployment == name);
+    }
+    let name = model.split_once(':').map_or(model, |(name, _)| name);
+    match version(model) {
+        Some(version) => at("/version").as_deref() == Some(version),
+        None => at("/model").as_deref() == Some(name),
+    }
+}

@@ -1,0 +1,108 @@
+//! The job of a submission whose answer was lost.
+
+use std::time::SystemTime;
+
+use super::provider::Provider;
+use super::step::POLL;
+use super::{Driver, redact};
+use crate::error::ProviderError;
+use crate::order::Order;
+use crate::port::{Absence, Effect, FoundJob, Identity};
+use crate::secret::Secret;
+
+/// Most calls of one look-up: pages of a list.
+const PAGES: usize = 5;
+
+/// What a look-up found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lookup {
+    /// The jobs that may be the order's, oldest first, those of unknown age
+    /// last, each once. Where one carries the order's key ([`Identity::Certain`])
+    /// there are only such. Of likely ones the caller has to leave out those
+    /// that it knows as the jobs of other submissions.
+    pub jobs: Vec<FoundJob>,
+    /// What it means that the order's job is not among them.
+    pub absence: Absence,
+}
+
+impl Lookup {
+    /// The job that is the order's beyond doubt.
+    pub fn certain(&self) -> Option<&FoundJob> {
+        let first = self.jobs.first();
+        first.filter(|job| job.identity == Identity::Certain)
+    }
+
+    /// Takes the jobs of a page in; whether no further page is needed.
+    fn take(&mut self, page: Vec<FoundJob>) -> bool {
+        for job in page {
+            // While pages are read the list grows, and jobs move to the next.
+            if !self.jobs.iter().any(|known| known.handle == job.handle) {
+                self.jobs.push(job);
+            }
+        }
+        let is_certain = |job: &FoundJob| job.identity == Identity::Certain;
+        let has_certain = self.jobs.iter().any(is_certain);
+        if has_certain {
+            self.jobs.retain(is_certain);
+        }
+        has_certain
+    }
+}
+
+impl Driver {
+    /// Looks for the job of an order that was submitted at `since` (the gateway's
+    /// clock) and whose answer was lost. `None` where the provider cannot be
+    /// asked. Nothing is submitted; calls are repeated as polls are, and at most
+    /// five pages are read.
+    ///
+    /// After an error nobody knows more than before: ask again when its class
+    /// is passing ([`crate::Class::is_passing`]).
+    pub async fn find(
+        &self,
+        provider: &Provider,
+        secret: &Secret,
+        order: &Order,
+        since: SystemTime,
+    ) -> Result<Option<Lookup>, ProviderError> {
+        let found = look(provider, secret, order, since).await;
+        found.map_err(|error| redact::error(error, secret))
+    }
+}
+
+async fn look(
+    provider: &Provider,
+    secret: &Secret,
+    order: &Order,
+    since: SystemTime,
+) -> Result<Option<Lookup>, ProviderError> {
+    let adapter = provider.adapter();
+    let Some(mut call) = adapter.find(order, since) else {
+        return Ok(None);
+    };
+    let mut lookup = Lookup::default();
+    for _ in 0..PAGES {
+        if call.effect != Effect::Free {
+            return Err(ProviderError::unreadable("a look-up orders nothing"));
+        }
+        let read = |asked: &_, answer: &_| adapter.found(order, since, asked, answer);
+        let page = provider.step(secret, &call, POLL, read).await?;
+        let is_settled = lookup.take(page.jobs);
+        match page.next {
+            Some(next) if !is_settled => call = *next,
+            // Only the last page knows what is on none.
+            next => {
+                if next.is_none() {
+                    lookup.absence = page.absence;
+                }
+                break;
+            }
+        }
+    }
+    // Times may be whole seconds. Within one, the order is that of the list,
+    // and most lists begin with the newest.
+    lookup.jobs.reverse();
+    lookup
+        .jobs
+        .sort_by_key(|job| (job.created_at.is_none(), job.created_at));
+    Ok(Some(lookup))
+}

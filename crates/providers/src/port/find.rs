@@ -1,0 +1,132 @@
+//! Looking for the job of a submission whose answer was lost.
+//!
+//! The question is which of the provider's jobs is ours: others may have
+//! ordered the same, on the same account too. [`Identity`] says how a match was
+//! told, and [`Absence`] what it means that there is none.
+
+use std::time::{Duration, SystemTime};
+
+use super::call::Call;
+use super::step::Handle;
+
+/// How far the provider's clock may be behind.
+pub const SKEW: Duration = Duration::from_mins(1);
+
+/// How a job was told from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// The provider gives back [`Order::key`](crate::Order::key), which nobody
+    /// else has.
+    Certain,
+    /// What was ordered is the same, as far as the provider repeats it, the
+    /// prompt and the model at least, and the time fits. It may be the job of
+    /// another submission with the same order, or of somebody else who has the
+    /// account.
+    Likely,
+}
+
+/// What it means that the order's job is not among those that were found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Absence {
+    /// Nothing: lists may lag behind, end early or leave things out. The job
+    /// may be found later.
+    #[default]
+    Open,
+    /// The provider took nothing. Only where it is documented that a job is in
+    /// the list from the moment at which it was taken, for as long as anybody
+    /// may look, and that the submission carries what it is found by.
+    Proof,
+}
+
+/// A job that may be the order's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundJob {
+    /// As the submission's answer would have named it.
+    pub handle: Handle,
+    /// When the provider took it, by its own clock, where it says.
+    pub created_at: Option<SystemTime>,
+    /// How it was told from others.
+    pub identity: Identity,
+}
+
+/// What the answer to a look-up says.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The jobs in this answer that may be the order's, in any order.
+    pub jobs: Vec<FoundJob>,
+    /// The call for the next page; `None` when this was the last, or when no
+    /// later one can have it.
+    pub next: Option<Box<Call>>,
+    /// What it means that it is on no page up to this one.
+    pub absence: Absence,
+}
+
+impl Found {
+    /// These, and no further page.
+    pub fn jobs(jobs: impl IntoIterator<Item = FoundJob>) -> Self {
+        Self {
+            jobs: jobs.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Goes on with another page, where there is one.
+    #[must_use]
+    pub fn and_then(mut self, next: Option<Call>) -> Self {
+        self.next = next.map(Box::new);
+        self
+    }
+}
+
+impl FoundJob {
+    /// A job that carries the order's key; how old it is plays no part.
+    pub const fn certain(handle: Handle, created_at: Option<SystemTime>) -> Self {
+        Self {
+            handle,
+            created_at,
+            identity: Identity::Certain,
+        }
+    }
+
+    /// A job of the same content, unless it is older than the submission.
+    pub fn likely(
+        handle: Handle,
+        created_at: Option<SystemTime>,
+        since: SystemTime,
+    ) -> Option<Self> {
+        (!is_older(created_at, since)).then_some(Self {
+            handle,
+            created_at,
+            identity: Identity::Likely,
+        })
+    }
+}
+
+/// Whether a job is provably older than a submission, with [`SKEW`].
+pub fn is_older(created_at: Option<SystemTime>, since: SystemTime) -> bool {
+    let earliest = since.checked_sub(SKEW);
+    created_at
+        .zip(earliest)
+        .is_some_and(|(created_at, earliest)| created_at < earliest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_older_than_the_submission_is_not_its_job() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let since = at(1_000);
+        let likely = |created| FoundJob::likely(Handle(json!(1)), created, since).is_some();
+        assert!(likely(Some(at(1_001))) && likely(Some(at(940))) && likely(None));
+        assert!(!likely(Some(at(939))));
+        let certain = FoundJob::certain(Handle(json!(1)), Some(at(1)));
+        assert_eq!(certain.identity, Identity::Certain);
+        assert!(!is_older(Some(UNIX_EPOCH), UNIX_EPOCH));
+    }
+}

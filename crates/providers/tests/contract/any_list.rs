@@ -1,0 +1,110 @@
+//! Whatever a provider answers to a look-up, it is read or refused.
+
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, UNIX_EPOCH};
+
+use proptest::prelude::*;
+use providers::{Absence, Adapter, Answer, Call, Settings};
+use serde_json::{Map, Value};
+
+use crate::suite::Case;
+
+/// Any JSON, with the members that lists of jobs have more often than others.
+fn any_json() -> impl Strategy<Value = Value> {
+    let words = [
+        "a lighthouse in a storm",
+        "01970000-0000-4000-8000-00000000c0de",
+        "sora-2",
+        "2026-11-21T12:00:00Z",
+        "9999999-99-99T99:99:99+99:99",
+        "",
+        "é",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(words.to_vec()).prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from),
+    ];
+    let names = [
+        "data",
+        "items",
+        "results",
+        "generations",
+        "id",
+        "name",
+        "prompt",
+        "model",
+        "input",
+        "request",
+        "created_at",
+        "createdAt",
+        "has_more",
+        "next",
+        "last_id",
+        "total",
+        "code",
+        "task_id",
+        "task_info",
+        "external_task_id",
+        "safety_identifier",
+        "queue_running",
+        "queue_pending",
+        "01970000-0000-4000-8000-00000000c0de",
+    ];
+    leaf.prop_recursive(5, 60, 6, move |inner| {
+        let member = (prop::sample::select(names.to_vec()), inner.clone());
+        let members = prop::collection::vec(member, 0..6).prop_map(|members| {
+            let members = members
+                .into_iter()
+                .map(|(name, value)| (name.into(), value));
+            Value::Object(members.collect::<Map<_, _>>())
+        });
+        prop_oneof![
+            members,
+            prop::collection::vec(inner, 0..6).prop_map(Value::from)
+        ]
+    })
+}
+
+/// Every case with its adapter.
+static ADAPTERS: LazyLock<Vec<(Case, Arc<dyn Adapter>)>> = LazyLock::new(|| {
+    let with_adapter = |case: Case| {
+        let settings = Settings {
+            name: "any".into(),
+            base_url: None,
+            options: case.options.as_object().cloned().unwrap_or_default(),
+        };
+        let protocol = providers::protocol(case.protocol).unwrap();
+        let adapter = (protocol.build)(&settings).unwrap();
+        (case, adapter)
+    };
+    crate::cases().into_iter().map(with_adapter).collect()
+});
+
+proptest! {
+    #[test]
+    fn look_ups_read_any_answer(
+        status in prop_oneof![Just(200_u16), 100_u16..600],
+        body in any_json(),
+        memo in any_json(),
+        since in any::<u32>(),
+    ) {
+        let since = UNIX_EPOCH + Duration::from_secs(since.into());
+        let answer = Answer::json_of(status, &body);
+        for (case, adapter) in ADAPTERS.iter() {
+            let offers = adapter.find(&case.order, since).is_some();
+            for stage in ["find", "find in queue", "find again"] {
+                let asked = Call::get(stage, "").with_memo(memo.clone()).asked();
+                let found = adapter.found(&case.order, since, &asked, &answer);
+                prop_assert!(offers || found.is_err(), "{}", case.name);
+                if let Ok(found) = found {
+                    prop_assert_eq!(found.absence, Absence::Open);
+                }
+            }
+        }
+    }
+}

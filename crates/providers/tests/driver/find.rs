@@ -1,0 +1,115 @@
+//! Look-ups: pages, what is kept of them, and that nothing is ordered.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use providers::driver::Lookup;
+use providers::{Absence, Class, Identity};
+use serde_json::{Value, json};
+
+use super::plain::{order, usual};
+use super::server::{CLOSE, Seen, Server, json as reply};
+
+/// Answers with these pages, the last of them for ever.
+async fn pages(pages: Vec<Value>) -> Server {
+    Server::start(move |seen| {
+        let number = number(seen);
+        let page = pages.get(number - 1).or(pages.last());
+        reply(200, page.unwrap())
+    })
+    .await
+}
+
+fn number(seen: &Seen) -> usize {
+    seen.line.rsplit_once("page=").unwrap().1.parse().unwrap()
+}
+
+async fn find(server: &Server) -> Lookup {
+    let (driver, provider, secret) = usual(&server.url());
+    let since = UNIX_EPOCH + Duration::from_secs(1_000);
+    let found = driver.find(&provider, &secret, &order("film"), since).await;
+    found.unwrap().unwrap()
+}
+
+fn ids(lookup: &Lookup) -> Vec<&str> {
+    let jobs = lookup.jobs.iter();
+    jobs.map(|job| job.handle.text("id")).collect()
+}
+
+#[tokio::test]
+async fn jobs_of_all_pages_come_oldest_first_and_once() {
+    let server = pages(vec![
+        json!({"jobs": [{"id": "c", "at": 1_003}, {"id": "x"}, {"id": "b", "at": 1_002}], "more": true}),
+        json!({"jobs": [{"id": "b", "at": 1_002}, {"id": "a", "at": 961}, {"id": "old", "at": 900}]}),
+    ])
+    .await;
+    let lookup = find(&server).await;
+    assert_eq!(ids(&lookup), ["a", "b", "c", "x"]);
+    assert_eq!((lookup.certain(), lookup.absence), (None, Absence::Open));
+    let first = &lookup.jobs[0];
+    assert_eq!(first.identity, Identity::Likely);
+    assert_eq!(
+        first.created_at,
+        Some(UNIX_EPOCH + Duration::from_secs(961))
+    );
+}
+
+#[tokio::test]
+async fn the_certain_job_ends_the_look_up() {
+    let server = pages(vec![
+        json!({"jobs": [{"id": "a"}, {"id": "b", "key": "another"}], "more": true}),
+        json!({"jobs": [{"id": "c"}, {"id": "d", "key": "key-1", "at": 5}], "more": true}),
+    ])
+    .await;
+    let lookup = find(&server).await;
+    assert_eq!(ids(&lookup), ["d"]);
+    assert_eq!(lookup.certain(), lookup.jobs.first());
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_left_and_proves_nothing() {
+    let server = pages(vec![json!({"jobs": [], "more": true, "proof": true})]).await;
+    let lookup = find(&server).await;
+    assert_eq!((ids(&lookup).len(), lookup.absence), (0, Absence::Open));
+    assert_eq!(server.seen().len(), 5);
+}
+
+#[tokio::test]
+async fn only_the_last_page_proves_that_there_is_nothing() {
+    let server = pages(vec![
+        json!({"jobs": [], "more": true}),
+        json!({"jobs": [], "proof": true}),
+    ])
+    .await;
+    assert_eq!(find(&server).await.absence, Absence::Proof);
+}
+
+#[tokio::test]
+async fn a_look_up_is_tried_twice_and_no_further() {
+    let tried = AtomicUsize::new(0);
+    let server = Server::start(move |_| match tried.fetch_add(1, Ordering::Relaxed) {
+        1 => reply(200, &json!({"jobs": [{"id": "a"}]})),
+        _ => CLOSE,
+    })
+    .await;
+    assert_eq!(ids(&find(&server).await), ["a"]);
+    let (driver, provider, secret) = usual(&server.url());
+    let film = order("film");
+    let again = driver.find(&provider, &secret, &film, UNIX_EPOCH).await;
+    assert!(again.unwrap_err().class.is_passing());
+    assert_eq!(server.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn nothing_is_ordered_and_who_cannot_be_asked_is_not() {
+    let server = pages(vec![json!({"jobs": []})]).await;
+    let (driver, provider, secret) = usual(&server.url());
+    let find = async |model| {
+        let order = order(model);
+        driver.find(&provider, &secret, &order, UNIX_EPOCH).await
+    };
+    assert_eq!(find("unasked").await.unwrap(), None);
+    assert_eq!(find("paid").await.unwrap_err().class, Class::Unclear);
+    assert_eq!(server.seen().len(), 0);
+}

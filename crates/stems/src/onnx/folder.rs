@@ -1,0 +1,268 @@
+//! The models folder: which models its files make, found again cheaply when files change.
+//!
+//! A model is a `NAME.toml` with the graphs that it names, or a lone `NAME.onnx` that UVR's table
+//! knows. One that cannot be used is an answer of its own and hides no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::manifest::{self, Manifest};
+use super::runtime::Options;
+use super::uvr::{self, Table};
+use super::{Model, ModelError};
+
+/// A folder that is looked through again and again.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    options: Options,
+    /// What became of each model's files, by the name of its manifest or lone graph.
+    known: BTreeMap<String, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    files: Vec<Stamp>,
+    outcome: Result<Arc<Model>, ModelError>,
+}
+
+/// What tells an old file from a new one of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    file: String,
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+/// A model that cannot be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {error}")]
+pub struct Refused {
+    /// The name of its manifest or lone graph; `.` is the folder itself.
+    pub file: String,
+    /// Why.
+    pub error: ModelError,
+}
+
+/// The largest graph that is loaded, in bytes: the format's own limit.
+const MAX_GRAPH_BYTES: u64 = 2 << 30;
+
+/// The most manifests and graphs that are looked at.
+const MAX_FILES: usize = 256;
+
+impl Folder {
+    /// Remembers the folder; nothing is read yet.
+    pub fn new(path: impl Into<PathBuf>, options: Options) -> Self {
+        Self {
+            path: path.into(),
+            options,
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Loads what is new or has changed, forgets what is gone, and returns all models in the order
+    /// of their files' names. Files that are as they were cost no more than a look at their dates.
+    pub fn scan(&mut self) -> Vec<Result<Arc<Model>, Refused>> {
+        let files = match self.files() {
+            Ok(files) => files,
+            Err(error) => return vec![Err(refused(".", error))],
+        };
+        let table = self.table(&files);
+        let manifests = files.iter().filter(|file| ends(file, "toml"));
+        let manifests: BTreeMap<&str, Result<Manifest, ModelError>> = manifests
+            .map(|file| (&file[..], read_manifest(&self.path, file)))
+            .collect();
+        let claimed = claimed(&manifests);
+        let mut known = BTreeMap::new();
+        for file in &files {
+            let beside = file.strip_suffix(".onnx");
+            let outcome = match (manifests.get(&file[..]), beside) {
+                (Some(manifest), _) => self.load(file, manifest.clone(), &[]),
+                (None, Some(name)) => {
+                    if claimed.contains(file) || files.contains(&format!("{name}.toml")) {
+                        continue;
+                    }
+                    self.load_lone(file, table.as_ref())
+                }
+                (None, None) => continue,
+            };
+            known.insert(file.clone(), outcome);
+        }
+        self.known = known;
+        self.answer()
+    }
+
+    /// The outcomes in order; of two models of one name the second cannot be used.
+    fn answer(&self) -> Vec<Result<Arc<Model>, Refused>> {
+        let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut answers = Vec::new();
+        for (file, known) in &self.known {
+            let model = match &known.outcome {
+                Ok(model) => model,
+                Err(error) => {
+                    answers.push(Err(refused(file, error.clone())));
+                    continue;
+                }
+            };
+            if let Some(first) = names.get(model.name()) {
+                let reason = format!("{} is what {first} is called already", model.name());
+                answers.push(Err(refused(file, ModelError::field("name", reason))));
+            } else {
+                names.insert(model.name(), file);
+                answers.push(Ok(Arc::clone(model)));
+            }
+        }
+        answers
+    }
+
+    /// Names of all manifests, graphs and tables.
+    fn files(&self) -> Result<BTreeSet<String>, ModelError> {
+        let entries = fs::read_dir(&self.path).map_err(|e| ModelError::file("the folder", e))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let ours = |name: &String| {
+            let hidden = name.starts_with('.');
+            !hidden && (ends(name, "toml") || ends(name, "onnx") || name == uvr::TABLE_FILE)
+        };
+        let files: BTreeSet<String> = names.filter(ours).collect();
+        if files.len() > MAX_FILES {
+            let reason = format!(
+                "{} manifests and graphs are too many, at most {MAX_FILES}",
+                files.len()
+            );
+            return Err(ModelError::file("the folder", reason));
+        }
+        Ok(files)
+    }
+
+    fn table(&self, files: &BTreeSet<String>) -> Option<Result<Table, ModelError>> {
+        files.contains(uvr::TABLE_FILE).then(|| {
+            let text = read_text(&self.path, uvr::TABLE_FILE, uvr::MAX_BYTES)?;
+            Table::parse(&text)
+        })
+    }
+
+    fn load_lone(&self, file: &str, table: Option<&Result<Table, ModelError>>) -> Known {
+        if let Some(old) = self.unchanged(file, &[file, uvr::TABLE_FILE]) {
+            return old;
+        }
+        let manifest = match table {
+            None => {
+                let reason = "there is none, and no model_data.json that knows the graph";
+                Err(ModelError::field("manifest", reason))
+            }
+            Some(Err(error)) => Err(error.clone()),
+            Some(Ok(table)) => {
+                read(&self.path, file).and_then(|bytes| table.manifest(file, &uvr::hash(&bytes)))
+            }
+        };
+        self.load(file, manifest, &[uvr::TABLE_FILE])
+    }
+
+    /// The model of a manifest, loaded unless all its files are as they were.
+    fn load(&self, file: &str, manifest: Result<Manifest, ModelError>, more: &[&str]) -> Known {
+        let mut files: Vec<&str> = vec![file];
+        if let Ok(manifest) = &manifest {
+            files.extend(manifest.files().iter().map(|graph| &graph.file[..]));
+        }
+        files.extend(more);
+        files.dedup();
+        if let Some(old) = self.unchanged(file, &files) {
+            return old;
+        }
+        Known {
+            files: self.stamps(&files),
+            outcome: manifest
+                .and_then(|manifest| Model::load(&self.path, manifest, &self.options))
+                .map(Arc::new),
+        }
+    }
+
+    fn unchanged(&self, name: &str, files: &[&str]) -> Option<Known> {
+        let old = self.known.get(name)?;
+        // The runtime may have been installed since.
+        let retry = matches!(old.outcome, Err(ModelError::NoRuntime(_)));
+        (!retry && old.files == self.stamps(files)).then(|| Known {
+            files: old.files.clone(),
+            outcome: old.outcome.clone(),
+        })
+    }
+
+    fn stamps(&self, files: &[&str]) -> Vec<Stamp> {
+        let stamp = |file: &&str| {
+            let found = fs::metadata(self.path.join(file)).ok();
+            Stamp {
+                file: (*file).to_owned(),
+                length: found.as_ref().map_or(u64::MAX, fs::Metadata::len),
+                modified: found.and_then(|found| found.modified().ok()),
+            }
+        };
+        files.iter().map(stamp).collect()
+    }
+}
+
+/// The graphs that some manifest names.
+fn claimed(manifests: &BTreeMap<&str, Result<Manifest, ModelError>>) -> BTreeSet<String> {
+    let fine = manifests
+        .values()
+        .filter_map(|manifest| manifest.as_ref().ok());
+    fine.flat_map(|manifest| manifest.files().into_iter().map(|graph| graph.file.clone()))
+        .collect()
+}
+
+/// Whether a file's name has this ending, as it is written.
+fn ends(file: &str, ending: &str) -> bool {
+    Path::new(file)
+        .extension()
+        .is_some_and(|found| found == ending)
+}
+
+fn refused(file: &str, error: ModelError) -> Refused {
+    Refused {
+        file: file.to_owned(),
+        error,
+    }
+}
+
+pub(super) fn read_manifest(folder: &Path, file: &str) -> Result<Manifest, ModelError> {
+    Manifest::parse(&read_text(folder, file, manifest::MAX_BYTES)?)
+}
+
+/// Reads a graph.
+pub(super) fn read(folder: &Path, file: &str) -> Result<Vec<u8>, ModelError> {
+    read_at_most(folder, file, MAX_GRAPH_BYTES)
+}
+
+fn read_text(folder: &Path, file: &str, limit: u64) -> Result<String, ModelError> {
+    let bytes = read_at_most(folder, file, limit)?;
+    String::from_utf8(bytes).map_err(|_| ModelError::file(file, "is not UTF-8 text"))
+}
+
+/// Reads a regular file that lies in the folder, wherever links lead.
+fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelError> {
+    let failed = |e: std::io::Error| ModelError::file(file, e);
+    let inside = fs::canonicalize(folder).map_err(failed)?;
+    let path = fs::canonicalize(folder.join(file)).map_err(failed)?;
+    if !path.starts_with(&inside) {
+        return Err(ModelError::file(file, "leads out of the models folder"));
+    }
+    if !fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(ModelError::file(file, "is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    let opened = File::open(&path).map_err(failed)?;
+    opened
+        .take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > limit {
+        return Err(ModelError::file(
+            file,
+            format!("is larger than {limit} bytes"),
+        ));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,238 @@
+//! HT-Demucs: one graph, all stems, from waveforms to waveforms.
+//!
+//! S. Rouard, F. Massa & A. Défossez, "Hybrid Transformers for Music Source Separation", 2023. The
+//! published net contains a complex Fourier transform, which ONNX lacks, so that two kinds of
+//! graphs exist: those that compute it by other means, and those that leave it to us and take and
+//! give spectra beside waveforms.
+
+use super::manifest::{HtDemucsSettings, Ports, Stft};
+use super::runtime::{Net, Port};
+use super::spectrum::{Transform, from_tensor, reflect, to_tensor};
+use super::stitch::{Fade, Plan};
+use super::{ModelError, Stereo};
+use crate::SeparateError;
+use crate::parallel::{Stop, map};
+
+const N_FFT: usize = 4_096;
+const HOP: usize = 1_024;
+/// Bins that the net sees: all but the highest.
+const BINS: usize = N_FFT / 2;
+/// Samples mirrored on each side before the transform, so that its frames tile the segment.
+const MARGIN: usize = HOP / 2 * 3;
+/// Frames on each side that the net does not see.
+const EDGE: usize = 2;
+
+#[derive(Debug)]
+pub(super) struct HtDemucs {
+    net: Net,
+    stems: usize,
+    segment: usize,
+    overlap: f64,
+    /// The waveform's ports.
+    input: usize,
+    output: usize,
+    outside: Option<Outside>,
+}
+
+/// What is needed where the transform is ours.
+#[derive(Debug)]
+struct Outside {
+    transform: Transform,
+    /// Frames that the net sees.
+    frames: usize,
+    /// The spectrum's ports.
+    input: usize,
+    output: usize,
+}
+
+impl HtDemucs {
+    pub(super) fn new(net: Net, settings: &HtDemucsSettings) -> Result<Self, ModelError> {
+        let (stems, segment) = (settings.stems.len(), settings.segment);
+        let Ports {
+            waveform_input,
+            spectrum_input,
+            waveform_output,
+            spectrum_output,
+        } = &settings.ports;
+        let stft = match (settings.stft, net.inputs.len()) {
+            (None | Some(Stft::Inside), 1) => Stft::Inside,
+            (None | Some(Stft::Outside), 2) => Stft::Outside,
+            (_, inputs) => {
+                let reason =
+                    format!("the graph has {inputs} inputs: one for inside, two for outside");
+                return Err(ModelError::field("htdemucs.stft", reason));
+            }
+        };
+        let input = find(
+            &net.inputs,
+            waveform_input.as_ref(),
+            3,
+            "htdemucs.ports.waveform_input",
+        )?;
+        let output = find(
+            &net.outputs,
+            waveform_output.as_ref(),
+            4,
+            "htdemucs.ports.waveform_output",
+        )?;
+        let fields = ["file", "file", "htdemucs.segment"];
+        net.inputs[input].check(&[1, 2, segment], &fields)?;
+        let fields = ["file", "stems", "file", "htdemucs.segment"];
+        net.outputs[output].check(&[1, stems, 2, segment], &fields)?;
+        let outside = match stft {
+            Stft::Inside => None,
+            Stft::Outside => {
+                let frames = segment.div_ceil(HOP);
+                let input = find(
+                    &net.inputs,
+                    spectrum_input.as_ref(),
+                    4,
+                    "htdemucs.ports.spectrum_input",
+                )?;
+                let output = find(
+                    &net.outputs,
+                    spectrum_output.as_ref(),
+                    5,
+                    "htdemucs.ports.spectrum_output",
+                )?;
+                let fields = ["file", "file", "file", "htdemucs.segment"];
+                net.inputs[input].check(&[1, 4, BINS, frames], &fields)?;
+                let fields = ["file", "stems", "file", "file", "htdemucs.segment"];
+                net.outputs[output].check(&[1, stems, 4, BINS, frames], &fields)?;
+                let transform = Transform::new(N_FFT, HOP, frames * HOP + 2 * MARGIN);
+                Some(Outside {
+                    transform,
+                    frames,
+                    input,
+                    output,
+                })
+            }
+        };
+        Ok(Self {
+            net,
+            stems,
+            segment,
+            overlap: settings.overlap,
+            input,
+            output,
+            outside,
+        })
+    }
+
+    pub(super) fn plan(&self, frames: usize) -> Plan {
+        Plan {
+            segment: self.segment,
+            step: super::stitch::step(self.segment, self.overlap),
+            lead: 0,
+            total: frames,
+            frames,
+            fade: Fade::Triangle,
+        }
+    }
+
+    pub(super) fn segment(
+        &self,
+        sound: &Stereo,
+        stop: Stop<'_>,
+    ) -> Result<Vec<Stereo>, SeparateError> {
+        let (stems, segment) = (self.stems, self.segment);
+        let waveform = sound.concat();
+        let (given, wanted) = ([1, 2, segment], [1, stems, 2, segment]);
+        let given = (self.input, &given[..], &waveform[..]);
+        let wanted = (self.output, &wanted[..]);
+        let Some(outside) = &self.outside else {
+            let made = self.net.run(&[given], &[wanted], stop)?;
+            let channels = made.concat();
+            let channels = channels.chunks_exact(segment).map(<[f32]>::to_vec);
+            return Ok(super::pairs(channels.collect()));
+        };
+        let frames = outside.frames;
+        let spectrum = outside.spectrum(sound, stop)?;
+        let shape = [1, 4, BINS, frames];
+        let spectra = [1, stems, 4, BINS, frames];
+        let given = [given, (outside.input, &shape[..], &spectrum[..])];
+        let wanted = [wanted, (outside.output, &spectra[..])];
+        let made = self.net.run(&given, &wanted, stop)?;
+        let [waveforms, spectra] = &made[..] else {
+            // INVARIANT: `run` gives as many as were wanted.
+            return Err(SeparateError::Model("an output is missing".into()));
+        };
+        let channels = map(2 * stems, stop, |number| {
+            let (stem, side) = (number / 2, number % 2);
+            let tensor = &spectra[stem * 4 * BINS * frames..][..4 * BINS * frames];
+            let mut channel = outside.sound(tensor, side);
+            let direct = &waveforms[number * segment..][..segment];
+            channel.truncate(segment);
+            channel.iter_mut().zip(direct).for_each(|(x, y)| *x += y);
+            channel
+        })?;
+        Ok(super::pairs(channels))
+    }
+}
+
+impl Outside {
+    fn spectrum(&self, sound: &Stereo, stop: Stop<'_>) -> Result<Vec<f32>, SeparateError> {
+        let beyond = self.frames * HOP - sound[0].len();
+        let spectra = |channel: &[f32]| {
+            let padded = reflect(channel, MARGIN, MARGIN + beyond);
+            self.transform.spectra(&padded, stop)
+        };
+        let spectra = [spectra(&sound[0])?, spectra(&sound[1])?];
+        let size = (BINS, self.frames);
+        let mut tensor = to_tensor(&spectra, self.transform.bins(), EDGE, size, stop)?;
+        for x in &mut tensor {
+            *x *= NORM;
+        }
+        Ok(tensor)
+    }
+
+    /// One channel of one stem; a little longer than the segment.
+    fn sound(&self, tensor: &[f32], side: usize) -> Vec<f32> {
+        let mut channel = self.transform.sound(|t, row| {
+            row.fill(realfft::num_complex::Complex32::default());
+            if (EDGE..EDGE + self.frames).contains(&t) {
+                from_tensor(tensor, side, t - EDGE, (BINS, self.frames), row);
+            }
+        });
+        channel.drain(..MARGIN);
+        for x in &mut channel {
+            *x /= NORM;
+        }
+        channel
+    }
+}
+
+/// Spectra are divided by the square root of the transform's length.
+const NORM: f32 = 1.0 / 64.0;
+
+/// The port of that name, or without one the only port of that rank.
+fn find(
+    ports: &[Port],
+    name: Option<&String>,
+    rank: usize,
+    field: &str,
+) -> Result<usize, ModelError> {
+    let fits = |port: &Port| match name {
+        Some(name) => port.name == *name,
+        None => port.dims.len() == rank,
+    };
+    let mut found = (0..ports.len()).filter(|i| fits(&ports[*i]));
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        (first, _) => {
+            let names = ports
+                .iter()
+                .map(|port| format!("{}{:?}", port.name, port.dims));
+            let names = names.collect::<Vec<_>>().join(", ");
+            let which = match (name, first) {
+                (Some(name), _) => format!("there is no `{name}`"),
+                (None, None) => format!("none has rank {rank}"),
+                (None, Some(_)) => format!("more than one has rank {rank}, so it must be named"),
+            };
+            Err(ModelError::field(
+                field,
+                format!("{which}; the graph has {names}"),
+            ))
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! The manifest beside a model: what its graph wants and makes, read from TOML and checked.
+//!
+//! Every error names its field, as in `mdx.n_fft: …`. Knows no graph and no file but by name.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use serde::Deserialize;
+
+use super::ModelError;
+use crate::Stem;
+use crate::stft::RATE;
+
+/// A manifest that holds together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// What users call the model.
+    pub name: String,
+    /// Free text; empty when the operator wrote none.
+    pub license: String,
+    /// The graph's family and what that needs to know.
+    pub kind: Kind,
+}
+
+/// The three families of graphs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// MDX-Net.
+    Mdx(MdxSettings),
+    /// Hybrid Transformer Demucs.
+    HtDemucs(HtDemucsSettings),
+    /// Open-Unmix.
+    OpenUnmix(OpenUnmixSettings),
+}
+
+/// A graph's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphFile {
+    /// Its name, relative to the models folder and inside it.
+    pub file: String,
+    /// The SHA-256 that it must have, in lower-case hexadecimal.
+    pub sha256: Option<String>,
+}
+
+/// One graph that makes one stem from spectra of `2^n` frames.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MdxSettings {
+    /// The graph.
+    pub graph: GraphFile,
+    /// The stem that it makes.
+    pub stem: Stem,
+    /// Length of the Fourier transform, in samples.
+    pub n_fft: usize,
+    /// Samples from one frame to the next.
+    pub hop: usize,
+    /// How many of the lowest bins it takes.
+    pub dim_f: usize,
+    /// How many frames it takes.
+    pub dim_t: usize,
+    /// What its stem must be multiplied by.
+    pub compensate: f32,
+    /// The part of a chunk that it shares with the next.
+    pub overlap: f64,
+    /// Runs each chunk as it is and upside down, which cancels the graph's own noise.
+    pub denoise: bool,
+    /// It takes the lead voice only and leaves the others in the instrumental.
+    pub karaoke: bool,
+}
+
+/// One graph that makes all stems from waveforms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HtDemucsSettings {
+    /// The graph.
+    pub graph: GraphFile,
+    /// The stems in the graph's order.
+    pub stems: Vec<Stem>,
+    /// Samples in one segment.
+    pub segment: usize,
+    /// The part of a segment that it shares with the next.
+    pub overlap: f64,
+    /// Where the Fourier transform is done; `None` lets the graph's inputs tell.
+    pub stft: Option<Stft>,
+    /// Names of the graph's ports where their ranks do not tell them apart.
+    pub ports: Ports,
+}
+
+/// Where a graph's Fourier transform is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stft {
+    /// By the graph: waveforms in and out.
+    Inside,
+    /// By us: a waveform and a spectrum in and out.
+    Outside,
+}
+
+/// Names of a graph's inputs and outputs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ports {
+    /// The input that takes the waveform.
+    pub waveform_input: Option<String>,
+    /// The input that takes the spectrum.
+    pub spectrum_input: Option<String>,
+    /// The output that holds the waveforms.
+    pub waveform_output: Option<String>,
+    /// The output that holds the spectra.
+    pub spectrum_output: Option<String>,
+}
+
+/// One graph for each stem, from magnitudes to magnitudes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenUnmixSettings {
+    /// The graphs by stem.
+    pub graphs: BTreeMap<Stem, GraphFile>,
+    /// Length of the Fourier transform, in samples.
+    pub n_fft: usize,
+    /// Samples from one frame to the next.
+    pub hop: usize,
+    /// Frames in one segment, where the graph leaves that open.
+    pub frames: Option<usize>,
+    /// The part of a segment that it shares with the next.
+    pub overlap: f64,
+    /// Refines the magnitudes by a multichannel Wiener filter.
+    pub wiener: bool,
+}
+
+/// The longest manifest, in bytes.
+pub(super) const MAX_BYTES: u64 = 64 * 1024;
+
+impl Manifest {
+    /// Reads a manifest's text.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let table = toml::Deserializer::parse(text)
+            .map_err(|e| ModelError::field("manifest", e.to_string().trim_end()))?;
+        let raw: Raw = serde_path_to_error::deserialize(table).map_err(|error| {
+            let path = error.path().to_string();
+            let field = if path == "." { "manifest" } else { &path };
+            ModelError::field(field, error.inner().message())
+        })?;
+        raw.check()
+    }
+
+    /// The graphs' files.
+    pub fn files(&self) -> Vec<&GraphFile> {
+        match &self.kind {
+            Kind::Mdx(mdx) => vec![&mdx.graph],
+            Kind::HtDemucs(htdemucs) => vec![&htdemucs.graph],
+            Kind::OpenUnmix(openunmix) => openunmix.graphs.values().collect(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: String,
+    kind: RawKind,
+    file: Option<String>,
+    sha256: Option<String>,
+    stems: Option<Vec<String>>,
+    #[serde(default = "rate")]
+    sample_rate: u32,
+    #[serde(default)]
+    license: String,
+    mdx: Option<RawMdx>,
+    htdemucs: Option<RawHtDemucs>,
+    openunmix: Option<RawOpenUnmix>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawKind {
+    Mdx,
+    HtDemucs,
+    OpenUnmix,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMdx {
+    n_fft: usize,
+    #[serde(default = "hop")]
+    hop: usize,
+    dim_f: usize,
+    dim_t: usize,
+    #[serde(default = "one")]
+    compensate: f32,
+    #[serde(default = "quarter")]
+    overlap: f64,
+    #[serde(default)]
+    denoise: bool,
+    #[serde(default)]
+    karaoke: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawHtDemucs {
+    #[serde(default = "segment")]
+    segment: usize,
+    #[serde(default = "quarter")]
+    overlap: f64,
+    stft: Option<Stft>,
+    #[serde(default)]
+    ports: Ports,
+}
+
+impl Default for RawHtDemucs {
+    fn default() -> Self {
+        Self {
+            segment: segment(),
+            overlap: quarter(),
+            stft: None,
+            ports: Ports::default(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawOpenUnmix {
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    sha256: BTreeMap<String, String>,
+    #[serde(default = "openunmix_n_fft")]
+    n_fft: usize,
+    #[serde(default = "hop")]
+    hop: usize,
+    frames: Option<usize>,
+    #[serde(default = "quarter")]
+    overlap: f64,
+    #[serde(default = "yes")]
+    wiener: bool,
+}
+
+fn rate() -> u32 {
+    RATE
+}
+fn hop() -> usize {
+    1_024
+}
+fn one() -> f32 {
+    1.0
+}
+fn quarter() -> f64 {
+    0.25
+}
+fn segment() -> usize {
+    343_980
+}
+fn openunmix_n_fft() -> usize {
+    4_096
+}
+fn yes() -> bool {
+    true
+}
+
+impl Raw {
+    fn check(self) -> Result<Manifest, ModelError> {
+        check_name(&self.name)?;
+        within("license", self.license.len(), 0, 2_000)?;
+        if self.sample_rate != RATE {
+            let reason = format!("is {}, but these models work at {RATE}", self.sample_rate);
+            return Err(ModelError::field("sample_rate", reason));
+        }
+        let tables = [
+            ("mdx", RawKind::Mdx, self.mdx.is_some()),
+            ("htdemucs", RawKind::HtDemucs, self.htdemucs.is_some()),
+            ("openunmix", RawKind::OpenUnmix, self.openunmix.is_some()),
+        ];
+        for (name, kind, given) in tables {
+            if given && kind != self.kind {
+                return Err(ModelError::field(name, "belongs to another kind of model"));
+            }
+        }
+        let (name, license) = (self.name.clone(), self.license.clone());
+        let kind = match self.kind {
+            RawKind::Mdx => Kind::Mdx(self.mdx()?),
+            RawKind::HtDemucs => Kind::HtDemucs(self.htdemucs()?),
+            RawKind::OpenUnmix => Kind::OpenUnmix(self.openunmix()?),
+        };
+        Ok(Manifest {
+            name,
+            license,
+            kind,
+        })
+    }
+
+    fn mdx(self) -> Result<MdxSettings, ModelError> {
+        let [stem] = self.stems()?[..] else {
+            return Err(ModelError::field("stems", "an MDX-Net makes one stem"));
+        };
+        let graph = self.graph()?;
+        let mdx = self.mdx.ok_or_else(|| missing("mdx"))?;
+        MdxSettings {
+            graph,
+            stem,
+            n_fft: mdx.n_fft,
+            hop: mdx.hop,
+            dim_f: mdx.dim_f,
+            dim_t: mdx.dim_t,
+            compensate: mdx.compensate,
+            overlap: mdx.overlap,
+            denoise: mdx.denoise,
+            karaoke: mdx.karaoke,
+        }
+        .check()
+    }
+
+    fn htdemucs(self) -> Result<HtDemucsSettings, ModelError> {
+        let (stems, graph) = (self.stems()?, self.graph()?);
+        let raw = self.htdemucs.unwrap_or_default();
+        within("htdemucs.segment", raw.segment, 8_192, 60 * RATE as usize)?;
+        check_overlap("htdemucs.overlap", raw.overlap)?;
+        Ok(HtDemucsSettings {
+            graph,
+            stems,
+            segment: raw.segment,
+            overlap: raw.overlap,
+            stft: raw.stft,
+            ports: raw.ports,
+        })
+    }
+
+    fn openunmix(self) -> Result<OpenUnmixSettings, ModelError> {
+        for (field, given, instead) in [
+            ("file", self.file.is_some(), "files"),
+            ("sha256", self.sha256.is_some(), "sha256"),
+            ("stems", self.stems.is_some(), "files"),
+        ] {
+            if given {
+                let reason =
+                    format!("an Open-Unmix has a graph for each stem: openunmix.{instead}");
+                return Err(ModelError::field(field, reason));
+            }
+        }
+        let raw = self.openunmix.ok_or_else(|| missing("openunmix"))?;
+        let mut sums = raw.sha256;
+        let mut graphs = BTreeMap::new();
+        for (name, file) in raw.files {
+            let field = format!("openunmix.files.{name}");
+            let stem = parse_stem(&field, &name)?;
+            if stem == Stem::Instrumental {
+                return Err(ModelError::field(&field, "is what is left without vocals"));
+            }
+            check_file(&field, &file)?;
+            let sha256 = sums.remove(&name);
+            let sha256 = check_sha256(&format!("openunmix.sha256.{name}"), sha256)?;
+            if graphs.insert(stem, GraphFile { file, sha256 }).is_some() {
+                return Err(ModelError::field(&field, "this stem is named twice"));
+            }
+        }
+        if graphs.is_empty() {
+            return Err(ModelError::field("openunmix.files", "names no graph"));
+        }
+        if let Some(name) = sums.keys().next() {
+            let field = format!("openunmix.sha256.{name}");
+            return Err(ModelError::field(
+                &field,
+                "openunmix.files has no such stem",
+            ));
+        }
+        check_transform("openunmix", raw.n_fft, raw.hop)?;
+        if let Some(frames) = raw.frames {
+            let least = (2 * raw.n_fft).div_ceil(raw.hop);
+            within("openunmix.frames", frames, least, 6_000)?;
+        }
+        check_overlap("openunmix.overlap", raw.overlap)?;
+        Ok(OpenUnmixSettings {
+            graphs,
+            n_fft: raw.n_fft,
+            hop: raw.hop,
+            frames: raw.frames,
+            overlap: raw.overlap,
+            wiener: raw.wiener,
+        })
+    }
+
+    fn graph(&self) -> Result<GraphFile, ModelError> {
+        let file = self.file.clone().ok_or_else(|| missing("file"))?;
+        check_file("file", &file)?;
+        let sha256 = check_sha256("sha256", self.sha256.clone())?;
+        Ok(GraphFile { file, sha256 })
+    }
+
+    fn stems(&self) -> Result<Vec<Stem>, ModelError> {
+        let names = self.stems.as_ref().ok_or_else(|| missing("stems"))?;
+        within("stems", names.len(), 1, Stem::ALL.len())?;
+        let mut stems = Vec::new();
+        for (i, name) in names.iter().enumerate() {
+            let field = format!("stems[{i}]");
+            let stem = parse_stem(&field, name)?;
+            if stems.contains(&stem) {
+                return Err(ModelError::field(&field, "this stem is named twice"));
+            }
+            stems.push(stem);
+        }
+        Ok(stems)
+    }
+}
+
+impl MdxSettings {
+    /// Checks the numbers, wherever they come from.
+    pub(super) fn check(self) -> Result<Self, ModelError> {
+        check_transform("mdx", self.n_fft, self.hop)?;
+        within("mdx.dim_f", self.dim_f, 8, self.n_fft / 2 + 1)?;
+        // A chunk must be longer than the two half windows that are cut off it.
+        let least = self.n_fft / self.hop + 2;
+        within("mdx.dim_t", self.dim_t, least, 8_192)?;
+        if self.dim_f * self.dim_t > 1 << 24 {
+            let reason = format!("times dim_f is {}, at most 2^24", self.dim_f * self.dim_t);
+            return Err(ModelError::field("mdx.dim_t", reason));
+        }
+        if !(0.1..=10.0).contains(&self.compensate) {
+            let reason = format!("is {}, not between 0.1 and 10", self.compensate);
+            return Err(ModelError::field("mdx.compensate", reason));
+        }
+        check_overlap("mdx.overlap", self.overlap)?;
+        Ok(self)
+    }
+}
+
+fn missing(field: &str) -> ModelError {
+    ModelError::field(field, "is missing")
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), ModelError> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let first = name
+        .chars()
+        .next()
+        .is_some_and(|c| c.is_ascii_alphanumeric());
+    if first && name.len() <= 64 && name.chars().all(fine) {
+        return Ok(());
+    }
+    let reason = "must be 1 to 64 letters, digits, -, _ or ., and start with a letter or digit";
+    Err(ModelError::field("name", reason))
+}
+
+pub(super) fn parse_stem(field: &str, name: &str) -> Result<Stem, ModelError> {
+    Stem::parse(name).ok_or_else(|| {
+        let known = Stem::list(&Stem::ALL);
+        let name: String = name.chars().take(40).collect();
+        ModelError::field(field, format!("there is no stem {name:?}, only {known}"))
+    })
+}
+
+/// A relative path that only goes down.
+fn check_file(field: &str, file: &str) -> Result<(), ModelError> {
+    let down = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if file.is_empty() || file.len() > 255 || !Path::new(file).components().all(down) {
+        let reason = "must be a file in the models folder, without .. or a leading /";
+        return Err(ModelError::field(field, reason));
+    }
+    Ok(())
+}
+
+fn check_sha256(field: &str, sum: Option<String>) -> Result<Option<String>, ModelError> {
+    let Some(sum) = sum else { return Ok(None) };
+    if sum.len() != 64 || !sum.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(ModelError::field(field, "must be 64 hexadecimal digits"));
+    }
+    Ok(Some(sum.to_ascii_lowercase()))
+}
+
+fn check_transform(kind: &str, n_fft: usize, hop: usize) -> Result<(), ModelError> {
+    let field = format!("{kind}.n_fft");
+    within(&field, n_fft, 256, 32_768)?;
+    if n_fft % 2 == 1 {
+        return Err(ModelError::field(
+            &field,
+            format!("is {n_fft}, but must be even"),
+        ));
+    }
+    // From two frames over each sample on, their squared windows never sum to nothing.
+    within(&format!("{kind}.hop"), hop, n_fft / 64, n_fft / 2)
+}
+
+fn check_overlap(field: &str, overlap: f64) -> Result<(), ModelError> {
+    if overlap == 0.0 || (0.01..=0.9).contains(&overlap) {
+        return Ok(());
+    }
+    let reason = format!("is {overlap}, but must be 0 or between 0.01 and 0.9");
+    Err(ModelError::field(field, reason))
+}
+
+fn within(field: &str, value: usize, least: usize, most: usize) -> Result<(), ModelError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let reason = format!("is {value}, not between {least} and {most}");
+    Err(ModelError::field(field, reason))
+}

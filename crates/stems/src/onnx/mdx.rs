@@ -1,0 +1,117 @@
+//! MDX-Net: one graph, one stem, from spectra to spectra.
+//!
+//! M. Kim et al., "KUIELab-MDX-Net: a two-stream neural network for music demixing", 2021, as the
+//! Ultimate Vocal Remover runs its own models of this kind: the lowest `dim_f` bins of `dim_t`
+//! frames, left and right as real and imaginary parts, the first three bins silenced.
+
+use super::manifest::MdxSettings;
+use super::runtime::Net;
+use super::spectrum::{Transform, from_tensor, to_tensor};
+use super::stitch::{Fade, Plan};
+use super::{ModelError, Stereo};
+use crate::SeparateError;
+use crate::parallel::{Stop, map};
+
+/// The peak to which a clip is scaled, so that quiet ones fare no worse than loud ones.
+pub(super) const PEAK: f32 = 0.9;
+
+/// Bins from 0 Hz up that the graph must not hear.
+const SILENT_BINS: usize = 3;
+
+#[derive(Debug)]
+pub(super) struct Mdx {
+    net: Net,
+    settings: MdxSettings,
+    transform: Transform,
+}
+
+impl Mdx {
+    pub(super) fn new(net: Net, settings: MdxSettings) -> Result<Self, ModelError> {
+        let shape = [1, 4, settings.dim_f, settings.dim_t];
+        let fields = ["file", "file", "mdx.dim_f", "mdx.dim_t"];
+        let ([input], [output, ..]) = (&net.inputs[..], &net.outputs[..]) else {
+            let reason = format!("an MDX-Net has one input, not {}", net.inputs.len());
+            return Err(ModelError::field("file", reason));
+        };
+        input.check(&shape, &fields)?;
+        output.check(&shape, &fields)?;
+        let chunk = settings.hop * (settings.dim_t - 1);
+        let transform = Transform::new(settings.n_fft, settings.hop, chunk);
+        Ok(Self {
+            net,
+            settings,
+            transform,
+        })
+    }
+
+    pub(super) fn plan(&self, frames: usize) -> Plan {
+        let MdxSettings {
+            n_fft,
+            hop,
+            dim_t,
+            overlap,
+            ..
+        } = self.settings;
+        let (segment, trim) = (hop * (dim_t - 1), n_fft / 2);
+        // What a chunk gives that its reflected edges did not touch.
+        let kept = segment - 2 * trim;
+        Plan {
+            segment,
+            step: super::stitch::step(segment, overlap),
+            lead: trim,
+            total: trim + frames + (kept + trim - frames % kept),
+            frames,
+            fade: if overlap > 0.0 {
+                Fade::Hann
+            } else {
+                Fade::None
+            },
+        }
+    }
+
+    pub(super) fn segment(&self, sound: &Stereo, stop: Stop<'_>) -> Result<Stereo, SeparateError> {
+        let MdxSettings {
+            dim_f,
+            dim_t,
+            compensate,
+            denoise,
+            ..
+        } = self.settings;
+        let size = (dim_f, dim_t);
+        let spectra = [
+            self.transform.spectra(&sound[0], stop)?,
+            self.transform.spectra(&sound[1], stop)?,
+        ];
+        let mut tensor = to_tensor(&spectra, self.transform.bins(), 0, size, stop)?;
+        drop(spectra);
+        for plane in tensor.chunks_exact_mut(dim_f * dim_t) {
+            plane[..SILENT_BINS * dim_t].fill(0.0);
+        }
+        let mut made = self.run(&tensor, stop)?;
+        if denoise {
+            for x in &mut tensor {
+                *x = -*x;
+            }
+            let turned = self.run(&tensor, stop)?;
+            let pairs = made.iter_mut().zip(&turned);
+            pairs.for_each(|(x, y)| *x = 0.5 * (*x - y));
+        }
+        let channels = map(2, stop, |side| {
+            let mut channel = self.transform.sound(|t, row| {
+                from_tensor(&made, side, t, size, row);
+                row[dim_f..].fill(realfft::num_complex::Complex32::default());
+            });
+            for x in &mut channel {
+                *x *= compensate;
+            }
+            channel
+        })?;
+        Ok(super::pairs(channels).pop().unwrap_or_default())
+    }
+
+    fn run(&self, tensor: &[f32], stop: Stop<'_>) -> Result<Vec<f32>, SeparateError> {
+        let shape = [1, 4, self.settings.dim_f, self.settings.dim_t];
+        let made = self.net.run(&[(0, &shape, tensor)], &[(0, &shape)], stop)?;
+        Ok(made.into_iter().next().unwrap_or_default())
+    }
+}

@@ -1,0 +1,368 @@
+//! A clip through a model, piece by piece: rates, channels, levels, and the exact sums.
+//!
+//! The model's estimates need not sum to anything: a remainder is subtracted from the mix, sample by
+//! sample, as the last step.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Model;
+use super::stitch::Stitch;
+use crate::parallel::Stop;
+use crate::resample::Converter;
+use crate::separate::{check_offered, finite};
+use crate::stft::RATE;
+use crate::{Control, SeparateError, Shape, Stem, Take};
+
+/// How each stem follows from a model's estimates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Formulas {
+    estimates: Vec<Stem>,
+    pub(super) told_apart: Vec<Stem>,
+    pub(super) offered: Vec<Stem>,
+}
+
+/// A stem: one of the estimates, or the mix without some of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Formula {
+    Estimate(usize),
+    Without(Vec<usize>),
+}
+
+impl Formulas {
+    /// For a model that makes these estimates, in this order.
+    pub(super) fn new(estimates: Vec<Stem>) -> Self {
+        let remainder = |stem: &Stem| matches!(stem, Stem::Other | Stem::Instrumental);
+        let mut told_apart: Vec<Stem> = estimates
+            .iter()
+            .copied()
+            .filter(|s| !remainder(s))
+            .collect();
+        if told_apart.is_empty() {
+            // A lone instrumental tells the vocals apart, as what it leaves.
+            let instrumental = estimates.contains(&Stem::Instrumental);
+            told_apart = vec![if instrumental {
+                Stem::Vocals
+            } else {
+                Stem::Other
+            }];
+        }
+        let mut formulas = Self {
+            estimates,
+            told_apart,
+            offered: Vec::new(),
+        };
+        let offered = Stem::ALL
+            .into_iter()
+            .filter(|s| formulas.formula(*s).is_some());
+        formulas.offered = offered.collect();
+        formulas
+    }
+
+    fn formula(&self, stem: Stem) -> Option<Formula> {
+        let place = |stem| self.estimates.iter().position(|s| *s == stem);
+        let is_rest = |stem: Stem| matches!(stem, Stem::Other | Stem::Instrumental);
+        let only_rests = self.estimates.iter().all(|s| is_rest(*s));
+        match stem {
+            Stem::Vocals if only_rests => {
+                place(Stem::Instrumental).map(|i| Formula::Without(vec![i]))
+            }
+            Stem::Instrumental if only_rests => place(stem).map(Formula::Estimate),
+            Stem::Instrumental => place(Stem::Vocals).map(|i| Formula::Without(vec![i])),
+            Stem::Other if !only_rests => {
+                let all = (0..self.estimates.len()).filter(|i| !is_rest(self.estimates[*i]));
+                Some(Formula::Without(all.collect()))
+            }
+            // Whatever is not vocals.
+            Stem::Other => place(Stem::Instrumental)
+                .or(place(stem))
+                .map(Formula::Estimate),
+            _ => place(stem).map(Formula::Estimate),
+        }
+    }
+}
+
+/// Separates a clip that arrives and leaves piece by piece, by a model; like
+/// [`Separator`](crate::Separator) for the built-in engine. Memory does not grow with the clip.
+pub struct Separator {
+    model: Arc<Model>,
+    shape: Shape,
+    formulas: Vec<Formula>,
+    lanes: Vec<Lane>,
+    /// Segments of all lanes, and how many are done.
+    count: usize,
+    done: usize,
+    received: usize,
+    /// The mix from the first sample that is not written yet.
+    mix: Vec<Vec<f32>>,
+    /// Estimates of the same stretch as far as they are finished, by estimate and channel.
+    estimates: Vec<Vec<Vec<f32>>>,
+}
+
+/// How much of what [`Separator::push`] gets is taken at a time, in seconds.
+const PIECE_SECONDS: usize = 4;
+
+impl Separator {
+    /// Prepares to make the `wanted` stems, which must be among those that the model offers.
+    pub fn new(model: Arc<Model>, shape: Shape, wanted: &[Stem]) -> Result<Self, SeparateError> {
+        shape.check()?;
+        check_offered(wanted, model.offered())?;
+        let formulas = wanted
+            .iter()
+            .filter_map(|stem| model.formulas.formula(*stem));
+        let formulas: Vec<Formula> = formulas.collect();
+        let estimates = model.formulas.estimates.len();
+        // Nothing in this clip, or nothing that single precision could scale; or nothing asked.
+        let idle = shape.peak < 1e-25 || shape.frames == 0 || wanted.is_empty();
+        let pairs = (0..shape.channels).step_by(2);
+        let pairs = pairs.map(|first| first..shape.channels.min(first + 2));
+        let lane = |channels| Lane::new(&model, shape, channels);
+        let lanes: Vec<Lane> = if idle {
+            Vec::new()
+        } else {
+            pairs.map(lane).collect()
+        };
+        Ok(Self {
+            shape,
+            formulas,
+            count: lanes.iter().map(|lane| lane.count).sum(),
+            lanes,
+            done: 0,
+            received: 0,
+            mix: vec![Vec::new(); shape.channels],
+            estimates: vec![vec![Vec::new(); shape.channels]; estimates],
+            model,
+        })
+    }
+
+    /// Takes the next samples of every channel, and writes what is finished. Samples beyond the
+    /// announced length are ignored, and so are channels beyond the announced number.
+    pub fn push(
+        &mut self,
+        samples: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        let available = samples.first().map_or(0, Vec::len);
+        let available = available.min(self.shape.frames - self.received);
+        let size = PIECE_SECONDS * self.shape.rate as usize;
+        for start in (0..available).step_by(size) {
+            let end = available.min(start + size);
+            let piece = samples
+                .iter()
+                .map(|c| c[start..end].iter().map(|x| finite(*x)).collect());
+            self.take(&piece.collect::<Vec<_>>(), control, write)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the clip; what never arrived counts as silence.
+    pub fn finish(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        while self.received < self.shape.frames {
+            let missing = self.shape.frames - self.received;
+            let size = missing.min(PIECE_SECONDS * self.shape.rate as usize);
+            let silence = vec![vec![0.0; size]; self.shape.channels];
+            self.take(&silence, control, write)?;
+        }
+        (control.progress)(1.0);
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        piece: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        let stop = Stop(control.cancelled);
+        stop.check()?;
+        let length = piece.first().map_or(0, Vec::len);
+        self.received += length;
+        let last = self.received == self.shape.frames;
+        for (mix, new) in self.mix.iter_mut().zip(piece) {
+            mix.extend_from_slice(new);
+        }
+        if self.lanes.is_empty() {
+            let estimates = self.estimates.iter_mut().flatten();
+            estimates.for_each(|channel| channel.resize(self.mix[0].len(), 0.0));
+        }
+        for lane in &mut self.lanes {
+            lane.push(piece, last);
+            while lane.work(&self.model, &mut self.estimates, stop)? {
+                self.done += 1;
+                #[expect(clippy::cast_precision_loss, reason = "a few thousand segments")]
+                let part = self.done as f32 / self.count as f32;
+                (control.progress)(part.min(0.99));
+            }
+        }
+        self.write(write)
+    }
+
+    /// Writes of every wanted stem what all its estimates are finished for.
+    fn write(&mut self, write: &mut Take<'_>) -> Result<(), SeparateError> {
+        let finished = self.estimates.iter().flatten().map(Vec::len).min();
+        let finished = finished.unwrap_or(0).min(self.mix[0].len());
+        if finished == 0 {
+            return Ok(());
+        }
+        for (number, formula) in self.formulas.iter().enumerate() {
+            let channels: Vec<Vec<f32>> = (0..self.shape.channels)
+                .map(|c| match formula {
+                    Formula::Estimate(i) => self.estimates[*i][c][..finished].to_vec(),
+                    Formula::Without(all) => {
+                        let mut left = self.mix[c][..finished].to_vec();
+                        for i in all {
+                            let part = left.iter_mut().zip(&self.estimates[*i][c]);
+                            part.for_each(|(x, y)| *x -= y);
+                        }
+                        left
+                    }
+                })
+                .collect();
+            if !write(number, &channels) {
+                return Err(SeparateError::Cancelled);
+            }
+        }
+        for channel in self
+            .mix
+            .iter_mut()
+            .chain(self.estimates.iter_mut().flatten())
+        {
+            channel.drain(..finished);
+        }
+        Ok(())
+    }
+}
+
+/// One channel or two on their way through the model, which wants two.
+struct Lane {
+    channels: Range<usize>,
+    /// Subtracted, then multiplied.
+    scale: (f32, f32),
+    to_model: Vec<Converter>,
+    stitch: Stitch,
+    /// How many segments there are.
+    count: usize,
+    done: usize,
+    /// By estimate and channel.
+    from_model: Vec<Vec<Converter>>,
+}
+
+impl Lane {
+    fn new(model: &Model, shape: Shape, channels: Range<usize>) -> Self {
+        let frames = shape.frames as u64 * u64::from(RATE);
+        let frames = frames.div_ceil(u64::from(shape.rate));
+        let frames = usize::try_from(frames).unwrap_or(usize::MAX);
+        let plan = model.plan(frames);
+        let stems = model.formulas.estimates.len();
+        let converters = |from, to, frames| {
+            let each = channels.clone();
+            each.map(|_| Converter::new(from, to, frames))
+                .collect::<Vec<_>>()
+        };
+        Self {
+            scale: model.scale(shape),
+            to_model: converters(shape.rate, RATE, frames),
+            stitch: Stitch::new(plan, stems),
+            count: plan.count(),
+            done: 0,
+            from_model: (0..stems)
+                .map(|_| converters(RATE, shape.rate, shape.frames))
+                .collect(),
+            channels,
+        }
+    }
+
+    /// Takes the next samples of all channels of the clip, and its end when this is it.
+    fn push(&mut self, piece: &[Vec<f32>], last: bool) {
+        let (offset, gain) = self.scale;
+        let inlet = self.stitch.inlet();
+        let mono = self.to_model.len() == 1;
+        for (i, converter) in self.to_model.iter_mut().enumerate() {
+            let start = inlet[i].len();
+            if let Some(channel) = piece.get(self.channels.start + i) {
+                converter.push(channel, &mut inlet[i]);
+            }
+            if last {
+                converter.finish(&mut inlet[i]);
+            }
+            inlet[i][start..]
+                .iter_mut()
+                .for_each(|x| *x = (*x - offset) * gain);
+        }
+        if mono {
+            let [left, right] = inlet;
+            let known = right.len();
+            right.extend_from_slice(&left[known..]);
+        }
+    }
+
+    /// Does one segment, if all of it is there.
+    fn work(
+        &mut self,
+        model: &Model,
+        estimates: &mut [Vec<Vec<f32>>],
+        stop: Stop<'_>,
+    ) -> Result<bool, SeparateError> {
+        let Some(segment) = self.stitch.segment() else {
+            return Ok(false);
+        };
+        let made = model.segment(&segment, stop)?;
+        let finished = self.stitch.add(&made);
+        self.done += 1;
+        let (offset, gain) = self.scale;
+        for (number, mut sides) in finished.into_iter().enumerate() {
+            if let [left, right] = &mut sides
+                && self.channels.len() == 1
+            {
+                left.iter_mut()
+                    .zip(right)
+                    .for_each(|(x, y)| *x = 0.5 * (*x + *y));
+            }
+            let converters = self.from_model[number].iter_mut();
+            for ((i, converter), mut side) in converters.enumerate().zip(sides) {
+                for x in &mut side {
+                    *x = finite(*x / gain + offset);
+                }
+                let out = &mut estimates[number][self.channels.start + i];
+                converter.push(&side, out);
+                if self.done == self.count {
+                    converter.finish(out);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainders_follow_from_estimates() {
+        use Stem::{Bass, Drums, Guitar, Instrumental, Other, Vocals};
+        let of = |stems: &[Stem]| Formulas::new(stems.to_vec());
+        let one = of(&[Vocals]);
+        assert_eq!(
+            (&one.told_apart[..], &one.offered[..]),
+            (&[Vocals][..], &[Vocals, Other, Instrumental][..])
+        );
+        let rest = of(&[Instrumental]);
+        assert_eq!(rest.told_apart, [Vocals]);
+        assert_eq!(rest.offered, one.offered);
+        assert_eq!(rest.formula(Vocals), Some(Formula::Without(vec![0])));
+        assert_eq!(rest.formula(Other), Some(Formula::Estimate(0)));
+        let four = of(&[Drums, Bass, Other, Vocals]);
+        assert_eq!(four.told_apart, [Drums, Bass, Vocals]);
+        assert_eq!(four.formula(Other), Some(Formula::Without(vec![0, 1, 3])));
+        assert_eq!(four.formula(Instrumental), Some(Formula::Without(vec![3])));
+        assert_eq!(four.formula(Guitar), None);
+        assert_eq!(of(&[Drums]).offered, [Drums, Other]);
+        assert_eq!(of(&[Other]).offered, [Other]);
+    }
+}

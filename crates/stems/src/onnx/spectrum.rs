@@ -1,0 +1,213 @@
+//! The short-time Fourier transform as neural models want it: centred, edges reflected.
+//!
+//! Frame `t` is centred on sample `t * hop`; half a window beyond each end the sound is mirrored
+//! about its first and last sample. The window is a periodic Hann. The inverse adds overlapping
+//! frames and divides by the sum of squared windows. All lengths are fixed when it is made.
+
+use std::sync::Arc;
+
+use realfft::num_complex::Complex32;
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+
+use crate::parallel::{Stop, Stopped, fill_rows};
+
+pub(super) struct Transform {
+    n_fft: usize,
+    hop: usize,
+    length: usize,
+    window: Vec<f32>,
+    /// What overlapping frames must be multiplied by.
+    undo: Vec<f32>,
+    forward: Arc<dyn RealToComplex<f32>>,
+    inverse: Arc<dyn ComplexToReal<f32>>,
+}
+
+impl std::fmt::Debug for Transform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            n_fft, hop, length, ..
+        } = self;
+        write!(f, "Transform({n_fft}, {hop}, {length})")
+    }
+}
+
+impl Transform {
+    /// For sounds of `length` samples, which is more than half of `n_fft`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "a window"
+    )]
+    pub(super) fn new(n_fft: usize, hop: usize, length: usize) -> Self {
+        let turn = std::f64::consts::TAU / n_fft as f64;
+        let window: Vec<f32> = (0..n_fft)
+            .map(|i| (0.5 - 0.5 * (turn * i as f64).cos()) as f32)
+            .collect();
+        let mut squares = vec![0.0f32; length / hop * hop + n_fft];
+        for t in 0..=length / hop {
+            let part = squares[t * hop..].iter_mut().zip(&window);
+            part.for_each(|(sum, w)| *sum += w * w);
+        }
+        let undo = |square: &f32| 1.0 / (square.max(1e-11) * n_fft as f32);
+        let mut planner = RealFftPlanner::new();
+        Self {
+            n_fft,
+            hop,
+            length,
+            undo: squares.iter().map(undo).collect(),
+            window,
+            forward: planner.plan_fft_forward(n_fft),
+            inverse: planner.plan_fft_inverse(n_fft),
+        }
+    }
+
+    pub(super) fn frames(&self) -> usize {
+        self.length / self.hop + 1
+    }
+
+    pub(super) fn bins(&self) -> usize {
+        self.n_fft / 2 + 1
+    }
+
+    /// All spectra, frame by frame.
+    pub(super) fn spectra(&self, sound: &[f32], stop: Stop<'_>) -> Result<Vec<Complex32>, Stopped> {
+        let padded = reflect(sound, self.n_fft / 2, self.n_fft / 2);
+        let mut spectra = vec![Complex32::default(); self.frames() * self.bins()];
+        fill_rows(&mut spectra, self.bins(), stop, |t, row| {
+            let frame = &padded[t * self.hop..t * self.hop + self.n_fft];
+            let mut frame: Vec<f32> = frame.iter().zip(&self.window).map(|(x, w)| x * w).collect();
+            if self.forward.process(&mut frame, row).is_err() {
+                // INVARIANT: fails only on wrong lengths, and both come from the plan's own sizes.
+                row.fill(Complex32::default());
+            }
+        })?;
+        Ok(spectra)
+    }
+
+    /// The sound whose spectra `fill(frame, bins)` writes.
+    pub(super) fn sound(&self, mut fill: impl FnMut(usize, &mut [Complex32])) -> Vec<f32> {
+        let mut spectrum = vec![Complex32::default(); self.bins()];
+        let (mut frame, mut scratch) = (
+            self.inverse.make_output_vec(),
+            self.inverse.make_scratch_vec(),
+        );
+        let mut sum = vec![0.0f32; self.undo.len().max(self.n_fft / 2 + self.length)];
+        for t in 0..self.frames() {
+            fill(t, &mut spectrum);
+            // The transform insists that these two are real, as they are for every real sound.
+            spectrum[0].im = 0.0;
+            spectrum[self.n_fft / 2].im = 0.0;
+            let done = self
+                .inverse
+                .process_with_scratch(&mut spectrum, &mut frame, &mut scratch);
+            if done.is_err() {
+                // INVARIANT: fails only on wrong lengths or on the two edges just set.
+                continue;
+            }
+            let part = sum[t * self.hop..].iter_mut().zip(&frame).zip(&self.window);
+            part.for_each(|((sum, x), w)| *sum += x * w);
+        }
+        sum.iter_mut()
+            .zip(&self.undo)
+            .for_each(|(x, undo)| *x *= undo);
+        sum.drain(..self.n_fft / 2);
+        sum.truncate(self.length);
+        sum
+    }
+}
+
+/// A sound with so many samples more on each side, mirrored about its first and last one. The
+/// sound is longer than either.
+pub(super) fn reflect(sound: &[f32], before: usize, after: usize) -> Vec<f32> {
+    let mut padded = Vec::with_capacity(before + sound.len() + after);
+    padded.extend(sound[1..=before].iter().rev());
+    padded.extend_from_slice(sound);
+    padded.extend(sound[sound.len() - 1 - after..sound.len() - 1].iter().rev());
+    padded
+}
+
+/// Rows of a tensor `[channel, real or imaginary, bin, frame]`, made of both channels' spectra,
+/// which hold `bins` values a frame, from frame `first` on.
+pub(super) fn to_tensor(
+    spectra: &[Vec<Complex32>; 2],
+    bins: usize,
+    first: usize,
+    size: (usize, usize),
+    stop: Stop<'_>,
+) -> Result<Vec<f32>, Stopped> {
+    let (dim_f, dim_t) = size;
+    let mut tensor = vec![0.0; 4 * dim_f * dim_t];
+    fill_rows(&mut tensor, dim_t, stop, |number, row| {
+        let (plane, bin) = (number / dim_f, number % dim_f);
+        let values = spectra[plane / 2][first * bins + bin..]
+            .iter()
+            .step_by(bins);
+        if plane % 2 == 0 {
+            row.iter_mut().zip(values).for_each(|(x, v)| *x = v.re);
+        } else {
+            row.iter_mut().zip(values).for_each(|(x, v)| *x = v.im);
+        }
+    })?;
+    Ok(tensor)
+}
+
+/// The lowest bins of frame `t` of one channel, from a tensor as [`to_tensor`] makes it.
+pub(super) fn from_tensor(
+    tensor: &[f32],
+    channel: usize,
+    t: usize,
+    size: (usize, usize),
+    row: &mut [Complex32],
+) {
+    let (dim_f, dim_t) = size;
+    let (real, imaginary) = tensor[2 * channel * dim_f * dim_t..].split_at(dim_f * dim_t);
+    let real = real[t..].iter().step_by(dim_t);
+    let imaginary = imaginary[t..].iter().step_by(dim_t);
+    for ((bin, &re), &im) in row[..dim_f].iter_mut().zip(real).zip(imaginary) {
+        *bin = Complex32::new(re, im);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "made-up signals are short")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn untouched_spectra_give_the_sound_back() {
+        for (n_fft, hop, length) in [(7_680, 1_024, 20_480), (600, 100, 1_234), (256, 128, 200)] {
+            let sound: Vec<f32> = (0..length)
+                .map(|i| ((i * i) as f32 * 0.001).sin())
+                .collect();
+            let transform = Transform::new(n_fft, hop, length);
+            let bins = transform.bins();
+            let spectra = transform.spectra(&sound, Stop(&|| false)).unwrap();
+            let back = transform.sound(|t, row| row.copy_from_slice(&spectra[t * bins..][..bins]));
+            let inside = length / hop * hop;
+            let worst = (0..inside)
+                .map(|i| (back[i] - sound[i]).abs())
+                .fold(0.0, f32::max);
+            assert!(back.len() == length && worst < 1e-5, "{n_fft}: {worst}");
+        }
+    }
+
+    #[test]
+    fn tensors_hold_what_they_were_made_of() {
+        let value = |side: u8, i: u8| Complex32::new(f32::from(i), f32::from(side * 50 + i));
+        let spectra = [0, 1].map(|side| (0..15).map(|i| value(side, i)).collect::<Vec<_>>());
+        // Five frames of three bins, of which the middle three and the lowest two.
+        let tensor = to_tensor(&spectra, 3, 1, (2, 3), Stop(&|| false)).unwrap();
+        assert_eq!(tensor.len(), 4 * 2 * 3);
+        let mut row = [Complex32::default(); 3];
+        from_tensor(&tensor, 1, 2, (2, 3), &mut row);
+        assert_eq!(row, [value(1, 9), value(1, 10), Complex32::default()]);
+    }
+
+    #[test]
+    fn edges_are_mirrored() {
+        assert_eq!(
+            reflect(&[1.0, 2.0, 3.0], 2, 1),
+            [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! Cuts a stereo sound into overlapping segments and puts what was made of them together again.
+//!
+//! Segments are weighted by a window, added, and divided by the sum of the windows. The sound
+//! comes and goes in pieces; only what a segment may still need is kept.
+
+use super::Stereo;
+
+/// How a sound of known length is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Samples in a segment.
+    pub(super) segment: usize,
+    /// Samples from the start of one segment to the start of the next.
+    pub(super) step: usize,
+    /// Silence before the sound, which is cut off again.
+    pub(super) lead: usize,
+    /// The sound with silence before and behind it.
+    pub(super) total: usize,
+    /// The sound.
+    pub(super) frames: usize,
+    pub(super) fade: Fade,
+}
+
+/// How segments are weighted, and where a last one that is too short stands in its segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fade {
+    /// Not at all; at the start.
+    None,
+    /// A symmetric Hann window of the short one's own length; at the start.
+    Hann,
+    /// The first part of a triangle; in the middle, with more of the sound before it.
+    Triangle,
+}
+
+impl Plan {
+    /// How many segments there are.
+    pub(super) fn count(&self) -> usize {
+        self.total.div_ceil(self.step)
+    }
+
+    /// Where segment `number` starts, in the padded sound.
+    fn start(&self, number: usize) -> usize {
+        number * self.step
+    }
+
+    /// How many of its samples lie in the padded sound.
+    fn covered(&self, number: usize) -> usize {
+        self.segment.min(self.total - self.start(number))
+    }
+
+    /// How many of its samples lie before those.
+    fn before(&self, number: usize) -> usize {
+        match self.fade {
+            Fade::None | Fade::Hann => 0,
+            Fade::Triangle => (self.segment - self.covered(number)) / 2,
+        }
+    }
+
+    /// Where its first sample lies in the sound itself; below zero there is silence.
+    fn input(&self, number: usize) -> isize {
+        self.start(number).cast_signed()
+            - self.before(number).cast_signed()
+            - self.lead.cast_signed()
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "segments are short, and weights single precision"
+    )]
+    fn weight(&self, number: usize) -> Vec<f32> {
+        let covered = self.covered(number);
+        match self.fade {
+            Fade::None => vec![1.0; covered],
+            Fade::Hann if covered == 1 => vec![1.0],
+            Fade::Hann => {
+                let turn = std::f64::consts::TAU / (covered - 1) as f64;
+                let hann = |i: usize| (0.5 - 0.5 * (turn * i as f64).cos()) as f32;
+                (0..covered).map(hann).collect()
+            }
+            Fade::Triangle => {
+                let half = (self.segment - self.segment / 2) as f32;
+                let height = |i: usize| (i + 1).min(self.segment - i) as f32 / half;
+                (0..covered).map(height).collect()
+            }
+        }
+    }
+}
+
+/// Samples from the start of one segment to the next, of which they share that part.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "segments are short, and the overlap is below 1"
+)]
+pub(super) fn step(segment: usize, overlap: f64) -> usize {
+    (((1.0 - overlap) * segment as f64) as usize).max(1)
+}
+
+/// The work on one sound.
+pub(super) struct Stitch {
+    plan: Plan,
+    /// The next segment's number.
+    next: usize,
+    /// The sound from sample `kept` on.
+    sound: Stereo,
+    kept: usize,
+    /// Weighted sums of each stem's channels from the next segment's start on.
+    sums: Vec<Stereo>,
+    weights: Vec<f32>,
+}
+
+impl Stitch {
+    pub(super) fn new(plan: Plan, stems: usize) -> Self {
+        Self {
+            plan,
+            next: 0,
+            sound: Stereo::default(),
+            kept: 0,
+            sums: vec![Stereo::default(); stems],
+            weights: Vec::new(),
+        }
+    }
+
+    /// The samples of the sound that are next; it must not get more than it was made for.
+    pub(super) fn inlet(&mut self) -> &mut Stereo {
+        &mut self.sound
+    }
+
+    /// The next segment, if all of it has arrived.
+    pub(super) fn segment(&self) -> Option<Stereo> {
+        if self.next == self.plan.count() {
+            return None;
+        }
+        let start = self.plan.input(self.next);
+        let end = start + self.plan.segment.cast_signed();
+        let inside = |at: isize| at.max(0).cast_unsigned().min(self.plan.frames);
+        let (first, last) = (inside(start), inside(end));
+        if self.kept + self.sound[0].len() < last {
+            return None;
+        }
+        let silence = (first.cast_signed() - start)
+            .cast_unsigned()
+            .min(self.plan.segment);
+        Some(std::array::from_fn(|side| {
+            let mut segment = vec![0.0; silence];
+            segment.extend_from_slice(&self.sound[side][first - self.kept..last - self.kept]);
+            segment.resize(self.plan.segment, 0.0);
+            segment
+        }))
+    }
+
+    /// Takes what was made of that segment, and gives what no later segment changes.
+    pub(super) fn add(&mut self, stems: &[Stereo]) -> Vec<Stereo> {
+        let plan = self.plan;
+        let (covered, before) = (plan.covered(self.next), plan.before(self.next));
+        let weight = plan.weight(self.next);
+        add(&mut self.weights, &weight, &vec![1.0; covered]);
+        for (sums, made) in self.sums.iter_mut().zip(stems) {
+            for (sum, made) in sums.iter_mut().zip(made) {
+                add(sum, &weight, &made[before..before + covered]);
+            }
+        }
+        let start = plan.start(self.next);
+        self.next += 1;
+        let end = if self.next == plan.count() {
+            plan.total
+        } else {
+            plan.start(self.next)
+        };
+        // What lies in the silence around the sound is cut off.
+        let sound = |at: usize| at.clamp(plan.lead, plan.lead + plan.frames);
+        let from = sound(start).saturating_sub(start);
+        let to = sound(end).saturating_sub(start);
+        let finished = self.sums.iter().map(|sums| {
+            std::array::from_fn(|side| {
+                let values = sums[side][..end - start].iter().zip(&self.weights);
+                // Only in the silence, where a window is zero, does nothing cover a sample.
+                let divided = values.map(|(x, w)| if *w > 0.0 { x / w } else { 0.0 });
+                divided.skip(from).take(to - from).collect()
+            })
+        });
+        let finished = finished.collect();
+        let used = end - start;
+        self.weights.drain(..used);
+        for sum in self.sums.iter_mut().flatten() {
+            sum.drain(..used);
+        }
+        self.forget();
+        finished
+    }
+
+    /// Drops the sound that no segment needs any more.
+    fn forget(&mut self) {
+        if self.next == self.plan.count() {
+            return;
+        }
+        let needed = self.plan.input(self.next).max(0).cast_unsigned();
+        let end = self.kept + self.sound[0].len();
+        let gone = needed.clamp(self.kept, end) - self.kept;
+        for side in &mut self.sound {
+            side.drain(..gone);
+        }
+        self.kept += gone;
+    }
+}
+
+/// Adds weighted values to a sum that may not reach that far yet.
+fn add(sum: &mut Vec<f32>, weight: &[f32], values: &[f32]) {
+    if sum.len() < values.len() {
+        sum.resize(values.len(), 0.0);
+    }
+    for ((sum, w), x) in sum.iter_mut().zip(weight).zip(values) {
+        *sum += w * x;
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "made-up signals are short")]
+mod tests {
+    use super::*;
+
+    fn plan(fade: Fade, segment: usize, step: usize, lead: usize, frames: usize) -> Plan {
+        let total = if lead == 0 { frames } else { frames + 3 * lead };
+        Plan {
+            segment,
+            step,
+            lead,
+            total,
+            frames,
+            fade,
+        }
+    }
+
+    #[test]
+    fn untouched_segments_give_the_sound_back() {
+        for frames in [1, 2, 5, 99, 100, 101, 175, 1_000] {
+            for plan in [
+                plan(Fade::None, 100, 100, 0, frames),
+                plan(Fade::Hann, 100, 75, 20, frames),
+                plan(Fade::Triangle, 100, 75, 0, frames),
+                plan(Fade::Triangle, 101, 30, 0, frames),
+            ] {
+                let sound: Vec<f32> = (0..frames).map(|i| (i as f32).sin()).collect();
+                let mut stitch = Stitch::new(plan, 1);
+                let mut made = Vec::new();
+                for piece in sound.chunks(7) {
+                    stitch
+                        .inlet()
+                        .iter_mut()
+                        .for_each(|side| side.extend_from_slice(piece));
+                    while let Some(segment) = stitch.segment() {
+                        assert_eq!(segment[0].len(), plan.segment);
+                        let [finished] = &stitch.add(&[segment])[..] else {
+                            unreachable!()
+                        };
+                        made.extend_from_slice(&finished[1]);
+                    }
+                }
+                let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5;
+                assert_eq!(made.len(), frames, "{plan:?}");
+                assert!(made.iter().zip(&sound).all(close), "{plan:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn windows_are_the_published_ones() {
+        let plan = plan(Fade::Triangle, 5, 3, 0, 7);
+        assert_eq!(plan.weight(0), [1.0, 2.0, 3.0, 2.0, 1.0].map(|x| x / 3.0));
+        assert_eq!((plan.count(), plan.covered(2), plan.before(2)), (3, 1, 2));
+        assert_eq!(plan.input(2), 4);
+        let plan = Plan {
+            fade: Fade::Hann,
+            ..plan
+        };
+        assert_eq!(plan.weight(0), [0.0, 0.5, 1.0, 0.5, 0.0]);
+    }
+}

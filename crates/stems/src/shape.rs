@@ -1,0 +1,99 @@
+//! What must be known of a clip before its first sample is separated, and how it is measured.
+
+use crate::separate::finite;
+use crate::{Audio, SeparateError};
+
+/// Rate, size and loudness of a clip.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shape {
+    /// Samples a second, in Hz.
+    pub rate: u32,
+    /// How many channels there are.
+    pub channels: usize,
+    /// How many samples each channel has.
+    pub frames: usize,
+    /// The largest absolute sample.
+    pub peak: f32,
+    /// Mean of the mono mix, which is the mean of the channels.
+    pub mean: f32,
+    /// Standard deviation of the mono mix. Some models want it scaled to 1.
+    pub deviation: f32,
+}
+
+impl Shape {
+    /// Measures a clip in memory.
+    #[must_use]
+    pub fn of(audio: &Audio) -> Self {
+        let mut levels = Levels::default();
+        levels.add(audio.channels());
+        levels.shape(audio.rate(), audio.channels().len(), audio.frames())
+    }
+
+    /// Refuses rates and channel counts that no engine here takes.
+    pub(crate) fn check(&self) -> Result<(), SeparateError> {
+        if !(1_000..=384_000).contains(&self.rate) {
+            return Err(SeparateError::Rate(self.rate));
+        }
+        if !(1..=8).contains(&self.channels) {
+            return Err(SeparateError::Channels(self.channels));
+        }
+        Ok(())
+    }
+}
+
+/// Sums over a clip that arrives in pieces. Values that are no numbers count as zero.
+#[derive(Debug, Default)]
+pub(crate) struct Levels {
+    peak: f32,
+    sum: f64,
+    squares: f64,
+}
+
+impl Levels {
+    /// Takes the next samples of every channel.
+    #[expect(clippy::cast_precision_loss, reason = "a handful of channels")]
+    pub(crate) fn add(&mut self, piece: &[Vec<f32>]) {
+        let share = 1.0 / piece.len().max(1) as f64;
+        for at in 0..piece.first().map_or(0, Vec::len) {
+            let mut mono = 0.0;
+            for channel in piece {
+                let x = finite(channel[at]);
+                self.peak = self.peak.max(x.abs());
+                mono += f64::from(x) * share;
+            }
+            self.sum += mono;
+            self.squares += mono * mono;
+        }
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "lengths are far below 2^52, and levels are single precision"
+    )]
+    pub(crate) fn shape(&self, rate: u32, channels: usize, frames: usize) -> Shape {
+        let count = frames.max(1) as f64;
+        let mean = self.sum / count;
+        let variance = (self.squares / count - mean * mean).max(0.0);
+        Shape {
+            rate,
+            channels,
+            frames,
+            peak: self.peak,
+            mean: mean as f32,
+            deviation: variance.sqrt() as f32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_the_mono_mix() {
+        let audio = Audio::new(8_000, vec![vec![1.0, 3.0], vec![f32::NAN, -1.0]]).unwrap();
+        let shape = Shape::of(&audio);
+        assert_eq!((shape.peak, shape.mean, shape.deviation), (3.0, 0.75, 0.25));
+    }
+}

@@ -1,0 +1,131 @@
+//! Each family against the reference, which is Python written from the published parameters.
+
+use std::sync::Arc;
+
+use stems::onnx::Model;
+use stems::{Audio, Control, Stem};
+
+use crate::fixtures::{Fixtures, difference, sum};
+
+fn load(fixtures: &Fixtures, name: &str) -> Arc<Model> {
+    let file = fixtures.folder.join(format!("{name}.toml"));
+    Arc::new(Model::open(&file, &fixtures.options).unwrap())
+}
+
+/// Separates the model's own mix and compares every stem that the reference has.
+fn check(name: &str, told_apart: &[Stem]) {
+    let Some(fixtures) = Fixtures::find() else {
+        return;
+    };
+    let model = load(&fixtures, name);
+    assert_eq!(model.told_apart(), told_apart, "{name}");
+    let mix = fixtures.sound(name, "mix");
+    let made = model
+        .separate(&mix, model.offered(), Control::default())
+        .unwrap();
+    let made_of = |stem: Stem| &made.iter().find(|(s, _)| *s == stem).unwrap().1;
+    let references = fixtures.references(name);
+    assert!(!references.is_empty());
+    for (stem, expected) in &references {
+        // The graph's own idea of what is left is not used.
+        if *stem != Stem::Other {
+            let worst = difference(made_of(*stem), expected);
+            assert!(worst <= 1e-4, "{name}, {stem}: {worst}");
+            assert!(
+                expected.peak() > 1e-3,
+                "{name}, {stem}: compared with silence"
+            );
+        }
+    }
+    sums_are_exact(name, &mix, &made, told_apart);
+}
+
+fn sums_are_exact(name: &str, mix: &Audio, made: &[(Stem, Audio)], told_apart: &[Stem]) {
+    let parts = |of: &[Stem]| -> Audio {
+        sum(made
+            .iter()
+            .filter(|(stem, _)| of.contains(stem))
+            .map(|(_, audio)| audio))
+    };
+    let all = [told_apart, &[Stem::Other]].concat();
+    let worst = difference(&parts(&all), mix);
+    assert!(worst <= 1e-5, "{name}: {worst}");
+    if told_apart.contains(&Stem::Vocals) {
+        let worst = difference(&parts(&[Stem::Vocals, Stem::Instrumental]), mix);
+        assert!(worst <= 1e-5, "{name}, two: {worst}");
+    }
+}
+
+#[test]
+fn mdx_identity_with_published_sizes() {
+    check("mdx-identity", &[Stem::Vocals]);
+}
+
+#[test]
+fn mdx_half_as_instrumental() {
+    check("mdx-half", &[Stem::Vocals]);
+}
+
+#[test]
+fn mdx_swap_without_overlap() {
+    check("mdx-swap", &[Stem::Drums]);
+}
+
+#[test]
+fn mdx_that_depends_on_frames() {
+    check("mdx-relu", &[Stem::Vocals]);
+}
+
+#[test]
+fn mdx_denoised() {
+    check("mdx-bias", &[Stem::Vocals]);
+}
+
+#[test]
+fn htdemucs_on_waveforms() {
+    check("ht-inside", &[Stem::Drums, Stem::Bass, Stem::Vocals]);
+}
+
+#[test]
+fn htdemucs_of_six_on_spectra() {
+    let six = [
+        Stem::Drums,
+        Stem::Bass,
+        Stem::Vocals,
+        Stem::Guitar,
+        Stem::Keyboard,
+    ];
+    check("ht-outside", &six);
+}
+
+#[test]
+fn htdemucs_with_published_sizes() {
+    check("ht-published", &[Stem::Drums, Stem::Bass, Stem::Vocals]);
+}
+
+#[test]
+fn htdemucs_on_less_than_a_segment() {
+    check("ht-short", &[Stem::Drums, Stem::Bass, Stem::Vocals]);
+}
+
+const THREE: [Stem; 3] = [Stem::Vocals, Stem::Drums, Stem::Bass];
+
+#[test]
+fn openunmix_with_fixed_frames() {
+    check("unmix-fixed", &THREE);
+}
+
+#[test]
+fn openunmix_with_the_phase_of_the_mix() {
+    check("unmix-open", &THREE);
+}
+
+#[test]
+fn openunmix_of_one_stem() {
+    check("unmix-lone", &[Stem::Vocals]);
+}
+
+#[test]
+fn openunmix_over_several_blocks() {
+    check("unmix-long", &THREE);
+}
