@@ -1,10 +1,13 @@
 //! Long clips in blocks of 24 seconds, at any rate, so that memory stays flat.
 //!
 //! A block is cut out, brought to the analysis rate, separated, brought back, and cross-faded into
-//! its neighbours over three seconds. The estimates need not sum to anything: what is asked for
-//! as a remainder is subtracted from the mix, sample by sample, as the last step.
+//! its neighbours over three seconds. Every block is that long, even where less of it is used: the
+//! cues compare moments, and the more of them there are, the better. The estimates need not sum to
+//! anything: what is asked for as a remainder is subtracted from the mix, sample by sample, as the
+//! last step.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::engine::{self, ESTIMATED, Estimates, SCALE};
 use crate::parallel::{Stop, Stopped};
@@ -137,35 +140,40 @@ impl Separator {
         } else {
             estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
         };
-        let done = block.end - block.start - block.fade_out;
+        let lead = block.from - block.start;
+        let done = block.to - block.from - block.fade_out;
         for (part, tail) in parts
             .iter_mut()
             .flatten()
             .zip(self.tails.iter_mut().flatten())
         {
+            part.drain(..lead);
+            part.truncate(block.to - block.from);
             block.fade(part);
             part.iter_mut().zip(tail.iter()).for_each(|(x, y)| *x += y);
             tail.clear();
             tail.extend(part.drain(done..));
         }
-        self.write(&parts, done, write)?;
+        self.write(&parts, lead..lead + done, write)?;
+        let next = self.blocks.front().map_or(block.end, |next| next.start);
         self.mix.iter_mut().for_each(|c| {
-            c.drain(..done);
+            c.drain(..next - block.start);
         });
         Ok(())
     }
 
-    /// Writes the first `done` samples of every wanted stem, remainders by subtraction.
+    /// Writes every wanted stem, remainders by subtraction from the `place` of the mix where the
+    /// parts begin.
     fn write(
         &self,
         parts: &Estimates,
-        done: usize,
+        place: Range<usize>,
         write: &mut Take<'_>,
     ) -> Result<(), SeparateError> {
         let [vocals, drums, bass] = parts;
         let without = |parts: &[&Vec<Vec<f32>>]| -> Vec<Vec<f32>> {
             let channels = self.mix.iter().enumerate().map(|(c, mix)| {
-                let mut left = mix[..done].to_vec();
+                let mut left = mix[place.clone()].to_vec();
                 for part in parts {
                     left.iter_mut().zip(&part[c]).for_each(|(x, y)| *x -= y);
                 }
@@ -238,11 +246,15 @@ fn estimate(
     Ok(back)
 }
 
-/// A stretch of the clip and how much of each end it shares with its neighbours, in samples.
+/// A stretch of the clip, in samples.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
+    /// What is analysed.
     start: usize,
     end: usize,
+    /// What is used of that, and how much of each end is shared with the neighbours.
+    from: usize,
+    to: usize,
     fade_in: usize,
     fade_out: usize,
 }
@@ -261,13 +273,16 @@ impl Block {
     }
 }
 
-/// Blocks of equal length; a clip that is only a little longer than one block is one block.
+/// Blocks of equal length, which are used in equal parts; a clip that is only a little longer than
+/// one block is one block.
 fn cut(frames: usize, rate: usize) -> Vec<Block> {
     let (block, overlap) = (BLOCK_SECONDS * rate, OVERLAP_SECONDS * rate);
     if frames <= block + overlap {
         return vec![Block {
             start: 0,
             end: frames,
+            from: 0,
+            to: frames,
             fade_in: 0,
             fade_out: 0,
         }];
@@ -275,11 +290,18 @@ fn cut(frames: usize, rate: usize) -> Vec<Block> {
     let count = (frames - overlap).div_ceil(block - overlap);
     let step = (frames - overlap).div_ceil(count);
     (0..count)
-        .map(|i| Block {
-            start: i * step,
-            end: frames.min((i + 1) * step + overlap),
-            fade_in: if i == 0 { 0 } else { overlap },
-            fade_out: if i + 1 == count { 0 } else { overlap },
+        .map(|i| {
+            let (from, to) = (i * step, frames.min((i + 1) * step + overlap));
+            let around = block - (to - from);
+            let start = from.saturating_sub(around / 2).min(frames - block);
+            Block {
+                start,
+                end: start + block,
+                from,
+                to,
+                fade_in: if i == 0 { 0 } else { overlap },
+                fade_out: if i + 1 == count { 0 } else { overlap },
+            }
         })
         .collect()
 }
@@ -290,14 +312,19 @@ mod tests {
 
     #[test]
     fn blocks_cover_the_clip_once() {
-        for frames in [1, 500, 2_700, 2_701, 12_345, 90_000] {
+        for frames in [1, 500, 2_700, 2_701, 4_500, 4_501, 12_345, 90_000] {
             let blocks = cut(frames, 100);
             let mut sum = vec![0.0; frames];
             for block in &blocks {
-                assert!(block.end - block.start <= 2_700);
-                let mut part = vec![1.0; block.end - block.start];
+                assert!(block.start <= block.from && block.to <= block.end);
+                let length = if frames <= 2_700 { frames } else { 2_400 };
+                assert_eq!(
+                    (block.end - block.start, block.end <= frames),
+                    (length, true)
+                );
+                let mut part = vec![1.0; block.to - block.from];
                 block.fade(&mut part);
-                sum[block.start..]
+                sum[block.from..]
                     .iter_mut()
                     .zip(&part)
                     .for_each(|(s, x)| *s += x);

@@ -87,6 +87,16 @@ impl Net {
         }
     }
 
+    /// Raises all shares to a power, before they are made to sum to one: what comes out of the last
+    /// layer are their logarithms.
+    pub(crate) fn sharper(mut self, power: f32) -> Self {
+        if let Some(last) = self.layers.last_mut() {
+            let numbers = last.weights.iter_mut().chain(&mut last.biases).flatten();
+            numbers.for_each(|x| *x *= power);
+        }
+        self
+    }
+
     /// The shares of every bin of a frame: `out` is stem by stem, and bin by bin within.
     pub(crate) fn judge(&self, cues: &Row, out: &mut [f32]) {
         dispatch!(self.level, simd => self.judge_with(simd, cues, out));
@@ -177,6 +187,10 @@ mod tests {
         let mut out = vec![0.0; STEMS * row.bins()];
         net.judge(&row, &mut out);
         let share = |hidden: f32| hidden.exp() / (hidden.exp() + 3.0);
+        let mut sharper = vec![0.0; out.len()];
+        net.sharper(2.0).judge(&row, &mut sharper);
+        let squares: f32 = (0..STEMS).map(|s| out[s * row.bins() + 20].powi(2)).sum();
+        assert!((sharper[20] - out[20].powi(2) / squares).abs() < 1e-6);
         for (bin, hidden) in [(20, 2.5), (21, 0.0), (22, 0.5), (2_048, 0.5)] {
             assert!((out[bin] - share(hidden)).abs() < 1e-6, "{bin}");
             let sum: f32 = (0..STEMS).map(|s| out[s * row.bins() + bin]).sum();

@@ -52,7 +52,12 @@ impl Shares {
     }
 
     /// Where each stem stands in the stereo image, at every frequency.
-    pub(crate) fn places(&self, spectra: &[Spectra; 2], stop: Stop<'_>) -> Result<Wiener, Stopped> {
+    pub(crate) fn places(
+        &self,
+        spectra: &[Spectra; 2],
+        anywhere: f32,
+        stop: Stop<'_>,
+    ) -> Result<Wiener, Stopped> {
         let [left, right] = spectra;
         let rows = |t: usize| [left.row(t), right.row(t)];
         Wiener::learn(
@@ -60,10 +65,15 @@ impl Shares {
             BINS,
             rows,
             |t, stem| self.stem(t, stem),
+            anywhere,
             stop,
         )
     }
 }
+
+/// A net that was taught to err as little as possible on its own is too careful for the filter
+/// behind it: 0.02 dB on the check songs.
+const SHARPER: f32 = 1.1;
 
 /// Both nets, ready to run.
 pub(crate) struct Judges {
@@ -76,7 +86,7 @@ impl Judges {
         let [first, second] = nets::shipped();
         Self {
             first: Net::new(nets::FIRST, &first),
-            second: Net::new(nets::SECOND, &second),
+            second: Net::new(nets::SECOND, &second).sharper(SHARPER),
         }
     }
 

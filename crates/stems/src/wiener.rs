@@ -25,12 +25,14 @@ pub(crate) struct Wiener {
 }
 
 impl Wiener {
-    /// Learns the places from `shares(frame)[stem][bin]` of the two channels' spectra.
+    /// Learns the places from `shares(frame)[stem][bin]` of the two channels' spectra; see
+    /// [`Covariance::normalise`] for `anywhere`.
     pub(crate) fn learn<'a>(
         frames: usize,
         bins: usize,
         spectra: impl Fn(usize) -> [&'a [Complex32]; 2],
         shares: impl Fn(usize, usize) -> &'a [f32],
+        anywhere: f32,
         stop: Stop<'_>,
     ) -> Result<Self, Stopped> {
         let mut places = vec![[Covariance::default(); STEMS]; bins];
@@ -44,7 +46,8 @@ impl Wiener {
                 }
             }
         }
-        places.iter_mut().flatten().for_each(Covariance::normalise);
+        let places_of_stems = places.iter_mut().flatten();
+        places_of_stems.for_each(|place| place.normalise(anywhere));
         Ok(Self { places })
     }
 
@@ -123,15 +126,12 @@ impl Covariance {
         self.cross += other.cross * share;
     }
 
-    /// Scales to a trace of 2 and mixes in a little of "anywhere".
-    pub(crate) fn normalise(&mut self) {
+    /// Scales to a trace of 2 and lets the part `anywhere` of that come from all sides alike.
+    pub(crate) fn normalise(&mut self, anywhere: f32) {
         let trace = self.left + self.right;
         let scale = if trace > 1e-20 { 2.0 / trace } else { 0.0 };
-        let (kept, anywhere) = if scale > 0.0 {
-            (0.95 * scale, 0.05)
-        } else {
-            (0.0, 1.0)
-        };
+        let anywhere = if scale > 0.0 { anywhere } else { 1.0 };
+        let kept = (1.0 - anywhere) * scale;
         self.left = self.left * kept + anywhere;
         self.right = self.right * kept + anywhere;
         self.cross *= kept;
@@ -172,6 +172,7 @@ mod tests {
             2,
             |_| [&left, &right],
             |_, stem| &shares[stem],
+            0.05,
             Stop(&|| false),
         )
         .unwrap();

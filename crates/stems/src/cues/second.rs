@@ -114,7 +114,7 @@ impl<'a> Second<'a> {
         let repeat_d = repeat::repeating(&part(&|t, k| shares.stem(t, 1)[k])?, 9, 21, EPS, stop)?;
         report(0.8);
         let harmonic = harmonic::share(&part(&|t, k| 1.0 - shares.stem(t, 1)[k])?, 17, 31, stop)?;
-        let places = shares.places(spectra, stop)?;
+        let places = shares.places(spectra, ANYWHERE, stop)?;
         report(1.0);
         Ok(Self {
             first,
@@ -235,6 +235,9 @@ impl<'a> Second<'a> {
         }
     }
 }
+
+/// How much of each stem is taken to come from all sides alike.
+const ANYWHERE: f32 = 0.05;
 
 const EPS: f32 = 1e-10;
 const REACH: usize = 4;

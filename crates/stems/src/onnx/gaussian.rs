@@ -13,6 +13,9 @@ use crate::wiener::Covariance;
 /// Frames over which a stem is taken to stand in one place.
 const BLOCK: usize = 300;
 
+/// How much of each stem comes from all sides alike.
+const ANYWHERE: f32 = 0.05;
+
 /// Keeps the sum invertible where all stems stand in one place.
 const NOISE: f32 = 1e-3;
 
@@ -73,7 +76,9 @@ fn refine_bin(
             covariance.add(value, 1.0);
         }
     }
-    covariances.iter_mut().for_each(Covariance::normalise);
+    for covariance in &mut covariances {
+        covariance.normalise(ANYWHERE);
+    }
     #[expect(clippy::cast_precision_loss, reason = "a handful of stems")]
     let each = 1.0 / sources as f32;
     let mut refined = Vec::new();
