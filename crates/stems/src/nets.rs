@@ -2,8 +2,8 @@
 //!
 //! Plain feed-forward nets with rectifiers and a softmax at the end; each bin on its own. The
 //! weights are in `weights.bin`: for each net and layer the matrix (a row for each output), then
-//! the biases, as little-endian 32-bit floats. `examples/train` made them, and its first lines say
-//! from what.
+//! the biases, as little-endian 32-bit floats. `examples/train` made them; `training/README.md` says
+//! from what and by which command.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, f32x16};

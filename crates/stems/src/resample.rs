@@ -1,7 +1,8 @@
 //! Changes sample rates with a linear-phase windowed sinc, applied in the frequency domain.
 //!
 //! The filter is long enough to be transparent: flat within 0.01 dB to 20 kHz between 44.1 kHz and
-//! higher rates, and what would come back as an alias is at least 100 dB down from 23.5 kHz. It keeps no state between calls, so that blocks are independent.
+//! higher rates, and what would come back as an alias is at least 100 dB down from 23.5 kHz. It
+//! keeps no state between calls, so that blocks are independent.
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, FixedSync, Resampler, ResamplerConstructionError, WindowFunction};

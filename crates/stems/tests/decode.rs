@@ -178,6 +178,21 @@ fn a_header_without_sound_is_an_error() {
 }
 
 #[test]
+fn an_mp3_file_is_no_shorter_than_its_frames() {
+    let bare = decode(&fixture("bare-vbr.mp3"), &LIMITS()).unwrap().audio;
+    assert_eq!(bare.frames(), BARE_FRAMES * 1_152);
+    // The first one's header tells of itself only.
+    let one = fixture("tone.mp3");
+    let both = decode(&[one.clone(), one].concat(), &LIMITS())
+        .unwrap()
+        .audio;
+    assert!(both.frames() > 2 * 22_050, "{}", both.frames());
+}
+
+/// Frames in `bare-vbr.mp3`.
+const BARE_FRAMES: usize = 24;
+
+#[test]
 fn a_cut_file_gives_its_beginning() {
     for name in [
         "tone.mp3",

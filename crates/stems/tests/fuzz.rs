@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use stems::decode::{replay, scan};
 use stems::{DecodeLimits, decode};
 
-const FIXTURES: [&str; 14] = [
+const FIXTURES: [&str; 15] = [
     "tone.mp3",
+    "bare-vbr.mp3",
     "tone.m4a",
     "tone.aac",
     "tone.ogg",

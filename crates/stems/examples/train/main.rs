@@ -2,13 +2,13 @@
 //!
 //! ```sh
 //! cd crates/stems/training
-//! python3 presets.py 71 140 songs.json && python3 render.py songs.json songs
-//! cargo run --release -p stems --example train -- songs OUT.bin
+//! python3 presets.py 71 120 songs.json && python3 render.py songs.json songs
+//! cargo run --release -p stems --example train -- --steps 4000 --clips 1 songs OUT.bin
 //! ```
 //!
 //! Each folder under a songs folder holds `vocals.wav`, `drums.wav`, `bass.wav` and `other.wav`.
-//! Every song is heard as it is or with its sides swapped, and again with the stems at other
-//! levels, sometimes folded to mono. All random numbers have fixed seeds and the work is cut in
+//! Some clips are the song as it is, others have the stems at other levels; of both kinds some have
+//! their sides swapped or are folded to mono. All random numbers have fixed seeds and the work is cut in
 //! two whatever the machine, so that the same songs give the same weights.
 
 #![expect(

@@ -2,7 +2,8 @@
 //!
 //! AAC encoders put silence in front and behind. The file says how much, in an edit list or in
 //! the comment that iTunes writes, but the demultiplexer does not apply either. This reads just
-//! those few fields, and whether the sound is encrypted; it is no second demultiplexer, and anything odd means "no trimming known".
+//! those few fields, and whether the sound is encrypted; it is no second demultiplexer, and anything
+//! odd means "no trimming known".
 
 /// The part of the decoded samples that belongs to the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +40,9 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
     let edit = u64::try_from(edit).ok()?;
     let whole = duration.saturating_sub(start);
     let length = match edit {
+        _ if whole > 0 && whole.abs_diff(edit) <= unit => Some(whole),
         // Files in fragments do not know their length when they begin.
         0 => None,
-        _ if whole.abs_diff(edit) <= unit => Some(whole),
         _ => Some(edit),
     };
     Some(Span { start, length })

@@ -8,6 +8,7 @@ use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error;
 use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
+use symphonia::core::units::Duration;
 use symphonia::default::{formats, get_codecs};
 
 use super::kind::Found;
@@ -45,10 +46,15 @@ pub(super) fn read(
         .default_track(TrackType::Audio)
         .ok_or(DecodeError::NoAudio)?;
     let (id, mut decoder) = (track.id, decoder(format, track)?);
+    let announced = (format == AudioFormat::Mp3).then(|| Announced::by(track));
     let mut sound = Sound::new(limits, sink);
     let mut packets = Packets::default();
     loop {
-        match reader.next_packet() {
+        let mut next = reader.next_packet();
+        if let (Some(_), Ok(Some(packet))) = (&announced, &mut next) {
+            packet.trim_end = Duration::ZERO;
+        }
+        match next {
             Ok(Some(packet)) if packet.track_id != id => packets.skipped()?,
             Ok(Some(packet)) => match decoder.decode(&packet) {
                 Ok(buffer) if buffer.frames() > 0 => {
@@ -77,13 +83,43 @@ pub(super) fn read(
         }
     }
     packets.judge(format, sound.frames)?;
-    let span = (format == AudioFormat::M4a)
-        .then(|| mp4::span(found.body, sound.rate))
-        .flatten();
+    let span = match (format, announced) {
+        (AudioFormat::M4a, _) => mp4::span(found.body, sound.rate),
+        (_, Some(announced)) => announced.span(sound.frames as u64),
+        _ => None,
+    };
     Ok(Totals {
         rate: sound.rate,
         span: within(sound.frames, span),
     })
+}
+
+/// What an MP3 file says of its length in its first frame, if it does. The demultiplexer ends the
+/// sound there, and where nothing is said at a guess from the first bit rates, which is wrong for
+/// files whose rate varies, and for several that were put into one. So it is not let, and the end is
+/// cut off only where what lies behind it is no more than the encoder's padding.
+struct Announced {
+    length: Option<u64>,
+    padding: u64,
+}
+
+impl Announced {
+    fn by(track: &Track) -> Self {
+        Self {
+            length: track.num_frames,
+            padding: u64::from(track.padding.unwrap_or(0)),
+        }
+    }
+
+    /// The part that is the recording of `frames` samples behind the encoder's delay.
+    fn span(&self, frames: u64) -> Option<mp4::Span> {
+        let length = self.length?;
+        let behind = frames.saturating_sub(length);
+        (behind <= self.padding).then_some(mp4::Span {
+            start: 0,
+            length: Some(length),
+        })
+    }
 }
 
 type Reader<'a> = Box<dyn FormatReader + 'a>;
