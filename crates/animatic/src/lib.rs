@@ -28,8 +28,9 @@
 //!
 //! The way of a request through the modules, which is also their reading order: [`picture`] and
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
-//! [`scene`] draws where no picture came, `camera` plans the shot, `render` and `warp` look
-//! through it frame by frame, `encode` writes the stream and the file, and `make` joins them.
+//! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
+//! `render` and `warp` look through it frame by frame, `shot` joins these, `encode` writes the
+//! stream and the file, and `make` runs both halves.
 
 pub mod picture;
 
@@ -37,13 +38,29 @@ pub mod direction;
 
 pub mod options;
 
-pub mod scene;
+pub(crate) mod scene;
 
 mod camera;
 
+mod layer;
+
+mod working;
+
+mod depth;
+
 mod render;
 
+mod resize;
+
 mod warp;
+
+mod look;
+
+mod title;
+
+mod weather;
+
+mod shot;
 
 mod yuv;
 
@@ -54,7 +71,7 @@ mod make;
 mod video;
 
 pub use direction::Direction;
-pub use make::{Control, MakeError, Request, make};
+pub use make::{Control, MakeError, Request, make, still};
 pub use options::{Asked, FPS, MAX_SECONDS, MIN_SECONDS, Options, OptionsError, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};

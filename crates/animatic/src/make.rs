@@ -8,13 +8,11 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use crate::camera::{self, Timing};
-use crate::direction::Direction;
 use crate::encode::{EncodeError, Film, Quality};
 use crate::options::{Options, OptionsError};
 use crate::picture::Picture;
-use crate::render::{RenderError, Renderer};
-use crate::scene::Scene;
+use crate::render::{RenderError, opaque};
+use crate::shot::Shot;
 use crate::video::{Keepsakes, STILL_WIDTH, Video};
 use crate::yuv::I420;
 
@@ -72,28 +70,11 @@ pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, M
     if (control.cancelled)() {
         return Err(MakeError::Cancelled);
     }
-    let direction = Direction::parse(request.prompt);
-    let mut understood = direction.understood();
-    let drawn;
-    let picture = if let Some(picture) = request.picture {
-        picture
-    } else {
-        let scene = Scene::imagine(request.prompt, options.seed);
-        understood.push(scene.understood());
-        drawn = scene.draw(with_room(options.width), with_room(options.height));
-        &drawn
-    };
-
     let frames = options.frames();
-    let frame_size = (options.width, options.height);
-    let timing = Timing {
-        frames,
-        fps: options.fps,
-    };
-    let views = camera::plan(&direction, picture.size(), frame_size, timing, options.seed);
-    let mut renderer = Renderer::new(picture, views, frame_size)?;
-    let quality = measure(&mut renderer, &options)?;
-    let (mp4, keepsakes) = film(renderer, quality, &options, control)?;
+    let mut shot = Shot::prepare(request)?;
+    let understood = shot.understood().to_vec();
+    let quality = measure(&mut shot, &options)?;
+    let (mp4, keepsakes) = film(shot, quality, &options, control)?;
     let (poster, stills) = keepsakes
         .take()
         .ok_or_else(|| MakeError::Render("no frame was drawn".to_owned()))?;
@@ -110,19 +91,25 @@ pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, M
     })
 }
 
-/// A side of a drawn scene: larger than the frame, so that the camera can come closer and travel
-/// without enlarging pixels.
-fn with_room(side: u32) -> u32 {
-    side * 4 / 3
+/// One frame of the video that [`make`] would make, without making it: for previews. Frames are
+/// counted from 0; past the last one, the last is drawn.
+pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
+    let options = request.options;
+    options.check()?;
+    let mut shot = Shot::prepare(request)?;
+    let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
+    let last = options.frames().saturating_sub(1);
+    shot.draw(frame.min(last) as usize, &mut rgba)?;
+    Ok(opaque(options.width, options.height, &rgba)?)
 }
 
 /// Picks the film's quality by the frames in its middle, where every move is under way.
-fn measure(renderer: &mut Renderer, options: &Options) -> Result<Quality, MakeError> {
+fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let middle = options.frames() as usize / 2;
     let mut sample = Vec::new();
     for frame in middle..middle + SAMPLE.min(options.frames() as usize - middle) {
-        renderer.draw(frame, &mut rgba)?;
+        shot.draw(frame, &mut rgba)?;
         let mut yuv = I420::new(options.width, options.height);
         yuv.read_rgba(&rgba);
         sample.push(yuv);
@@ -132,7 +119,7 @@ fn measure(renderer: &mut Renderer, options: &Options) -> Result<Quality, MakeEr
 
 /// Runs the two halves side by side.
 fn film(
-    renderer: Renderer,
+    shot: Shot,
     quality: Quality,
     options: &Options,
     control: &mut Control<'_>,
@@ -142,7 +129,7 @@ fn film(
         // receiver before the scope waits for the drawing thread, which then ends.
         let (full, filled) = sync_channel(QUEUE);
         let (spent, empty) = channel();
-        let drawing = scope.spawn(move || draw(renderer, options, &full, &empty));
+        let drawing = scope.spawn(move || draw(shot, options, &full, &empty));
         let film = Film::new(options.width, options.height, options.fps, quality);
         let encoded = film
             .map_err(MakeError::from)
@@ -163,7 +150,7 @@ fn film(
 
 /// The drawing half: fills buffers and passes them on, until done or until nobody reads.
 fn draw(
-    mut renderer: Renderer,
+    mut shot: Shot,
     options: &Options,
     full: &SyncSender<I420>,
     empty: &Receiver<I420>,
@@ -179,19 +166,19 @@ fn draw(
             .try_recv()
             .unwrap_or_else(|_| I420::new(width, height));
         match &last {
-            Some(last) if renderer.repeats(at) => yuv.copy_from(last),
+            Some(last) if shot.repeats(at) => yuv.copy_from(last),
             _ => {
-                renderer.draw(at, &mut rgba)?;
+                shot.draw(at, &mut rgba)?;
                 yuv.read_rgba(&rgba);
                 // Only worth a copy when the next frame will show the same.
-                last = renderer.repeats(at + 1).then(|| yuv.clone());
+                last = shot.repeats(at + 1).then(|| yuv.clone());
             }
         }
         if frame == 0 {
             keepsakes.keep_poster((width, height), &rgba)?;
         }
         if keepsakes.wants_still(frame) {
-            keepsakes.keep_still(renderer.shrink(&mut rgba, STILL_WIDTH)?);
+            keepsakes.keep_still(shot.shrink(&rgba, STILL_WIDTH)?);
         }
         if full.send(yuv).is_err() {
             break;

@@ -8,11 +8,13 @@ const TIMING: Timing = Timing {
 };
 
 fn views(prompt: &str, plate: (u32, u32), frame: (u32, u32)) -> Vec<View> {
-    plan(&Direction::parse(prompt), plate, frame, TIMING, 7)
+    let stations = plan(&Direction::parse(prompt), plate, frame, TIMING, 7, false);
+    stations.iter().map(|s| s.view(1.0)).collect()
 }
 
 #[test]
 fn easing_runs_from_rest_to_rest() {
+    let ease = |t| eased(Easing::Smooth, t);
     assert!(ease(0.0).abs() < 1e-12 && (ease(1.0) - 1.0).abs() < 1e-12);
     let speeds: Vec<f64> = (0..1000)
         .map(|i| ease(f64::from(i + 1) / 1e3) - ease(f64::from(i) / 1e3))
@@ -113,6 +115,7 @@ fn only_a_held_camera_depends_on_the_seed() {
             (1280, 720),
             TIMING,
             seed,
+            false,
         )
     };
     assert_eq!(shot("pan left", 1), shot("pan left", 2));

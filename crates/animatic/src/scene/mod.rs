@@ -14,10 +14,11 @@ pub(crate) mod noise;
 mod paint;
 mod sky;
 mod space;
+mod stage;
 
-use crate::picture::Picture;
+use crate::layer::Sheet;
 use light::Light;
-use paint::Canvas;
+use stage::Stage;
 
 /// What to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,18 +106,18 @@ impl Scene {
         format!("drawn scene: {list} {hour}{weather}")
     }
 
-    /// Draws the scene at a size in pixels.
-    pub fn draw(&self, width: u32, height: u32) -> Picture {
-        let mut canvas = Canvas::new(width.max(2), height.max(2));
+    /// Draws the scene at a size in pixels, in sheets from the farthest to the nearest.
+    pub(crate) fn draw(&self, width: u32, height: u32) -> Vec<Sheet> {
+        let mut stage = Stage::new(width.max(2), height.max(2), self.seed);
         if self.has(Place::Space) {
-            space::draw(&mut canvas, self.seed);
+            space::draw(&mut stage, self.seed);
         } else {
             let light = Light::of(self.hour, self.weather, self.seed);
             let horizon = self.horizon();
-            sky::draw(&mut canvas, &light, horizon, self.seed);
-            self.draw_land(&mut canvas, &light, horizon);
+            sky::draw(stage.at(0.0), &light, horizon, self.seed);
+            self.draw_land(&mut stage, &light, horizon);
         }
-        canvas.finish(self.seed)
+        stage.sheets()
     }
 
     fn has(&self, place: Place) -> bool {
@@ -135,24 +136,24 @@ impl Scene {
         base + 0.04 * (noise::lattice(1, 1, self.seed) - 0.5)
     }
 
-    fn draw_land(&self, canvas: &mut Canvas, light: &Light, horizon: f32) {
+    fn draw_land(&self, stage: &mut Stage, light: &Light, horizon: f32) {
         let wet = self.has(Place::Sea);
         for place in &self.places {
             let snowy = self.has(Place::Snow);
             match place {
-                Place::Mountains => land::mountains(canvas, light, horizon, snowy, self.seed),
-                Place::City => land::city(canvas, light, horizon, wet, self.seed),
-                Place::Forest => land::forest(canvas, light, horizon, wet, self.seed),
-                Place::Sea => ground::water(canvas, light, horizon, self.seed),
-                Place::Desert => ground::dunes(canvas, light, horizon, wet, self.seed),
-                Place::Snow => ground::snow(canvas, light, horizon, wet, self.seed),
-                Place::Meadow => ground::meadow(canvas, light, horizon, wet, self.seed),
+                Place::Mountains => land::mountains(stage, light, horizon, snowy, self.seed),
+                Place::City => land::city(stage, light, horizon, wet, self.seed),
+                Place::Forest => land::forest(stage, light, horizon, wet, self.seed),
+                Place::Sea => ground::water(stage, light, horizon, self.seed),
+                Place::Desert => ground::dunes(stage, light, horizon, wet, self.seed),
+                Place::Snow => ground::snow(stage, light, horizon, wet, self.seed),
+                Place::Meadow => ground::meadow(stage, light, horizon, wet, self.seed),
                 Place::Space => {}
             }
         }
         // Mountains alone would stand on nothing.
         if self.places == [Place::Mountains] {
-            ground::meadow(canvas, light, horizon, false, self.seed);
+            ground::meadow(stage, light, horizon, false, self.seed);
         }
     }
 }
