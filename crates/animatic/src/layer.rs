@@ -16,6 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// Premultiplied RGBA over the whole picture, at any resolution: rows from the top left.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sheet {
     pub(crate) width: u32,
     pub(crate) height: u32,
@@ -94,7 +95,7 @@ impl Plate {
 
     /// A point of the picture, in pixels of the plate.
     #[inline]
-    pub(crate) fn from_picture(&self, (x, y): (f64, f64)) -> (f64, f64) {
+    pub(crate) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (
             x * self.scale.0 - self.first.0,
             y * self.scale.1 - self.first.1,
@@ -202,7 +203,7 @@ mod tests {
         };
         let plate = Plate::new(sheet, (128, 128));
         assert_eq!((plate.width(), plate.height()), (64, 25));
-        assert_eq!(plate.from_picture((10.0, 80.0)), (5.0, 1.0));
+        assert_eq!(plate.place((10.0, 80.0)), (5.0, 1.0));
         assert_eq!(plate.cover((0, 20), (0, 3)), Cover::Part);
         assert_eq!(plate.cover((0, 63), (17, 24)), Cover::All);
         assert_eq!(plate.cover((-900, 63), (90, 99)), Cover::All);

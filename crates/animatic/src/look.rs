@@ -114,7 +114,7 @@ impl Grade {
         let [r, g, b, _] = pixel.map(f32::from);
         let [red, green, blue] = &self.matrix;
         let mut out = [0, 0, 0, u8::MAX];
-        for c in 0..3 {
+        for (c, byte) in out.iter_mut().take(3).enumerate() {
             let value = (r * red[c] + g * green[c] + b * blue[c]) * light + noise;
             #[expect(
                 clippy::cast_possible_truncation,
@@ -122,7 +122,7 @@ impl Grade {
                 reason = "clamped to the table"
             )]
             let at = (value * FINE + 0.5).clamp(0.0, LAST) as usize;
-            out[c] = table[at][c];
+            *byte = table[at][c];
         }
         out
     }

@@ -143,15 +143,6 @@ impl Picture {
         (expected > 0 && rgb.len() as u64 == expected).then_some(Self { width, height, rgb })
     }
 
-    /// A picture of one pixel.
-    pub(crate) fn single(rgb: [u8; 3]) -> Self {
-        Self {
-            width: 1,
-            height: 1,
-            rgb: rgb.to_vec(),
-        }
-    }
-
     /// Width in pixels.
     pub fn width(&self) -> u32 {
         self.width

@@ -111,7 +111,6 @@ impl Renderer {
         let mut frame = Frame {
             rgba,
             width: size.0,
-            height: size.1,
         };
         for top in (0..size.1).step_by(TILE.1) {
             for left in (0..size.0).step_by(TILE.0) {
@@ -132,7 +131,7 @@ impl Renderer {
         };
         let view = station.view(*parallax);
         let (plate_width, plate_height) = (f64::from(plate.width()), f64::from(plate.height()));
-        let (scale, centre) = (plate.scale(), plate.from_picture(view.centre));
+        let (scale, centre) = (plate.scale(), plate.place(view.centre));
         let tall = f64::from(self.height) / f64::from(self.width);
         let width = (view.width * scale.0).min(plate_width);
         let height = (view.width * scale.1 * tall).min(plate_height);

@@ -21,7 +21,6 @@ pub(crate) struct Tile {
 pub(crate) struct Frame<'a> {
     pub(crate) rgba: &'a mut [u8],
     pub(crate) width: usize,
-    pub(crate) height: usize,
 }
 
 /// A plate through a view, ready to be sampled for tiles of one frame.
@@ -75,7 +74,7 @@ impl<'a> Seen<'a> {
         let (width, height) = self.frame;
         let u = (whole(x) + 0.5) / width - 0.5;
         let v = (whole(y) + 0.5 - height / 2.0) / width;
-        let (x, y) = self.plate.from_picture(self.lens.project(u, v));
+        let (x, y) = self.plate.place(self.lens.project(u, v));
         (x - 0.5, y - 0.5)
     }
 
@@ -264,7 +263,6 @@ mod tests {
         let mut frame = Frame {
             rgba: &mut rgba,
             width,
-            height,
         };
         let tile = Tile {
             left: 0,

@@ -1,6 +1,7 @@
 //! Shots as numbers: inside the plate, smooth, and in the direction named.
 
 use super::*;
+use crate::direction::Easing;
 
 const TIMING: Timing = Timing {
     frames: 150,

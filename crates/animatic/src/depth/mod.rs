@@ -30,14 +30,16 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<Sheet>, RenderError> {
     }
     let small = reduced(picture, MAP / f64::from(width.max(height)))?;
     let colours = colours(small.as_ref().unwrap_or(picture));
-    let luma = luma(&colours);
+    let luma = along(&colours, LUMA);
     let nearness = nearness(&colours, &luma);
     let Some(cut) = cut(&nearness) else {
         return Ok(flat());
     };
     let rough = nearness.map(|n| smoothstep(cut - 0.06, cut + 0.06, n));
-    let matte = Guided::new(&rough, &luma, 5, 2e-4);
-    let subject = matte.plane(&luma).map(sharpened);
+    let axis = axis(&colours, &rough);
+    let guide = along(&colours, axis);
+    let matte = Guided::new(&rough, &guide, 5, 4e-4);
+    let subject = matte.plane(&guide).map(sharpened);
     if !is_sound(&subject, &colours) {
         return Ok(flat());
     }
@@ -46,7 +48,7 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<Sheet>, RenderError> {
     let ground = filled(&colours, &hole);
     Ok(vec![
         far_sheet(picture, &ground, &hole),
-        near_sheet(picture, &matte),
+        near_sheet(picture, &matte, axis),
     ])
 }
 
@@ -60,9 +62,27 @@ fn colours(picture: &Picture) -> Colours {
     })
 }
 
-fn luma([red, green, blue]: &Colours) -> Plane {
-    let warm = red.zip(green, |r, g| 0.30 * r + 0.59 * g);
-    warm.zip(blue, |w, b| w + 0.11 * b)
+/// The direction in which the subject's mean colour differs from the ground's: along it the two
+/// are easiest to tell apart.
+fn axis(colours: &Colours, subject: &Plane) -> [f32; 3] {
+    let share = |plane: &Plane| plane.values.iter().sum::<f32>();
+    let (inside, all) = (share(subject).max(1e-3), whole(subject.values.len()));
+    let apart = colours.each_ref().map(|colour| {
+        let within = share(&colour.zip(subject, |c, s| c * s));
+        within / inside - (share(colour) - within) / (all - inside).max(1e-3)
+    });
+    let length = apart.iter().map(|d| d * d).sum::<f32>().sqrt();
+    // Where the means are the same, brightness has to do.
+    if length < 0.05 {
+        LUMA
+    } else {
+        apart.map(|d| d / length)
+    }
+}
+
+fn along([red, green, blue]: &Colours, axis: [f32; 3]) -> Plane {
+    let two = red.zip(green, |r, g| axis[0] * r + axis[1] * g);
+    two.zip(blue, |t, b| t + axis[2] * b)
 }
 
 /// How near each pixel seems, 0 to 1.
@@ -194,6 +214,16 @@ fn is_sound(subject: &Plane, colours: &Colours) -> bool {
             .map(|c| (c.values[a] - c.values[b]).powi(2));
         squares.iter().sum::<f32>().sqrt()
     };
+    // As far apart as across the rim, but anywhere: what texture alone makes.
+    let usual = |stride: usize| {
+        let reach = (2 * RIM - 1) * stride;
+        let pairs = (0..(width * height).saturating_sub(reach)).step_by(7);
+        let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), at| {
+            (sum + contrast(at, at + reach), count + 1.0_f32)
+        });
+        sum / count.max(1.0)
+    };
+    let edge = EDGE.max(STANDS_OUT * f32::midpoint(usual(1), usual(width)));
     let (mut rim, mut sharp, mut area) = (0, 0, 0);
     for at in 0..width * height {
         let (x, y) = (at % width, at / width);
@@ -204,7 +234,7 @@ fn is_sound(subject: &Plane, colours: &Colours) -> bool {
             if place >= RIM && place + RIM + 1 < side && inside(at) != inside(at + stride) {
                 rim += 1;
                 let (here, there) = (at - (RIM - 1) * stride, at + RIM * stride);
-                sharp += usize::from(contrast(here, there) > EDGE);
+                sharp += usize::from(contrast(here, there) > edge);
             }
         }
     }
@@ -238,12 +268,12 @@ fn far_sheet(picture: &Picture, ground: &Colours, hole: &Plane) -> Sheet {
 }
 
 /// The subject alone.
-fn near_sheet(picture: &Picture, matte: &Guided) -> Sheet {
+fn near_sheet(picture: &Picture, matte: &Guided, axis: [f32; 3]) -> Sheet {
     let mut sheet = Sheet::solid(picture.width(), picture.height(), picture.rgb());
     each_pixel(&mut sheet, |u, v, pixel| {
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(f32::from);
-        let luma = (0.30 * r + 0.59 * g + 0.11 * b) / 255.0;
-        let opacity = sharpened(matte.slope.at(u, v) * luma + matte.offset.at(u, v));
+        let guide = (axis[0] * r + axis[1] * g + axis[2] * b) / 255.0;
+        let opacity = sharpened(matte.slope.at(u, v) * guide + matte.offset.at(u, v));
         *pixel = [r * opacity, g * opacity, b * opacity, 255.0 * opacity].map(byte_of);
     });
     sheet
@@ -279,6 +309,9 @@ fn whole(n: usize) -> f32 {
     n as f32
 }
 
+/// Red's, green's and blue's shares of brightness.
+const LUMA: [f32; 3] = [0.30, 0.59, 0.11];
+
 /// Longer side of the map on which the cues are weighed.
 const MAP: f64 = 320.0;
 
@@ -288,7 +321,7 @@ const SMALLEST: u32 = 64;
 const BINS: usize = 64;
 
 /// The least share of nearness's variance that the cut explains.
-const CLEAR: f32 = 0.68;
+const CLEAR: f32 = 0.62;
 
 /// Pixels of the map to each side of a rim at which colours are compared.
 const RIM: usize = 3;
@@ -296,11 +329,14 @@ const RIM: usize = 3;
 /// The least distance between two colours that makes an edge.
 const EDGE: f32 = 0.12;
 
+/// How many times the usual contrast of the picture an edge has at least.
+const STANDS_OUT: f32 = 1.6;
+
 /// The least share of a subject's rim that lies along an edge.
-const SHARP: f32 = 0.8;
+const SHARP: f32 = 0.7;
 
 /// The longest rim of a subject, in roots of its area; a square's is 4.
-const SIMPLE: f32 = 8.0;
+const SIMPLE: f32 = 11.0;
 
 /// The ground's share of the camera's travel.
 const FAR: f64 = 0.45;

@@ -18,6 +18,8 @@ pub(super) enum Counts {
     Always,
     /// Alone in its clause, or beside one of these words ("warm light", but not "warm bread").
     Beside(&'static [&'static str]),
+    /// Beside one of these words only ("sound of rain", but not "rain").
+    OnlyBeside(&'static [&'static str]),
 }
 
 /// A phrase that was found.
@@ -65,17 +67,16 @@ fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
 }
 
 fn is_meant(clause: &Clause, at: usize, length: usize, counts: Counts) -> bool {
-    let Counts::Beside(neighbours) = counts else {
-        return true;
+    let (neighbours, may_stand_alone) = match counts {
+        Counts::Always => return true,
+        Counts::Beside(neighbours) => (neighbours, true),
+        Counts::OnlyBeside(neighbours) => (neighbours, false),
     };
     let is_one = |word: &String| neighbours.contains(&word.as_str());
     let beside = clause[at.saturating_sub(2)..at].iter().any(is_one)
         || clause[at + length..].iter().take(2).any(is_one);
-    let others = clause[..at].iter().chain(&clause[at + length..]);
-    beside
-        || others
-            .clone()
-            .all(|word| is_direction_word(word) || is_measure(word))
+    let mut others = clause[..at].iter().chain(&clause[at + length..]);
+    beside || (may_stand_alone && others.all(|word| is_direction_word(word) || is_measure(word)))
 }
 
 /// "No rain", "without a vignette", "after the rain".

@@ -3,7 +3,7 @@
 //! A new phrase is a new row; longer phrases stand before the shorter ones that begin alike.
 
 use super::effects::{Ambience, Amount, Easing, Look, Particles};
-use super::phrases::Counts::{self, Always, Beside};
+use super::phrases::Counts::{self, Always, Beside, OnlyBeside};
 use super::phrases::Phrase;
 
 /// A row of a table.
@@ -227,24 +227,24 @@ pub(super) const SOUNDS: &[Phrase<Ambience>] = &[
     row("rumbling thunder", Ambience::Thunder, Always),
     row("distant thunder", Ambience::Thunder, Always),
     row("traffic noise", Ambience::City, Always),
-    row("wind", Ambience::Wind, Beside(WINDY)),
-    row("rain", Ambience::Rain, Beside(HEARD)),
-    row("sea", Ambience::Sea, Beside(HEARD)),
-    row("ocean", Ambience::Sea, Beside(HEARD)),
-    row("waves", Ambience::Sea, Beside(HEARD)),
-    row("surf", Ambience::Sea, Beside(HEARD)),
-    row("room", Ambience::RoomTone, Beside(HEARD)),
-    row("birds", Ambience::Birds, Beside(HEARD)),
-    row("forest", Ambience::Birds, Beside(HEARD)),
-    row("crickets", Ambience::Crickets, Beside(HEARD)),
-    row("night", Ambience::Crickets, Beside(HEARD)),
-    row("fire", Ambience::Fire, Beside(HEARD)),
-    row("city", Ambience::City, Beside(HEARD)),
-    row("street", Ambience::City, Beside(HEARD)),
-    row("traffic", Ambience::City, Beside(HEARD)),
-    row("stream", Ambience::Stream, Beside(HEARD)),
-    row("river", Ambience::Stream, Beside(HEARD)),
-    row("thunder", Ambience::Thunder, Beside(HEARD)),
+    row("wind", Ambience::Wind, OnlyBeside(WINDY)),
+    row("rain", Ambience::Rain, OnlyBeside(HEARD)),
+    row("sea", Ambience::Sea, OnlyBeside(HEARD)),
+    row("ocean", Ambience::Sea, OnlyBeside(HEARD)),
+    row("waves", Ambience::Sea, OnlyBeside(HEARD)),
+    row("surf", Ambience::Sea, OnlyBeside(HEARD)),
+    row("room", Ambience::RoomTone, OnlyBeside(HEARD)),
+    row("birds", Ambience::Birds, OnlyBeside(HEARD)),
+    row("forest", Ambience::Birds, OnlyBeside(HEARD)),
+    row("crickets", Ambience::Crickets, OnlyBeside(HEARD)),
+    row("night", Ambience::Crickets, OnlyBeside(HEARD)),
+    row("fire", Ambience::Fire, OnlyBeside(HEARD)),
+    row("city", Ambience::City, OnlyBeside(HEARD)),
+    row("street", Ambience::City, OnlyBeside(HEARD)),
+    row("traffic", Ambience::City, OnlyBeside(HEARD)),
+    row("stream", Ambience::Stream, OnlyBeside(HEARD)),
+    row("river", Ambience::Stream, OnlyBeside(HEARD)),
+    row("thunder", Ambience::Thunder, OnlyBeside(HEARD)),
 ];
 
 pub(super) const REFUSED: &[Phrase<&str>] = &[
@@ -275,7 +275,7 @@ pub(super) const REFUSED: &[Phrase<&str>] = &[
     row("voiceover", "voice-over", Always),
     row("dialogue", "dialogue", Always),
     row("background music", "music", Always),
-    row("music", "music", Beside(HEARD)),
+    row("music", "music", OnlyBeside(HEARD)),
     row("lightning", "lightning", Always),
     row("fireworks", "fireworks", Always),
     row("hail", "hail", Always),

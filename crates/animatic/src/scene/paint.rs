@@ -155,7 +155,7 @@ impl Canvas {
         let mut rgba = Vec::with_capacity(self.pixels.len() * 4);
         for (i, pixel) in self.pixels.iter().enumerate() {
             let [colour @ .., opacity] = *pixel;
-            if *pixel == [0.0; 4] {
+            if pixel.iter().all(|channel| *channel <= 0.0) {
                 rgba.extend([0; 4]);
                 continue;
             }

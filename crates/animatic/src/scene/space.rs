@@ -75,11 +75,11 @@ fn planet(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
         if inside <= 0.0 {
             return [around[0], around[1], around[2], 0.0];
         }
-        let z = (1.0 - far * far).max(0.0).sqrt();
-        let light = x * sun[0] + y * sun[1] + z * sun[2];
+        let depth = (1.0 - far * far).max(0.0).sqrt();
+        let light = x * sun[0] + y * sun[1] + depth * sun[2];
         let swirl = fractal(
             x * 2.2 + 8.0,
-            y * 2.2 / (0.4 + z),
+            y * 2.2 / (0.4 + depth),
             4,
             seed.wrapping_add(9_000 + 21),
         );
@@ -94,7 +94,7 @@ fn planet(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
         let face = add(
             scaled(own, 0.02 + 1.05 * day),
             air,
-            0.35 * (1.0 - z).powi(3) * day,
+            0.35 * (1.0 - depth).powi(3) * day,
         );
         let [r, g, b] = blend(around, face, inside);
         [r, g, b, inside]

@@ -5,7 +5,6 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    clippy::cast_possible_wrap,
     reason = "positions are clipped to the frame, colours to a byte"
 )]
 
@@ -20,6 +19,7 @@ pub(super) struct Frame<'a> {
 }
 
 /// A line with soft sides, brightest in its middle.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Streak {
     pub(super) from: (f32, f32),
     pub(super) to: (f32, f32),
