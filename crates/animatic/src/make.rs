@@ -9,12 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use crate::camera::{self, Timing};
-use crate::direction::Direction;
+use crate::direction::{Axis, Direction};
 use crate::encode::{EncodeError, Film, Quality};
 use crate::options::{Options, OptionsError};
-use crate::picture::Picture;
+use crate::picture::{Framing, Picture};
 use crate::render::{RenderError, Renderer};
 use crate::scene::Scene;
+use crate::sound::{Ambience, opus::packets};
 use crate::video::{Keepsakes, STILL_WIDTH, Video};
 use crate::yuv::I420;
 
@@ -63,40 +64,56 @@ pub enum MakeError {
     /// The video could not be encoded: a fault of this program.
     #[error("the video could not be encoded: {0}")]
     Encode(String),
+    /// What [`crate::write_y4m`] was to write to failed.
+    #[error("the frames could not be written: {0}")]
+    Write(String),
 }
 
 /// Makes a video. The same request gives the same bytes.
 pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, MakeError> {
-    let options = request.options;
-    options.check()?;
-    if (control.cancelled)() {
-        return Err(MakeError::Cancelled);
-    }
-    let direction = Direction::parse(request.prompt);
-    let mut understood = direction.understood();
-    let drawn;
-    let picture = if let Some(picture) = request.picture {
-        picture
-    } else {
-        let scene = Scene::imagine(request.prompt, options.seed);
-        understood.push(scene.understood());
-        drawn = scene.draw(with_room(options.width), with_room(options.height));
-        &drawn
-    };
+    make_with(request, &[], control)
+}
 
-    let frames = options.frames();
-    let frame_size = (options.width, options.height);
-    let timing = Timing {
-        frames,
-        fps: options.fps,
+/// Makes a video with an ambience of these kinds, all sounding together.
+pub fn make_with(
+    request: &Request<'_>,
+    ambience: &[Ambience],
+    control: &mut Control<'_>,
+) -> Result<Video, MakeError> {
+    let mut shot = Shot::prepare(request, control)?;
+    let options = request.options;
+    let mut quality = measure(&mut shot.renderer, &options)?;
+    let mut told = 0.0;
+    let mut control = Control {
+        // A film that is begun again must not take back what was told.
+        progress: &mut |share: f32| {
+            if share > told {
+                told = share;
+                (control.progress)(share);
+            }
+        },
+        cancelled: control.cancelled,
     };
-    let views = camera::plan(&direction, picture.size(), frame_size, timing, options.seed);
-    let mut renderer = Renderer::new(picture, views, frame_size)?;
-    let quality = measure(&mut renderer, &options)?;
-    let (mp4, keepsakes) = film(renderer, quality, &options, control)?;
+    let (mp4, keepsakes) = loop {
+        match film(
+            &mut shot.renderer,
+            quality,
+            ambience,
+            &options,
+            &mut control,
+        ) {
+            Err(Stop::TooLarge { times }) if !quality.is_worst() => {
+                quality = quality.coarser(times);
+            }
+            Err(Stop::TooLarge { times }) => return Err(EncodeError::TooLarge { times }.into()),
+            Err(Stop::Failed(error)) => return Err(error),
+            Ok(made) => break made,
+        }
+    };
     let (poster, stills) = keepsakes
         .take()
         .ok_or_else(|| MakeError::Render("no frame was drawn".to_owned()))?;
+    let frames = options.frames();
     Ok(Video {
         mp4,
         width: options.width,
@@ -104,10 +121,62 @@ pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, M
         fps: options.fps,
         frames,
         seconds: f64::from(frames) / f64::from(options.fps),
-        understood,
+        understood: shot.understood,
         poster,
         stills,
     })
+}
+
+/// A request made ready to be rendered.
+pub(crate) struct Shot {
+    pub(crate) renderer: Renderer,
+    pub(crate) understood: Vec<String>,
+}
+
+impl Shot {
+    pub(crate) fn prepare(request: &Request<'_>, control: &Control<'_>) -> Result<Self, MakeError> {
+        let options = request.options;
+        options.check()?;
+        if (control.cancelled)() {
+            return Err(MakeError::Cancelled);
+        }
+        let direction = Direction::parse(request.prompt);
+        let mut understood = direction.understood();
+        let drawn;
+        let picture = if let Some(picture) = request.picture {
+            picture
+        } else {
+            let scene = Scene::imagine(request.prompt, options.seed);
+            understood.push(scene.understood());
+            drawn = scene.draw(with_room(options.width), with_room(options.height));
+            &drawn
+        };
+        let frame_size = (options.width, options.height);
+        let framed;
+        let picture = if travels(&direction) {
+            picture
+        } else {
+            framed = picture.framed(frame_size, Framing::Crop);
+            &framed
+        };
+        let timing = Timing {
+            frames: options.frames(),
+            fps: options.fps,
+        };
+        let views = camera::plan(&direction, picture.size(), frame_size, timing, options.seed);
+        let renderer = Renderer::new(picture, views, frame_size)?;
+        Ok(Self {
+            renderer,
+            understood,
+        })
+    }
+}
+
+/// Whether the camera leaves its place: then all of the picture is its room. Otherwise what
+/// lies outside the frame's shape is never seen, and the crop may be chosen with care.
+fn travels(direction: &Direction) -> bool {
+    let mut moves = direction.legs.iter().flat_map(|leg| &leg.moves);
+    moves.any(|m| !matches!(m.kind.axis(), Axis::Depth | Axis::Nothing))
 }
 
 /// A side of a drawn scene: larger than the frame, so that the camera can come closer and travel
@@ -127,43 +196,66 @@ fn measure(renderer: &mut Renderer, options: &Options) -> Result<Quality, MakeEr
         yuv.read_rgba(&rgba);
         sample.push(yuv);
     }
-    Ok(Quality::measure(&sample, options.fps)?)
+    Ok(Quality::measure(&sample, options)?)
 }
 
-/// Runs the two halves side by side.
+/// Why a film was not finished.
+enum Stop {
+    /// It outgrows the ceiling, by this factor: a coarser quality may do.
+    TooLarge { times: f64 },
+    /// Nothing else can be tried.
+    Failed(MakeError),
+}
+
+/// Runs the drawing, the encoding and the sound side by side.
 fn film(
-    renderer: Renderer,
+    renderer: &mut Renderer,
     quality: Quality,
+    ambience: &[Ambience],
     options: &Options,
     control: &mut Control<'_>,
-) -> Result<(Vec<u8>, Keepsakes), MakeError> {
+) -> Result<(Vec<u8>, Keepsakes), Stop> {
     thread::scope(|scope| {
         // Made in here, so that even a panic out of the caller's control functions drops the
         // receiver before the scope waits for the drawing thread, which then ends.
         let (full, filled) = sync_channel(QUEUE);
         let (spent, empty) = channel();
         let drawing = scope.spawn(move || draw(renderer, options, &full, &empty));
-        let film = Film::new(options.width, options.height, options.fps, quality);
+        let sound = scope.spawn(|| sound(ambience, options));
+        let film = Film::new(*options, quality, !ambience.is_empty());
         let encoded = film
-            .map_err(MakeError::from)
+            .map_err(Stop::from)
             .and_then(|film| encode(film, options, control, &filled, &spent));
         // Without a reader the drawing thread's next send fails, and it ends.
         drop(filled);
         let drawn = drawing
             .join()
             .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
+        let packets = sound
+            .join()
+            .unwrap_or_else(|_| Err(MakeError::Encode("the sound thread failed".to_owned())));
         match (encoded, drawn) {
-            (Ok(Some(mp4)), Ok(keepsakes)) => Ok((mp4, keepsakes)),
+            (Ok(Some(film)), Ok(keepsakes)) => Ok((film.finish(&packets?)?, keepsakes)),
             // Where the frames ran out early, the drawing half knows why.
-            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-            (Ok(None), Ok(_)) => Err(MakeError::Render("frames are missing".to_owned())),
+            (Err(error), _) => Err(error),
+            (Ok(_), Err(error)) => Err(error.into()),
+            (Ok(None), Ok(_)) => Err(MakeError::Render("frames are missing".to_owned()).into()),
         }
     })
 }
 
+/// The sound of a whole film: no packets where none is asked for.
+fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeError> {
+    if ambience.is_empty() {
+        return Ok(Vec::new());
+    }
+    let seconds = f64::from(options.frames()) / f64::from(options.fps);
+    packets(ambience, seconds, options.seed).map_err(|error| MakeError::Encode(error.to_string()))
+}
+
 /// The drawing half: fills buffers and passes them on, until done or until nobody reads.
 fn draw(
-    mut renderer: Renderer,
+    renderer: &mut Renderer,
     options: &Options,
     full: &SyncSender<I420>,
     empty: &Receiver<I420>,
@@ -207,11 +299,11 @@ fn encode(
     control: &mut Control<'_>,
     filled: &Receiver<I420>,
     spent: &Sender<I420>,
-) -> Result<Option<Vec<u8>>, MakeError> {
+) -> Result<Option<Film>, Stop> {
     let frames = options.frames();
     for frame in 0..frames {
         if (control.cancelled)() {
-            return Err(MakeError::Cancelled);
+            return Err(MakeError::Cancelled.into());
         }
         let Ok(yuv) = filled.recv() else {
             return Ok(None);
@@ -222,7 +314,7 @@ fn encode(
         #[expect(clippy::cast_precision_loss, reason = "at most 600 frames")]
         (control.progress)((frame + 1) as f32 / frames as f32);
     }
-    Ok(Some(film.finish()?))
+    Ok(Some(film))
 }
 
 impl From<RenderError> for MakeError {
@@ -234,6 +326,21 @@ impl From<RenderError> for MakeError {
 impl From<EncodeError> for MakeError {
     fn from(error: EncodeError) -> Self {
         Self::Encode(error.to_string())
+    }
+}
+
+impl From<MakeError> for Stop {
+    fn from(error: MakeError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<EncodeError> for Stop {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::TooLarge { times } => Self::TooLarge { times },
+            other => Self::Failed(other.into()),
+        }
     }
 }
 
