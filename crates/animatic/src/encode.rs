@@ -1,35 +1,23 @@
-//! Encoding: frames and sound to an MP4 that starts to play before it has all arrived.
+//! The file: encoded frames and sound in an MP4 that starts to play before it has all arrived.
 //!
 //! Quality is constant and the size has a ceiling. The encoder's own rate control is for
 //! networks: it answers a hard passage by coarser frames that are seen as a pulse, or by dropping
 //! frames. A file has no such need, so one quantiser serves every frame: the finest that the eye
 //! can use, or, where that would burst the ceiling, the finest that does not.
 //!
-//! It knows nothing of where frames come from.
+//! It knows nothing of where frames and sounds come from.
 
-use muxide::api::{AudioCodec, Muxer, MuxerBuilder, VideoCodec};
+use muxide::api::{AudioCodec, MuxerBuilder, VideoCodec};
 
+use crate::film::{Packet, group_length};
 use crate::h264::{Encoder, EncoderError, Format};
 use crate::options::Options;
 use crate::sound::{self, opus::SoundError};
 use crate::yuv::I420;
 
-/// Takes frames one by one and gives the finished file.
-pub(crate) struct Film {
-    encoder: Encoder,
-    muxer: Muxer<Vec<u8>>,
-    options: Options,
-    frames: u32,
-    bytes: u64,
-    packet: Vec<u8>,
-}
-
 /// Why there is no file.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum EncodeError {
-    /// The quality chosen bursts the ceiling: to be encoded again with a coarser one.
-    #[error("the video would be {times} times as large as allowed")]
-    TooLarge { times: f64 },
     /// The encoder refused; not the caller's fault.
     #[error(transparent)]
     Video(#[from] EncoderError),
@@ -41,74 +29,52 @@ pub(crate) enum EncodeError {
     File(String),
 }
 
-impl Film {
-    pub(crate) fn new(
-        options: Options,
-        quality: Quality,
-        sound: bool,
-    ) -> Result<Self, EncodeError> {
-        let (width, height) = (options.width, options.height);
-        let mut builder = MuxerBuilder::new(Vec::new())
-            .video(VideoCodec::H264, width, height, f64::from(options.fps))
-            .with_fast_start(true);
-        if sound {
-            builder = builder.audio(AudioCodec::Opus, sound::RATE, 2);
-        }
-        Ok(Self {
-            encoder: Encoder::new(format(&options), quality.0)?,
-            muxer: builder.build().map_err(EncodeError::file)?,
-            options,
-            frames: 0,
-            bytes: 0,
-            packet: Vec::new(),
-        })
+/// Writes the file: the film's packets in order, with the sound's where there are any.
+pub(crate) fn write_file(
+    options: &Options,
+    film: Vec<Packet>,
+    sound: &[Vec<u8>],
+) -> Result<Vec<u8>, EncodeError> {
+    let (width, height) = (options.width, options.height);
+    let mut builder = MuxerBuilder::new(Vec::new())
+        .video(VideoCodec::H264, width, height, f64::from(options.fps))
+        .with_fast_start(true);
+    if !sound.is_empty() {
+        builder = builder.audio(AudioCodec::Opus, sound::RATE, 2);
     }
-
-    /// Encodes the next frame.
-    pub(crate) fn push(&mut self, frame: &I420) -> Result<(), EncodeError> {
-        self.packet.clear();
-        let key = self.encoder.encode(frame, &mut self.packet)?;
-        let seconds = f64::from(self.frames) / f64::from(self.options.fps);
-        self.muxer
-            .write_video(seconds, &self.packet, key)
+    let mut muxer = builder.build().map_err(EncodeError::file)?;
+    let frames = film.len() as u64;
+    for (i, packet) in (0_u32..).zip(film) {
+        let seconds = f64::from(i) / f64::from(options.fps);
+        muxer
+            .write_video(seconds, &packet.bytes, packet.key)
             .map_err(EncodeError::file)?;
-        self.frames += 1;
-        self.bytes += self.packet.len() as u64;
-        self.check_ceiling()
     }
-
-    fn check_ceiling(&self) -> Result<(), EncodeError> {
-        let ceiling = self.options.max_video_bytes();
-        if self.bytes <= ceiling {
-            return Ok(());
-        }
-        #[expect(clippy::cast_precision_loss, reason = "some megabytes")]
-        let share = self.bytes as f64 / ceiling as f64;
-        let times = share * f64::from(self.options.frames()) / f64::from(self.frames);
-        Err(EncodeError::TooLarge { times })
-    }
-
-    /// Finishes the file, with the sound's packets where there are any.
-    pub(crate) fn finish(mut self, sound: &[Vec<u8>]) -> Result<Vec<u8>, EncodeError> {
-        let seconds_per_packet = f64::from(sound::opus::PACKET) / f64::from(sound::RATE);
-        for (i, packet) in (0_u32..).zip(sound) {
-            self.muxer
-                .write_audio(f64::from(i) * seconds_per_packet, packet)
-                .map_err(EncodeError::file)?;
-        }
-        let written = self
-            .muxer
-            .finish_in_place_with_stats()
+    let seconds_per_packet = f64::from(sound::opus::PACKET) / f64::from(sound::RATE);
+    for (i, packet) in (0_u32..).zip(sound) {
+        muxer
+            .write_audio(f64::from(i) * seconds_per_packet, packet)
             .map_err(EncodeError::file)?;
-        // The writer makes a file of no frames without complaint, and no player opens it.
-        if written.video_frames == 0 || written.video_frames != u64::from(self.frames) {
-            return Err(EncodeError::File(format!(
-                "{} of {} frames reached the file",
-                written.video_frames, self.frames
-            )));
-        }
-        Ok(self.muxer.into_writer())
     }
+    let written = muxer
+        .finish_in_place_with_stats()
+        .map_err(EncodeError::file)?;
+    // The writer makes a file of no frames without complaint, and no player opens it.
+    if written.video_frames == 0 || written.video_frames != frames {
+        return Err(EncodeError::File(format!(
+            "{} of {frames} frames reached the file",
+            written.video_frames
+        )));
+    }
+    Ok(muxer.into_writer())
+}
+
+/// How many times as large as allowed a film came out.
+pub(crate) fn excess(film: &[Packet], options: &Options) -> f64 {
+    let bytes: usize = film.iter().map(|packet| packet.bytes.len()).sum();
+    #[expect(clippy::cast_precision_loss, reason = "some megabytes")]
+    let times = bytes as f64 / options.max_video_bytes() as f64;
+    times
 }
 
 impl EncodeError {
@@ -123,9 +89,26 @@ pub(crate) struct Quality(u8);
 
 impl Quality {
     /// The quality for a film, from a few consecutive frames out of its middle: the best, unless
-    /// the picture is so busy that the file would burst its ceiling.
+    /// the picture is so busy that the file would burst its ceiling; then the best that does not.
     pub(crate) fn measure(sample: &[I420], options: &Options) -> Result<Self, EncodeError> {
-        let mut encoder = Encoder::new(format(options), Self::BEST.0)?;
+        if Self::BEST.seems_to_fit(sample, options)? {
+            return Ok(Self::BEST);
+        }
+        let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
+        while fits - bursts > 1 {
+            let middle = u8::midpoint(bursts, fits);
+            if Self(middle).seems_to_fit(sample, options)? {
+                fits = middle;
+            } else {
+                bursts = middle;
+            }
+        }
+        Ok(Self(fits))
+    }
+
+    /// Whether a film of frames like these would stay under the ceiling.
+    fn seems_to_fit(self, sample: &[I420], options: &Options) -> Result<bool, EncodeError> {
+        let mut encoder = Encoder::new(format(options), self.0)?;
         let mut packet = Vec::new();
         let mut key_bytes = 0;
         for (i, frame) in sample.iter().enumerate() {
@@ -142,9 +125,8 @@ impl Quality {
             options.max_video_bytes() as f64,
         );
         let frames = f64::from(options.frames());
-        let keys = (frames / f64::from(options.fps * 2)).ceil();
-        let guess = keys * key + (frames - keys) * other;
-        Ok(Self::BEST.coarser(guess / ceiling))
+        let keys = (frames / f64::from(group_length(options))).ceil();
+        Ok(keys * key + (frames - keys) * other <= ceiling * CAUTION)
     }
 
     /// The quality at which a file that came out `times` too large should fit: six steps of the
@@ -162,27 +144,33 @@ impl Quality {
         Self((self.0 + steps).min(Self::WORST.0))
     }
 
-    /// Whether nothing coarser is left.
-    pub(crate) fn is_worst(self) -> bool {
-        self == Self::WORST
+    /// The quantiser of H.264, 0 to 51.
+    pub(crate) fn quantiser(self) -> u8 {
+        self.0
     }
 
     /// Below this the eye sees nothing more.
-    const BEST: Self = Self(24);
+    const BEST: Self = Self(23);
 
     /// The end of the scale: even white noise takes a hundredth of the ceiling.
     const WORST: Self = Self(51);
 }
 
-fn format(options: &Options) -> Format {
+/// What the frames of a film have in common.
+pub(crate) fn format(options: &Options) -> Format {
     let bits = options.max_video_bytes() * 8 * u64::from(options.fps) / u64::from(options.frames());
     Format {
         width: options.width,
         height: options.height,
         fps: options.fps,
+        group: group_length(options),
         bits_per_second: u32::try_from(bits).unwrap_or(u32::MAX),
     }
 }
+
+/// A guess from a few frames is aimed a little below the ceiling: a film that bursts it is encoded
+/// twice.
+const CAUTION: f64 = 0.94;
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ use openh264_sys2::{ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, PRO_HIGH, SEncParamExt}
 use crate::yuv::I420;
 
 /// Encodes the frames of one film with one quantiser: High profile, CABAC, BT.709, no B frames,
-/// an IDR frame every two seconds and no reference across it.
+/// an IDR frame at the head of each group and no reference across it.
 pub(crate) struct Encoder {
     inner: openh264::encoder::Encoder,
     millis_per_frame: f64,
@@ -30,6 +30,8 @@ pub(crate) struct Format {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) fps: u32,
+    /// Frames from one key frame to the next.
+    pub(crate) group: u32,
     /// What the level in the stream's header is chosen by; it bounds nothing.
     pub(crate) bits_per_second: u32,
 }
@@ -87,8 +89,8 @@ fn config(format: Format, quantiser: u8) -> EncoderConfig {
         .bitrate(BitRate::from_bps(format.bits_per_second))
         .max_frame_rate(frame_rate(format.fps))
         // Players can seek to a key frame.
-        .intra_frame_period(IntraFramePeriod::from_num_frames(format.fps * 2))
-        .complexity(Complexity::High)
+        .intra_frame_period(IntraFramePeriod::from_num_frames(format.group))
+        .complexity(Complexity::Low)
         // All three save bits where a video call's background stands still; on a slow camera
         // move they leave patches of the old picture behind.
         .background_detection(false)
@@ -156,6 +158,7 @@ mod tests {
         width: 64,
         height: 48,
         fps: 24,
+        group: 48,
         bits_per_second: 1_000_000,
     };
 

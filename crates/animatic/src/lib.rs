@@ -29,8 +29,8 @@
 //! The way of a request through the modules, which is also their reading order: [`picture`] and
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
 //! [`scene`] draws where no picture came, `camera` plans the shot, `render` and `warp` look
-//! through it frame by frame, `sound` makes an ambience where one is asked for, `h264` and
-//! `encode` write the stream and the file, and `make` joins them. `y4m` writes the frames as they
+//! through it frame by frame, `sound` makes an ambience where one is asked for, `film` runs
+//! it all side by side with `h264`, `encode` writes the file, and `make` joins them. `y4m` writes the frames as they
 //! are, for other encoders.
 
 pub mod picture;
@@ -54,6 +54,8 @@ mod h264;
 mod sound;
 
 mod encode;
+
+mod film;
 
 mod make;
 

@@ -1,22 +1,17 @@
-//! Making a video: joins the modules into a pipeline of two threads.
-//!
-//! One thread renders and converts, the calling thread encodes, with a short queue between them;
-//! the two halves cost about the same. Frames travel in a handful of buffers that go round, so
-//! memory does not grow with the length of the video. The caller's control functions are only
-//! called on the calling thread.
+//! Making a video: from a request to a file, through all the modules.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use crate::camera::{self, Timing};
 use crate::direction::{Axis, Direction};
-use crate::encode::{EncodeError, Film, Quality};
+use crate::encode::{EncodeError, Quality, excess, write_file};
+use crate::film;
 use crate::options::{Options, OptionsError};
 use crate::picture::{Framing, Picture};
 use crate::render::{RenderError, Renderer};
 use crate::scene::Scene;
 use crate::sound::{Ambience, opus::packets};
-use crate::video::{Keepsakes, STILL_WIDTH, Video};
+use crate::video::Video;
 use crate::yuv::I420;
 
 /// What to make a video of.
@@ -94,22 +89,21 @@ pub fn make_with(
         },
         cancelled: control.cancelled,
     };
-    let (mp4, keepsakes) = loop {
-        match film(
-            &mut shot.renderer,
-            quality,
-            ambience,
-            &options,
-            &mut control,
-        ) {
-            Err(Stop::TooLarge { times }) if !quality.is_worst() => {
-                quality = quality.coarser(times);
+    let (mp4, keepsakes) = thread::scope(|scope| {
+        let sound = scope.spawn(|| sound(ambience, &options));
+        let (packets, keepsakes) = loop {
+            let shot = film::shoot(&mut shot.renderer, quality, &options, &mut control)?;
+            let coarser = quality.coarser(excess(&shot.0, &options));
+            if coarser == quality {
+                break shot;
             }
-            Err(Stop::TooLarge { times }) => return Err(EncodeError::TooLarge { times }.into()),
-            Err(Stop::Failed(error)) => return Err(error),
-            Ok(made) => break made,
-        }
-    };
+            quality = coarser;
+        };
+        let sound = sound
+            .join()
+            .unwrap_or_else(|_| Err(MakeError::Encode("the sound thread failed".to_owned())))?;
+        Ok::<_, MakeError>((write_file(&options, packets, &sound)?, keepsakes))
+    })?;
     let (poster, stills) = keepsakes
         .take()
         .ok_or_else(|| MakeError::Render("no frame was drawn".to_owned()))?;
@@ -199,51 +193,6 @@ fn measure(renderer: &mut Renderer, options: &Options) -> Result<Quality, MakeEr
     Ok(Quality::measure(&sample, options)?)
 }
 
-/// Why a film was not finished.
-enum Stop {
-    /// It outgrows the ceiling, by this factor: a coarser quality may do.
-    TooLarge { times: f64 },
-    /// Nothing else can be tried.
-    Failed(MakeError),
-}
-
-/// Runs the drawing, the encoding and the sound side by side.
-fn film(
-    renderer: &mut Renderer,
-    quality: Quality,
-    ambience: &[Ambience],
-    options: &Options,
-    control: &mut Control<'_>,
-) -> Result<(Vec<u8>, Keepsakes), Stop> {
-    thread::scope(|scope| {
-        // Made in here, so that even a panic out of the caller's control functions drops the
-        // receiver before the scope waits for the drawing thread, which then ends.
-        let (full, filled) = sync_channel(QUEUE);
-        let (spent, empty) = channel();
-        let drawing = scope.spawn(move || draw(renderer, options, &full, &empty));
-        let sound = scope.spawn(|| sound(ambience, options));
-        let film = Film::new(*options, quality, !ambience.is_empty());
-        let encoded = film
-            .map_err(Stop::from)
-            .and_then(|film| encode(film, options, control, &filled, &spent));
-        // Without a reader the drawing thread's next send fails, and it ends.
-        drop(filled);
-        let drawn = drawing
-            .join()
-            .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
-        let packets = sound
-            .join()
-            .unwrap_or_else(|_| Err(MakeError::Encode("the sound thread failed".to_owned())));
-        match (encoded, drawn) {
-            (Ok(Some(film)), Ok(keepsakes)) => Ok((film.finish(&packets?)?, keepsakes)),
-            // Where the frames ran out early, the drawing half knows why.
-            (Err(error), _) => Err(error),
-            (Ok(_), Err(error)) => Err(error.into()),
-            (Ok(None), Ok(_)) => Err(MakeError::Render("frames are missing".to_owned()).into()),
-        }
-    })
-}
-
 /// The sound of a whole film: no packets where none is asked for.
 fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeError> {
     if ambience.is_empty() {
@@ -251,70 +200,6 @@ fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeE
     }
     let seconds = f64::from(options.frames()) / f64::from(options.fps);
     packets(ambience, seconds, options.seed).map_err(|error| MakeError::Encode(error.to_string()))
-}
-
-/// The drawing half: fills buffers and passes them on, until done or until nobody reads.
-fn draw(
-    renderer: &mut Renderer,
-    options: &Options,
-    full: &SyncSender<I420>,
-    empty: &Receiver<I420>,
-) -> Result<Keepsakes, MakeError> {
-    let (width, height) = (options.width, options.height);
-    let frames = options.frames();
-    let mut rgba = vec![0; width as usize * height as usize * 4];
-    let mut keepsakes = Keepsakes::new(frames);
-    let mut last: Option<I420> = None;
-    for frame in 0..frames {
-        let at = frame as usize;
-        let mut yuv = empty
-            .try_recv()
-            .unwrap_or_else(|_| I420::new(width, height));
-        match &last {
-            Some(last) if renderer.repeats(at) => yuv.copy_from(last),
-            _ => {
-                renderer.draw(at, &mut rgba)?;
-                yuv.read_rgba(&rgba);
-                // Only worth a copy when the next frame will show the same.
-                last = renderer.repeats(at + 1).then(|| yuv.clone());
-            }
-        }
-        if frame == 0 {
-            keepsakes.keep_poster((width, height), &rgba)?;
-        }
-        if keepsakes.wants_still(frame) {
-            keepsakes.keep_still(renderer.shrink(&mut rgba, STILL_WIDTH)?);
-        }
-        if full.send(yuv).is_err() {
-            break;
-        }
-    }
-    Ok(keepsakes)
-}
-
-/// The encoding half. `None` when the frames end before the last one.
-fn encode(
-    mut film: Film,
-    options: &Options,
-    control: &mut Control<'_>,
-    filled: &Receiver<I420>,
-    spent: &Sender<I420>,
-) -> Result<Option<Film>, Stop> {
-    let frames = options.frames();
-    for frame in 0..frames {
-        if (control.cancelled)() {
-            return Err(MakeError::Cancelled.into());
-        }
-        let Ok(yuv) = filled.recv() else {
-            return Ok(None);
-        };
-        film.push(&yuv)?;
-        // The drawing thread may have finished already and want no buffer back.
-        let _ = spent.send(yuv);
-        #[expect(clippy::cast_precision_loss, reason = "at most 600 frames")]
-        (control.progress)((frame + 1) as f32 / frames as f32);
-    }
-    Ok(Some(film))
 }
 
 impl From<RenderError> for MakeError {
@@ -328,24 +213,6 @@ impl From<EncodeError> for MakeError {
         Self::Encode(error.to_string())
     }
 }
-
-impl From<MakeError> for Stop {
-    fn from(error: MakeError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<EncodeError> for Stop {
-    fn from(error: EncodeError) -> Self {
-        match error {
-            EncodeError::TooLarge { times } => Self::TooLarge { times },
-            other => Self::Failed(other.into()),
-        }
-    }
-}
-
-/// Frames that may wait for the encoder: enough to even out a slow frame, at 1.5 bytes a pixel.
-const QUEUE: usize = 3;
 
 /// Frames from which the quality is measured.
 const SAMPLE: usize = 4;

@@ -10,7 +10,7 @@ use crate::make::{Control, MakeError, Request, Shot};
 use crate::yuv::I420;
 
 /// Renders a request and writes every frame to `out`, planar 4:2:0 in BT.709's limited range:
-/// just what [`crate::make`] gives to its encoder.
+/// just what [`crate::make()`] gives to its encoder.
 ///
 /// An error of `out` ends the work with [`MakeError::Write`].
 pub fn write_y4m(
