@@ -1,19 +1,15 @@
-//! Making a video: joins the modules into a pipeline of two threads.
-//!
-//! One thread renders and converts, the calling thread encodes, with a short queue between them;
-//! the two halves cost about the same. Frames travel in a handful of buffers that go round, so
-//! memory does not grow with the length of the video. The caller's control functions are only
-//! called on the calling thread.
+//! Making a video: from a request to a file, through all the modules.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use crate::encode::{EncodeError, Film, Quality};
+use crate::encode::{EncodeError, Quality, excess, write_file};
+use crate::film;
 use crate::options::{Options, OptionsError};
 use crate::picture::Picture;
 use crate::render::{RenderError, opaque};
 use crate::shot::Shot;
-use crate::video::{Keepsakes, STILL_WIDTH, Video};
+use crate::sound::{Ambience, opus::packets};
+use crate::video::Video;
 use crate::yuv::I420;
 
 /// What to make a video of.
@@ -61,23 +57,61 @@ pub enum MakeError {
     /// The video could not be encoded: a fault of this program.
     #[error("the video could not be encoded: {0}")]
     Encode(String),
+    /// What [`crate::write_y4m`] was to write to failed.
+    #[error("the frames could not be written: {0}")]
+    Write(String),
 }
 
-/// Makes a video. The same request gives the same bytes.
+/// Makes a video, with the sounds that the prompt names. The same request gives the same bytes.
 pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, MakeError> {
+    make_with(request, &[], control)
+}
+
+/// Makes a video with an ambience of these kinds beside those that the prompt names, all sounding
+/// together.
+pub fn make_with(
+    request: &Request<'_>,
+    ambience: &[Ambience],
+    control: &mut Control<'_>,
+) -> Result<Video, MakeError> {
+    let mut shot = prepare(request, control)?;
     let options = request.options;
-    options.check()?;
-    if (control.cancelled)() {
-        return Err(MakeError::Cancelled);
-    }
-    let frames = options.frames();
-    let mut shot = Shot::prepare(request)?;
     let understood = shot.understood().to_vec();
-    let quality = measure(&mut shot, &options)?;
-    let (mp4, keepsakes) = film(shot, quality, &options, control)?;
+    let mut kinds = shot.ambience().to_vec();
+    kinds.extend(ambience);
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut quality = measure(&mut shot, &options)?;
+    let mut told = 0.0;
+    let mut control = Control {
+        // A film that is begun again must not take back what was told.
+        progress: &mut |share: f32| {
+            if share > told {
+                told = share;
+                (control.progress)(share);
+            }
+        },
+        cancelled: control.cancelled,
+    };
+    let (mp4, keepsakes) = thread::scope(|scope| {
+        let sound = scope.spawn(|| sound(&kinds, &options));
+        let (packets, keepsakes) = loop {
+            let film = film::shoot(&mut shot, quality, &options, &mut control)?;
+            let coarser = quality.coarser(excess(&film.0, &options));
+            if coarser == quality {
+                break film;
+            }
+            quality = coarser;
+        };
+        let sound = sound
+            .join()
+            .unwrap_or_else(|_| Err(MakeError::Encode("the sound thread failed".to_owned())))?;
+        Ok::<_, MakeError>((write_file(&options, packets, &sound)?, keepsakes))
+    })?;
     let (poster, stills) = keepsakes
         .take()
         .ok_or_else(|| MakeError::Render("no frame was drawn".to_owned()))?;
+    let frames = options.frames();
     Ok(Video {
         mp4,
         width: options.width,
@@ -89,6 +123,15 @@ pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, M
         poster,
         stills,
     })
+}
+
+/// Checks a request and makes its shot ready to be drawn.
+pub(crate) fn prepare(request: &Request<'_>, control: &Control<'_>) -> Result<Shot, MakeError> {
+    request.options.check()?;
+    if (control.cancelled)() {
+        return Err(MakeError::Cancelled);
+    }
+    Ok(Shot::prepare(request)?)
 }
 
 /// One frame of the video that [`make`] would make, without making it: for previews. Frames are
@@ -114,102 +157,16 @@ fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
         yuv.read_rgba(&rgba);
         sample.push(yuv);
     }
-    Ok(Quality::measure(&sample, options.fps)?)
+    Ok(Quality::measure(&sample, options)?)
 }
 
-/// Runs the two halves side by side.
-fn film(
-    shot: Shot,
-    quality: Quality,
-    options: &Options,
-    control: &mut Control<'_>,
-) -> Result<(Vec<u8>, Keepsakes), MakeError> {
-    thread::scope(|scope| {
-        // Made in here, so that even a panic out of the caller's control functions drops the
-        // receiver before the scope waits for the drawing thread, which then ends.
-        let (full, filled) = sync_channel(QUEUE);
-        let (spent, empty) = channel();
-        let drawing = scope.spawn(move || draw(shot, options, &full, &empty));
-        let film = Film::new(options.width, options.height, options.fps, quality);
-        let encoded = film
-            .map_err(MakeError::from)
-            .and_then(|film| encode(film, options, control, &filled, &spent));
-        // Without a reader the drawing thread's next send fails, and it ends.
-        drop(filled);
-        let drawn = drawing
-            .join()
-            .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
-        match (encoded, drawn) {
-            (Ok(Some(mp4)), Ok(keepsakes)) => Ok((mp4, keepsakes)),
-            // Where the frames ran out early, the drawing half knows why.
-            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-            (Ok(None), Ok(_)) => Err(MakeError::Render("frames are missing".to_owned())),
-        }
-    })
-}
-
-/// The drawing half: fills buffers and passes them on, until done or until nobody reads.
-fn draw(
-    mut shot: Shot,
-    options: &Options,
-    full: &SyncSender<I420>,
-    empty: &Receiver<I420>,
-) -> Result<Keepsakes, MakeError> {
-    let (width, height) = (options.width, options.height);
-    let frames = options.frames();
-    let mut rgba = vec![0; width as usize * height as usize * 4];
-    let mut keepsakes = Keepsakes::new(frames);
-    let mut last: Option<I420> = None;
-    for frame in 0..frames {
-        let at = frame as usize;
-        let mut yuv = empty
-            .try_recv()
-            .unwrap_or_else(|_| I420::new(width, height));
-        match &last {
-            Some(last) if shot.repeats(at) => yuv.copy_from(last),
-            _ => {
-                shot.draw(at, &mut rgba)?;
-                yuv.read_rgba(&rgba);
-                // Only worth a copy when the next frame will show the same.
-                last = shot.repeats(at + 1).then(|| yuv.clone());
-            }
-        }
-        if frame == 0 {
-            keepsakes.keep_poster((width, height), &rgba)?;
-        }
-        if keepsakes.wants_still(frame) {
-            keepsakes.keep_still(shot.shrink(&rgba, STILL_WIDTH)?);
-        }
-        if full.send(yuv).is_err() {
-            break;
-        }
+/// The sound of a whole film: no packets where none is asked for.
+fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeError> {
+    if ambience.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(keepsakes)
-}
-
-/// The encoding half. `None` when the frames end before the last one.
-fn encode(
-    mut film: Film,
-    options: &Options,
-    control: &mut Control<'_>,
-    filled: &Receiver<I420>,
-    spent: &Sender<I420>,
-) -> Result<Option<Vec<u8>>, MakeError> {
-    let frames = options.frames();
-    for frame in 0..frames {
-        if (control.cancelled)() {
-            return Err(MakeError::Cancelled);
-        }
-        let Ok(yuv) = filled.recv() else {
-            return Ok(None);
-        };
-        film.push(&yuv)?;
-        // The drawing thread may have finished already and want no buffer back.
-        let _ = spent.send(yuv);
-        #[expect(clippy::cast_precision_loss, reason = "at most 600 frames")]
-        (control.progress)((frame + 1) as f32 / frames as f32);
-    }
-    Ok(Some(film.finish()?))
+    let seconds = f64::from(options.frames()) / f64::from(options.fps);
+    packets(ambience, seconds, options.seed).map_err(|error| MakeError::Encode(error.to_string()))
 }
 
 impl From<RenderError> for MakeError {
@@ -223,9 +180,6 @@ impl From<EncodeError> for MakeError {
         Self::Encode(error.to_string())
     }
 }
-
-/// Frames that may wait for the encoder: enough to even out a slow frame, at 1.5 bytes a pixel.
-const QUEUE: usize = 3;
 
 /// Frames from which the quality is measured.
 const SAMPLE: usize = 4;

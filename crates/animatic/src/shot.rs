@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::picture::Picture;
 use crate::render::{RenderError, Renderer, is_upright};
 use crate::scene::Scene;
+use crate::sound::Ambience;
 use crate::title::Titles;
 use crate::weather::Air;
 use crate::working::{self, Working};
@@ -24,6 +25,7 @@ pub(crate) struct Shot {
     air: Air,
     grade: Grade,
     titles: Titles,
+    ambience: Vec<Ambience>,
     understood: Vec<String>,
     width: usize,
 }
@@ -54,6 +56,7 @@ impl Shot {
             air: Air::new(&direction.weather, options, mean),
             grade: Grade::new(&direction, options),
             titles,
+            ambience: direction.ambience,
             understood,
             width: options.width as usize,
         })
@@ -62,6 +65,11 @@ impl Shot {
     /// What was understood of the prompt, in words.
     pub(crate) fn understood(&self) -> &[String] {
         &self.understood
+    }
+
+    /// The sounds that the prompt names.
+    pub(crate) fn ambience(&self) -> &[Ambience] {
+        &self.ambience
     }
 
     /// Whether the frame shows exactly what the one before it showed.

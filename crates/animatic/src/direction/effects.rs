@@ -4,6 +4,7 @@
 use super::phrases::{Hit, find, is_heavy, is_light};
 use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
 use super::words::Clause;
+use crate::sound::Ambience;
 
 /// A treatment of the finished picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,31 +90,6 @@ pub enum Easing {
     In,
     /// Fast at first, coming to rest.
     Out,
-}
-
-/// A sound of a place, for a track of ambience.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ambience {
-    /// Wind.
-    Wind,
-    /// Rain.
-    Rain,
-    /// Waves on a shore.
-    Sea,
-    /// The quiet of a room.
-    RoomTone,
-    /// Birdsong.
-    Birds,
-    /// Crickets at night.
-    Crickets,
-    /// A crackling fire.
-    Fire,
-    /// A city far off.
-    City,
-    /// A stream or a river.
-    Stream,
-    /// Thunder far off.
-    Thunder,
 }
 
 /// The looks named, each once.
@@ -247,23 +223,6 @@ impl Easing {
             Self::Linear => "constant speed",
             Self::In => "gathering speed",
             Self::Out => "slowing down",
-        }
-    }
-}
-
-impl Ambience {
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Wind => "wind",
-            Self::Rain => "rain",
-            Self::Sea => "sea",
-            Self::RoomTone => "room tone",
-            Self::Birds => "birds",
-            Self::Crickets => "crickets",
-            Self::Fire => "fire",
-            Self::City => "city",
-            Self::Stream => "stream",
-            Self::Thunder => "thunder",
         }
     }
 }

@@ -51,7 +51,8 @@ mod tables;
 mod words;
 
 use crate::options::{MAX_SECONDS, MIN_SECONDS};
-pub use effects::{Ambience, Amount, Easing, Fade, Look, Particles, Weather};
+use crate::sound::Ambience;
+pub use effects::{Amount, Easing, Fade, Look, Particles, Weather};
 
 /// What a prompt says about the shot.
 #[derive(Debug, Clone, PartialEq)]
@@ -244,7 +245,7 @@ impl Direction {
         words.extend(
             self.ambience
                 .iter()
-                .map(|sound| format!("sound of {}", sound.words())),
+                .map(|sound| format!("sound of {}", sound.name())),
         );
         words.extend(self.refused.iter().map(|what| format!("not done: {what}")));
         words

@@ -2,9 +2,10 @@
 //!
 //! A new phrase is a new row; longer phrases stand before the shorter ones that begin alike.
 
-use super::effects::{Ambience, Amount, Easing, Look, Particles};
+use super::effects::{Amount, Easing, Look, Particles};
 use super::phrases::Counts::{self, Always, Beside, OnlyBeside};
 use super::phrases::Phrase;
+use crate::sound::Ambience;
 
 /// A row of a table.
 const fn row<T>(words: &'static str, means: T, counts: Counts) -> Phrase<T> {

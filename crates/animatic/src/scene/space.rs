@@ -96,8 +96,8 @@ fn planet(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
             air,
             0.35 * (1.0 - depth).powi(3) * day,
         );
-        let [r, g, b] = blend(around, face, inside);
-        [r, g, b, inside]
+        let lit = blend(around, face, inside);
+        [lit[0], lit[1], lit[2], inside]
     });
 }
 
