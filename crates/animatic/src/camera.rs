@@ -13,6 +13,7 @@ mod easing;
 mod moves;
 
 use crate::direction::{Direction, Leg, MoveKind, Pace};
+use crate::picture::Interest;
 use crate::scene::noise;
 use easing::eased;
 use moves::moved;
@@ -91,22 +92,33 @@ impl Station {
     }
 }
 
-/// Plans a shot: one station for each frame. In a `deep` picture travel shows parallax, and is
-/// longer for it; in a flat one it looks like a turn or a zoom.
+/// What a shot is planned over.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    /// Width and height of the picture in pixels.
+    pub(crate) picture: (u32, u32),
+    /// Width and height of the frame in pixels.
+    pub(crate) frame: (u32, u32),
+    /// Whether the picture has depth: then travel shows parallax, and is longer for it. In a flat
+    /// one it looks like a turn or a zoom.
+    pub(crate) deep: bool,
+    /// What draws the eye, where the picture is more than the shot shows.
+    pub(crate) interest: Option<&'a Interest>,
+}
+
+/// Plans a shot: one station for each frame.
 pub(crate) fn plan(
     direction: &Direction,
-    picture: (u32, u32),
-    frame: (u32, u32),
+    site: Site<'_>,
     timing: Timing,
     seed: u64,
-    deep: bool,
 ) -> Vec<Station> {
-    let room = Room::new(picture, frame);
+    let room = Room::new(site.picture, site.frame);
     let mut poses = poses(direction, &room, timing, seed);
-    if deep {
+    if site.deep {
         deepen(&mut poses);
     }
-    place(&poses, &room)
+    place(&poses, &room, site.interest)
 }
 
 /// How many frames, and how fast they follow each other.
@@ -287,8 +299,8 @@ fn shaken(pose: Pose, strength: f64, seconds: f64, seed: u64) -> Pose {
     }
 }
 
-/// Fits the path of poses into the picture as one piece.
-fn place(poses: &[Pose], room: &Room) -> Vec<Station> {
+/// Fits the path of poses into the picture as one piece, over what draws the eye.
+fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Station> {
     // The nearest layer moves the most and the farthest the least: the others lie between.
     let corners = || {
         let both = poses
@@ -310,17 +322,17 @@ fn place(poses: &[Pose], room: &Room) -> Vec<Station> {
     // rounding must not put a crop a billionth of a pixel outside the picture.
     let fit = (room.plate.0 / (right - left)).min(room.plate.1 / (bottom - top));
     let base = fit.min(room.cover) * (1.0 - 1e-9);
-    let spare = (
-        room.plate.0 - base * (right - left),
-        room.plate.1 - base * (bottom - top),
+    let window = (base * (right - left), base * (bottom - top));
+    let corner = interest.map_or_else(
+        || {
+            (
+                (room.plate.0 - window.0) / 2.0,
+                (room.plate.1 - window.1) / 2.0,
+            )
+        },
+        |interest| interest.best_corner(window),
     );
-    // Of a picture much taller than the frame, faces and skylines are above the middle.
-    let above = if spare.1 > 0.15 * room.plate.1 {
-        0.38
-    } else {
-        0.5
-    };
-    let origin = (spare.0 * 0.5 - base * left, spare.1 * above - base * top);
+    let origin = (corner.0 - base * left, corner.1 - base * top);
     poses
         .iter()
         .map(|pose| Station {

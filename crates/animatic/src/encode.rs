@@ -3,7 +3,7 @@
 //! Quality is constant and the size has a ceiling. The encoder's own rate control is for
 //! networks: it answers a hard passage by coarser frames that are seen as a pulse, or by dropping
 //! frames. A file has no such need, so one quantiser serves every frame: the finest that the eye
-//! can use, or, where that would burst the ceiling, the finest that does not.
+//! can use, or, where that bursts the ceiling, the finest that does not.
 //!
 //! It knows nothing of where frames and sounds come from.
 
@@ -69,14 +69,6 @@ pub(crate) fn write_file(
     Ok(muxer.into_writer())
 }
 
-/// How many times as large as allowed a film came out.
-pub(crate) fn excess(film: &[Packet], options: &Options) -> f64 {
-    let bytes: usize = film.iter().map(|packet| packet.bytes.len()).sum();
-    #[expect(clippy::cast_precision_loss, reason = "some megabytes")]
-    let times = bytes as f64 / options.max_video_bytes() as f64;
-    times
-}
-
 impl EncodeError {
     fn file(error: impl std::fmt::Display) -> Self {
         Self::File(error.to_string())
@@ -88,12 +80,9 @@ impl EncodeError {
 pub(crate) struct Quality(u8);
 
 impl Quality {
-    /// The quality for a film, from a few consecutive frames out of its middle: the best, unless
-    /// the picture is so busy that the file would burst its ceiling; then the best that does not.
+    /// The quality for a film that bursts its ceiling at the best, from a few consecutive frames
+    /// out of its middle: the best below that seems not to.
     pub(crate) fn measure(sample: &[I420], options: &Options) -> Result<Self, EncodeError> {
-        if Self::BEST.seems_to_fit(sample, options)? {
-            return Ok(Self::BEST);
-        }
         let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
         while fits - bursts > 1 {
             let middle = u8::midpoint(bursts, fits);
@@ -129,19 +118,9 @@ impl Quality {
         Ok(keys * key + (frames - keys) * other <= ceiling * CAUTION)
     }
 
-    /// The quality at which a file that came out `times` too large should fit: six steps of the
-    /// quantiser halve the bits, roughly. The same when it fits already.
-    pub(crate) fn coarser(self, times: f64) -> Self {
-        if times.is_nan() || times <= 1.0 {
-            return self;
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "clamped to a few steps"
-        )]
-        let steps = (times.log2() * 6.0).ceil().clamp(1.0, 51.0) as u8;
-        Self((self.0 + steps).min(Self::WORST.0))
+    /// A step coarser, which takes about an eighth of the bits; `None` at the end of the scale.
+    pub(crate) fn coarser(self) -> Option<Self> {
+        (self < Self::WORST).then_some(Self(self.0 + 1))
     }
 
     /// The quantiser of H.264, 0 to 51.
@@ -150,7 +129,7 @@ impl Quality {
     }
 
     /// Below this the eye sees nothing more.
-    const BEST: Self = Self(23);
+    pub(crate) const BEST: Self = Self(23);
 
     /// The end of the scale: even white noise takes a hundredth of the ceiling.
     const WORST: Self = Self(51);
@@ -169,7 +148,7 @@ pub(crate) fn format(options: &Options) -> Format {
 }
 
 /// A guess from a few frames is aimed a little below the ceiling: a film that bursts it is encoded
-/// twice.
+/// once more.
 const CAUTION: f64 = 0.94;
 
 #[cfg(test)]
@@ -177,12 +156,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quality_falls_with_the_excess_and_stays_within_bounds() {
-        assert_eq!(Quality::BEST.coarser(0.2), Quality::BEST);
-        assert_eq!(Quality::BEST.coarser(1.01), Quality(Quality::BEST.0 + 1));
-        assert_eq!(Quality::BEST.coarser(2.0), Quality(Quality::BEST.0 + 6));
-        assert_eq!(Quality::BEST.coarser(1e9), Quality::WORST);
-        assert_eq!(Quality::WORST.coarser(1.5), Quality::WORST);
-        assert_eq!(Quality::BEST.coarser(f64::NAN), Quality::BEST);
+    fn quality_falls_step_by_step_to_the_end_of_the_scale() {
+        let mut quality = Some(Quality::BEST);
+        let mut steps = 0;
+        while let Some(next) = quality {
+            quality = next.coarser();
+            assert!(quality.is_none_or(|coarser| coarser > next));
+            steps += 1;
+        }
+        assert_eq!(steps, 29);
     }
 }

@@ -31,13 +31,29 @@ pub(crate) struct Packet {
 /// A frame on its way to an encoder, with its number.
 type Numbered = (u32, I420);
 
-/// Draws and encodes every frame; the packets come in the order of the film.
+/// What came of shooting.
+pub(crate) enum Film {
+    /// The packets in order, and what was kept of the frames.
+    Whole(Vec<Packet>, Keepsakes),
+    /// More bytes than allowed; the rest was not encoded.
+    TooLarge,
+}
+
+/// What came of collecting the packets.
+enum Collected {
+    Whole(Vec<Packet>),
+    TooLarge,
+    /// Some never came.
+    Missing,
+}
+
+/// Draws and encodes every frame.
 pub(crate) fn shoot(
     shot: &mut Shot,
     quality: Quality,
     options: &Options,
     control: &mut Control<'_>,
-) -> Result<(Vec<Packet>, Keepsakes), MakeError> {
+) -> Result<Film, MakeError> {
     thread::scope(|scope| {
         // Made in here, so that even a panic out of the caller's control functions drops the
         // receiver before the scope waits: the encoders end at their next packet, and the
@@ -53,16 +69,19 @@ pub(crate) fn shoot(
         }
         drop((done, spent));
         let drawing = scope.spawn(move || draw(shot, options, &lanes, &empty));
-        let collected = collect(&arrived, options.frames(), control);
+        let collected = collect(&arrived, quality, options, control);
         drop(arrived);
         let drawn = drawing
             .join()
             .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
         match (collected, drawn) {
-            (Ok(Some(packets)), Ok(keepsakes)) => Ok((packets, keepsakes)),
+            (Ok(Collected::Whole(packets)), Ok(keepsakes)) => Ok(Film::Whole(packets, keepsakes)),
+            (Ok(Collected::TooLarge), Ok(_)) => Ok(Film::TooLarge),
             // Where the frames ran out early, the drawing thread knows why.
             (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-            (Ok(None), Ok(_)) => Err(MakeError::Encode("frames are missing".to_owned())),
+            (Ok(Collected::Missing), Ok(_)) => {
+                Err(MakeError::Encode("frames are missing".to_owned()))
+            }
         }
     })
 }
@@ -156,26 +175,34 @@ fn encode(
     }
 }
 
-/// The calling thread: puts the packets in order. `None` when some never come.
+/// The calling thread: puts the packets in order, for as long as they stay within the ceiling.
 fn collect(
     arrived: &Receiver<Result<(u32, Packet), EncodeError>>,
-    frames: u32,
+    quality: Quality,
+    options: &Options,
     control: &mut Control<'_>,
-) -> Result<Option<Vec<Packet>>, MakeError> {
+) -> Result<Collected, MakeError> {
+    let frames = options.frames();
     let mut packets: Vec<Option<Packet>> = vec![None; frames as usize];
+    let mut bytes = 0;
     for count in 1..=frames {
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
         }
         let Ok(packet) = arrived.recv() else {
-            return Ok(None);
+            return Ok(Collected::Missing);
         };
         let (frame, packet) = packet?;
+        bytes += packet.bytes.len() as u64;
+        if bytes > options.max_video_bytes() && quality.coarser().is_some() {
+            return Ok(Collected::TooLarge);
+        }
         packets[frame as usize] = Some(packet);
         #[expect(clippy::cast_precision_loss, reason = "at most 600 frames")]
         (control.progress)(count as f32 / frames as f32);
     }
-    Ok(packets.into_iter().collect())
+    let whole: Option<Vec<Packet>> = packets.into_iter().collect();
+    Ok(whole.map_or(Collected::Missing, Collected::Whole))
 }
 
 /// Encoders at work.

@@ -35,6 +35,8 @@ pub(crate) struct Plate {
     scale: (f64, f64),
     /// The plate's first pixel, counted in plate pixels from the picture's corner.
     first: (f64, f64),
+    /// Whether empty rows were cropped above and below: what repeats there is nothing.
+    bare: (bool, bool),
     blocks: Vec<Cover>,
 }
 
@@ -67,6 +69,7 @@ impl Plate {
             rgba,
             scale,
             first: (0.0, f64::from(u32::try_from(top).unwrap_or(0))),
+            bare: (top > 0, bottom < sheet.height as usize),
             blocks,
         }
     }
@@ -104,6 +107,10 @@ impl Plate {
 
     /// What the plate covers between two columns and two rows of its pixels, ends included.
     pub(crate) fn cover(&self, columns: (i32, i32), rows: (i32, i32)) -> Cover {
+        let below = i32::try_from(self.height).unwrap_or(i32::MAX);
+        if (self.bare.0 && rows.1 <= 0) || (self.bare.1 && rows.0 >= below - 1) {
+            return Cover::Nothing;
+        }
         let block = |at: i32, side: u32| {
             let last = i32::try_from(side).unwrap_or(i32::MAX).saturating_sub(1);
             usize::try_from(at.clamp(0, last)).unwrap_or(0) / BLOCK
@@ -207,6 +214,7 @@ mod tests {
         assert_eq!(plate.cover((0, 20), (0, 3)), Cover::Part);
         assert_eq!(plate.cover((0, 63), (17, 24)), Cover::All);
         assert_eq!(plate.cover((-900, 63), (90, 99)), Cover::All);
+        assert_eq!(plate.cover((0, 63), (-90, -2)), Cover::Nothing);
     }
 
     #[test]

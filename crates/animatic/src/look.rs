@@ -110,28 +110,24 @@ impl Grade {
     }
 
     #[inline]
-    fn treated(&self, pixel: [u8; 4], light: f32, noise: f32, table: &[[u8; 4]]) -> [u8; 4] {
+    fn treated(&self, pixel: [u8; 4], light: f32, noise: f32, table: &Table) -> [u8; 4] {
         let [r, g, b, _] = pixel.map(f32::from);
         let [red, green, blue] = &self.matrix;
         let mut out = [0, 0, 0, u8::MAX];
         for (c, byte) in out.iter_mut().take(3).enumerate() {
             let value = (r * red[c] + g * green[c] + b * blue[c]) * light + noise;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "clamped to the table"
-            )]
-            let at = (value * FINE + 0.5).clamp(0.0, LAST) as usize;
+            // 2^23 leaves a float no place for a fraction: its last bits are the whole number.
+            let at = (value * FINE).clamp(0.0, LAST) + 8_388_608.0;
+            let at = (at.to_bits() & 0x3FF) as usize;
             *byte = table[at][c];
         }
         out
     }
 
     /// The curve in bytes, faded.
-    fn table(&self, fade: Option<(Fade, f32)>) -> Vec<[u8; 4]> {
-        let curve = self.curve.iter();
-        let values = curve.map(|values| {
-            let mut bytes = [0; 4];
+    fn table(&self, fade: Option<(Fade, f32)>) -> Box<Table> {
+        let mut table = Box::new([[0; 4]; 1024]);
+        for (bytes, values) in table.iter_mut().zip(&self.curve) {
             for (byte, value) in bytes.iter_mut().zip(values) {
                 let faded = match fade {
                     None => *value,
@@ -146,9 +142,8 @@ impl Grade {
                 let rounded = (faded * 255.0 + 0.5).clamp(0.0, 255.0) as u8;
                 *byte = rounded;
             }
-            bytes
-        });
-        values.collect()
+        }
+        table
     }
 
     /// The fade that a frame is in, and how much of the picture is left, 0 to 1.
@@ -250,6 +245,9 @@ fn scatter(chance: f32) -> usize {
 fn small(n: usize) -> f32 {
     n as f32
 }
+
+/// Bytes for each step of red's, green's and blue's curves; as long as ten bits can count.
+type Table = [[u8; 4]; 1024];
 
 /// Side of the tile of grain.
 const TILE: usize = 256;

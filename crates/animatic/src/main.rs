@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use animatic::picture::{Framing, Ground};
+use animatic::picture::Ground;
 use animatic::{
     Ambience, Asked, Control, Direction, MakeError, Options, Picture, PictureLimits, Request, Video,
 };
@@ -70,7 +70,7 @@ fn run() -> Result<(), Failure> {
     let options = Options::resolve(&asked, &Direction::parse(&prompt))
         .map_err(|error| Failure::Usage(format!("--{}: {error}", error.field())))?;
     if command.fit {
-        picture = picture.map(|p| p.framed((options.width, options.height), Framing::Fit));
+        picture = picture.map(|p| p.fitted((options.width, options.height)));
     }
 
     let request = Request {

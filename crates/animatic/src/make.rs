@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use crate::encode::{EncodeError, Quality, excess, write_file};
-use crate::film;
+use crate::encode::{EncodeError, Quality, write_file};
+use crate::film::{self, Film};
 use crate::options::{Options, OptionsError};
 use crate::picture::Picture;
 use crate::render::{RenderError, opaque};
@@ -81,7 +81,6 @@ pub fn make_with(
     kinds.extend(ambience);
     kinds.sort_unstable();
     kinds.dedup();
-    let mut quality = measure(&mut shot, &options)?;
     let mut told = 0.0;
     let mut control = Control {
         // A film that is begun again must not take back what was told.
@@ -95,13 +94,15 @@ pub fn make_with(
     };
     let (mp4, keepsakes) = thread::scope(|scope| {
         let sound = scope.spawn(|| sound(&kinds, &options));
+        let mut quality = Quality::BEST;
         let (packets, keepsakes) = loop {
-            let film = film::shoot(&mut shot, quality, &options, &mut control)?;
-            let coarser = quality.coarser(excess(&film.0, &options));
-            if coarser == quality {
-                break film;
+            match film::shoot(&mut shot, quality, &options, &mut control)? {
+                Film::Whole(packets, keepsakes) => break (packets, keepsakes),
+                Film::TooLarge if quality == Quality::BEST => {
+                    quality = measure(&mut shot, &options)?;
+                }
+                Film::TooLarge => quality = quality.coarser().unwrap_or(quality),
             }
-            quality = coarser;
         };
         let sound = sound
             .join()
@@ -146,7 +147,8 @@ pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
     Ok(opaque(options.width, options.height, &rgba)?)
 }
 
-/// Picks the film's quality by the frames in its middle, where every move is under way.
+/// Picks the quality of a film that bursts its ceiling at the best, by the frames in its middle,
+/// where every move is under way.
 fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let middle = options.frames() as usize / 2;

@@ -188,4 +188,4 @@ impl RenderError {
 }
 
 /// A tile's columns and rows: its colours stay in the nearest cache while layers are laid on it.
-const TILE: (usize, usize) = (64, 32);
+const TILE: (usize, usize) = (64, 16);

@@ -29,26 +29,19 @@ pub(crate) fn rgba(
     filter: FilterType,
     part: Option<Part>,
 ) -> Result<(), RenderError> {
-    let options = options(filter);
-    let options = match part {
-        Some(part) => options.crop(part.left, part.top, part.width, part.height),
-        None => options,
-    };
+    let options = options(filter, part);
     resized::<U8x4>(resizer, (from, size), (to, new), &options)
 }
 
-/// Resizes RGB into all of `to`.
+/// Resizes RGB, or a part of it, into all of `to`.
 pub(crate) fn rgb(
     (from, size): (&[u8], (u32, u32)),
     (to, new): (&mut [u8], (u32, u32)),
     filter: FilterType,
+    part: Option<Part>,
 ) -> Result<(), RenderError> {
-    resized::<U8x3>(
-        &mut Resizer::new(),
-        (from, size),
-        (to, new),
-        &options(filter),
-    )
+    let options = options(filter, part);
+    resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new), &options)
 }
 
 fn resized<P: PixelTrait + InnerPixel>(
@@ -66,8 +59,12 @@ fn resized<P: PixelTrait + InnerPixel>(
         .map_err(RenderError::from_display)
 }
 
-fn options(filter: FilterType) -> ResizeOptions {
-    ResizeOptions::new()
+fn options(filter: FilterType, part: Option<Part>) -> ResizeOptions {
+    let options = ResizeOptions::new()
         .resize_alg(ResizeAlg::Convolution(filter))
-        .use_alpha(false)
+        .use_alpha(false);
+    match part {
+        Some(part) => options.crop(part.left, part.top, part.width, part.height),
+        None => options,
+    }
 }

@@ -4,14 +4,14 @@
 //! scene), plans the camera over it, and draws what the camera sees, with the weather before it,
 //! the look on it and the titles over it.
 
-use crate::camera::{self, Station, Timing};
+use crate::camera::{self, Site, Station, Timing};
 use crate::depth;
 use crate::direction::Direction;
 use crate::layer::Layer;
 use crate::look::Grade;
 use crate::make::Request;
 use crate::options::Options;
-use crate::picture::Picture;
+use crate::picture::{Interest, Picture};
 use crate::render::{RenderError, Renderer, is_upright};
 use crate::scene::Scene;
 use crate::sound::Ambience;
@@ -50,7 +50,11 @@ impl Shot {
         }
         let size = (options.width, options.height);
         let mut renderer = Renderer::new(layers, stations, size);
-        let mean = mean_colour(&mut renderer, options)?;
+        let mean = if direction.weather.is_empty() {
+            [0.0; 3]
+        } else {
+            mean_colour(&mut renderer, options)?
+        };
         Ok(Self {
             renderer,
             air: Air::new(&direction.weather, options, mean),
@@ -120,7 +124,8 @@ fn filmed(
     direction: &Direction,
     options: &Options,
 ) -> Result<(Vec<Layer>, Vec<Station>), RenderError> {
-    let plan = |deep| plan(direction, picture.size(), options, deep);
+    let interest = Interest::of(picture);
+    let plan = |deep| plan(direction, picture.size(), options, deep, interest.as_ref());
     if direction.travels() {
         let stations = plan(true);
         let working = Working::tiled(&stations, options.width, picture.size());
@@ -148,7 +153,7 @@ fn drawn(
     options: &Options,
 ) -> Result<(Vec<Layer>, Vec<Station>), RenderError> {
     let picture = (with_room(options.width), with_room(options.height));
-    let stations = plan(direction, picture, options, true);
+    let stations = plan(direction, picture, options, true, None);
     let detail = Working::tiled(&stations, options.width, picture).detail;
     let side = |side| working::scaled(side, detail);
     let sheets = scene.draw(side(picture.0), side(picture.1));
@@ -161,13 +166,24 @@ fn drawn(
     Ok((layers, stations))
 }
 
-fn plan(direction: &Direction, picture: (u32, u32), options: &Options, deep: bool) -> Vec<Station> {
+fn plan(
+    direction: &Direction,
+    picture: (u32, u32),
+    options: &Options,
+    deep: bool,
+    interest: Option<&Interest>,
+) -> Vec<Station> {
     let timing = Timing {
         frames: options.frames(),
         fps: options.fps,
     };
-    let frame = (options.width, options.height);
-    camera::plan(direction, picture, frame, timing, options.seed, deep)
+    let site = Site {
+        picture,
+        frame: (options.width, options.height),
+        deep,
+        interest,
+    };
+    camera::plan(direction, site, timing, options.seed)
 }
 
 /// A side of a drawn scene: larger than the frame, so that the camera can come closer and travel.

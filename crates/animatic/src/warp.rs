@@ -60,11 +60,15 @@ impl<'a> Seen<'a> {
             };
             let walk = self.walk(tile, y);
             let dither = &DITHER[y % 4];
-            match (inside, replace) {
-                (true, true) => sample_row(self.plate, walk, row, dither, near, lay),
-                (true, false) => sample_row(self.plate, walk, row, dither, near, over),
-                (false, true) => sample_row(self.plate, walk, row, dither, at_edge, lay),
-                (false, false) => sample_row(self.plate, walk, row, dither, at_edge, over),
+            let span = (walk.dx.unsigned_abs() as usize * tile.width) >> 16;
+            let level = walk.dy == 0 && inside && span + 3 < WIDEST;
+            match (level, inside, replace) {
+                (true, _, true) => level_row(self.plate, walk, row, dither, lay),
+                (true, _, false) => level_row(self.plate, walk, row, dither, over),
+                (_, true, true) => sample_row(self.plate, walk, row, dither, near, lay),
+                (_, true, false) => sample_row(self.plate, walk, row, dither, near, over),
+                (_, false, true) => sample_row(self.plate, walk, row, dither, at_edge, lay),
+                (_, false, false) => sample_row(self.plate, walk, row, dither, at_edge, over),
             }
         }
     }
@@ -154,6 +158,60 @@ fn sample_row(
     }
 }
 
+/// As [`sample_row`] for a way along the plate's rows: two of them are mixed once, and only
+/// neighbours in the mix are left to be mixed for each pixel.
+#[inline]
+fn level_row(
+    plate: &Plate,
+    walk: Walk,
+    row: &mut [u8],
+    dither: &[f32; 4],
+    put: impl Fn(&mut [u8; 4], [f32; 4], f32),
+) {
+    let (pixels, _) = row.as_chunks_mut::<4>();
+    let last = walk
+        .x
+        .wrapping_add(walk.dx.wrapping_mul(cast(whole(pixels.len()))));
+    let (first, last) = (
+        (walk.x >> 16).min(last >> 16),
+        (walk.x >> 16).max(last >> 16),
+    );
+    let (start, count) = (index(first), index(last - first) + 2);
+    let mut mixed = [[0.0_f32; 4]; WIDEST];
+    let stride = plate.width() as usize * 4;
+    let at = index(walk.y >> 16) * stride + start * 4;
+    let upper = plate.rgba().get(at..at + count * 4).unwrap_or_default();
+    let lower = plate.rgba().get(at + stride..at + stride + count * 4);
+    let down = part(walk.y);
+    let rows = upper
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .zip(lower.unwrap_or_default().as_chunks::<4>().0);
+    for (mix, (above, below)) in mixed.iter_mut().zip(rows) {
+        for c in 0..4 {
+            let (a, b) = (f32::from(above[c]), f32::from(below[c]));
+            mix[c] = a + (b - a) * down;
+        }
+    }
+    let mut x = walk.x.wrapping_sub(first << 16);
+    for (i, pixel) in pixels.iter_mut().enumerate() {
+        let at = index(x >> 16).min(WIDEST - 2);
+        let (left, right, across) = (mixed[at], mixed[at + 1], part(x));
+        let mut colour = [0.0_f32; 4];
+        for c in 0..4 {
+            colour[c] = left[c] + (right[c] - left[c]) * across;
+        }
+        put(pixel, colour, dither[i % 4]);
+        x = x.wrapping_add(walk.dx);
+    }
+}
+
+#[inline]
+fn index(place: i32) -> usize {
+    usize::try_from(place).unwrap_or(0)
+}
+
 #[inline]
 fn lay(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     for (byte, value) in pixel.iter_mut().zip(colour) {
@@ -176,7 +234,7 @@ fn over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     clippy::cast_possible_truncation,
     reason = "the last eight bits are the number"
 )]
-fn rounded(value: f32) -> u8 {
+pub(crate) fn rounded(value: f32) -> u8 {
     (value + 12_582_912.0).to_bits() as u8
 }
 
@@ -241,6 +299,9 @@ fn cast(value: f64) -> i32 {
 fn side(side: u32) -> i32 {
     i32::try_from(side).unwrap_or(i32::MAX)
 }
+
+/// Plate pixels that a level row of a tile may span: a tile of 64 pixels spans half as many.
+const WIDEST: usize = 256;
 
 const ONE: f64 = 65536.0;
 

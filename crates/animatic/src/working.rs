@@ -137,6 +137,7 @@ pub(crate) fn reduced(picture: &Picture, scale: f64) -> Result<Option<Picture>, 
         (picture.rgb(), picture.size()),
         (&mut rgb, (width, height)),
         FilterType::Lanczos3,
+        None,
     )?;
     let small = Picture::from_rgb(width, height, rgb);
     small

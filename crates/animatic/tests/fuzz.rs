@@ -7,7 +7,7 @@
 use std::io::Cursor;
 use std::sync::LazyLock;
 
-use animatic::picture::{Framing, decode, probe};
+use animatic::picture::{decode, probe};
 use animatic::{PictureError, PictureLimits};
 use image::codecs::png::PngEncoder;
 use image::codecs::tiff::TiffEncoder;
@@ -130,7 +130,7 @@ proptest! {
                 let told = told.unwrap();
                 prop_assert_eq!(picture.size(), (told.width, told.height));
                 prop_assert!(u64::from(picture.width()) * u64::from(picture.height()) <= 2_000_000);
-                let framed = picture.framed((480, 854), Framing::Fit);
+                let framed = picture.fitted((480, 854));
                 prop_assert!(framed.width() > 0);
             }
             Err(error) => {

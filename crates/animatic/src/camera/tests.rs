@@ -9,8 +9,17 @@ const TIMING: Timing = Timing {
 };
 
 fn views(prompt: &str, plate: (u32, u32), frame: (u32, u32)) -> Vec<View> {
-    let stations = plan(&Direction::parse(prompt), plate, frame, TIMING, 7, false);
+    let stations = plan(&Direction::parse(prompt), flat(plate, frame), TIMING, 7);
     stations.iter().map(|s| s.view(1.0)).collect()
+}
+
+fn flat(picture: (u32, u32), frame: (u32, u32)) -> Site<'static> {
+    Site {
+        picture,
+        frame,
+        deep: false,
+        interest: None,
+    }
 }
 
 #[test]
@@ -110,14 +119,8 @@ fn moves_go_where_they_say_without_jumps() {
 #[test]
 fn only_a_held_camera_depends_on_the_seed() {
     let shot = |prompt: &str, seed| {
-        plan(
-            &Direction::parse(prompt),
-            (1920, 1080),
-            (1280, 720),
-            TIMING,
-            seed,
-            false,
-        )
+        let site = flat((1920, 1080), (1280, 720));
+        plan(&Direction::parse(prompt), site, TIMING, seed)
     };
     assert_eq!(shot("pan left", 1), shot("pan left", 2));
     assert_ne!(shot("handheld", 1), shot("handheld", 2));

@@ -1,45 +1,14 @@
 //! Framing: bringing a picture to the shape of the frame.
 //!
-//! A picture is cropped with care, which keeps what draws the eye, or fitted, which keeps
-//! everything and fills the rest with a soft copy of the picture itself. What draws the eye is
-//! guessed without a model: contrast of detail and of colour, a little more in the upper middle,
-//! after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual Attention*
-//! (1998), much simplified.
+//! A frame that is filled shows a part of the picture: [`Interest`] says which part draws the eye.
+//! Or the picture is fitted, which keeps everything and fills the rest with a soft copy of the
+//! picture itself. What draws the eye is guessed without a model: contrast of detail and of
+//! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual
+//! Attention* (1998), much simplified.
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use crate::resize::{self, FilterType, Part};
 
 use super::Picture;
-
-/// How a picture of another shape than the frame is brought into it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Framing {
-    /// The frame is filled; what does not draw the eye is cut off.
-    #[default]
-    Crop,
-    /// The whole picture is shown; a soft, dark copy of it fills the rest.
-    Fit,
-}
-
-/// The part of a picture that has the shape of `frame`, placed over what draws the eye.
-pub(crate) fn crop(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
-    let (width, height) = window(picture.size(), frame);
-    if (width, height) == picture.size() {
-        return None;
-    }
-    let thumbnail = Thumbnail::of(picture)?;
-    let (columns, rows) = thumbnail.interest();
-    let left = best_start(&columns, picture.width(), width);
-    let top = best_start(&rows, picture.height(), height);
-    let mut rgb = Vec::with_capacity(width as usize * height as usize * 3);
-    let row_bytes = picture.width() as usize * 3;
-    let (from, length) = (left as usize * 3, width as usize * 3);
-    let lines = picture.rgb().chunks_exact(row_bytes);
-    for line in lines.skip(top as usize).take(height as usize) {
-        rgb.extend_from_slice(&line[from..from + length]);
-    }
-    Picture::from_rgb(width, height, rgb)
-}
 
 /// The whole picture within the shape of `frame`, at most twice the frame's size.
 pub(crate) fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
@@ -99,37 +68,50 @@ fn backdrop(picture: &Picture, canvas: (u32, u32)) -> Option<Vec<u8>> {
 /// A small copy of the middle of the picture that has the canvas' shape.
 fn crop_centre(picture: &Picture, canvas: (u32, u32)) -> Option<Picture> {
     let (width, height) = window(picture.size(), canvas);
-    let (left, top) = (
-        (picture.width() - width) / 2,
-        (picture.height() - height) / 2,
-    );
-    let source = ImageRef::new(
-        picture.width(),
-        picture.height(),
-        picture.rgb(),
-        PixelType::U8x3,
-    )
-    .ok()?;
+    let part = Part {
+        left: f64::from(picture.width() - width) / 2.0,
+        top: f64::from(picture.height() - height) / 2.0,
+        width: f64::from(width),
+        height: f64::from(height),
+    };
     let small = (width.min(256), height.min(256));
-    let mut out = Image::new(small.0, small.1, PixelType::U8x3);
-    let options = ResizeOptions::new()
-        .resize_alg(ResizeAlg::Convolution(FilterType::Box))
-        .crop(
-            f64::from(left),
-            f64::from(top),
-            f64::from(width),
-            f64::from(height),
-        );
-    Resizer::new().resize(&source, &mut out, &options).ok()?;
-    Picture::from_rgb(small.0, small.1, out.into_vec())
+    let mut out = vec![0; small.0 as usize * small.1 as usize * 3];
+    let source = (picture.rgb(), picture.size());
+    resize::rgb(source, (&mut out, small), FilterType::Box, Some(part)).ok()?;
+    Picture::from_rgb(small.0, small.1, out)
 }
 
 fn resized(size: (u32, u32), rgb: &[u8], to: (u32, u32), filter: FilterType) -> Option<Vec<u8>> {
-    let source = ImageRef::new(size.0, size.1, rgb, PixelType::U8x3).ok()?;
-    let mut out = Image::new(to.0, to.1, PixelType::U8x3);
-    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
-    Resizer::new().resize(&source, &mut out, &options).ok()?;
-    Some(out.into_vec())
+    let mut out = vec![0; to.0 as usize * to.1 as usize * 3];
+    resize::rgb((rgb, size), (&mut out, to), filter, None).ok()?;
+    Some(out)
+}
+
+/// How much each column and each row of a picture draws the eye.
+pub(crate) struct Interest {
+    columns: Vec<f64>,
+    rows: Vec<f64>,
+    size: (f64, f64),
+}
+
+impl Interest {
+    pub(crate) fn of(picture: &Picture) -> Option<Self> {
+        let (columns, rows) = Thumbnail::of(picture)?.interest();
+        let size = (f64::from(picture.width()), f64::from(picture.height()));
+        Some(Self {
+            columns,
+            rows,
+            size,
+        })
+    }
+
+    /// The corner from which a window of the picture holds the most interest. All in pixels.
+    pub(crate) fn best_corner(&self, (width, height): (f64, f64)) -> (f64, f64) {
+        (
+            best_start(&self.columns, self.size.0, width, 0.5),
+            best_start(&self.rows, self.size.1, height, ABOVE),
+        )
+    }
 }
 
 /// A small copy on which interest is measured.
@@ -199,26 +181,26 @@ fn apart(one: [f64; 3], other: [f64; 3]) -> f64 {
     one.iter().zip(other).map(|(a, b)| (a - b).abs()).sum()
 }
 
-/// Where a window of `length` out of `side` pixels begins so that it holds the most interest.
-fn best_start(interest: &[f64], side: u32, length: u32) -> u32 {
-    let slack = side - length;
+/// Where a window of `length` out of `side` pixels begins so that it holds the most interest;
+/// where it makes no difference, at the `usual` share of the way.
+fn best_start(interest: &[f64], side: f64, length: f64, usual: f64) -> f64 {
+    let slack = (side - length).max(0.0);
     #[expect(clippy::cast_precision_loss, reason = "a small picture")]
     let cells = interest.len() as f64;
     let total: f64 = interest.iter().sum();
-    let mut best = (f64::NEG_INFINITY, slack / 2);
+    let mut best = (f64::NEG_INFINITY, slack * usual);
     for step in 0..=STEPS {
-        let start = u32::try_from(u64::from(slack) * step / STEPS).unwrap_or(slack);
-        let from = f64::from(start) / f64::from(side) * cells;
-        let to = f64::from(start + length) / f64::from(side) * cells;
+        let share = f64::from(step) / f64::from(STEPS);
+        let start = slack * share;
+        let from = start / side * cells;
+        let to = (start + length) / side * cells;
         let mut held = 0.0;
         let mut low = 0.0;
         for value in interest {
             held += value * (f64::min(low + 1.0, to) - f64::max(low, from)).clamp(0.0, 1.0);
             low += 1.0;
         }
-        // Where it makes no difference, the middle.
-        let from_middle = (f64::from(start) - f64::from(slack) / 2.0).abs() / f64::from(side);
-        let score = held - 0.15 * total * from_middle;
+        let score = held - 0.15 * total * (share - usual).abs() * slack / side;
         if score > best.0 {
             best = (score, start);
         }
@@ -226,8 +208,11 @@ fn best_start(interest: &[f64], side: u32, length: u32) -> u32 {
     best.1
 }
 
+/// Of a picture much taller than the frame, faces and skylines are above the middle.
+const ABOVE: f64 = 0.38;
+
 /// Window positions that are compared.
-const STEPS: u64 = 64;
+const STEPS: u32 = 100;
 
 fn whole(side: f64) -> u32 {
     #[expect(
@@ -265,26 +250,27 @@ mod tests {
     }
 
     #[test]
-    fn a_crop_keeps_what_draws_the_eye() {
+    fn a_window_is_laid_over_what_draws_the_eye() {
         for left in [0, 30, 200, 340] {
-            let picture = patch((400, 200), left, 80);
-            let cropped = crop(&picture, (480, 480)).unwrap();
-            assert_eq!(cropped.size(), (200, 200));
-            assert_eq!(brightest(&cropped), brightest(&picture), "{left}");
+            let interest = Interest::of(&patch((400, 200), left, 80)).unwrap();
+            let (start, _) = interest.best_corner((200.0, 200.0));
+            let left = f64::from(left);
+            assert!(start <= left && left + 40.0 <= start + 200.0, "{start}");
         }
         for top in [5, 300, 555] {
-            let picture = patch((300, 600), 100, top);
-            let cropped = crop(&picture, (1280, 720)).unwrap();
-            assert_eq!(cropped.size(), (300, 169));
-            assert_eq!(brightest(&cropped), brightest(&picture), "{top}");
+            let interest = Interest::of(&patch((300, 600), 100, top)).unwrap();
+            let (left, start) = interest.best_corner((300.0, 169.0));
+            let top = f64::from(top);
+            assert!(left.abs() < 1e-9);
+            assert!(start <= top && top + 40.0 <= start + 169.0, "{start}");
         }
     }
 
     #[test]
-    fn a_plain_picture_is_cropped_in_its_middle_and_one_of_the_shape_not_at_all() {
-        assert_eq!(best_start(&[1.0; 96], 400, 200), 100);
-        assert!(crop(&patch((1280, 720), 0, 0), (854, 480)).is_none_or(|p| p.height() >= 719));
-        assert!(crop(&patch((640, 480), 0, 0), (960, 720)).is_none());
+    fn over_a_plain_picture_a_window_lies_where_it_usually_does() {
+        let start = best_start(&[1.0; 96], 400.0, 200.0, 0.5);
+        assert!((start - 100.0).abs() < 1e-9, "{start}");
+        assert!(best_start(&[1.0; 96], 400.0, 400.0, 0.5).abs() < 1e-9);
         assert!(fit(&patch((640, 480), 0, 0), (960, 720)).is_none());
     }
 
@@ -303,11 +289,9 @@ mod tests {
     fn strips_and_specks_are_framed_too() {
         for size in [(1, 1), (1, 900), (900, 1), (7, 3), (20_000, 3)] {
             let picture = patch(size, 0, 0);
+            assert!(Interest::of(&picture).is_some());
             for frame in [(1280, 720), (480, 854), (720, 720)] {
-                for framed in [crop(&picture, frame), fit(&picture, frame)]
-                    .into_iter()
-                    .flatten()
-                {
+                if let Some(framed) = fit(&picture, frame) {
                     assert!(framed.width() > 0 && framed.width() <= 2 * frame.0.max(size.0));
                 }
             }

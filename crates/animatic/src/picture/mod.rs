@@ -22,7 +22,7 @@ use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageEr
 
 use colour::Pixels;
 
-pub use framing::Framing;
+pub(crate) use framing::Interest;
 pub use ground::Ground;
 
 /// An upright, opaque picture: rows of red, green, blue bytes from the top left, no padding.
@@ -184,17 +184,12 @@ impl Picture {
         &self.rgb
     }
 
-    /// The picture in the shape of `frame` (width and height, of which only the ratio counts).
-    ///
-    /// [`Framing::Crop`] keeps the picture's resolution; [`Framing::Fit`] gives at most twice the
-    /// frame's. A picture that has the shape already is only copied.
+    /// The whole picture in the shape of `frame` (width and height, of which only the ratio counts),
+    /// on a soft, dark copy of itself, at most twice the frame's size. A picture that has the shape
+    /// already is only copied.
     #[must_use]
-    pub fn framed(&self, frame: (u32, u32), framing: Framing) -> Self {
-        let framed = match framing {
-            Framing::Crop => framing::crop(self, frame),
-            Framing::Fit => framing::fit(self, frame),
-        };
-        framed.unwrap_or_else(|| self.clone())
+    pub fn fitted(&self, frame: (u32, u32)) -> Self {
+        framing::fit(self, frame).unwrap_or_else(|| self.clone())
     }
 
     /// The bytes of a JPEG file; `quality` from 1 to 100.

@@ -8,6 +8,8 @@
     reason = "positions are clipped to the frame, colours to a byte"
 )]
 
+use crate::warp::rounded;
+
 /// Red, green and blue, 0 to 255.
 pub(super) type Colour = [f32; 3];
 
@@ -120,7 +122,6 @@ impl<'a> Frame<'a> {
 
     /// One colour over the whole frame, as opaque as a grid of cells says at their corners.
     pub(super) fn veil(&mut self, grid: &[f32], (columns, rows): (usize, usize), colour: Colour) {
-        let across = columns as f32 / self.width as f32;
         let mut line = vec![0.0_f32; columns + 2];
         for (y, row) in self.rgba.chunks_exact_mut(self.width * 4).enumerate() {
             let place = (y as f32 + 0.5) * rows as f32 / self.height as f32;
@@ -130,15 +131,17 @@ impl<'a> Frame<'a> {
                 *value = corner(above) + (corner(above + 1) - corner(above)) * part;
             }
             let (pixels, _) = row.as_chunks_mut::<4>();
-            for (x, pixel) in pixels.iter_mut().enumerate() {
-                let place = (x as f32 + 0.5) * across;
-                let i = place as usize;
-                let opacity = line[i] + (line[i + 1] - line[i]) * place.fract();
-                // Ordered dither: fog has the softest gradients of all.
-                let noise = DITHER[y % 2][x % 2];
-                for (channel, over) in pixel.iter_mut().zip(colour) {
-                    let under = f32::from(*channel);
-                    *channel = (under + (over - under) * opacity + noise) as u8;
+            let cell = self.width.div_ceil(columns);
+            for (i, stretch) in pixels.chunks_mut(cell).enumerate() {
+                let step = (line[i + 1] - line[i]) / cell as f32;
+                for (x, pixel) in stretch.iter_mut().enumerate() {
+                    let opacity = line[i] + step * x as f32;
+                    // Ordered dither: fog has the softest gradients of all.
+                    let noise = DITHER[y % 2][x % 2];
+                    for (channel, over) in pixel.iter_mut().zip(colour) {
+                        let under = f32::from(*channel);
+                        *channel = rounded(under + (over - under) * opacity + noise);
+                    }
                 }
             }
         }
@@ -187,4 +190,4 @@ fn shine(pixel: &mut [u8; 4], colour: Colour, light: f32) {
     }
 }
 
-const DITHER: [[f32; 2]; 2] = [[0.2, 0.7], [0.95, 0.45]];
+const DITHER: [[f32; 2]; 2] = [[-0.3, 0.2], [0.45, -0.05]];
