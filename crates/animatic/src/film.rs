@@ -126,16 +126,16 @@ fn draw(
         match &last[lane] {
             Some(last) if shot.repeats(at) && !wanted => yuv.copy_from(last),
             _ => {
-                shot.draw(at, &mut rgba)?;
-                yuv.read_rgba(&rgba);
+                shot.draw_yuv(at, &mut rgba, &mut yuv)?;
                 last[lane] = shot.repeats(at + 1).then(|| yuv.clone());
             }
         }
-        if frame == 0 {
-            keepsakes.keep_poster((width, height), &rgba)?;
-        }
         if wanted {
-            keepsakes.keep_still(frame, shot.shrink(&rgba, STILL_WIDTH)?);
+            keepsakes.keep_still(frame, shot.small(at, &rgba, STILL_WIDTH)?);
+        }
+        if frame == 0 {
+            shot.draw(at, &mut rgba)?;
+            keepsakes.keep_poster((width, height), &rgba)?;
         }
         if lanes[lane].send((frame, yuv)).is_err() {
             break;

@@ -154,9 +154,8 @@ fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
     let middle = options.frames() as usize / 2;
     let mut sample = Vec::new();
     for frame in middle..middle + SAMPLE.min(options.frames() as usize - middle) {
-        shot.draw(frame, &mut rgba)?;
         let mut yuv = I420::new(options.width, options.height);
-        yuv.read_rgba(&rgba);
+        shot.draw_yuv(frame, &mut rgba, &mut yuv)?;
         sample.push(yuv);
     }
     Ok(Quality::measure(&sample, options)?)

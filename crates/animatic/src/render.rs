@@ -5,16 +5,19 @@
 //! begins each tile with the nearest layer that hides all behind it. One shot uses one sampler
 //! from start to end, because the two differ by a hair in sharpness.
 //!
-//! It does not know colour spaces or codecs; a frame leaves here as it would be shown.
+//! A frame leaves here as it would be shown. Where nothing is to be drawn over it, a flat picture's
+//! frame can also be had as the encoder takes it: the picture is brought to that form once, and
+//! each frame is then resampled in three eighths of the bytes, with nothing left to convert.
 
 use fast_image_resize::Resizer;
 
 use crate::camera::Station;
-use crate::layer::{Cover, Layer};
+use crate::layer::{Cover, Layer, Plate};
 use crate::picture::Picture;
 use crate::resize::{self, FilterType, Part};
 use crate::warp::{Frame, Seen, Tile};
 use crate::weather::Drift;
+use crate::yuv::I420;
 
 /// Renders the frames of one shot.
 pub(crate) struct Renderer {
@@ -26,6 +29,8 @@ pub(crate) struct Renderer {
     height: u32,
     /// One layer, never rolled or seen at an angle.
     plain: bool,
+    /// That layer as the encoder takes pictures; made with the first frame that wants it.
+    planes: Option<I420>,
     resizer: Resizer,
 }
 
@@ -48,6 +53,7 @@ impl Renderer {
             width,
             height,
             plain,
+            planes: None,
             resizer: Resizer::new(),
         }
     }
@@ -59,16 +65,69 @@ impl Renderer {
 
     /// Draws a frame into `rgba`, which must hold exactly one frame.
     pub(crate) fn draw(&mut self, frame: usize, rgba: &mut [u8]) -> Result<(), RenderError> {
-        let station = *self
-            .stations
-            .get(frame)
-            .ok_or_else(|| RenderError(format!("the shot has no frame {frame}")))?;
+        let station = self.station(frame)?;
         if self.plain {
-            self.draw_plain(&station, rgba)
+            self.draw_plain(&station, rgba, (self.width, self.height))
         } else {
             self.draw_layers(&station, rgba);
             Ok(())
         }
+    }
+
+    /// Whether [`Self::draw_planes`] can draw this shot.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Draws a frame of a plain shot as the encoder takes it.
+    pub(crate) fn draw_planes(&mut self, frame: usize, yuv: &mut I420) -> Result<(), RenderError> {
+        let part = self.part(&self.station(frame)?)?;
+        let half = Part {
+            left: part.left / 2.0,
+            top: part.top / 2.0,
+            width: part.width / 2.0,
+            height: part.height / 2.0,
+        };
+        let planes = match &mut self.planes {
+            Some(planes) => planes,
+            none => none.insert(planes(&only(&self.layers)?.plate)),
+        };
+        let whole = |(width, height): (usize, usize)| {
+            let side = |side| u32::try_from(side).unwrap_or(u32::MAX);
+            (side(width), side(height))
+        };
+        let halved = |(width, height): (u32, u32)| (width / 2, height / 2);
+        let (from, to) = (whole(planes.size()), whole(yuv.size()));
+        let [y, u, v] = yuv.planes_mut();
+        for (source, target, from, to, part) in [
+            (planes.y(), y, from, to, part),
+            (planes.u(), u, halved(from), halved(to), half),
+            (planes.v(), v, halved(from), halved(to), half),
+        ] {
+            let filter = FilterType::CatmullRom;
+            resize::plane(
+                &mut self.resizer,
+                (source, from),
+                (target, to),
+                filter,
+                part,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// A small copy of a frame of a plain shot, straight from the picture.
+    pub(crate) fn draw_small(&mut self, frame: usize, width: u32) -> Result<Picture, RenderError> {
+        let station = self.station(frame)?;
+        let (width, height) = self.small_size(width);
+        let mut small = vec![0; width as usize * height as usize * 4];
+        self.draw_plain(&station, &mut small, (width, height))?;
+        opaque(width, height, &small)
+    }
+
+    fn station(&self, frame: usize) -> Result<Station, RenderError> {
+        let station = self.stations.get(frame).copied();
+        station.ok_or_else(|| RenderError(format!("the shot has no frame {frame}")))
     }
 
     /// How far the nearest layer has moved across the frame since the first one.
@@ -87,9 +146,7 @@ impl Renderer {
 
     /// A small copy of a drawn frame.
     pub(crate) fn shrink(&mut self, rgba: &[u8], width: u32) -> Result<Picture, RenderError> {
-        let width = width.min(self.width);
-        let height = (u64::from(self.height) * u64::from(width)).div_ceil(u64::from(self.width));
-        let height = u32::try_from(height).unwrap_or(self.height).max(1);
+        let (width, height) = self.small_size(width);
         let mut small = vec![0; width as usize * height as usize * 4];
         resize::rgba(
             &mut self.resizer,
@@ -125,32 +182,70 @@ impl Renderer {
         }
     }
 
-    fn draw_plain(&mut self, station: &Station, rgba: &mut [u8]) -> Result<(), RenderError> {
-        let Some(Layer { plate, parallax }) = self.layers.first() else {
-            return Err(RenderError("the shot has no picture".to_owned()));
-        };
+    fn draw_plain(
+        &mut self,
+        station: &Station,
+        rgba: &mut [u8],
+        size: (u32, u32),
+    ) -> Result<(), RenderError> {
+        let part = self.part(station)?;
+        let plate = &only(&self.layers)?.plate;
+        resize::rgba(
+            &mut self.resizer,
+            (plate.rgba(), (plate.width(), plate.height())),
+            (rgba, size),
+            FilterType::CatmullRom,
+            Some(part),
+        )
+    }
+
+    /// The part of the plain shot's plate that a view shows.
+    fn part(&self, station: &Station) -> Result<Part, RenderError> {
+        let Layer { plate, parallax } = only(&self.layers)?;
         let view = station.view(*parallax);
         let (plate_width, plate_height) = (f64::from(plate.width()), f64::from(plate.height()));
         let (scale, centre) = (plate.scale(), plate.place(view.centre));
         let tall = f64::from(self.height) / f64::from(self.width);
         let width = (view.width * scale.0).min(plate_width);
         let height = (view.width * scale.1 * tall).min(plate_height);
-        let left = (centre.0 - width / 2.0).clamp(0.0, plate_width - width);
-        let top = (centre.1 - height / 2.0).clamp(0.0, plate_height - height);
-        let part = Part {
-            left,
-            top,
+        Ok(Part {
+            left: (centre.0 - width / 2.0).clamp(0.0, plate_width - width),
+            top: (centre.1 - height / 2.0).clamp(0.0, plate_height - height),
             width,
             height,
-        };
-        resize::rgba(
-            &mut self.resizer,
-            (plate.rgba(), (plate.width(), plate.height())),
-            (rgba, (self.width, self.height)),
-            FilterType::CatmullRom,
-            Some(part),
-        )
+        })
     }
+
+    fn small_size(&self, width: u32) -> (u32, u32) {
+        let width = width.min(self.width);
+        let height = (u64::from(self.height) * u64::from(width)).div_ceil(u64::from(self.width));
+        (width, u32::try_from(height).unwrap_or(self.height).max(1))
+    }
+}
+
+/// The one layer of a plain shot.
+fn only(layers: &[Layer]) -> Result<&Layer, RenderError> {
+    let layer = layers.first();
+    layer.ok_or_else(|| RenderError("the shot has no picture".to_owned()))
+}
+
+/// A plate as the encoder takes pictures; an odd side gets its last pixels twice.
+fn planes(plate: &Plate) -> I420 {
+    let (width, height) = (plate.width() as usize, plate.height() as usize);
+    let (odd, rows) = (width % 2, height + height % 2);
+    let mut rgba = Vec::with_capacity((width + odd) * rows * 4);
+    for y in 0..rows {
+        let start = y.min(height - 1) * width * 4;
+        let row = &plate.rgba()[start..start + width * 4];
+        rgba.extend_from_slice(row);
+        rgba.extend_from_slice(&row[row.len() - odd * 4..]);
+    }
+    let mut planes = I420::new(
+        plate.width() + plate.width() % 2,
+        plate.height() + plate.height() % 2,
+    );
+    planes.read_rgba(&rgba);
+    planes
 }
 
 /// Puts a tile together from the nearest layer that hides the others onwards.

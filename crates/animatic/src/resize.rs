@@ -1,10 +1,10 @@
 //! Resizing: the one place that knows the resampling library.
 //!
-//! The library's general entry is compiled for every kind of pixel that it knows; these two are
-//! compiled for the kinds that are used, which is most of this crate's build time.
+//! The library's general entry is compiled for every kind of pixel that it knows; these three
+//! are compiled for the kinds that are used, which is most of this crate's build time.
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
-use fast_image_resize::pixels::{InnerPixel, U8x3, U8x4};
+use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U8x4};
 use fast_image_resize::{PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 
 pub(crate) use fast_image_resize::FilterType;
@@ -42,6 +42,18 @@ pub(crate) fn rgb(
 ) -> Result<(), RenderError> {
     let options = options(filter, part);
     resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new), &options)
+}
+
+/// Resizes a part of a plane of one value a pixel into all of `to`.
+pub(crate) fn plane(
+    resizer: &mut Resizer,
+    (from, size): (&[u8], (u32, u32)),
+    (to, new): (&mut [u8], (u32, u32)),
+    filter: FilterType,
+    part: Part,
+) -> Result<(), RenderError> {
+    let options = options(filter, Some(part));
+    resized::<U8>(resizer, (from, size), (to, new), &options)
 }
 
 fn resized<P: PixelTrait + InnerPixel>(

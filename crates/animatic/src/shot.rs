@@ -18,6 +18,7 @@ use crate::sound::Ambience;
 use crate::title::Titles;
 use crate::weather::Air;
 use crate::working::{self, Working};
+use crate::yuv::I420;
 
 /// A shot that is ready to be drawn.
 pub(crate) struct Shot {
@@ -28,6 +29,8 @@ pub(crate) struct Shot {
     ambience: Vec<Ambience>,
     understood: Vec<String>,
     width: usize,
+    /// Whether the picture alone is seen, in every frame.
+    bare: bool,
 }
 
 impl Shot {
@@ -55,7 +58,12 @@ impl Shot {
         } else {
             mean_colour(&mut renderer, options)?
         };
+        let untreated = direction.looks.is_empty()
+            && (direction.fade_in, direction.fade_out) == (None, None)
+            && direction.weather.is_empty()
+            && direction.titles.is_empty();
         Ok(Self {
+            bare: untreated && renderer.is_plain(),
             renderer,
             air: Air::new(&direction.weather, options, mean),
             grade: Grade::new(&direction, options),
@@ -97,9 +105,33 @@ impl Shot {
         Ok(())
     }
 
-    /// A small copy of a drawn frame.
-    pub(crate) fn shrink(&mut self, rgba: &[u8], width: u32) -> Result<Picture, RenderError> {
-        self.renderer.shrink(rgba, width)
+    /// Draws a frame as the encoder takes it. `rgba` is scratch of one frame's size.
+    pub(crate) fn draw_yuv(
+        &mut self,
+        frame: usize,
+        rgba: &mut [u8],
+        yuv: &mut I420,
+    ) -> Result<(), RenderError> {
+        if self.bare {
+            return self.renderer.draw_planes(frame, yuv);
+        }
+        self.draw(frame, rgba)?;
+        yuv.read_rgba(rgba);
+        Ok(())
+    }
+
+    /// A small copy of a frame that [`Self::draw_yuv`] has just drawn with `rgba`.
+    pub(crate) fn small(
+        &mut self,
+        frame: usize,
+        rgba: &[u8],
+        width: u32,
+    ) -> Result<Picture, RenderError> {
+        if self.bare {
+            self.renderer.draw_small(frame, width)
+        } else {
+            self.renderer.shrink(rgba, width)
+        }
     }
 }
 

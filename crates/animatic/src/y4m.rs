@@ -33,8 +33,7 @@ pub fn write_y4m(
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
         }
-        shot.draw(frame as usize, &mut rgba)?;
-        yuv.read_rgba(&rgba);
+        shot.draw_yuv(frame as usize, &mut rgba, &mut yuv)?;
         for part in [&b"FRAME\n"[..], yuv.y(), yuv.u(), yuv.v()] {
             write(part)?;
         }

@@ -151,7 +151,8 @@ fn the_same_request_gives_the_same_bytes_and_another_gives_others() {
 fn every_size_and_every_rate_is_made() {
     let picture = detailed(500, 400);
     for size in SIZES {
-        let video = film(Some(&picture), "push in", options(*size, 1.0, 24, 0));
+        // What a size can break is the encoder and the file; a still camera costs least.
+        let video = film(Some(&picture), "static", options(*size, 1.0, 24, 0));
         assert_eq!(
             (video.width, video.height, video.frames),
             (size.0, size.1, 24)

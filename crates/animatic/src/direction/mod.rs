@@ -367,3 +367,6 @@ fn length_words(named: f64) -> String {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod page;

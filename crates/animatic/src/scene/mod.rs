@@ -2,7 +2,7 @@
 //!
 //! A scene is a backdrop in layers: a sky of the hour named, then land from far to near, each
 //! layer nearer to its own colour and further from the haze's, and water that mirrors what stands
-//! behind it. Every detail comes from noise seeded by the prompt and the seed, so two prompts
+//! behind it; or a room, with some of that outside its window. Every detail comes from noise seeded by the prompt and the seed, so two prompts
 //! look different and one prompt with one seed always looks the same.
 //!
 //! It does not try to draw things: a prompt about a fox on a hill gets the hill.
@@ -12,6 +12,7 @@ mod land;
 mod light;
 pub(crate) mod noise;
 mod paint;
+mod room;
 mod sky;
 mod space;
 mod stage;
@@ -58,13 +59,19 @@ pub(crate) enum Place {
     Desert,
     Snow,
     Meadow,
+    Room,
 }
 
 impl Scene {
     /// Reads a scene out of a prompt. Words that name nothing drawable still vary the picture.
     pub(crate) fn imagine(prompt: &str, seed: u64) -> Self {
         let words = words_of(prompt);
-        let mut places: Vec<Place> = words.iter().filter_map(|w| place(w)).collect();
+        // A room tone is a sound.
+        let tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
+        let mut places: Vec<Place> = (0..words.len())
+            .filter(|i| !tone(*i))
+            .filter_map(|i| place(&words[i]))
+            .collect();
         places.sort_unstable();
         places.dedup();
         if places.is_empty() {
@@ -113,9 +120,19 @@ impl Scene {
             space::draw(&mut stage, self.seed);
         } else {
             let light = Light::of(self.hour, self.weather, self.seed);
-            let horizon = self.horizon();
+            let indoors = self.has(Place::Room);
+            let horizon = if indoors {
+                room::HORIZON
+            } else {
+                self.horizon()
+            };
             sky::draw(stage.at(0.0), &light, horizon, self.seed);
-            self.draw_land(&mut stage, &light, horizon);
+            if indoors {
+                self.draw_view(&mut stage, &light, horizon);
+                room::draw(&mut stage, &light, self.seed);
+            } else {
+                self.draw_land(&mut stage, &light, horizon);
+            }
         }
         stage.sheets()
     }
@@ -136,6 +153,21 @@ impl Scene {
         base + 0.04 * (noise::lattice(1, 1, self.seed) - 0.5)
     }
 
+    /// What is outside a room's window: far things only.
+    fn draw_view(&self, stage: &mut Stage, light: &Light, horizon: f32) {
+        let snowy = self.has(Place::Snow);
+        if self.has(Place::City) {
+            land::city(stage, light, horizon, true, self.seed);
+        } else if self.has(Place::Forest) {
+            land::forest(stage, light, horizon, true, self.seed);
+        } else {
+            land::mountains(stage, light, horizon, snowy, self.seed);
+        }
+        if self.has(Place::Sea) {
+            ground::water(stage, light, horizon, self.seed);
+        }
+    }
+
     fn draw_land(&self, stage: &mut Stage, light: &Light, horizon: f32) {
         let wet = self.has(Place::Sea);
         for place in &self.places {
@@ -148,7 +180,7 @@ impl Scene {
                 Place::Desert => ground::dunes(stage, light, horizon, wet, self.seed),
                 Place::Snow => ground::snow(stage, light, horizon, wet, self.seed),
                 Place::Meadow => ground::meadow(stage, light, horizon, wet, self.seed),
-                Place::Space => {}
+                Place::Space | Place::Room => {}
             }
         }
         // Mountains alone would stand on nothing.
@@ -169,6 +201,7 @@ impl Place {
             Self::Desert => "desert",
             Self::Snow => "snow",
             Self::Meadow => "meadows",
+            Self::Room => "room",
         }
     }
 }
@@ -232,6 +265,8 @@ fn place(word: &str) -> Option<Place> {
         | "valley" | "countryside" | "farm" | "steppe" | "savanna" | "garden" | "park" => {
             Place::Meadow
         }
+        "room" | "bedroom" | "livingroom" | "interior" | "indoors" | "kitchen" | "office"
+        | "apartment" | "attic" | "parlour" | "windowsill" => Place::Room,
         _ => return None,
     })
 }
@@ -257,6 +292,8 @@ mod tests {
                 "drawn scene: forest and water by day, foggy",
             ),
             ("a galaxy far away", "drawn scene: space"),
+            ("a quiet room at night", "drawn scene: room at night"),
+            ("hills with room tone", "drawn scene: meadows by day"),
             ("a fox", "drawn scene: mountains and meadows by day"),
         ] {
             assert_eq!(Scene::imagine(prompt, 0).understood(), expected, "{prompt}");
@@ -274,7 +311,7 @@ mod tests {
     #[test]
     fn every_place_and_hour_draws_something_with_depth() {
         for place in [
-            "sea", "mountain", "forest", "city", "desert", "snow", "space", "meadow",
+            "sea", "mountain", "forest", "city", "desert", "snow", "space", "meadow", "room",
         ] {
             for hour in ["dawn", "day", "sunset", "night"] {
                 let sheets = Scene::imagine(&format!("{place} {hour}"), 3).draw(160, 90);
