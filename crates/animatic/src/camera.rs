@@ -1,36 +1,43 @@
-//! The camera: turns direction into one view of the plate per frame.
+//! The camera: turns direction into one station per frame, and a station into a view of each layer.
 //!
-//! The plate is the picture as an endless-distance backdrop. A view says which part of it fills
-//! the frame. Every quantity moves on a curve whose speed and acceleration are continuous, so a
+//! A view says which part of the picture fills the frame. A camera that turns or zooms sees all
+//! layers move alike; one that travels sees the near ones move more than the far, by each layer's
+//! parallax. Every quantity moves on a curve whose speed and acceleration are continuous, so a
 //! move starts and ends softly and no frame jumps. The whole path is laid out first and then
 //! scaled and placed as one piece until every view lies within the plate; that is why a pan over
 //! a picture of the frame's own shape is seen through a slightly closer lens.
 //!
 //! It knows nothing of pixels' values. Angles are radians, positive is clockwise on the screen.
 
-use crate::direction::{Axis, Direction, Leg, Move, MoveKind, Pace};
-use crate::scene::noise;
+mod easing;
+mod moves;
 
-/// What fills the frame, in plate pixels.
+use crate::direction::{Direction, Leg, MoveKind, Pace};
+use crate::picture::Interest;
+use crate::scene::noise;
+use easing::eased;
+use moves::moved;
+
+/// What of a layer fills the frame, in picture pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct View {
-    /// The plate point on the camera's axis.
+    /// The picture's point on the camera's axis.
     pub(crate) centre: (f64, f64),
-    /// The plate pixels across the frame's width, where the plate is met head-on.
+    /// The picture's pixels across the frame's width, where the layer is met head-on.
     pub(crate) width: f64,
     /// Rotation about the line of sight.
     pub(crate) roll: f64,
-    /// How far the camera has walked around the plate's centre; 0 is head-on.
+    /// How far the camera has walked around the picture's centre; 0 is head-on.
     pub(crate) yaw: f64,
 }
 
 impl View {
-    /// Whether the view is an upright rectangle of the plate.
+    /// Whether the view is an upright rectangle of the picture.
     pub(crate) fn is_upright(&self) -> bool {
         self.roll == 0.0 && self.yaw == 0.0
     }
 
-    /// What carries points of the frame to points of the plate.
+    /// What carries points of the frame to points of the picture.
     pub(crate) fn lens(&self) -> Lens {
         Lens {
             centre: self.centre,
@@ -48,7 +55,7 @@ pub(crate) struct Lens {
 }
 
 impl Lens {
-    /// The plate point seen at `(u, v)` of the frame: both in frame widths from its centre.
+    /// The picture's point seen at `(u, v)` of the frame: both in frame widths from its centre.
     #[inline]
     pub(crate) fn project(&self, u: f64, v: f64) -> (f64, f64) {
         let (x, y) = self.plane.meet(u, v);
@@ -59,17 +66,59 @@ impl Lens {
     }
 }
 
-/// Plans a shot: one view for each frame.
+/// Where the camera is at one frame, fitted to the picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Station {
+    pose: Pose,
+    /// Where the shot's origin lies, in picture pixels.
+    origin: (f64, f64),
+    /// Picture pixels across the shot's base window.
+    base: f64,
+}
+
+impl Station {
+    /// The view of a layer that follows `parallax` of the camera's travel, 0 to 1.
+    pub(crate) fn view(&self, parallax: f64) -> View {
+        let seen = self.pose.seen(parallax);
+        View {
+            centre: (
+                self.origin.0 + self.base * seen.x,
+                self.origin.1 + self.base * seen.y,
+            ),
+            width: self.base * (-seen.zoom).exp(),
+            roll: seen.roll,
+            yaw: seen.yaw,
+        }
+    }
+}
+
+/// What a shot is planned over.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    /// Width and height of the picture in pixels.
+    pub(crate) picture: (u32, u32),
+    /// Width and height of the frame in pixels.
+    pub(crate) frame: (u32, u32),
+    /// Whether the picture has depth: then travel shows parallax, and is longer for it. In a flat
+    /// one it looks like a turn or a zoom.
+    pub(crate) deep: bool,
+    /// What draws the eye, where the picture is more than the shot shows.
+    pub(crate) interest: Option<&'a Interest>,
+}
+
+/// Plans a shot: one station for each frame.
 pub(crate) fn plan(
     direction: &Direction,
-    plate: (u32, u32),
-    frame: (u32, u32),
+    site: Site<'_>,
     timing: Timing,
     seed: u64,
-) -> Vec<View> {
-    let room = Room::new(plate, frame);
-    let poses = poses(direction, &room, timing, seed);
-    place(&poses, &room)
+) -> Vec<Station> {
+    let room = Room::new(site.picture, site.frame);
+    let mut poses = poses(direction, &room, timing, seed);
+    if site.deep {
+        deepen(&mut poses);
+    }
+    place(&poses, &room, site.interest)
 }
 
 /// How many frames, and how fast they follow each other.
@@ -80,14 +129,64 @@ pub(crate) struct Timing {
 }
 
 /// The camera's state, relative to the shot's base window: lengths in widths of that window.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Pose {
+    /// Turned sideways and up or down.
     x: f64,
     y: f64,
     /// Natural logarithm of the magnification: equal steps look equally fast.
     zoom: f64,
     roll: f64,
     yaw: f64,
+    /// Travelled sideways and up or down, as the nearest layer shows it.
+    travel: (f64, f64),
+    /// Travelled forward: the logarithm of the nearest layer's growth.
+    dolly: f64,
+    /// Walked around the nearest layer: how far the farthest moves past it.
+    sweep: f64,
+}
+
+/// A pose as one layer shows it.
+struct Apparent {
+    x: f64,
+    y: f64,
+    zoom: f64,
+    roll: f64,
+    yaw: f64,
+}
+
+impl Pose {
+    fn seen(&self, parallax: f64) -> Apparent {
+        Apparent {
+            x: self.x + parallax * self.travel.0 + (1.0 - parallax) * self.sweep,
+            y: self.y + parallax * self.travel.1,
+            zoom: self.zoom + parallax * self.dolly,
+            roll: self.roll,
+            yaw: self.yaw,
+        }
+    }
+}
+
+/// Makes travel show as depth: longer, because only the nearest layer follows all of it, and laid
+/// around the picture's own standpoint, where the layers lie on each other as they were taken.
+fn deepen(poses: &mut [Pose]) {
+    let middle = |values: &mut dyn Iterator<Item = f64>| {
+        let (low, high) = range(values);
+        f64::midpoint(low, high)
+    };
+    let across = middle(&mut poses.iter().map(|p| p.travel.0));
+    let down = middle(&mut poses.iter().map(|p| p.travel.1));
+    let forward = middle(&mut poses.iter().map(|p| p.dolly));
+    for pose in poses {
+        pose.travel = (
+            LONGER * (pose.travel.0 - across),
+            LONGER * (pose.travel.1 - down),
+        );
+        pose.dolly = LONGER * (pose.dolly - forward);
+        pose.sweep = SWEEP * pose.yaw;
+        // The layers show the walk around; the sheets themselves need turn less.
+        pose.yaw *= 0.5;
+    }
 }
 
 /// The plate and the frame, measured in widths of the largest window that fits.
@@ -139,7 +238,7 @@ fn poses(direction: &Direction, room: &Room, timing: Timing, seed: u64) -> Vec<P
             )]
             let leg = (at as usize).min(legs.len() - 1);
             #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
-            let within = ease(at - leg as f64);
+            let within = eased(direction.easing.unwrap_or_default(), at - leg as f64);
             let pose = between(&ends[leg], &ends[leg + 1], within);
             shaken(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
         })
@@ -152,88 +251,6 @@ fn poses(direction: &Direction, room: &Room, timing: Timing, seed: u64) -> Vec<P
     poses
 }
 
-/// Where a leg takes the camera.
-fn moved(from: Pose, leg: &Leg, seconds: f64, room: &Room) -> Pose {
-    let mut to = from;
-    let slack = room.slack();
-    for Move { kind, pace } in &leg.moves {
-        let amount = match kind.axis() {
-            Axis::Depth => DEPTH.amount(*pace, seconds),
-            Axis::Side => stretched(SLIDE.amount(*pace, seconds), slack.0),
-            Axis::Height => stretched(SLIDE.amount(*pace, seconds), slack.1) * room.tall,
-            Axis::Roll => ROLL.amount(*pace, seconds).to_radians(),
-            Axis::Orbit => ORBIT.amount(*pace, seconds).to_radians(),
-            Axis::Shake | Axis::Nothing => 0.0,
-        };
-        match kind {
-            MoveKind::PushIn | MoveKind::ZoomIn => to.zoom += amount,
-            MoveKind::PullOut | MoveKind::ZoomOut => to.zoom -= amount,
-            MoveKind::PanLeft | MoveKind::TruckLeft => to.x -= amount,
-            MoveKind::PanRight | MoveKind::TruckRight => to.x += amount,
-            MoveKind::TiltUp | MoveKind::PedestalUp => to.y -= amount,
-            MoveKind::TiltDown | MoveKind::PedestalDown => to.y += amount,
-            MoveKind::RollClockwise => to.roll += amount,
-            MoveKind::RollCounterclockwise => to.roll -= amount,
-            MoveKind::OrbitLeft => to.yaw -= amount,
-            MoveKind::OrbitRight => to.yaw += amount,
-            MoveKind::Handheld | MoveKind::Static => {}
-        }
-    }
-    to
-}
-
-/// A picture wider than the frame has more to show: go up to twice as far where it costs nothing.
-fn stretched(amount: f64, slack: f64) -> f64 {
-    amount.max(slack.min(amount * 2.0))
-}
-
-/// The size of a move: a speed per second for each pace, within bounds that keep a short shot's
-/// move visible and a long one's from tearing through the picture.
-struct Reach {
-    speed: [f64; 3],
-    least: [f64; 3],
-    most: [f64; 3],
-}
-
-impl Reach {
-    fn amount(&self, pace: Pace, seconds: f64) -> f64 {
-        let i = match pace {
-            Pace::Slow => 0,
-            Pace::Medium => 1,
-            Pace::Fast => 2,
-        };
-        (self.speed[i] * seconds).clamp(self.least[i], self.most[i])
-    }
-}
-
-/// Magnification, as its logarithm.
-const DEPTH: Reach = Reach {
-    speed: [0.024, 0.05, 0.13],
-    least: [0.05, 0.12, 0.3],
-    most: [0.2, 0.45, 0.8],
-};
-
-/// Sideways and up and down, in frame widths and heights.
-const SLIDE: Reach = Reach {
-    speed: [0.025, 0.05, 0.13],
-    least: [0.05, 0.1, 0.25],
-    most: [0.2, 0.4, 0.7],
-};
-
-/// Degrees of roll.
-const ROLL: Reach = Reach {
-    speed: [1.2, 2.5, 6.0],
-    least: [3.0, 6.0, 12.0],
-    most: [8.0, 15.0, 30.0],
-};
-
-/// Degrees of orbit.
-const ORBIT: Reach = Reach {
-    speed: [2.2, 4.5, 9.0],
-    least: [6.0, 12.0, 20.0],
-    most: [14.0, 26.0, 40.0],
-};
-
 fn between(a: &Pose, b: &Pose, t: f64) -> Pose {
     let mix = |a: f64, b: f64| a + (b - a) * t;
     Pose {
@@ -242,27 +259,10 @@ fn between(a: &Pose, b: &Pose, t: f64) -> Pose {
         zoom: mix(a.zoom, b.zoom),
         roll: mix(a.roll, b.roll),
         yaw: mix(a.yaw, b.yaw),
+        travel: (mix(a.travel.0, b.travel.0), mix(a.travel.1, b.travel.1)),
+        dolly: mix(a.dolly, b.dolly),
+        sweep: 0.0,
     }
-}
-
-/// Progress of a move at time `t` of it, both 0 to 1: speed rises smoothly over the first part,
-/// holds, and falls the same way. A plain S-curve would rush through the middle.
-fn ease(t: f64) -> f64 {
-    const RAMP: f64 = 0.3;
-    let t = t.clamp(0.0, 1.0);
-    // The integral of smoothstep(t / RAMP) over the ramp.
-    let risen = |t: f64| {
-        let s = t / RAMP;
-        RAMP * (s.powi(3) - s.powi(4) / 2.0)
-    };
-    let way = if t < RAMP {
-        risen(t)
-    } else if t <= 1.0 - RAMP {
-        RAMP / 2.0 + (t - RAMP)
-    } else {
-        1.0 - RAMP - risen(1.0 - t)
-    };
-    way / (1.0 - RAMP)
 }
 
 fn shake_strength(legs: &[Leg]) -> f64 {
@@ -288,51 +288,57 @@ fn shaken(pose: Pose, strength: f64, seconds: f64, seed: u64) -> Pose {
         let quick = noise::wave(seconds * 2.6, seed.wrapping_add(lane + 100));
         strength * (slow + 0.28 * quick)
     };
+    // A hand both turns the camera and carries it.
+    let (across, down) = (0.011 * sway(1), 0.009 * sway(2));
     Pose {
-        x: pose.x + 0.011 * sway(1),
-        y: pose.y + 0.009 * sway(2),
+        x: pose.x + 0.5 * across,
+        y: pose.y + 0.5 * down,
+        travel: (pose.travel.0 + 0.5 * across, pose.travel.1 + 0.5 * down),
         roll: pose.roll + 0.011 * sway(3),
         ..pose
     }
 }
 
-/// Fits the path of poses into the plate as one piece.
-fn place(poses: &[Pose], room: &Room) -> Vec<View> {
+/// Fits the path of poses into the picture as one piece, over what draws the eye.
+fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Station> {
+    // The nearest layer moves the most and the farthest the least: the others lie between.
     let corners = || {
-        poses.iter().flat_map(|pose| {
+        let both = poses
+            .iter()
+            .flat_map(|pose| [pose.seen(1.0), pose.seen(0.0)]);
+        both.flat_map(|seen| {
             let half = (0.5, 0.5 * room.tall);
-            let plane = Plane::new(pose.roll, pose.yaw);
+            let plane = Plane::new(seen.roll, seen.yaw);
             [(-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)].map(move |(sx, sy)| {
                 let (x, y) = plane.meet(sx * half.0, sy * half.1);
-                let scale = (-pose.zoom).exp();
-                (pose.x + x * scale, pose.y + y * scale)
+                let scale = (-seen.zoom).exp();
+                (seen.x + x * scale, seen.y + y * scale)
             })
         })
     };
     let (left, right) = range(corners().map(|c| c.0));
     let (top, bottom) = range(corners().map(|c| c.1));
     // The largest base window with which the whole path stays inside. A hair less than exact:
-    // rounding must not put a crop a billionth of a pixel outside the plate.
+    // rounding must not put a crop a billionth of a pixel outside the picture.
     let fit = (room.plate.0 / (right - left)).min(room.plate.1 / (bottom - top));
     let base = fit.min(room.cover) * (1.0 - 1e-9);
-    let spare = (
-        room.plate.0 - base * (right - left),
-        room.plate.1 - base * (bottom - top),
+    let window = (base * (right - left), base * (bottom - top));
+    let corner = interest.map_or_else(
+        || {
+            (
+                (room.plate.0 - window.0) / 2.0,
+                (room.plate.1 - window.1) / 2.0,
+            )
+        },
+        |interest| interest.best_corner(window),
     );
-    // Of a picture much taller than the frame, faces and skylines are above the middle.
-    let above = if spare.1 > 0.15 * room.plate.1 {
-        0.38
-    } else {
-        0.5
-    };
-    let origin = (spare.0 * 0.5 - base * left, spare.1 * above - base * top);
+    let origin = (corner.0 - base * left, corner.1 - base * top);
     poses
         .iter()
-        .map(|pose| View {
-            centre: (origin.0 + base * pose.x, origin.1 + base * pose.y),
-            width: base * (-pose.zoom).exp(),
-            roll: pose.roll,
-            yaw: pose.yaw,
+        .map(|pose| Station {
+            pose: *pose,
+            origin,
+            base,
         })
         .collect()
 }
@@ -367,6 +373,12 @@ impl Plane {
 
 /// A normal lens: about 45 degrees across.
 const DISTANCE: f64 = 1.2;
+
+/// How much longer a deep picture's travel is.
+const LONGER: f64 = 1.5;
+
+/// Frame widths that the farthest layer moves for each radian of orbit.
+const SWEEP: f64 = 0.45;
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {

@@ -28,8 +28,10 @@
 //!
 //! The way of a request through the modules, which is also their reading order: [`picture`] and
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
-//! [`scene`] draws where no picture came, `camera` plans the shot, `render` and `warp` look
-//! through it frame by frame, `encode` writes the stream and the file, and `make` joins them.
+//! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
+//! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
+//! ambience where one is asked for, `film` runs it all side by side with `h264`, `encode` writes
+//! the file, and `make` joins them. `y4m` writes the frames as they are, for other encoders.
 
 pub mod picture;
 
@@ -37,24 +39,50 @@ pub mod direction;
 
 pub mod options;
 
-pub mod scene;
+pub(crate) mod scene;
 
 mod camera;
 
+mod layer;
+
+mod working;
+
+mod depth;
+
 mod render;
+
+mod resize;
 
 mod warp;
 
+mod look;
+
+mod title;
+
+mod weather;
+
+mod shot;
+
 mod yuv;
+
+mod h264;
+
+mod sound;
 
 mod encode;
 
+mod film;
+
 mod make;
+
+mod y4m;
 
 mod video;
 
 pub use direction::Direction;
-pub use make::{Control, MakeError, Request, make};
+pub use make::{Control, MakeError, Request, make, make_with, still};
 pub use options::{Asked, FPS, MAX_SECONDS, MIN_SECONDS, Options, OptionsError, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
+pub use sound::Ambience;
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};
+pub use y4m::write_y4m;

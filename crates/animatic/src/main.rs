@@ -4,12 +4,15 @@
 //! holds no rules of its own: what is offered and refused is the library's business.
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use animatic::{Asked, Control, Direction, Options, Picture, PictureLimits, Request, Video};
+use animatic::picture::Ground;
+use animatic::{
+    Ambience, Asked, Control, Direction, MakeError, Options, Picture, PictureLimits, Request, Video,
+};
 
 fn main() -> ExitCode {
     match run() {
@@ -42,6 +45,9 @@ struct Command {
     seconds: Option<f64>,
     fps: Option<u32>,
     seed: Option<u64>,
+    fit: bool,
+    ground: Ground,
+    sound: Vec<Ambience>,
 }
 
 fn run() -> Result<(), Failure> {
@@ -50,7 +56,10 @@ fn run() -> Result<(), Failure> {
         return say(HELP);
     }
     let (source, prompt, target) = command.paths()?;
-    let picture = source.as_deref().map(read_picture).transpose()?;
+    let mut picture = source
+        .as_deref()
+        .map(|path| read_picture(path, command.ground))
+        .transpose()?;
     let asked = Asked {
         size: command.size,
         seconds: command.seconds,
@@ -60,14 +69,20 @@ fn run() -> Result<(), Failure> {
     };
     let options = Options::resolve(&asked, &Direction::parse(&prompt))
         .map_err(|error| Failure::Usage(format!("--{}: {error}", error.field())))?;
+    if command.fit {
+        picture = picture.map(|p| p.fitted((options.width, options.height)));
+    }
 
     let request = Request {
         picture: picture.as_ref(),
         prompt: &prompt,
         options,
     };
+    if target.extension().is_some_and(|kind| kind == "y4m") {
+        return write_frames(&request, &target);
+    }
     let started = Instant::now();
-    let video = make(&request)?;
+    let video = make(&request, &command.sound)?;
     let took = started.elapsed();
     fs::write(&target, &video.mp4)
         .map_err(|error| Failure::Work(format!("cannot write {}: {error}", target.display())))?;
@@ -100,6 +115,9 @@ impl Command {
                 "--seconds" => command.seconds = Some(number(&name, &value()?)?),
                 "--fps" => command.fps = Some(number(&name, &value()?)?),
                 "--seed" => command.seed = Some(number(&name, &value()?)?),
+                "--fit" => command.fit = true,
+                "--ground" => command.ground = Ground::Colour(colour(&value()?)?),
+                "--sound" => command.sound = sounds(&value()?)?,
                 _ => return Err(Failure::Usage(format!("there is no option {name}"))),
             }
         }
@@ -125,20 +143,56 @@ fn size(text: &str) -> Result<(u32, u32), Failure> {
         .ok_or_else(|| Failure::Usage(format!("--size: `{text}` is not like 1280x720")))
 }
 
+fn colour(text: &str) -> Result<[u8; 3], Failure> {
+    let parsed = u32::from_str_radix(text, 16)
+        .ok()
+        .filter(|_| text.len() == 6);
+    let [_, red, green, blue] = parsed
+        .ok_or_else(|| Failure::Usage(format!("--ground: `{text}` is not like ff8800")))?
+        .to_be_bytes();
+    Ok([red, green, blue])
+}
+
+fn sounds(text: &str) -> Result<Vec<Ambience>, Failure> {
+    let kind = |name: &str| {
+        Ambience::from_name(name.trim()).ok_or_else(|| {
+            let names: Vec<&str> = Ambience::ALL.iter().map(|kind| kind.name()).collect();
+            let names = names.join(", ");
+            Failure::Usage(format!("--sound: there is no `{name}`, only {names}"))
+        })
+    };
+    text.split(',').map(kind).collect()
+}
+
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, Failure> {
     text.parse()
         .map_err(|_| Failure::Usage(format!("{name}: `{text}` is not a number that fits here")))
 }
 
-fn read_picture(path: &Path) -> Result<Picture, Failure> {
+fn read_picture(path: &Path, ground: Ground) -> Result<Picture, Failure> {
     let failed = |reason: String| Failure::Work(format!("{}: {reason}", path.display()));
     let bytes = fs::read(path).map_err(|error| failed(format!("cannot read it: {error}")))?;
-    animatic::picture::decode(&bytes, &PictureLimits::default())
+    animatic::picture::decode_over(&bytes, &PictureLimits::default(), ground)
         .map_err(|error| failed(error.to_string()))
 }
 
-/// Makes the video, with a running count on standard error when a person is looking.
-fn make(request: &Request<'_>) -> Result<Video, Failure> {
+fn make(request: &Request<'_>, sound: &[Ambience]) -> Result<Video, Failure> {
+    watched(|control| animatic::make_with(request, sound, control))
+}
+
+fn write_frames(request: &Request<'_>, target: &Path) -> Result<(), Failure> {
+    let file = fs::File::create(target)
+        .map_err(|error| Failure::Work(format!("cannot write {}: {error}", target.display())))?;
+    watched(|control| animatic::write_y4m(request, &mut BufWriter::new(file), control))?;
+    say(&format!(
+        "{}\n  frames      {}, uncompressed\n",
+        target.display(),
+        request.options.frames()
+    ))
+}
+
+/// Works with a running count on standard error when a person is looking.
+fn watched<T>(work: impl FnOnce(&mut Control<'_>) -> Result<T, MakeError>) -> Result<T, Failure> {
     let watched = io::stderr().is_terminal();
     let mut shown = -1;
     let mut progress = |share: f32| {
@@ -153,7 +207,7 @@ fn make(request: &Request<'_>) -> Result<Video, Failure> {
         progress: &mut progress,
         cancelled: &|| false,
     };
-    let result = animatic::make(request, &mut control);
+    let result = work(&mut control);
     if watched {
         let _ = write!(io::stderr().lock(), "\r     \r");
     }
@@ -202,13 +256,17 @@ Usage: animatic [PICTURE] PROMPT OUT.mp4 [OPTIONS]
   PICTURE   JPEG, PNG, WebP, GIF, BMP or TIFF; without one a scene is drawn from the prompt
   PROMPT    the camera direction, in words, for example
             \"slow push in, then pan left, 6 seconds, vertical\"
-  OUT.mp4   the file to write
+  OUT.mp4   the file to write; OUT.y4m gets the frames as they are, uncompressed
 
 Options:
   --size WxH     for example 1280x720; default: the shape of the prompt or picture, 720 pixels
   --seconds N    1 to 20; default: the prompt's, else 5
   --fps N        24, 25 or 30; default 30
   --seed N       varies the drawn scene and the held camera; default 0
+  --fit          show the whole picture on a soft copy of itself; default: crop to the frame
+  --ground RRGGBB   the colour under a transparent picture; default: a grey that contrasts
+  --sound A,B    an ambience: wind, rain, thunder, sea, stream, birds, crickets, fire, city,
+                 room tone; default: none
   -h, --help     this text
 
 Exit code 0: done, 1: failed, 2: the command line is wrong.

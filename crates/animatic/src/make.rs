@@ -1,21 +1,15 @@
-//! Making a video: joins the modules into a pipeline of two threads.
-//!
-//! One thread renders and converts, the calling thread encodes, with a short queue between them;
-//! the two halves cost about the same. Frames travel in a handful of buffers that go round, so
-//! memory does not grow with the length of the video. The caller's control functions are only
-//! called on the calling thread.
+//! Making a video: from a request to a file, through all the modules.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use crate::camera::{self, Timing};
-use crate::direction::Direction;
-use crate::encode::{EncodeError, Film, Quality};
+use crate::encode::{EncodeError, Quality, write_file};
+use crate::film::{self, Film};
 use crate::options::{Options, OptionsError};
 use crate::picture::Picture;
-use crate::render::{RenderError, Renderer};
-use crate::scene::Scene;
-use crate::video::{Keepsakes, STILL_WIDTH, Video};
+use crate::render::{RenderError, opaque};
+use crate::shot::Shot;
+use crate::sound::{Ambience, opus::packets};
+use crate::video::Video;
 use crate::yuv::I420;
 
 /// What to make a video of.
@@ -63,40 +57,62 @@ pub enum MakeError {
     /// The video could not be encoded: a fault of this program.
     #[error("the video could not be encoded: {0}")]
     Encode(String),
+    /// What [`crate::write_y4m`] was to write to failed.
+    #[error("the frames could not be written: {0}")]
+    Write(String),
 }
 
-/// Makes a video. The same request gives the same bytes.
+/// Makes a video, with the sounds that the prompt names. The same request gives the same bytes.
 pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, MakeError> {
-    let options = request.options;
-    options.check()?;
-    if (control.cancelled)() {
-        return Err(MakeError::Cancelled);
-    }
-    let direction = Direction::parse(request.prompt);
-    let mut understood = direction.understood();
-    let drawn;
-    let picture = if let Some(picture) = request.picture {
-        picture
-    } else {
-        let scene = Scene::imagine(request.prompt, options.seed);
-        understood.push(scene.understood());
-        drawn = scene.draw(with_room(options.width), with_room(options.height));
-        &drawn
-    };
+    make_with(request, &[], control)
+}
 
-    let frames = options.frames();
-    let frame_size = (options.width, options.height);
-    let timing = Timing {
-        frames,
-        fps: options.fps,
+/// Makes a video with an ambience of these kinds beside those that the prompt names, all sounding
+/// together.
+pub fn make_with(
+    request: &Request<'_>,
+    ambience: &[Ambience],
+    control: &mut Control<'_>,
+) -> Result<Video, MakeError> {
+    let mut shot = prepare(request, control)?;
+    let options = request.options;
+    let understood = shot.understood().to_vec();
+    let mut kinds = shot.ambience().to_vec();
+    kinds.extend(ambience);
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut told = 0.0;
+    let mut control = Control {
+        // A film that is begun again must not take back what was told.
+        progress: &mut |share: f32| {
+            if share > told {
+                told = share;
+                (control.progress)(share);
+            }
+        },
+        cancelled: control.cancelled,
     };
-    let views = camera::plan(&direction, picture.size(), frame_size, timing, options.seed);
-    let mut renderer = Renderer::new(picture, views, frame_size)?;
-    let quality = measure(&mut renderer, &options)?;
-    let (mp4, keepsakes) = film(renderer, quality, &options, control)?;
+    let (mp4, keepsakes) = thread::scope(|scope| {
+        let sound = scope.spawn(|| sound(&kinds, &options));
+        let mut quality = Quality::BEST;
+        let (packets, keepsakes) = loop {
+            match film::shoot(&mut shot, quality, &options, &mut control)? {
+                Film::Whole(packets, keepsakes) => break (packets, keepsakes),
+                Film::TooLarge if quality == Quality::BEST => {
+                    quality = measure(&mut shot, &options)?;
+                }
+                Film::TooLarge => quality = quality.coarser().unwrap_or(quality),
+            }
+        };
+        let sound = sound
+            .join()
+            .unwrap_or_else(|_| Err(MakeError::Encode("the sound thread failed".to_owned())))?;
+        Ok::<_, MakeError>((write_file(&options, packets, &sound)?, keepsakes))
+    })?;
     let (poster, stills) = keepsakes
         .take()
         .ok_or_else(|| MakeError::Render("no frame was drawn".to_owned()))?;
+    let frames = options.frames();
     Ok(Video {
         mp4,
         width: options.width,
@@ -110,119 +126,48 @@ pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, M
     })
 }
 
-/// A side of a drawn scene: larger than the frame, so that the camera can come closer and travel
-/// without enlarging pixels.
-fn with_room(side: u32) -> u32 {
-    side * 4 / 3
+/// Checks a request and makes its shot ready to be drawn.
+pub(crate) fn prepare(request: &Request<'_>, control: &Control<'_>) -> Result<Shot, MakeError> {
+    request.options.check()?;
+    if (control.cancelled)() {
+        return Err(MakeError::Cancelled);
+    }
+    Ok(Shot::prepare(request)?)
 }
 
-/// Picks the film's quality by the frames in its middle, where every move is under way.
-fn measure(renderer: &mut Renderer, options: &Options) -> Result<Quality, MakeError> {
+/// One frame of the video that [`make`] would make, without making it: for previews. Frames are
+/// counted from 0; past the last one, the last is drawn.
+pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
+    let options = request.options;
+    options.check()?;
+    let mut shot = Shot::prepare(request)?;
+    let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
+    let last = options.frames().saturating_sub(1);
+    shot.draw(frame.min(last) as usize, &mut rgba)?;
+    Ok(opaque(options.width, options.height, &rgba)?)
+}
+
+/// Picks the quality of a film that bursts its ceiling at the best, by the frames in its middle,
+/// where every move is under way.
+fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let middle = options.frames() as usize / 2;
     let mut sample = Vec::new();
     for frame in middle..middle + SAMPLE.min(options.frames() as usize - middle) {
-        renderer.draw(frame, &mut rgba)?;
         let mut yuv = I420::new(options.width, options.height);
-        yuv.read_rgba(&rgba);
+        shot.draw_yuv(frame, &mut rgba, &mut yuv)?;
         sample.push(yuv);
     }
-    Ok(Quality::measure(&sample, options.fps)?)
+    Ok(Quality::measure(&sample, options)?)
 }
 
-/// Runs the two halves side by side.
-fn film(
-    renderer: Renderer,
-    quality: Quality,
-    options: &Options,
-    control: &mut Control<'_>,
-) -> Result<(Vec<u8>, Keepsakes), MakeError> {
-    thread::scope(|scope| {
-        // Made in here, so that even a panic out of the caller's control functions drops the
-        // receiver before the scope waits for the drawing thread, which then ends.
-        let (full, filled) = sync_channel(QUEUE);
-        let (spent, empty) = channel();
-        let drawing = scope.spawn(move || draw(renderer, options, &full, &empty));
-        let film = Film::new(options.width, options.height, options.fps, quality);
-        let encoded = film
-            .map_err(MakeError::from)
-            .and_then(|film| encode(film, options, control, &filled, &spent));
-        // Without a reader the drawing thread's next send fails, and it ends.
-        drop(filled);
-        let drawn = drawing
-            .join()
-            .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
-        match (encoded, drawn) {
-            (Ok(Some(mp4)), Ok(keepsakes)) => Ok((mp4, keepsakes)),
-            // Where the frames ran out early, the drawing half knows why.
-            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-            (Ok(None), Ok(_)) => Err(MakeError::Render("frames are missing".to_owned())),
-        }
-    })
-}
-
-/// The drawing half: fills buffers and passes them on, until done or until nobody reads.
-fn draw(
-    mut renderer: Renderer,
-    options: &Options,
-    full: &SyncSender<I420>,
-    empty: &Receiver<I420>,
-) -> Result<Keepsakes, MakeError> {
-    let (width, height) = (options.width, options.height);
-    let frames = options.frames();
-    let mut rgba = vec![0; width as usize * height as usize * 4];
-    let mut keepsakes = Keepsakes::new(frames);
-    let mut last: Option<I420> = None;
-    for frame in 0..frames {
-        let at = frame as usize;
-        let mut yuv = empty
-            .try_recv()
-            .unwrap_or_else(|_| I420::new(width, height));
-        match &last {
-            Some(last) if renderer.repeats(at) => yuv.copy_from(last),
-            _ => {
-                renderer.draw(at, &mut rgba)?;
-                yuv.read_rgba(&rgba);
-                // Only worth a copy when the next frame will show the same.
-                last = renderer.repeats(at + 1).then(|| yuv.clone());
-            }
-        }
-        if frame == 0 {
-            keepsakes.keep_poster((width, height), &rgba)?;
-        }
-        if keepsakes.wants_still(frame) {
-            keepsakes.keep_still(renderer.shrink(&mut rgba, STILL_WIDTH)?);
-        }
-        if full.send(yuv).is_err() {
-            break;
-        }
+/// The sound of a whole film: no packets where none is asked for.
+fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeError> {
+    if ambience.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(keepsakes)
-}
-
-/// The encoding half. `None` when the frames end before the last one.
-fn encode(
-    mut film: Film,
-    options: &Options,
-    control: &mut Control<'_>,
-    filled: &Receiver<I420>,
-    spent: &Sender<I420>,
-) -> Result<Option<Vec<u8>>, MakeError> {
-    let frames = options.frames();
-    for frame in 0..frames {
-        if (control.cancelled)() {
-            return Err(MakeError::Cancelled);
-        }
-        let Ok(yuv) = filled.recv() else {
-            return Ok(None);
-        };
-        film.push(&yuv)?;
-        // The drawing thread may have finished already and want no buffer back.
-        let _ = spent.send(yuv);
-        #[expect(clippy::cast_precision_loss, reason = "at most 600 frames")]
-        (control.progress)((frame + 1) as f32 / frames as f32);
-    }
-    Ok(Some(film.finish()?))
+    let seconds = f64::from(options.frames()) / f64::from(options.fps);
+    packets(ambience, seconds, options.seed).map_err(|error| MakeError::Encode(error.to_string()))
 }
 
 impl From<RenderError> for MakeError {
@@ -236,9 +181,6 @@ impl From<EncodeError> for MakeError {
         Self::Encode(error.to_string())
     }
 }
-
-/// Frames that may wait for the encoder: enough to even out a slow frame, at 1.5 bytes a pixel.
-const QUEUE: usize = 3;
 
 /// Frames from which the quality is measured.
 const SAMPLE: usize = 4;

@@ -161,6 +161,15 @@ impl Options {
     }
 }
 
+impl Options {
+    /// The most bytes that the pictures of a video take: 8 Mbit/s at 1280x720 and 30 frames per
+    /// second, in proportion elsewhere. Most videos stay far below.
+    pub fn max_video_bytes(&self) -> u64 {
+        let pixels = u64::from(self.width) * u64::from(self.height) * u64::from(self.frames());
+        pixels * MILLIBITS_PER_PIXEL / 8000
+    }
+}
+
 impl OptionsError {
     /// The option at fault: `size`, `seconds` or `fps`.
     pub fn field(&self) -> &'static str {
@@ -188,6 +197,7 @@ fn offered_sizes() -> String {
     names.join(", ")
 }
 
+const MILLIBITS_PER_PIXEL: u64 = 290;
 const DEFAULT_SECONDS: f64 = 5.0;
 const DEFAULT_FPS: u32 = 30;
 

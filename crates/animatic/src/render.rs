@@ -1,28 +1,36 @@
-//! Rendering: what the camera sees, frame by frame, as RGBA.
+//! Rendering: what the camera sees of the layers, frame by frame, as RGBA.
 //!
-//! The picture is first brought to a working size, the plate: no larger than the closest view
-//! needs, so that a frame costs the same however many megapixels came in. A shot of upright views
-//! then goes through a separable cubic resampler whose kernel widens when it shrinks; a shot in
-//! which any view is rolled or seen at an angle goes through [`crate::warp`]. One shot uses one
-//! sampler from start to end, because the two differ by a hair in sharpness.
+//! A flat picture under upright views goes through a separable cubic resampler whose kernel
+//! widens when it shrinks; everything else is put together tile by tile by [`crate::warp`], which
+//! begins each tile with the nearest layer that hides all behind it. One shot uses one sampler
+//! from start to end, because the two differ by a hair in sharpness.
 //!
-//! It does not know colour spaces or codecs; a frame leaves here as it would be shown.
+//! A frame leaves here as it would be shown. Where nothing is to be drawn over it, a flat picture's
+//! frame can also be had as the encoder takes it: the picture is brought to that form once, and
+//! each frame is then resampled in three eighths of the bytes, with nothing left to convert.
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeError, ResizeOptions, Resizer};
+use fast_image_resize::Resizer;
 
-use crate::camera::View;
+use crate::camera::Station;
+use crate::layer::{Cover, Layer, Plate};
 use crate::picture::Picture;
-use crate::warp::{self, Plate};
+use crate::resize::{self, FilterType, Part};
+use crate::warp::{Frame, Seen, Tile};
+use crate::weather::Drift;
+use crate::yuv::I420;
 
 /// Renders the frames of one shot.
 pub(crate) struct Renderer {
-    plate: Plate,
-    /// One view per frame, in plate pixels.
-    views: Vec<View>,
+    /// From the farthest to the nearest; the first has no holes.
+    layers: Vec<Layer>,
+    /// One per frame.
+    stations: Vec<Station>,
     width: u32,
     height: u32,
-    upright: bool,
+    /// One layer, never rolled or seen at an angle.
+    plain: bool,
+    /// That layer as the encoder takes pictures; made with the first frame that wants it.
+    planes: Option<I420>,
     resizer: Resizer,
 }
 
@@ -32,80 +40,230 @@ pub(crate) struct Renderer {
 pub(crate) struct RenderError(String);
 
 impl Renderer {
-    /// Prepares a shot. `views` are in pixels of `picture`.
+    /// Prepares a shot of layers, from the farthest to the nearest.
     pub(crate) fn new(
-        picture: &Picture,
-        views: Vec<View>,
+        layers: Vec<Layer>,
+        stations: Vec<Station>,
         (width, height): (u32, u32),
-    ) -> Result<Self, RenderError> {
-        let upright = views.iter().all(View::is_upright);
-        let mut resizer = Resizer::new();
-        let (plate, views) = prepare(picture, views, width, upright, &mut resizer)?;
-        Ok(Self {
-            plate,
-            views,
+    ) -> Self {
+        let plain = layers.len() == 1 && is_upright(&stations);
+        Self {
+            layers,
+            stations,
             width,
             height,
-            upright,
-            resizer,
-        })
+            plain,
+            planes: None,
+            resizer: Resizer::new(),
+        }
     }
 
     /// Whether the frame shows exactly what the one before it showed.
     pub(crate) fn repeats(&self, frame: usize) -> bool {
-        frame > 0 && self.views.get(frame) == self.views.get(frame - 1)
+        frame > 0 && self.stations.get(frame) == self.stations.get(frame - 1)
     }
 
     /// Draws a frame into `rgba`, which must hold exactly one frame.
     pub(crate) fn draw(&mut self, frame: usize, rgba: &mut [u8]) -> Result<(), RenderError> {
-        let view = *self
-            .views
-            .get(frame)
-            .ok_or_else(|| RenderError(format!("the shot has no frame {frame}")))?;
-        if self.upright {
-            self.draw_upright(&view, rgba)
+        let station = self.station(frame)?;
+        if self.plain {
+            self.draw_plain(&station, rgba, (self.width, self.height))
         } else {
-            warp::draw(&self.plate, &view, self.width, rgba);
+            self.draw_layers(&station, rgba);
             Ok(())
         }
     }
 
-    /// A small copy of a drawn frame.
-    pub(crate) fn shrink(&mut self, rgba: &mut [u8], width: u32) -> Result<Picture, RenderError> {
-        let width = width.min(self.width);
-        let height = (u64::from(self.height) * u64::from(width)).div_ceil(u64::from(self.width));
-        let height = u32::try_from(height).unwrap_or(self.height).max(1);
-        let frame = Image::from_slice_u8(self.width, self.height, rgba, PixelType::U8x4)
-            .map_err(RenderError::from_display)?;
-        let mut small = Image::new(width, height, PixelType::U8x4);
-        self.resizer
-            .resize(&frame, &mut small, &options(FilterType::Bilinear))?;
-        opaque(width, height, small.buffer())
+    /// Whether [`Self::draw_planes`] can draw this shot.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
     }
 
-    fn draw_upright(&mut self, view: &View, rgba: &mut [u8]) -> Result<(), RenderError> {
-        let plate = ImageRef::new(
-            self.plate.width(),
-            self.plate.height(),
-            self.plate.rgba(),
-            PixelType::U8x4,
-        )
-        .map_err(RenderError::from_display)?;
-        let mut frame = Image::from_slice_u8(self.width, self.height, rgba, PixelType::U8x4)
-            .map_err(RenderError::from_display)?;
-        let (plate_width, plate_height) = (
-            f64::from(self.plate.width()),
-            f64::from(self.plate.height()),
-        );
-        let width = view.width.min(plate_width);
-        let height =
-            (view.width * f64::from(self.height) / f64::from(self.width)).min(plate_height);
-        let left = (view.centre.0 - width / 2.0).clamp(0.0, plate_width - width);
-        let top = (view.centre.1 - height / 2.0).clamp(0.0, plate_height - height);
-        let options = options(FilterType::CatmullRom).crop(left, top, width, height);
-        self.resizer.resize(&plate, &mut frame, &options)?;
+    /// Draws a frame of a plain shot as the encoder takes it.
+    pub(crate) fn draw_planes(&mut self, frame: usize, yuv: &mut I420) -> Result<(), RenderError> {
+        let part = self.part(&self.station(frame)?)?;
+        let half = Part {
+            left: part.left / 2.0,
+            top: part.top / 2.0,
+            width: part.width / 2.0,
+            height: part.height / 2.0,
+        };
+        let planes = match &mut self.planes {
+            Some(planes) => planes,
+            none => none.insert(planes(&only(&self.layers)?.plate)),
+        };
+        let whole = |(width, height): (usize, usize)| {
+            let side = |side| u32::try_from(side).unwrap_or(u32::MAX);
+            (side(width), side(height))
+        };
+        let halved = |(width, height): (u32, u32)| (width / 2, height / 2);
+        let (from, to) = (whole(planes.size()), whole(yuv.size()));
+        let [y, u, v] = yuv.planes_mut();
+        for (source, target, from, to, part) in [
+            (planes.y(), y, from, to, part),
+            (planes.u(), u, halved(from), halved(to), half),
+            (planes.v(), v, halved(from), halved(to), half),
+        ] {
+            let filter = FilterType::CatmullRom;
+            resize::plane(
+                &mut self.resizer,
+                (source, from),
+                (target, to),
+                filter,
+                part,
+            )?;
+        }
         Ok(())
     }
+
+    /// A small copy of a frame of a plain shot, straight from the picture.
+    pub(crate) fn draw_small(&mut self, frame: usize, width: u32) -> Result<Picture, RenderError> {
+        let station = self.station(frame)?;
+        let (width, height) = self.small_size(width);
+        let mut small = vec![0; width as usize * height as usize * 4];
+        self.draw_plain(&station, &mut small, (width, height))?;
+        opaque(width, height, &small)
+    }
+
+    fn station(&self, frame: usize) -> Result<Station, RenderError> {
+        let station = self.stations.get(frame).copied();
+        station.ok_or_else(|| RenderError(format!("the shot has no frame {frame}")))
+    }
+
+    /// How far the nearest layer has moved across the frame since the first one.
+    pub(crate) fn drift(&self, frame: usize) -> Drift {
+        let (Some(first), Some(now)) = (self.stations.first(), self.stations.get(frame)) else {
+            return Drift::default();
+        };
+        let (first, now) = (first.view(1.0), now.view(1.0));
+        #[expect(clippy::cast_possible_truncation, reason = "a few frame widths")]
+        let widths = |pixels: f64| (pixels / now.width) as f32;
+        Drift {
+            across: widths(now.centre.0 - first.centre.0),
+            down: widths(now.centre.1 - first.centre.1),
+        }
+    }
+
+    /// A small copy of a drawn frame.
+    pub(crate) fn shrink(&mut self, rgba: &[u8], width: u32) -> Result<Picture, RenderError> {
+        let (width, height) = self.small_size(width);
+        let mut small = vec![0; width as usize * height as usize * 4];
+        resize::rgba(
+            &mut self.resizer,
+            (rgba, (self.width, self.height)),
+            (&mut small, (width, height)),
+            FilterType::Bilinear,
+            None,
+        )?;
+        opaque(width, height, &small)
+    }
+
+    fn draw_layers(&self, station: &Station, rgba: &mut [u8]) {
+        let size = (self.width as usize, self.height as usize);
+        let seen: Vec<Seen<'_>> = self
+            .layers
+            .iter()
+            .map(|layer| Seen::new(&layer.plate, station.view(layer.parallax).lens(), size))
+            .collect();
+        let mut frame = Frame {
+            rgba,
+            width: size.0,
+        };
+        for top in (0..size.1).step_by(TILE.1) {
+            for left in (0..size.0).step_by(TILE.0) {
+                let tile = Tile {
+                    left,
+                    top,
+                    width: TILE.0.min(size.0 - left),
+                    height: TILE.1.min(size.1 - top),
+                };
+                draw_tile(&seen, tile, &mut frame);
+            }
+        }
+    }
+
+    fn draw_plain(
+        &mut self,
+        station: &Station,
+        rgba: &mut [u8],
+        size: (u32, u32),
+    ) -> Result<(), RenderError> {
+        let part = self.part(station)?;
+        let plate = &only(&self.layers)?.plate;
+        resize::rgba(
+            &mut self.resizer,
+            (plate.rgba(), (plate.width(), plate.height())),
+            (rgba, size),
+            FilterType::CatmullRom,
+            Some(part),
+        )
+    }
+
+    /// The part of the plain shot's plate that a view shows.
+    fn part(&self, station: &Station) -> Result<Part, RenderError> {
+        let Layer { plate, parallax } = only(&self.layers)?;
+        let view = station.view(*parallax);
+        let (plate_width, plate_height) = (f64::from(plate.width()), f64::from(plate.height()));
+        let (scale, centre) = (plate.scale(), plate.place(view.centre));
+        let tall = f64::from(self.height) / f64::from(self.width);
+        let width = (view.width * scale.0).min(plate_width);
+        let height = (view.width * scale.1 * tall).min(plate_height);
+        Ok(Part {
+            left: (centre.0 - width / 2.0).clamp(0.0, plate_width - width),
+            top: (centre.1 - height / 2.0).clamp(0.0, plate_height - height),
+            width,
+            height,
+        })
+    }
+
+    fn small_size(&self, width: u32) -> (u32, u32) {
+        let width = width.min(self.width);
+        let height = (u64::from(self.height) * u64::from(width)).div_ceil(u64::from(self.width));
+        (width, u32::try_from(height).unwrap_or(self.height).max(1))
+    }
+}
+
+/// The one layer of a plain shot.
+fn only(layers: &[Layer]) -> Result<&Layer, RenderError> {
+    let layer = layers.first();
+    layer.ok_or_else(|| RenderError("the shot has no picture".to_owned()))
+}
+
+/// A plate as the encoder takes pictures; an odd side gets its last pixels twice.
+fn planes(plate: &Plate) -> I420 {
+    let (width, height) = (plate.width() as usize, plate.height() as usize);
+    let (odd, rows) = (width % 2, height + height % 2);
+    let mut rgba = Vec::with_capacity((width + odd) * rows * 4);
+    for y in 0..rows {
+        let start = y.min(height - 1) * width * 4;
+        let row = &plate.rgba()[start..start + width * 4];
+        rgba.extend_from_slice(row);
+        rgba.extend_from_slice(&row[row.len() - odd * 4..]);
+    }
+    let mut planes = I420::new(
+        plate.width() + plate.width() % 2,
+        plate.height() + plate.height() % 2,
+    );
+    planes.read_rgba(&rgba);
+    planes
+}
+
+/// Puts a tile together from the nearest layer that hides the others onwards.
+fn draw_tile(seen: &[Seen<'_>], tile: Tile, frame: &mut Frame<'_>) {
+    let covers: Vec<Cover> = seen.iter().map(|layer| layer.cover(tile)).collect();
+    let first = covers.iter().rposition(|c| *c == Cover::All).unwrap_or(0);
+    for (i, (layer, cover)) in seen.iter().zip(covers).enumerate().skip(first) {
+        if i == first {
+            layer.draw(tile, true, frame);
+        } else if cover != Cover::Nothing {
+            layer.draw(tile, false, frame);
+        }
+    }
+}
+
+/// Whether no view of the shot is rolled or at an angle.
+pub(crate) fn is_upright(stations: &[Station]) -> bool {
+    stations.iter().all(|s| s.view(1.0).is_upright())
 }
 
 /// A frame as a picture: RGBA without its A.
@@ -119,84 +277,10 @@ pub(crate) fn opaque(width: u32, height: u32, rgba: &[u8]) -> Result<Picture, Re
 }
 
 impl RenderError {
-    fn from_display(error: impl std::fmt::Display) -> Self {
+    pub(crate) fn from_display(error: impl std::fmt::Display) -> Self {
         Self(error.to_string())
     }
 }
 
-impl From<ResizeError> for RenderError {
-    fn from(error: ResizeError) -> Self {
-        Self::from_display(error)
-    }
-}
-
-/// Brings the picture to its working size, and the views with it.
-fn prepare(
-    picture: &Picture,
-    mut views: Vec<View>,
-    frame_width: u32,
-    upright: bool,
-    resizer: &mut Resizer,
-) -> Result<(Plate, Vec<View>), RenderError> {
-    let (closest, widest) = views
-        .iter()
-        .fold((f64::INFINITY, 0.0_f64), |(low, high), view| {
-            (low.min(view.width), high.max(view.width))
-        });
-    let frame_width = f64::from(frame_width);
-    let wanted = if upright {
-        frame_width * OVERSAMPLE / closest
-    } else {
-        // The warping sampler has no kernel that widens: the widest view must not skip pixels.
-        (frame_width * 1.1 / closest).min(frame_width * 1.4 / widest)
-    };
-    if wanted >= 0.98 {
-        return Ok((
-            Plate::from_rgb(picture.width(), picture.height(), picture.rgb()),
-            views,
-        ));
-    }
-    let scaled = |side: u32| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a shrunk side: at least 1 by the clamp, at most the side it was"
-        )]
-        let side = (f64::from(side) * wanted).ceil().max(1.0) as u32;
-        side
-    };
-    let (width, height) = (scaled(picture.width()), scaled(picture.height()));
-    let source = ImageRef::new(
-        picture.width(),
-        picture.height(),
-        picture.rgb(),
-        PixelType::U8x3,
-    )
-    .map_err(RenderError::from_display)?;
-    let mut small = Image::new(width, height, PixelType::U8x3);
-    resizer.resize(&source, &mut small, &options(FilterType::Lanczos3))?;
-
-    // The sides are whole pixels, so the two scales differ in the fourth digit: the views follow
-    // each in its own direction, and the width takes the smaller to stay inside.
-    let scale = (
-        f64::from(width) / f64::from(picture.width()),
-        f64::from(height) / f64::from(picture.height()),
-    );
-    for view in &mut views {
-        view.centre = (view.centre.0 * scale.0, view.centre.1 * scale.1);
-        view.width *= scale.0.min(scale.1);
-    }
-    Ok((Plate::from_rgb(width, height, small.buffer()), views))
-}
-
-fn options(filter: FilterType) -> ResizeOptions {
-    ResizeOptions::new()
-        .resize_alg(ResizeAlg::Convolution(filter))
-        // The fourth byte only pads a pixel to a machine word.
-        .use_alpha(false)
-}
-
-/// Plate pixels per frame pixel in the closest view. At 1.0 a slow pan would breathe: a cubic
-/// kernel is sharpest on whole pixels and softest between them, and the eye sees the difference
-/// come and go. With half as many again the kernel always averages and the difference is gone.
-const OVERSAMPLE: f64 = 1.5;
+/// A tile's columns and rows: its colours stay in the nearest cache while layers are laid on it.
+const TILE: (usize, usize) = (64, 16);

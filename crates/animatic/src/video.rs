@@ -81,7 +81,8 @@ pub const SHEET_COLUMNS: u32 = 4;
 pub(crate) struct Keepsakes {
     frames: u32,
     poster: Option<Picture>,
-    stills: Vec<Picture>,
+    /// With their frames' numbers: frames do not come in order.
+    stills: Vec<(u32, Picture)>,
 }
 
 impl Keepsakes {
@@ -108,13 +109,15 @@ impl Keepsakes {
         Ok(())
     }
 
-    pub(crate) fn keep_still(&mut self, still: Picture) {
-        self.stills.push(still);
+    pub(crate) fn keep_still(&mut self, frame: u32, still: Picture) {
+        self.stills.push((frame, still));
     }
 
     /// The poster and the stills; `None` when no frame went by.
-    pub(crate) fn take(self) -> Option<(Picture, Vec<Picture>)> {
-        Some((self.poster?, self.stills))
+    pub(crate) fn take(mut self) -> Option<(Picture, Vec<Picture>)> {
+        self.stills.sort_by_key(|(frame, _)| *frame);
+        let stills = self.stills.into_iter().map(|(_, still)| still);
+        Some((self.poster?, stills.collect()))
     }
 }
 

@@ -1,168 +1,338 @@
-//! The warping sampler: rolled and angled views, by bicubic interpolation.
+//! The sampler of layers: what a view sees of a plate, tile by tile, by bilinear interpolation.
 //!
-//! Each frame pixel is carried back onto the plate and the sixteen plate pixels around the spot
-//! are weighed by the Catmull-Rom kernel. It does not prefilter: the plate comes at a size at
-//! which neighbouring frame pixels are about one plate pixel apart.
+//! A plate comes with more pixels than the frame shows of it, so four of them around a spot are
+//! enough, and neither the spot's place between them nor the frame's turn shows as a shimmer.
+//! Tiles let a layer be skipped where it is empty or hidden. The place on the plate is worked out
+//! at both ends of a tile's row and walked in steps of 1/65536 pixel between them.
 
-use crate::camera::View;
+use crate::camera::Lens;
+use crate::layer::{Cover, Plate};
 
-/// The picture at its working size: RGBA, the A unused; beyond its edge the
-/// sampler repeats the outermost pixels.
-pub(crate) struct Plate {
-    width: u32,
-    height: u32,
-    rgba: Vec<u8>,
+/// A stretch of the frame, in pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tile {
+    pub(crate) left: usize,
+    pub(crate) top: usize,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
 }
 
-impl Plate {
-    /// `rgb` must hold `width * height` pixels.
-    pub(crate) fn from_rgb(width: u32, height: u32, rgb: &[u8]) -> Self {
-        let mut rgba = Vec::with_capacity(rgb.len() / 3 * 4);
-        for p in rgb.chunks_exact(3) {
-            rgba.extend_from_slice(&[p[0], p[1], p[2], u8::MAX]);
-        }
+/// A frame being drawn: rows of RGBA, the A unused.
+pub(crate) struct Frame<'a> {
+    pub(crate) rgba: &'a mut [u8],
+    pub(crate) width: usize,
+}
+
+/// A plate through a view, ready to be sampled for tiles of one frame.
+pub(crate) struct Seen<'a> {
+    plate: &'a Plate,
+    lens: Lens,
+    /// Frame size in pixels.
+    frame: (f64, f64),
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn new(plate: &'a Plate, lens: Lens, frame: (usize, usize)) -> Self {
         Self {
-            width,
-            height,
-            rgba,
+            plate,
+            lens,
+            frame: (whole(frame.0), whole(frame.1)),
         }
     }
 
-    pub(crate) fn width(&self) -> u32 {
-        self.width
+    /// What the plate covers of a tile.
+    pub(crate) fn cover(&self, tile: Tile) -> Cover {
+        let (columns, rows) = self.reach(tile);
+        self.plate.cover(columns, rows)
     }
 
-    pub(crate) fn height(&self) -> u32 {
-        self.height
-    }
-
-    pub(crate) fn rgba(&self) -> &[u8] {
-        &self.rgba
-    }
-}
-
-/// Draws a view into `rgba`, rows of `width` pixels.
-pub(crate) fn draw(plate: &Plate, view: &View, width: u32, rgba: &mut [u8]) {
-    let kernel = kernel_table();
-    let lens = view.lens();
-    let row_bytes = width as usize * 4;
-    let height = rgba.len() / row_bytes;
-    let frame_width = f64::from(width);
-    #[expect(clippy::cast_precision_loss, reason = "a frame's height")]
-    let middle = height as f64 / 2.0;
-    let mut v = 0.5 - middle;
-    for row in rgba.chunks_exact_mut(row_bytes) {
-        let mut u = 0.5 - frame_width / 2.0;
-        for pixel in row.chunks_exact_mut(4) {
-            let (x, y) = lens.project(u / frame_width, v / frame_width);
-            // Pixel centres lie at halves.
-            pixel.copy_from_slice(&sample(plate, x - 0.5, y - 0.5, &kernel));
-            u += 1.0;
+    /// Draws the plate's part of a tile: over what is there, or in its place where `replace`.
+    pub(crate) fn draw(&self, tile: Tile, replace: bool, frame: &mut Frame<'_>) {
+        let (columns, rows) = self.reach(tile);
+        let inside = columns.0 >= 0
+            && rows.0 >= 0
+            && columns.1 + 1 < side(self.plate.width())
+            && rows.1 + 1 < side(self.plate.height());
+        for y in tile.top..tile.top + tile.height {
+            let start = (y * frame.width + tile.left) * 4;
+            let Some(row) = frame.rgba.get_mut(start..start + tile.width * 4) else {
+                return;
+            };
+            let walk = self.walk(tile, y);
+            let dither = &DITHER[y % 4];
+            let span = (walk.dx.unsigned_abs() as usize * tile.width) >> 16;
+            let level = walk.dy == 0 && inside && span + 3 < WIDEST;
+            match (level, inside, replace) {
+                (true, _, true) => level_row(self.plate, walk, row, dither, lay),
+                (true, _, false) => level_row(self.plate, walk, row, dither, over),
+                (_, true, true) => sample_row(self.plate, walk, row, dither, near, lay),
+                (_, true, false) => sample_row(self.plate, walk, row, dither, near, over),
+                (_, false, true) => sample_row(self.plate, walk, row, dither, at_edge, lay),
+                (_, false, false) => sample_row(self.plate, walk, row, dither, at_edge, over),
+            }
         }
-        v += 1.0;
     }
-}
 
-/// Steps between two pixels for which weights are kept; finer than eight bits can show.
-const PHASES: usize = 256;
+    /// The place on the plate of a frame pixel's centre, where whole numbers are pixel centres.
+    fn place(&self, x: usize, y: usize) -> (f64, f64) {
+        let (width, height) = self.frame;
+        let u = (whole(x) + 0.5) / width - 0.5;
+        let v = (whole(y) + 0.5 - height / 2.0) / width;
+        let (x, y) = self.plate.place(self.lens.project(u, v));
+        (x - 0.5, y - 0.5)
+    }
 
-type Kernel = [[f32; 4]; PHASES + 1];
-
-fn kernel_table() -> Box<Kernel> {
-    let mut table = Box::new([[0.0; 4]; PHASES + 1]);
-    for (i, weights) in table.iter_mut().enumerate() {
-        #[expect(clippy::cast_precision_loss, reason = "at most 256")]
-        let t = i as f32 / PHASES as f32;
-        let (t2, t3) = (t * t, t * t * t);
-        *weights = [
-            0.5 * (-t + 2.0 * t2 - t3),
-            0.5 * (2.0 - 5.0 * t2 + 3.0 * t3),
-            0.5 * (t + 4.0 * t2 - 3.0 * t3),
-            0.5 * (-t2 + t3),
+    /// The columns and rows of the plate that a tile may touch.
+    fn reach(&self, tile: Tile) -> ((i32, i32), (i32, i32)) {
+        let (right, bottom) = (tile.left + tile.width, tile.top + tile.height);
+        let corners = [
+            self.place(tile.left, tile.top),
+            self.place(right, tile.top),
+            self.place(tile.left, bottom),
+            self.place(right, bottom),
         ];
-    }
-    table
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_possible_wrap,
-    reason = "plate coordinates: sides are far below 2^31, and each cast follows a clamp or floor"
-)]
-#[inline]
-fn sample(plate: &Plate, x: f64, y: f64, kernel: &Kernel) -> [u8; 4] {
-    let (left, across) = tap(x, plate.width, kernel);
-    let (top, down) = tap(y, plate.height, kernel);
-    let (width, height) = (plate.width as i32, plate.height as i32);
-    // Sixteen channels of four pixels at a time: rows are summed first, then the four pixels of
-    // the sum, which is the order that compiles to vector instructions.
-    let mut sums = [0.0_f32; 16];
-    let inside = left >= 0 && top >= 0 && left + 4 <= width && top + 4 <= height;
-    for (j, weight) in (0_i32..).zip(down) {
-        let row = if inside {
-            let at = ((top + j) as usize * width as usize + left as usize) * 4;
-            plate.rgba[at..].first_chunk().copied().unwrap_or_default()
-        } else {
-            edge_row(plate, left, top + j)
+        let range = |pick: fn(&(f64, f64)) -> f64| {
+            let values = corners.iter().map(pick);
+            let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
+                (l.min(v), h.max(v))
+            });
+            (cast(low.floor()) - 1, cast(high.ceil()) + 1)
         };
-        for (sum, value) in sums.iter_mut().zip(row) {
-            *sum += f32::from(value) * weight;
+        (range(|c| c.0), range(|c| c.1))
+    }
+
+    fn walk(&self, tile: Tile, y: usize) -> Walk {
+        let (x0, y0) = self.place(tile.left, y);
+        let (x1, y1) = self.place(tile.left + tile.width, y);
+        let pixels = whole(tile.width);
+        Walk {
+            x: cast(x0 * ONE),
+            y: cast(y0 * ONE),
+            dx: cast((x1 - x0) / pixels * ONE),
+            dy: cast((y1 - y0) / pixels * ONE),
         }
     }
-    let mut pixel = [0.5_f32; 4];
-    for (four, weight) in sums.chunks_exact(4).zip(across) {
-        for (channel, sum) in pixel.iter_mut().zip(four) {
-            *channel += sum * weight;
+}
+
+/// A straight way over the plate, in 1/65536 pixel.
+#[derive(Clone, Copy)]
+struct Walk {
+    x: i32,
+    y: i32,
+    dx: i32,
+    dy: i32,
+}
+
+/// Two rows of two neighbouring pixels.
+type Four = ([u8; 8], [u8; 8]);
+
+#[inline]
+fn sample_row(
+    plate: &Plate,
+    walk: Walk,
+    row: &mut [u8],
+    dither: &[f32; 4],
+    four: impl Fn(&Plate, i32, i32) -> Four,
+    put: impl Fn(&mut [u8; 4], [f32; 4], f32),
+) {
+    let Walk {
+        mut x,
+        mut y,
+        dx,
+        dy,
+    } = walk;
+    let (pixels, _) = row.as_chunks_mut::<4>();
+    for (i, pixel) in pixels.iter_mut().enumerate() {
+        let (upper, lower) = four(plate, x >> 16, y >> 16);
+        let (across, down) = (part(x), part(y));
+        let mut colour = [0.0_f32; 4];
+        for c in 0..4 {
+            let (a, b) = (f32::from(upper[c]), f32::from(upper[c + 4]));
+            let (p, q) = (f32::from(lower[c]), f32::from(lower[c + 4]));
+            let (above, below) = (a + (b - a) * across, p + (q - p) * across);
+            colour[c] = above + (below - above) * down;
+        }
+        put(pixel, colour, dither[i % 4]);
+        x = x.wrapping_add(dx);
+        y = y.wrapping_add(dy);
+    }
+}
+
+/// As [`sample_row`] for a way along the plate's rows: two of them are mixed once, and only
+/// neighbours in the mix are left to be mixed for each pixel.
+#[inline]
+fn level_row(
+    plate: &Plate,
+    walk: Walk,
+    row: &mut [u8],
+    dither: &[f32; 4],
+    put: impl Fn(&mut [u8; 4], [f32; 4], f32),
+) {
+    let (pixels, _) = row.as_chunks_mut::<4>();
+    let last = walk
+        .x
+        .wrapping_add(walk.dx.wrapping_mul(cast(whole(pixels.len()))));
+    let (first, last) = (
+        (walk.x >> 16).min(last >> 16),
+        (walk.x >> 16).max(last >> 16),
+    );
+    let (start, count) = (index(first), index(last - first) + 2);
+    let mut mixed = [[0.0_f32; 4]; WIDEST];
+    let stride = plate.width() as usize * 4;
+    let at = index(walk.y >> 16) * stride + start * 4;
+    let upper = plate.rgba().get(at..at + count * 4).unwrap_or_default();
+    let lower = plate.rgba().get(at + stride..at + stride + count * 4);
+    let down = part(walk.y);
+    let rows = upper
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .zip(lower.unwrap_or_default().as_chunks::<4>().0);
+    for (mix, (above, below)) in mixed.iter_mut().zip(rows) {
+        for c in 0..4 {
+            let (a, b) = (f32::from(above[c]), f32::from(below[c]));
+            mix[c] = a + (b - a) * down;
         }
     }
-    pixel.map(|channel| channel as u8)
-}
-
-/// Four plate pixels of a row, of which some lie beyond the plate.
-#[expect(
-    clippy::cast_sign_loss,
-    clippy::cast_possible_wrap,
-    reason = "clamped to the plate"
-)]
-#[cold]
-fn edge_row(plate: &Plate, left: i32, row: i32) -> [u8; 16] {
-    let (width, height) = (plate.width as i32, plate.height as i32);
-    let start = row.clamp(0, height - 1) as usize * width as usize;
-    let mut taps = [0_u8; 16];
-    for (i, tap) in (0_i32..).zip(taps.chunks_exact_mut(4)) {
-        let at = (start + (left + i).clamp(0, width - 1) as usize) * 4;
-        tap.copy_from_slice(&plate.rgba[at..at + 4]);
+    let mut x = walk.x.wrapping_sub(first << 16);
+    for (i, pixel) in pixels.iter_mut().enumerate() {
+        let at = index(x >> 16).min(WIDEST - 2);
+        let (left, right, across) = (mixed[at], mixed[at + 1], part(x));
+        let mut colour = [0.0_f32; 4];
+        for c in 0..4 {
+            colour[c] = left[c] + (right[c] - left[c]) * across;
+        }
+        put(pixel, colour, dither[i % 4]);
+        x = x.wrapping_add(walk.dx);
     }
-    taps
 }
 
-/// The first of the four plate pixels around a position, and their weights.
+#[inline]
+fn index(place: i32) -> usize {
+    usize::try_from(place).unwrap_or(0)
+}
+
+#[inline]
+fn lay(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
+    for (byte, value) in pixel.iter_mut().zip(colour) {
+        *byte = rounded(value + noise);
+    }
+}
+
+#[inline]
+fn over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
+    let through = 1.0 - colour[3] * (1.0 / 255.0);
+    for (byte, value) in pixel.iter_mut().zip(colour) {
+        *byte = rounded((f32::from(*byte) * through + value).min(255.0) + noise);
+    }
+}
+
+/// The nearest whole number of a value from -0.5 to 255.5. Adding 1.5 * 2^23 leaves a float no
+/// place for a fraction, and the number in its last bits; a plain cast would test for NaN.
+#[inline]
 #[expect(
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "clamped to the plate and a little beyond"
+    reason = "the last eight bits are the number"
 )]
-#[inline]
-fn tap(position: f64, side: u32, kernel: &Kernel) -> (i32, &[f32; 4]) {
-    // Shifted to be positive, because truncation is one instruction and floor is a call.
-    const SHIFT: i32 = 8;
-    let position = position.clamp(-4.0, f64::from(side) + 4.0) + f64::from(SHIFT);
-    let whole = position as i32;
-    let phase = ((position - f64::from(whole)) * PHASES as f64) as u32 as usize;
-    (whole - SHIFT - 1, &kernel[phase.min(PHASES)])
+pub(crate) fn rounded(value: f32) -> u8 {
+    (value + 12_582_912.0).to_bits() as u8
 }
+
+#[inline]
+#[expect(
+    clippy::cast_sign_loss,
+    reason = "the caller has checked that the place is inside"
+)]
+fn near(plate: &Plate, x: i32, y: i32) -> Four {
+    let stride = plate.width() as usize * 4;
+    let at = y as usize * stride + x as usize * 4;
+    let two = |at: usize| {
+        let bytes = plate.rgba().get(at..at + 8);
+        bytes
+            .and_then(|b| b.first_chunk())
+            .copied()
+            .unwrap_or_default()
+    };
+    (two(at), two(at + stride))
+}
+
+/// The same where some of the four lie beyond the plate.
+fn at_edge(plate: &Plate, x: i32, y: i32) -> Four {
+    let (width, height) = (side(plate.width()), side(plate.height()));
+    let pixel = |x: i32, y: i32| {
+        let (x, y) = (x.clamp(0, width - 1), y.clamp(0, height - 1));
+        let at = usize::try_from(y * width + x).unwrap_or(0) * 4;
+        let bytes: [u8; 4] = plate.rgba()[at..]
+            .first_chunk()
+            .copied()
+            .unwrap_or_default();
+        bytes
+    };
+    let two = |y: i32| {
+        let mut both = [0; 8];
+        both[..4].copy_from_slice(&pixel(x, y));
+        both[4..].copy_from_slice(&pixel(x + 1, y));
+        both
+    };
+    (two(y), two(y + 1))
+}
+
+#[inline]
+#[expect(clippy::cast_precision_loss, reason = "sixteen bits")]
+fn part(place: i32) -> f32 {
+    (place & 0xFFFF) as f32 * (1.0 / 65536.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a frame's pixels")]
+fn whole(n: usize) -> f64 {
+    n as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "stops at the largest, and plates are smaller"
+)]
+fn cast(value: f64) -> i32 {
+    value as i32
+}
+
+fn side(side: u32) -> i32 {
+    i32::try_from(side).unwrap_or(i32::MAX)
+}
+
+/// Plate pixels that a level row of a tile may span: a tile of 64 pixels spans half as many.
+const WIDEST: usize = 256;
+
+const ONE: f64 = 65536.0;
+
+/// Ordered dither of less than half a step: between two of the eight-bit steps the frame takes
+/// both by turns, so a slow gradient does not break into bands.
+const DITHER: [[f32; 4]; 4] = [
+    [-0.46, 0.03, -0.34, 0.16],
+    [0.28, -0.22, 0.41, -0.09],
+    [-0.28, 0.22, -0.41, 0.09],
+    [0.46, -0.03, 0.34, -0.16],
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::camera::View;
 
-    #[test]
-    fn the_kernel_keeps_brightness() {
-        for weights in kernel_table().iter() {
-            assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-5);
-        }
+    fn draw(plate: &Plate, view: &View, width: usize, height: usize) -> Vec<u8> {
+        let mut rgba = vec![0; width * height * 4];
+        let mut frame = Frame {
+            rgba: &mut rgba,
+            width,
+        };
+        let tile = Tile {
+            left: 0,
+            top: 0,
+            width,
+            height,
+        };
+        Seen::new(plate, view.lens(), (width, height)).draw(tile, true, &mut frame);
+        rgba
     }
 
     #[test]
@@ -170,29 +340,33 @@ mod tests {
         let rgb: Vec<u8> = (0..12 * 8 * 3)
             .map(|i| u8::try_from(i * 37 % 256).unwrap())
             .collect();
-        let plate = Plate::from_rgb(12, 8, &rgb);
+        let plate = Plate::solid(12, 8, &rgb, (12, 8));
         let view = View {
             centre: (6.0, 4.0),
             width: 12.0,
             roll: 0.0,
             yaw: 0.0,
         };
-        let mut frame = vec![0; 12 * 8 * 4];
-        draw(&plate, &view, 12, &mut frame);
-        assert_eq!(frame, plate.rgba());
+        assert_eq!(draw(&plate, &view, 12, 8), plate.rgba());
     }
 
     #[test]
     fn a_view_beyond_the_plate_repeats_its_edge() {
-        let plate = Plate::from_rgb(2, 2, &[9; 12]);
+        let plate = Plate::solid(2, 2, &[9; 12], (2, 2));
         let view = View {
             centre: (-50.0, 90.0),
             width: 300.0,
             roll: 1.0,
             yaw: 0.4,
         };
-        let mut frame = vec![0; 16 * 16 * 4];
-        draw(&plate, &view, 16, &mut frame);
+        let frame = draw(&plate, &view, 16, 16);
         assert!(frame.chunks_exact(4).all(|p| p[..3] == [9, 9, 9]));
+    }
+
+    #[test]
+    fn rounding_is_to_the_nearest() {
+        for (value, byte) in [(-0.4, 0), (0.0, 0), (0.6, 1), (127.4, 127), (255.4, 255)] {
+            assert_eq!(rounded(value), byte, "{value}");
+        }
     }
 }

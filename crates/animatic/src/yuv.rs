@@ -12,7 +12,7 @@ pub(crate) struct I420 {
 }
 
 impl I420 {
-    /// A black frame. The sides must be even; offered sizes are.
+    /// A frame of zeros. The sides must be even; offered sizes are.
     pub(crate) fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
         Self {
@@ -34,6 +34,14 @@ impl I420 {
     pub(crate) fn v(&self) -> &[u8] {
         let luma = self.width * self.height;
         &self.planes[luma + luma / 4..]
+    }
+
+    /// The three planes to be written to.
+    pub(crate) fn planes_mut(&mut self) -> [&mut [u8]; 3] {
+        let luma = self.width * self.height;
+        let (y, chroma) = self.planes.split_at_mut(luma);
+        let (u, v) = chroma.split_at_mut(luma / 4);
+        [y, u, v]
     }
 
     pub(crate) fn size(&self) -> (usize, usize) {

@@ -6,12 +6,13 @@
 )]
 
 mod common;
+mod reading;
 
 use std::cell::Cell;
-use std::process::Command;
 
 use animatic::{Control, FPS, MakeError, Options, Picture, Request, SIZES};
-use common::{boxes, byte, decoded, detailed, film, inside, luma_of, number, options, ssim};
+use common::{byte, detailed, film, luma_of, options};
+use reading::{boxes, decoded, inside, number, ssim};
 
 #[test]
 fn the_file_is_ready_to_stream_and_as_long_as_it_says() {
@@ -33,68 +34,10 @@ fn the_file_is_ready_to_stream_and_as_long_as_it_says() {
     assert_eq!(number(inside(table, &["stsz"]), 8), 50);
     let keys = inside(table, &["stss"]);
     assert_eq!(
-        (number(keys, 4), number(keys, 8)),
-        (1, 1),
-        "2 s hold one key frame, the first"
+        (number(keys, 4), number(keys, 8), number(keys, 12)),
+        (2, 1, 26),
+        "each half begins with a key frame"
     );
-}
-
-#[test]
-fn ffprobe_agrees() {
-    let video = film(
-        Some(&detailed(640, 480)),
-        "zoom in",
-        options((854, 480), 3.0, 24, 0),
-    );
-    let path = std::env::temp_dir().join(format!("animatic-{}.mp4", std::process::id()));
-    std::fs::write(&path, &video.mp4).unwrap();
-    let output = Command::new("ffprobe")
-        .args([
-            "-v",
-            "error",
-            "-count_frames",
-            "-select_streams",
-            "v",
-            "-of",
-            "default=nk=0:nw=1",
-        ])
-        .args([
-            "-show_entries",
-            "stream=codec_name,profile,width,height,pix_fmt,color_range",
-        ])
-        .args([
-            "-show_entries",
-            "stream=color_space,color_transfer,color_primaries",
-        ])
-        .args([
-            "-show_entries",
-            "stream=r_frame_rate,nb_read_frames,duration",
-        ])
-        .arg(&path)
-        .output()
-        .expect("this test needs ffprobe: apt-get install ffmpeg");
-    std::fs::remove_file(&path).unwrap();
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
-    let said = String::from_utf8(output.stdout).unwrap();
-    for line in [
-        "codec_name=h264",
-        "profile=Constrained Baseline",
-        "width=854",
-        "height=480",
-        "pix_fmt=yuv420p",
-        "color_range=tv",
-        "color_space=bt709",
-        "color_transfer=bt709",
-        "color_primaries=bt709",
-        "r_frame_rate=24/1",
-        "nb_read_frames=72",
-        "duration=3.000000",
-    ] {
-        assert!(said.lines().any(|l| l == line), "no {line} in\n{said}");
-    }
 }
 
 #[test]
@@ -208,7 +151,8 @@ fn the_same_request_gives_the_same_bytes_and_another_gives_others() {
 fn every_size_and_every_rate_is_made() {
     let picture = detailed(500, 400);
     for size in SIZES {
-        let video = film(Some(&picture), "push in", options(*size, 1.0, 24, 0));
+        // What a size can break is the encoder and the file; a still camera costs least.
+        let video = film(Some(&picture), "static", options(*size, 1.0, 24, 0));
         assert_eq!(
             (video.width, video.height, video.frames),
             (size.0, size.1, 24)

@@ -1,6 +1,7 @@
 //! Shots as numbers: inside the plate, smooth, and in the direction named.
 
 use super::*;
+use crate::direction::Easing;
 
 const TIMING: Timing = Timing {
     frames: 150,
@@ -8,11 +9,22 @@ const TIMING: Timing = Timing {
 };
 
 fn views(prompt: &str, plate: (u32, u32), frame: (u32, u32)) -> Vec<View> {
-    plan(&Direction::parse(prompt), plate, frame, TIMING, 7)
+    let stations = plan(&Direction::parse(prompt), flat(plate, frame), TIMING, 7);
+    stations.iter().map(|s| s.view(1.0)).collect()
+}
+
+fn flat(picture: (u32, u32), frame: (u32, u32)) -> Site<'static> {
+    Site {
+        picture,
+        frame,
+        deep: false,
+        interest: None,
+    }
 }
 
 #[test]
 fn easing_runs_from_rest_to_rest() {
+    let ease = |t| eased(Easing::Smooth, t);
     assert!(ease(0.0).abs() < 1e-12 && (ease(1.0) - 1.0).abs() < 1e-12);
     let speeds: Vec<f64> = (0..1000)
         .map(|i| ease(f64::from(i + 1) / 1e3) - ease(f64::from(i) / 1e3))
@@ -107,13 +119,8 @@ fn moves_go_where_they_say_without_jumps() {
 #[test]
 fn only_a_held_camera_depends_on_the_seed() {
     let shot = |prompt: &str, seed| {
-        plan(
-            &Direction::parse(prompt),
-            (1920, 1080),
-            (1280, 720),
-            TIMING,
-            seed,
-        )
+        let site = flat((1920, 1080), (1280, 720));
+        plan(&Direction::parse(prompt), site, TIMING, seed)
     };
     assert_eq!(shot("pan left", 1), shot("pan left", 2));
     assert_ne!(shot("handheld", 1), shot("handheld", 2));

@@ -15,6 +15,15 @@
 //! towards   = in | out | forward | back | left | right | up | down | clockwise | counterclockwise
 //! pace      = slow | gentle | subtle | …  |  fast | quick | rapid | whip | …
 //! length    = number ("s" | "sec" | "second" | "seconds" | "minute")      "6s", "six seconds"
+//! easing    = "ease in" | "ease out" | "constant speed" | "slowing down" …
+//! look      = "black and white" | sepia | vintage | warm | cold | "high contrast" | vignette
+//!           | "film grain" | "day for night"
+//! weather   = [amount] ( rain | drizzle | downpour | snowfall | blizzard | fog | mist | dust
+//!           | embers | stars | confetti )                "heavy rain", "light snowfall"
+//! amount    = light | gentle | few | …  |  heavy | thick | dense | pouring | …
+//! fade      = "fade in" ["from" colour] | "fade out" | "fade to" colour      colour: black, white
+//! title     = words in quotes: the first a title, the second and third lines below it
+//! sound     = "sound of" place | place "ambience" | "room tone" | birdsong | …
 //! shape     = "16:9" | "9:16" | "1:1" | "4:3" | "3:4" | "21:9" | vertical | portrait | square
 //!           | landscape | widescreen | cinematic
 //! ```
@@ -25,15 +34,25 @@
 //!   with a direction, next to a camera word or a pace, or at the start of a clause.
 //! * A shape word that also describes scenes (a town *square*, a *portrait* of a man) counts only
 //!   alone in its clause, after "in", or next to a word like "format" or "video".
-//! * "no zoom", "without panning" ask for nothing.
+//! * A look, weather or sound that is also an everyday word (*warm* bread, a field of *dust*, a
+//!   *fire*) counts only alone in its clause or next to a word that makes it one ("warm light",
+//!   "dust in the air", "sound of a fire").
+//! * "no zoom", "without panning", "after the rain" ask for nothing.
+//! * What is known and can't be done ("rack focus", "slow motion") is reported as not done.
 //! * When no move is named the camera pushes in slowly.
 //!
 //! It does not know how a move looks; that is the camera's business.
 
+mod effects;
 mod parse;
+mod phrases;
+mod quotes;
+mod tables;
 mod words;
 
 use crate::options::{MAX_SECONDS, MIN_SECONDS};
+use crate::sound::Ambience;
+pub use effects::{Amount, Easing, Fade, Look, Particles, Weather};
 
 /// What a prompt says about the shot.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,10 +61,28 @@ pub struct Direction {
     pub legs: Vec<Leg>,
     /// Whether the legs are the default because the prompt names no move.
     pub assumed: bool,
+    /// How the moves get under way and end, where the prompt says so.
+    pub easing: Option<Easing>,
     /// The length named, in seconds, as it was named: it may be outside the offer.
     pub seconds: Option<f64>,
     /// The shape named.
     pub shape: Option<Shape>,
+    /// The looks named, each once, in the order of the prompt.
+    pub looks: Vec<Look>,
+    /// The weather named, each kind once.
+    pub weather: Vec<Weather>,
+    /// What the first frames come out of.
+    pub fade_in: Option<Fade>,
+    /// What the last frames go into.
+    pub fade_out: Option<Fade>,
+    /// The words in quotes: the title, then smaller lines below it.
+    pub titles: Vec<String>,
+    /// The sounds named.
+    pub ambience: Vec<Ambience>,
+    /// What the prompt asks for by a known name and this engine can't do.
+    pub refused: Vec<&'static str>,
+    /// The prompt without the words in quotes: what a scene is drawn from.
+    pub(crate) scenery: String,
 }
 
 /// Moves that happen together; at most one per axis, never empty.
@@ -152,6 +189,25 @@ impl Direction {
         parse::direction(prompt)
     }
 
+    /// Whether the camera leaves its place, so that near things move past far ones.
+    pub(crate) fn travels(&self) -> bool {
+        let mut moves = self.legs.iter().flat_map(|leg| &leg.moves);
+        moves.any(|m| {
+            matches!(
+                m.kind,
+                MoveKind::PushIn
+                    | MoveKind::PullOut
+                    | MoveKind::TruckLeft
+                    | MoveKind::TruckRight
+                    | MoveKind::PedestalUp
+                    | MoveKind::PedestalDown
+                    | MoveKind::OrbitLeft
+                    | MoveKind::OrbitRight
+                    | MoveKind::Handheld
+            )
+        })
+    }
+
     /// What was understood, in the order of the shot: `["slow push in", "then pan left",
     /// "6 seconds", "vertical 9:16"]`.
     pub fn understood(&self) -> Vec<String> {
@@ -172,6 +228,26 @@ impl Direction {
         if let Some(shape) = self.shape {
             words.push(shape.words().to_owned());
         }
+        words.extend(self.easing.map(|easing| easing.words().to_owned()));
+        words.extend(self.looks.iter().map(|look| look.words().to_owned()));
+        words.extend(self.weather.iter().map(|weather| weather.words()));
+        let fade = |fade: &Fade, how: &str| format!("fade {how} {}", fade.words());
+        words.extend(self.fade_in.iter().map(|from| fade(from, "in from")));
+        words.extend(self.fade_out.iter().map(|to| fade(to, "out to")));
+        for (i, title) in self.titles.iter().enumerate() {
+            let line = match i {
+                0 => "title",
+                1..MAX_TITLES => "subtitle",
+                _ => "not shown, too many titles:",
+            };
+            words.push(format!("{line} \u{201c}{title}\u{201d}"));
+        }
+        words.extend(
+            self.ambience
+                .iter()
+                .map(|sound| format!("sound of {}", sound.name())),
+        );
+        words.extend(self.refused.iter().map(|what| format!("not done: {what}")));
         words
     }
 }
@@ -270,6 +346,9 @@ impl Shape {
     ];
 }
 
+/// Lines of title that are shown.
+pub(crate) const MAX_TITLES: usize = 3;
+
 fn length_words(named: f64) -> String {
     let taken = named.clamp(MIN_SECONDS, MAX_SECONDS);
     let unit = if (taken - 1.0).abs() < 1e-9 {
@@ -288,3 +367,6 @@ fn length_words(named: f64) -> String {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod page;

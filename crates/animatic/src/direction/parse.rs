@@ -8,9 +8,11 @@ use super::words::{
     is_joiner, is_negation, is_sequencer,
 };
 use super::{Axis, Direction, Leg, Move, MoveKind, Pace, Shape};
+use super::{effects, quotes};
 
 pub(super) fn direction(prompt: &str) -> Direction {
-    let clauses = words::clauses(prompt);
+    let (text, titles) = quotes::taken_out(prompt);
+    let clauses = words::clauses(&text);
     let mut legs = legs(&clauses);
     let assumed = legs.is_empty();
     if assumed {
@@ -20,11 +22,21 @@ pub(super) fn direction(prompt: &str) -> Direction {
         }];
         legs.push(Leg { moves });
     }
+    let (fade_in, fade_out) = effects::fades(&clauses);
     Direction {
         legs,
         assumed,
+        easing: effects::easing(&clauses),
         seconds: clauses.iter().find_map(|clause| seconds(clause)),
         shape: clauses.iter().find_map(|clause| shape(clause)),
+        looks: effects::looks(&clauses),
+        weather: effects::weather(&clauses),
+        fade_in,
+        fade_out,
+        titles,
+        ambience: effects::ambience(&clauses),
+        refused: effects::refused(&clauses),
+        scenery: text,
     }
 }
 

@@ -137,6 +137,101 @@ fn lengths_and_shapes() {
     }
 }
 
+/// What a prompt is understood to say besides its camera move.
+fn besides(prompt: &str) -> String {
+    Direction::parse(&format!("static. {prompt}")).understood()[1..].join("; ")
+}
+
+#[test]
+fn effects_are_read_in_many_forms() {
+    for (prompt, expected) in [
+        ("black and white", "black and white"),
+        ("a harbour in B&W", "black and white"),
+        ("film noir", "black and white"),
+        ("sepia", "sepia"),
+        ("vintage film look", "vintage colours"),
+        ("warm light", "warm colours"),
+        ("cold tones, high contrast", "cold colours; high contrast"),
+        ("subtle vignette and film grain", "vignette; film grain"),
+        ("grainy 16mm", "film grain"),
+        ("day for night", "day for night"),
+        ("heavy rain", "heavy rain"),
+        ("rain", "rain"),
+        ("a rainy street", "rain"),
+        ("light drizzle", "light rain"),
+        ("a thunderstorm", "heavy rain"),
+        ("snow falling on cedars", "falling snow"),
+        ("gentle snowfall", "light falling snow"),
+        ("blizzard", "heavy falling snow"),
+        ("thick fog", "heavy fog"),
+        ("misty valley", "light fog"),
+        ("dust motes in the air", "dust"),
+        ("glowing embers", "embers"),
+        ("twinkling stars", "twinkling stars"),
+        ("confetti", "confetti"),
+        ("rain and fog", "rain; fog"),
+        ("fade in", "fade in from black"),
+        ("fade in from white", "fade in from white"),
+        ("fade to black", "fade out to black"),
+        ("fade in and out", "fade in from black; fade out to black"),
+        ("fades out to white", "fade out to white"),
+        ("ease in", "gathering speed"),
+        ("ease in and out", "smooth start and end"),
+        ("constant speed", "constant speed"),
+        ("slowing down at the end", "slowing down"),
+        ("sound of rain", "rain; sound of rain"),
+        ("with the sound of wind", "sound of wind"),
+        ("sea ambience", "sound of sea"),
+        ("room tone", "sound of room tone"),
+        ("birds chirping", "sound of birds"),
+        ("a crackling fire", "sound of fire"),
+        ("city noise", "sound of city"),
+        ("\"Night Train\"", "title “Night Train”"),
+        ("“Dusk”, “a film”", "title “Dusk”; subtitle “a film”"),
+        ("slow motion", "not done: slow motion"),
+        ("rack focus to the bottle", "not done: rack focus"),
+        ("lens flare, bokeh", "not done: lens flare; not done: bokeh"),
+        ("timelapse in 4k", "not done: time-lapse; not done: 4K"),
+    ] {
+        assert_eq!(besides(prompt), expected, "{prompt}");
+    }
+}
+
+#[test]
+fn everyday_words_are_no_effects() {
+    for prompt in [
+        "a warm loaf of bread",
+        "a cold beer on a table",
+        "a vintage car",
+        "a field of grain under the moon",
+        "snowy mountains",
+        "a dusty road",
+        "a rainforest",
+        "stars of the stage",
+        "a wind turbine",
+        "a campfire by the sea",
+        "no rain",
+        "without a vignette",
+        "the street after the rain",
+        "not in black and white",
+        "it's the dog's cafe",
+    ] {
+        assert_eq!(besides(prompt), "", "{prompt}");
+    }
+}
+
+#[test]
+fn quoted_words_are_shown_and_do_not_direct() {
+    let direction = Direction::parse("pan left, \"Zoom in, rain, 9 seconds\", fade out");
+    assert_eq!(direction.titles, ["Zoom in, rain, 9 seconds"]);
+    assert_eq!(
+        direction.understood().join("; "),
+        "pan left; fade out to black; title “Zoom in, rain, 9 seconds”"
+    );
+    let many = understood("\"a\" \"b\" \"c\" \"d\"");
+    assert!(many.contains("not shown, too many titles: “d”"), "{many}");
+}
+
 #[test]
 fn a_length_outside_the_offer_is_said_to_be_cut() {
     assert!(understood("static, 45 seconds").ends_with("20 seconds, the longest offered"));
@@ -189,6 +284,15 @@ const WORDS: &[&str] = &[
     "burns",
     "shot",
     "back",
+    "fade",
+    "rain",
+    "heavy",
+    "sound",
+    "sea",
+    "\"",
+    "“",
+    "light",
+    "warm",
 ];
 
 proptest! {

@@ -2,13 +2,16 @@
 
 use super::light::Light;
 use super::noise::{fractal, lattice, mix, smoothstep, value};
-use super::paint::{Canvas, add, blend, scaled, times};
+use super::paint::{add, blend, scaled, times};
+use super::stage::Stage;
 
 /// Water from the horizon to the bottom, mirroring what stands behind it.
-pub(super) fn water(canvas: &mut Canvas, light: &Light, horizon: f32, seed: u64) {
-    let mirror = canvas.above(horizon);
+pub(super) fn water(stage: &mut Stage, light: &Light, horizon: f32, seed: u64) {
+    let mirror = stage.mirror();
+    let canvas = stage.at(0.4);
     let sun = light.sun_at.0 * canvas.aspect();
     let deep = times([0.10, 0.24, 0.32], blend(light.ground, [1.0; 3], 0.25));
+    let edge = 1.5 * canvas.pixel();
     canvas.paint(horizon, 1.0, |u, v, _| {
         let down = (v - horizon) / (1.0 - horizon);
         // Waves shrink with distance, as everything on a plane does.
@@ -20,7 +23,7 @@ pub(super) fn water(canvas: &mut Canvas, light: &Light, horizon: f32, seed: u64)
         let bend = 0.012 + 0.075 * down;
         let seen = mirror.at(
             u + tilt * bend * 0.35,
-            horizon - (v - horizon) * 0.94 - (tilt * bend).abs() * 1.3,
+            (horizon - (v - horizon) * 0.94 - (tilt * bend).abs() * 1.3).min(horizon - edge),
         );
         // Looking down into water shows the water, looking across it shows the sky.
         let own = 0.16 + 0.46 * smoothstep(0.0, 1.0, down);
@@ -36,7 +39,7 @@ pub(super) fn water(canvas: &mut Canvas, light: &Light, horizon: f32, seed: u64)
 }
 
 /// Dunes: long crests with a lit and a shaded side.
-pub(super) fn dunes(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn dunes(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let layers = Layers {
         first: if wet { 0.62 } else { 0.0 },
@@ -52,7 +55,7 @@ pub(super) fn dunes(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool,
             base - tall * (long + fine - 0.45)
         };
         let sand = blend([0.86, 0.68, 0.48], [0.80, 0.54, 0.32], near);
-        canvas.fill_below(line, |u, v, depth| {
+        stage.at(parallax(near)).fill_below(line, |u, v, depth| {
             // The slope of the crest, carried down the face at a slant, is the dune's shape.
             let x = u + side * depth * 0.9;
             let slope = (line(x + 0.01) - line(x - 0.01)) / 0.02;
@@ -67,7 +70,7 @@ pub(super) fn dunes(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool,
 }
 
 /// Snowfields: soft swells, blue where the light does not reach.
-pub(super) fn snow(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn snow(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let layers = Layers {
         first: if wet { 0.66 } else { 0.0 },
@@ -78,7 +81,7 @@ pub(super) fn snow(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, 
         let Layer { near, base, seed } = layer;
         let (wide, tall) = (mix(2.4, 0.9, near), mix(0.06, 0.24, near));
         let line = move |u: f32| base - tall * (fractal(u * wide + 11.0, 4.5, 3, seed) - 0.4);
-        canvas.fill_below(line, |u, v, depth| {
+        stage.at(parallax(near)).fill_below(line, |u, v, depth| {
             let x = u + side * depth * 0.7;
             let slope = (line(x + 0.012) - line(x - 0.012)) / 0.024;
             // Wind ripples, finer with distance.
@@ -109,7 +112,7 @@ fn sparkle_at(u: f32, v: f32, seed: u64) -> f32 {
 }
 
 /// Rolling meadows, greener and more detailed the nearer they are.
-pub(super) fn meadow(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn meadow(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
     let layers = Layers {
         first: if wet { 0.66 } else { 0.0 },
         count: if wet { 2 } else { 6 },
@@ -123,7 +126,7 @@ pub(super) fn meadow(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool
         let fresh = blend([0.40, 0.56, 0.34], [0.20, 0.38, 0.13], near);
         let straw = blend([0.66, 0.62, 0.40], [0.48, 0.43, 0.18], near);
         let grass = blend(fresh, straw, 0.65 * dry);
-        canvas.fill_below(line, |u, v, depth| {
+        stage.at(parallax(near)).fill_below(line, |u, v, depth| {
             let fields = fractal(
                 u * mix(9.0, 3.0, near),
                 v * mix(60.0, 14.0, near),
@@ -136,6 +139,11 @@ pub(super) fn meadow(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool
             light.on(own, (0.72 * (1.0 - near)).powf(1.1) + 0.03)
         });
     }
+}
+
+/// How much of the camera's travel ground follows, from the horizon (0) to the bottom edge (1).
+pub(super) fn parallax(near: f32) -> f32 {
+    mix(0.16, 1.0, near)
 }
 
 /// Layers of ground from the horizon to the bottom edge.

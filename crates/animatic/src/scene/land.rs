@@ -7,10 +7,11 @@
 
 use super::light::Light;
 use super::noise::{fractal, gullies, lattice, mix, ridged, smoothstep, value};
-use super::paint::{Canvas, Colour, add, blend, scaled};
+use super::paint::{Colour, add, blend, scaled};
+use super::stage::Stage;
 
 /// Ranges one behind the other, each nearer, lower and less hazy.
-pub(super) fn mountains(canvas: &mut Canvas, light: &Light, horizon: f32, snowy: bool, seed: u64) {
+pub(super) fn mountains(stage: &mut Stage, light: &Light, horizon: f32, snowy: bool, seed: u64) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let snow_line = if snowy { 0.03 } else { 0.13 };
     for range in 0..4_u16 {
@@ -27,33 +28,44 @@ pub(super) fn mountains(canvas: &mut Canvas, light: &Light, horizon: f32, snowy:
         };
         let distance = mix(0.80, 0.30, near);
         let rock = blend([0.40, 0.40, 0.45], [0.27, 0.32, 0.24], near);
-        canvas.fill_below(line, |u, v, depth| {
-            let height = (base - v) / reach;
-            // Gullies run down the face; their flanks towards the sun are lit.
-            let (x, y) = (u * 6.5 * wide + offset, v * 4.2 * wide);
-            let flank = |e: f32| {
-                gullies(x + e, y, 5, seed) - gullies(x - e, y, 5, seed)
-                    + 0.5
-                        * (fractal((x + e) * 0.4, y * 0.4, 2, seed)
-                            - fractal((x - e) * 0.4, y * 0.4, 2, seed))
-            };
-            let lit = (0.52 + side * flank(0.10) * mix(2.4, 1.5, near)).clamp(0.0, 1.0);
-            let own = scaled(rock, 0.42 + 0.85 * lit);
-            // Snow lies high up, lower in the gullies, and longest just under the crest.
-            let hollow = 0.34 * (gullies(x * 0.7, y * 0.7, 4, seed.wrapping_add(9_000 + 5)) - 0.55);
-            let fine = 0.10 * (fractal(u * 46.0, v * 40.0, 3, seed.wrapping_add(9_000 + 6)) - 0.5);
-            let level = base - v + 0.30 * (hollow + fine) + 0.02 * smoothstep(0.05, 0.0, depth);
-            let cap = smoothstep(snow_line, snow_line + 0.022, level);
-            let white = blend([0.62, 0.70, 0.86], [1.0, 1.0, 1.0], lit);
-            // Mist gathers at the foot.
-            let mist = 0.40 * smoothstep(0.40, -0.05, height);
-            light.on(blend(own, white, cap), (distance + mist).min(1.0))
-        });
+        stage
+            .at(mix(0.05, 0.28, near))
+            .fill_below(line, |u, v, depth| {
+                let height = (base - v) / reach;
+                // Gullies run down the face; their flanks towards the sun are lit.
+                let (x, y) = (u * 6.5 * wide + offset, v * 4.2 * wide);
+                let flank = |e: f32| {
+                    gullies(x + e, y, 5, seed) - gullies(x - e, y, 5, seed)
+                        + 0.5
+                            * (fractal((x + e) * 0.4, y * 0.4, 2, seed)
+                                - fractal((x - e) * 0.4, y * 0.4, 2, seed))
+                };
+                let lit = (0.52 + side * flank(0.10) * mix(2.4, 1.5, near)).clamp(0.0, 1.0);
+                let own = scaled(rock, 0.42 + 0.85 * lit);
+                // Snow lies high up, lower in the gullies, and longest just under the crest.
+                let hollow =
+                    0.34 * (gullies(x * 0.7, y * 0.7, 4, seed.wrapping_add(9_000 + 5)) - 0.55);
+                let fine =
+                    0.10 * (fractal(u * 46.0, v * 40.0, 3, seed.wrapping_add(9_000 + 6)) - 0.5);
+                let level = base - v + 0.30 * (hollow + fine) + 0.02 * smoothstep(0.05, 0.0, depth);
+                let cap = smoothstep(snow_line, snow_line + 0.022, level);
+                let white = blend([0.62, 0.70, 0.86], [1.0, 1.0, 1.0], lit);
+                // Mist gathers at the foot.
+                let mist = 0.40 * smoothstep(0.40, -0.05, height);
+                light.on(blend(own, white, cap), (distance + mist).min(1.0))
+            });
     }
 }
 
 /// A skyline in rows of buildings; at night their windows are lit.
-pub(super) fn city(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn city(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
+    if light.dark > 0.5 {
+        // The streets' own light in the air above the roofs.
+        stage.at(0.15).shine(horizon - 0.28, horizon, |_, v| {
+            let low = smoothstep(horizon - 0.28, horizon, v);
+            scaled([0.30, 0.17, 0.22], 0.35 * low * low)
+        });
+    }
     let rows: u16 = if wet { 3 } else { 5 };
     for row in 0..rows {
         let near = f32::from(row) / f32::from(rows - 1);
@@ -73,7 +85,8 @@ pub(super) fn city(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, 
             base,
             seed,
         };
-        canvas.fill_below(
+        let parallax = mix(0.15, if wet { 0.38 } else { 1.0 }, near);
+        stage.at(parallax).fill_below(
             |u| house.roof(u),
             |u, v, depth| {
                 let (number, across) = house.at(u);
@@ -89,16 +102,6 @@ pub(super) fn city(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, 
                 add(by_day, warm, window.lit * lamps)
             },
         );
-    }
-    if light.dark > 0.5 {
-        // The streets' own light in the air above the roofs.
-        canvas.paint(horizon - 0.28, horizon, |_, v, under| {
-            add(
-                under,
-                [0.30, 0.17, 0.22],
-                0.35 * smoothstep(horizon - 0.28, horizon, v).powi(2),
-            )
-        });
     }
 }
 
@@ -178,7 +181,7 @@ fn window_colour(number: i32, seed: u64) -> Colour {
 }
 
 /// Conifers in rows, from a hazy line to single trees.
-pub(super) fn forest(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn forest(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
     let rows: u16 = if wet { 3 } else { 6 };
     for row in 0..rows {
         let near = f32::from(row) / f32::from(rows - 1);
@@ -196,7 +199,8 @@ pub(super) fn forest(canvas: &mut Canvas, light: &Light, horizon: f32, wet: bool
         let ground = |u: f32| base - swell * (fractal(u * 1.4 + 7.0, 2.0, 3, seed) - 0.15);
         let distance = mix(0.80, if wet { 0.35 } else { 0.02 }, near);
         let leaf = blend([0.20, 0.32, 0.24], [0.07, 0.15, 0.10], near);
-        canvas.fill_below(
+        let parallax = mix(0.16, if wet { 0.38 } else { 1.0 }, near);
+        stage.at(parallax).fill_below(
             |u| ground(u) - tree.top(u),
             |u, v, depth| {
                 let tuft = fractal(u * 60.0, v * 46.0, 3, seed) - 0.5;

@@ -2,7 +2,7 @@
 //!
 //! A scene is a backdrop in layers: a sky of the hour named, then land from far to near, each
 //! layer nearer to its own colour and further from the haze's, and water that mirrors what stands
-//! behind it. Every detail comes from noise seeded by the prompt and the seed, so two prompts
+//! behind it; or a room, with some of that outside its window. Every detail comes from noise seeded by the prompt and the seed, so two prompts
 //! look different and one prompt with one seed always looks the same.
 //!
 //! It does not try to draw things: a prompt about a fox on a hill gets the hill.
@@ -12,16 +12,18 @@ mod land;
 mod light;
 pub(crate) mod noise;
 mod paint;
+mod room;
 mod sky;
 mod space;
+mod stage;
 
-use crate::picture::Picture;
+use crate::layer::Sheet;
 use light::Light;
-use paint::Canvas;
+use stage::Stage;
 
 /// What to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scene {
+pub(crate) struct Scene {
     hour: Hour,
     weather: Weather,
     /// What is in the scene, each at most once, in the order of [`Place`].
@@ -57,13 +59,19 @@ pub(crate) enum Place {
     Desert,
     Snow,
     Meadow,
+    Room,
 }
 
 impl Scene {
     /// Reads a scene out of a prompt. Words that name nothing drawable still vary the picture.
-    pub fn imagine(prompt: &str, seed: u64) -> Self {
+    pub(crate) fn imagine(prompt: &str, seed: u64) -> Self {
         let words = words_of(prompt);
-        let mut places: Vec<Place> = words.iter().filter_map(|w| place(w)).collect();
+        // A room tone is a sound.
+        let tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
+        let mut places: Vec<Place> = (0..words.len())
+            .filter(|i| !tone(*i))
+            .filter_map(|i| place(&words[i]))
+            .collect();
         places.sort_unstable();
         places.dedup();
         if places.is_empty() {
@@ -81,7 +89,7 @@ impl Scene {
     }
 
     /// What will be drawn, in words: `drawn scene: mountains and sea at sunset`.
-    pub fn understood(&self) -> String {
+    pub(crate) fn understood(&self) -> String {
         let names: Vec<&str> = self.places.iter().map(|p| p.name()).collect();
         let list = match names.split_last() {
             Some((last, [])) => (*last).to_owned(),
@@ -105,18 +113,28 @@ impl Scene {
         format!("drawn scene: {list} {hour}{weather}")
     }
 
-    /// Draws the scene at a size in pixels.
-    pub fn draw(&self, width: u32, height: u32) -> Picture {
-        let mut canvas = Canvas::new(width.max(2), height.max(2));
+    /// Draws the scene at a size in pixels, in sheets from the farthest to the nearest.
+    pub(crate) fn draw(&self, width: u32, height: u32) -> Vec<Sheet> {
+        let mut stage = Stage::new(width.max(2), height.max(2), self.seed);
         if self.has(Place::Space) {
-            space::draw(&mut canvas, self.seed);
+            space::draw(&mut stage, self.seed);
         } else {
             let light = Light::of(self.hour, self.weather, self.seed);
-            let horizon = self.horizon();
-            sky::draw(&mut canvas, &light, horizon, self.seed);
-            self.draw_land(&mut canvas, &light, horizon);
+            let indoors = self.has(Place::Room);
+            let horizon = if indoors {
+                room::HORIZON
+            } else {
+                self.horizon()
+            };
+            sky::draw(stage.at(0.0), &light, horizon, self.seed);
+            if indoors {
+                self.draw_view(&mut stage, &light, horizon);
+                room::draw(&mut stage, &light, self.seed);
+            } else {
+                self.draw_land(&mut stage, &light, horizon);
+            }
         }
-        canvas.finish(self.seed)
+        stage.sheets()
     }
 
     fn has(&self, place: Place) -> bool {
@@ -135,24 +153,39 @@ impl Scene {
         base + 0.04 * (noise::lattice(1, 1, self.seed) - 0.5)
     }
 
-    fn draw_land(&self, canvas: &mut Canvas, light: &Light, horizon: f32) {
+    /// What is outside a room's window: far things only.
+    fn draw_view(&self, stage: &mut Stage, light: &Light, horizon: f32) {
+        let snowy = self.has(Place::Snow);
+        if self.has(Place::City) {
+            land::city(stage, light, horizon, true, self.seed);
+        } else if self.has(Place::Forest) {
+            land::forest(stage, light, horizon, true, self.seed);
+        } else {
+            land::mountains(stage, light, horizon, snowy, self.seed);
+        }
+        if self.has(Place::Sea) {
+            ground::water(stage, light, horizon, self.seed);
+        }
+    }
+
+    fn draw_land(&self, stage: &mut Stage, light: &Light, horizon: f32) {
         let wet = self.has(Place::Sea);
         for place in &self.places {
             let snowy = self.has(Place::Snow);
             match place {
-                Place::Mountains => land::mountains(canvas, light, horizon, snowy, self.seed),
-                Place::City => land::city(canvas, light, horizon, wet, self.seed),
-                Place::Forest => land::forest(canvas, light, horizon, wet, self.seed),
-                Place::Sea => ground::water(canvas, light, horizon, self.seed),
-                Place::Desert => ground::dunes(canvas, light, horizon, wet, self.seed),
-                Place::Snow => ground::snow(canvas, light, horizon, wet, self.seed),
-                Place::Meadow => ground::meadow(canvas, light, horizon, wet, self.seed),
-                Place::Space => {}
+                Place::Mountains => land::mountains(stage, light, horizon, snowy, self.seed),
+                Place::City => land::city(stage, light, horizon, wet, self.seed),
+                Place::Forest => land::forest(stage, light, horizon, wet, self.seed),
+                Place::Sea => ground::water(stage, light, horizon, self.seed),
+                Place::Desert => ground::dunes(stage, light, horizon, wet, self.seed),
+                Place::Snow => ground::snow(stage, light, horizon, wet, self.seed),
+                Place::Meadow => ground::meadow(stage, light, horizon, wet, self.seed),
+                Place::Space | Place::Room => {}
             }
         }
         // Mountains alone would stand on nothing.
         if self.places == [Place::Mountains] {
-            ground::meadow(canvas, light, horizon, false, self.seed);
+            ground::meadow(stage, light, horizon, false, self.seed);
         }
     }
 }
@@ -168,6 +201,7 @@ impl Place {
             Self::Desert => "desert",
             Self::Snow => "snow",
             Self::Meadow => "meadows",
+            Self::Room => "room",
         }
     }
 }
@@ -231,6 +265,8 @@ fn place(word: &str) -> Option<Place> {
         | "valley" | "countryside" | "farm" | "steppe" | "savanna" | "garden" | "park" => {
             Place::Meadow
         }
+        "room" | "bedroom" | "livingroom" | "interior" | "indoors" | "kitchen" | "office"
+        | "apartment" | "attic" | "parlour" | "windowsill" => Place::Room,
         _ => return None,
     })
 }
@@ -256,6 +292,8 @@ mod tests {
                 "drawn scene: forest and water by day, foggy",
             ),
             ("a galaxy far away", "drawn scene: space"),
+            ("a quiet room at night", "drawn scene: room at night"),
+            ("hills with room tone", "drawn scene: meadows by day"),
             ("a fox", "drawn scene: mountains and meadows by day"),
         ] {
             assert_eq!(Scene::imagine(prompt, 0).understood(), expected, "{prompt}");
@@ -265,40 +303,53 @@ mod tests {
     #[test]
     fn same_prompt_and_seed_same_picture_and_else_another() {
         let draw = |prompt: &str, seed| Scene::imagine(prompt, seed).draw(96, 54);
-        assert_eq!(draw("hills", 1), draw("  Hills!", 1));
-        assert_ne!(draw("hills", 1), draw("hills", 2));
-        assert_ne!(draw("a red fox", 1), draw("a grey wolf", 1));
+        assert!(draw("hills", 1) == draw("  Hills!", 1));
+        assert!(draw("hills", 1) != draw("hills", 2));
+        assert!(draw("a red fox", 1) != draw("a grey wolf", 1));
     }
 
     #[test]
     fn every_place_and_hour_draws_something_with_depth() {
         for place in [
-            "sea", "mountain", "forest", "city", "desert", "snow", "space", "meadow",
+            "sea", "mountain", "forest", "city", "desert", "snow", "space", "meadow", "room",
         ] {
             for hour in ["dawn", "day", "sunset", "night"] {
-                let picture = Scene::imagine(&format!("{place} {hour}"), 3).draw(160, 90);
-                let mean = |rgb: &[u8]| {
-                    rgb.iter().map(|b| f64::from(*b)).sum::<f64>()
-                        / f64::from(u32::try_from(rgb.len()).unwrap())
-                };
-                let all = mean(picture.rgb());
-                let spread = picture
-                    .rgb()
-                    .iter()
-                    .map(|b| (f64::from(*b) - all).powi(2))
-                    .sum::<f64>()
-                    / f64::from(160 * 90 * 3);
+                let sheets = Scene::imagine(&format!("{place} {hour}"), 3).draw(160, 90);
+                let solid = |sheet: &Sheet| sheet.rgba.chunks_exact(4).all(|p| p[3] == 255);
+                assert!(solid(&sheets[0]), "{place} {hour} has a hole");
+                let apart = sheets.windows(2).all(|w| w[0].parallax < w[1].parallax);
+                assert!(apart, "{place} {hour}");
+                let values: Vec<f64> = flat(&sheets).into_iter().map(f64::from).collect();
+                let count = f64::from(160 * 90 * 4);
+                let mean = values.iter().sum::<f64>() / count;
+                let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
                 assert!(spread > 100.0, "{place} {hour} is flat: {spread}");
             }
         }
     }
 
+    /// The sheets laid on each other.
+    fn flat(sheets: &[Sheet]) -> Vec<u8> {
+        let mut below = sheets[0].rgba.clone();
+        for sheet in &sheets[1..] {
+            for (under, over) in below.chunks_exact_mut(4).zip(sheet.rgba.chunks_exact(4)) {
+                let through = u32::from(255 - over[3]);
+                for (u, o) in under.iter_mut().zip(over) {
+                    let sum = u32::from(*u) * through / 255 + u32::from(*o);
+                    *u = u8::try_from(sum.min(255)).unwrap();
+                }
+            }
+        }
+        below
+    }
+
     #[test]
     fn odd_sizes_are_drawn() {
         for (width, height) in [(2, 2), (2, 900), (900, 2), (0, 0)] {
-            let picture =
-                Scene::imagine("sea city forest desert snow mountains", 1).draw(width, height);
-            assert_eq!(picture.size(), (width.max(2), height.max(2)));
+            let scene = Scene::imagine("sea city forest desert snow mountains", 1);
+            for sheet in scene.draw(width, height) {
+                assert_eq!((sheet.width, sheet.height), (width.max(2), height.max(2)));
+            }
         }
     }
 }

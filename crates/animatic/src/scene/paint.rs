@@ -11,25 +11,34 @@
 )]
 
 use super::noise::{lattice, mix};
-use crate::picture::Picture;
+use crate::layer::Sheet;
 
 /// Red, green, blue as they are shown, 0 to 1.
 pub(super) type Colour = [f32; 3];
 
+/// A colour multiplied by its opacity, and the opacity.
+type Pixel = [f32; 4];
+
 pub(super) struct Canvas {
     width: usize,
     height: usize,
-    pixels: Vec<Colour>,
+    pixels: Vec<Pixel>,
 }
 
 impl Canvas {
+    /// A canvas with nothing on it.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
         Self {
             width,
             height,
-            pixels: vec![[0.0; 3]; width * height],
+            pixels: vec![[0.0; 4]; width * height],
         }
+    }
+
+    /// Takes everything off.
+    pub(super) fn clear(&mut self) {
+        self.pixels.fill([0.0; 4]);
     }
 
     /// Width over height: the `u` of the right edge.
@@ -42,50 +51,85 @@ impl Canvas {
         1.0 / self.height as f32
     }
 
-    /// Recolours every pixel between two heights: `shade(u, v, below)`.
+    /// Recolours every pixel between two heights, solidly: `shade(u, v, below)`.
     pub(super) fn paint(
         &mut self,
         from: f32,
         to: f32,
-        mut shade: impl FnMut(f32, f32, Colour) -> Colour,
+        shade: impl Fn(f32, f32, Colour) -> Colour + Sync,
     ) {
-        let scale = self.pixel();
-        let top = self.row_of(from);
-        let bottom = self.row_of(to);
-        for y in top..bottom {
-            let v = (y as f32 + 0.5) * scale;
-            for (x, pixel) in self.pixels[y * self.width..][..self.width]
-                .iter_mut()
-                .enumerate()
-            {
-                *pixel = shade((x as f32 + 0.5) * scale, v, *pixel);
+        self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
+            let [r, g, b] = shade(u, v, [pixel[0], pixel[1], pixel[2]]);
+            *pixel = [r, g, b, 1.0];
+        });
+    }
+
+    /// Lays colours between two heights: `shade(u, v)` is a colour times its opacity, and the
+    /// opacity; more colour than that is light.
+    pub(super) fn lay(&mut self, from: f32, to: f32, shade: impl Fn(f32, f32) -> [f32; 4] + Sync) {
+        self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
+            let over = shade(u, v);
+            for (under, channel) in pixel.iter_mut().zip(over) {
+                *under = *under * (1.0 - over[3]) + channel;
             }
-        }
+        });
+    }
+
+    /// Adds light between two heights without hiding what is behind: `shade(u, v)`.
+    pub(super) fn shine(&mut self, from: f32, to: f32, shade: impl Fn(f32, f32) -> Colour + Sync) {
+        self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
+            for (channel, light) in pixel.iter_mut().zip(shade(u, v)) {
+                *channel += light;
+            }
+        });
     }
 
     /// Fills everything below a line, with a soft edge of a pixel: `edge(u)` is where the layer
     /// begins, `shade(u, v, depth)` its colour `depth` below the edge.
     pub(super) fn fill_below(
         &mut self,
-        mut edge: impl FnMut(f32) -> f32,
-        mut shade: impl FnMut(f32, f32, f32) -> Colour,
+        edge: impl Fn(f32) -> f32,
+        shade: impl Fn(f32, f32, f32) -> Colour + Sync,
     ) {
         let scale = self.pixel();
         let edges: Vec<f32> = (0..self.width)
             .map(|x| edge((x as f32 + 0.5) * scale))
             .collect();
         let highest = edges.iter().copied().fold(f32::INFINITY, f32::min);
-        for y in self.row_of(highest - scale)..self.height {
-            let v = (y as f32 + 0.5) * scale;
-            let row = &mut self.pixels[y * self.width..][..self.width];
-            for (x, (pixel, edge)) in row.iter_mut().zip(&edges).enumerate() {
-                let covered = ((v - edge) / scale + 0.5).clamp(0.0, 1.0);
-                if covered > 0.0 {
-                    let colour = shade((x as f32 + 0.5) * scale, v, (v - edge).max(0.0));
-                    *pixel = blend(*pixel, colour, covered);
-                }
+        self.rows(self.row_of(highest - scale)..self.height, |u, v, pixel| {
+            let edge = edges[((u / scale) as usize).min(edges.len() - 1)];
+            let covered = ((v - edge) / scale + 0.5).clamp(0.0, 1.0);
+            if covered > 0.0 {
+                cover(pixel, shade(u, v, (v - edge).max(0.0)), covered);
             }
-        }
+        });
+    }
+
+    /// Works on every pixel of some rows, with its position. The rows are shared out among the
+    /// machine's cores; no pixel depends on another, so the sharing does not show.
+    fn rows(&mut self, rows: std::ops::Range<usize>, work: impl Fn(f32, f32, &mut Pixel) + Sync) {
+        let (width, scale, top) = (self.width, self.pixel(), rows.start);
+        let end = rows.end.max(top);
+        let Some(pixels) = self.pixels.get_mut(top * width..end * width) else {
+            return;
+        };
+        let threads = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(4);
+        let share = (end - top).div_ceil(threads).max(1);
+        let work = &work;
+        std::thread::scope(|scope| {
+            for (i, band) in pixels.chunks_mut(share * width).enumerate() {
+                scope.spawn(move || {
+                    for (y, row) in band.chunks_exact_mut(width).enumerate() {
+                        let v = ((top + i * share + y) as f32 + 0.5) * scale;
+                        for (x, pixel) in row.iter_mut().enumerate() {
+                            work((x as f32 + 0.5) * scale, v, pixel);
+                        }
+                    }
+                });
+            }
+        });
     }
 
     /// Adds light in a round spot that fades to nothing at `radius`.
@@ -98,63 +142,49 @@ impl Canvas {
                 let (du, dv) = ((x as f32 + 0.5) * scale - u, (y as f32 + 0.5) * scale - v);
                 let near = (1.0 - (du * du + dv * dv) / (radius * radius)).max(0.0);
                 let pixel = &mut self.pixels[y * self.width + x];
-                *pixel = add(*pixel, colour, near * near);
-            }
-        }
-    }
-
-    /// The colour at a position, interpolated; beyond the edges, the edge's.
-    pub(super) fn at(&self, u: f32, v: f32) -> Colour {
-        let x = (u * self.height as f32 - 0.5).clamp(0.0, (self.width - 1) as f32);
-        let y = (v * self.height as f32 - 0.5).clamp(0.0, (self.height - 1) as f32);
-        let (left, top) = (x as usize, y as usize);
-        let right = (left + 1).min(self.width - 1);
-        let below = (top + 1).min(self.height - 1);
-        let pixel = |x: usize, y: usize| self.pixels[y * self.width + x];
-        let upper = blend(pixel(left, top), pixel(right, top), x.fract());
-        let lower = blend(pixel(left, below), pixel(right, below), x.fract());
-        blend(upper, lower, y.fract())
-    }
-
-    /// A copy of the rows above a height, for water to mirror.
-    pub(super) fn above(&self, v: f32) -> Self {
-        let height = self.row_of(v).max(1);
-        Self {
-            width: self.width,
-            height: self.height,
-            pixels: {
-                let mut pixels = self.pixels[..height * self.width].to_vec();
-                // Below the cut the last row goes on, so that a look-up never meets a void.
-                let last = pixels[(height - 1) * self.width..].to_vec();
-                while pixels.len() < self.pixels.len() {
-                    pixels.extend_from_slice(&last);
+                for (channel, light) in pixel.iter_mut().zip(colour) {
+                    *channel += light * near * near;
                 }
-                pixels
-            },
+            }
         }
     }
 
-    /// The finished picture: corners a touch darker, and half a step of noise so that the long
-    /// gradients of a sky do not break into bands.
-    pub(super) fn finish(self, seed: u64) -> Picture {
-        let mut rgb = Vec::with_capacity(self.pixels.len() * 3);
+    /// What is on the canvas, as a sheet. Half a step of noise keeps the long gradients of a sky
+    /// from breaking into bands.
+    pub(super) fn sheet(&self, parallax: f64, seed: u64) -> Sheet {
+        let mut rgba = Vec::with_capacity(self.pixels.len() * 4);
         for (i, pixel) in self.pixels.iter().enumerate() {
-            let (x, y) = (i % self.width, i / self.width);
-            let du = x as f32 / self.width as f32 - 0.5;
-            let dv = y as f32 / self.height as f32 - 0.5;
-            let dim = 1.0 - 0.36 * (du * du + dv * dv);
-            let grain = lattice(x as i32, y as i32, seed) - 0.5;
-            for channel in pixel {
-                rgb.push((channel * dim * 255.0 + 0.5 + grain).clamp(0.0, 255.0) as u8);
+            let [colour @ .., opacity] = *pixel;
+            if pixel.iter().all(|channel| *channel <= 0.0) {
+                rgba.extend([0; 4]);
+                continue;
             }
+            let (x, y) = (i % self.width, i / self.width);
+            // No noise on light alone: it would show on what is behind.
+            let grain = (lattice(x as i32, y as i32, seed) - 0.5) * opacity;
+            for channel in colour {
+                rgba.push((channel * 255.0 + 0.5 + grain).clamp(0.0, 255.0) as u8);
+            }
+            rgba.push((opacity * 255.0 + 0.5).clamp(0.0, 255.0) as u8);
         }
-        let (width, height) = (self.width as u32, self.height as u32);
-        // INVARIANT: one colour per pixel, so the sizes agree; the fallback is never taken.
-        Picture::from_rgb(width, height, rgb).unwrap_or_else(|| Picture::single([0; 3]))
+        Sheet {
+            width: self.width as u32,
+            height: self.height as u32,
+            rgba,
+            parallax,
+        }
     }
 
     fn row_of(&self, v: f32) -> usize {
         ((v * self.height as f32).max(0.0) as usize).min(self.height)
+    }
+}
+
+/// Lays a colour over a pixel.
+fn cover(pixel: &mut Pixel, colour: Colour, opacity: f32) {
+    let [r, g, b] = colour;
+    for (under, over) in pixel.iter_mut().zip([r, g, b, 1.0]) {
+        *under = mix(*under, over, opacity);
     }
 }
 

@@ -3,13 +3,15 @@
 use super::noise::{fractal, lattice, smoothstep};
 use super::paint::{Canvas, Colour, add, blend, scaled};
 use super::sky;
+use super::stage::Stage;
 
-pub(super) fn draw(canvas: &mut Canvas, seed: u64) {
+pub(super) fn draw(stage: &mut Stage, seed: u64) {
+    let canvas = stage.at(0.0);
     let chance = |n: i32| lattice(n, 55, seed);
     nebula(canvas, &chance, seed);
     sky::stars(canvas, 2.0, 1.0, seed);
     sky::stars(canvas, 2.0, 0.7, seed.wrapping_add(31));
-    planet(canvas, &chance, seed);
+    planet(stage.at(0.5), &chance, seed);
 }
 
 fn nebula(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
@@ -61,46 +63,42 @@ fn planet(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
     let sun = normal([if chance(7) < 0.5 { -0.75 } else { 0.75 }, -0.45, 0.5]);
     let lean = 0.5 * (chance(8) - 0.5);
     let soft = canvas.pixel();
-    canvas.paint(
-        centre.1 - radius * 1.3,
-        centre.1 + radius * 1.3,
-        |u, v, under| {
-            let (x, y) = ((u - centre.0) / radius, (v - centre.1) / radius);
-            let far = (x * x + y * y).sqrt();
-            if far > 1.25 {
-                return under;
-            }
-            let halo =
-                smoothstep(1.25, 0.98, far).powi(2) * (0.5 + 0.5 * (x * sun[0] + y * sun[1]));
-            let around = add(under, air, 0.45 * halo.max(0.0));
-            let inside = smoothstep(1.0 + soft / radius, 1.0 - soft / radius, far);
-            if inside <= 0.0 {
-                return around;
-            }
-            let z = (1.0 - far * far).max(0.0).sqrt();
-            let light = x * sun[0] + y * sun[1] + z * sun[2];
-            let swirl = fractal(
-                x * 2.2 + 8.0,
-                y * 2.2 / (0.4 + z),
-                4,
-                seed.wrapping_add(9_000 + 21),
-            );
-            let stripes = fractal(
-                x * 0.7 + 3.0,
-                (y + x * lean) * 6.0 + swirl * 1.5,
-                4,
-                seed.wrapping_add(9_000 + 22),
-            );
-            let own = blend(land, band, smoothstep(0.35, 0.65, stripes));
-            let day = smoothstep(-0.12, 0.75, light);
-            let face = add(
-                scaled(own, 0.02 + 1.05 * day),
-                air,
-                0.35 * (1.0 - z).powi(3) * day,
-            );
-            blend(around, face, inside)
-        },
-    );
+    canvas.lay(centre.1 - radius * 1.3, centre.1 + radius * 1.3, |u, v| {
+        let (x, y) = ((u - centre.0) / radius, (v - centre.1) / radius);
+        let far = (x * x + y * y).sqrt();
+        if far > 1.25 {
+            return [0.0; 4];
+        }
+        let halo = smoothstep(1.25, 0.98, far).powi(2) * (0.5 + 0.5 * (x * sun[0] + y * sun[1]));
+        let around = scaled(air, 0.45 * halo.max(0.0));
+        let inside = smoothstep(1.0 + soft / radius, 1.0 - soft / radius, far);
+        if inside <= 0.0 {
+            return [around[0], around[1], around[2], 0.0];
+        }
+        let depth = (1.0 - far * far).max(0.0).sqrt();
+        let light = x * sun[0] + y * sun[1] + depth * sun[2];
+        let swirl = fractal(
+            x * 2.2 + 8.0,
+            y * 2.2 / (0.4 + depth),
+            4,
+            seed.wrapping_add(9_000 + 21),
+        );
+        let stripes = fractal(
+            x * 0.7 + 3.0,
+            (y + x * lean) * 6.0 + swirl * 1.5,
+            4,
+            seed.wrapping_add(9_000 + 22),
+        );
+        let own = blend(land, band, smoothstep(0.35, 0.65, stripes));
+        let day = smoothstep(-0.12, 0.75, light);
+        let face = add(
+            scaled(own, 0.02 + 1.05 * day),
+            air,
+            0.35 * (1.0 - depth).powi(3) * day,
+        );
+        let lit = blend(around, face, inside);
+        [lit[0], lit[1], lit[2], inside]
+    });
 }
 
 fn normal(v: [f32; 3]) -> [f32; 3] {

@@ -3,9 +3,13 @@
 //! The kind of a picture is decided by its bytes, never by a name or a declared type, and every
 //! limit is checked on the header before anything of the picture's size is allocated. What comes
 //! out is upright (EXIF orientation applied), opaque and eight bits per channel, so that nothing
-//! behind this module has to ask again.
+//! behind this module has to ask again. Colours are sRGB: an embedded profile is applied.
 //!
-//! It deliberately does not read files, fetch addresses or convert colour profiles.
+//! It deliberately does not read files or fetch addresses.
+
+mod colour;
+mod framing;
+mod ground;
 
 use std::error::Error;
 use std::io::Cursor;
@@ -15,6 +19,11 @@ use image::codecs::jpeg::JpegEncoder;
 use image::codecs::png::PngEncoder;
 use image::metadata::Orientation;
 use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
+
+use colour::Pixels;
+
+pub(crate) use framing::Interest;
+pub use ground::Ground;
 
 /// An upright, opaque picture: rows of red, green, blue bytes from the top left, no padding.
 #[derive(Clone, PartialEq, Eq)]
@@ -113,14 +122,26 @@ pub enum PictureError {
 #[error("the picture could not be written: {0}")]
 pub struct WriteError(String);
 
-/// Decodes a picture of any kind in [`PictureFormat`]. Never panics, whatever the bytes are.
+/// Decodes a picture of any kind in [`PictureFormat`], a transparent one over [`Ground::Contrast`].
+/// Never panics, whatever the bytes are.
 pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, PictureError> {
+    decode_over(bytes, limits, Ground::default())
+}
+
+/// Decodes like [`decode`], a transparent picture over a chosen ground.
+pub fn decode_over(
+    bytes: &[u8],
+    limits: &PictureLimits,
+    ground: Ground,
+) -> Result<Picture, PictureError> {
     guarded(|| {
         let (mut decoder, info) = open(bytes, limits)?;
         let orientation = orientation_of(&mut decoder);
+        // An unreadable profile is no profile.
+        let profile = decoder.icc_profile().ok().flatten();
         let image = DynamicImage::from_decoder(decoder)
             .map_err(|error| translate(info.format, &error, limits))?;
-        Ok(finish(image, orientation))
+        Ok(finish(image, orientation, profile.as_deref(), ground))
     })
 }
 
@@ -143,15 +164,6 @@ impl Picture {
         (expected > 0 && rgb.len() as u64 == expected).then_some(Self { width, height, rgb })
     }
 
-    /// A picture of one pixel.
-    pub(crate) fn single(rgb: [u8; 3]) -> Self {
-        Self {
-            width: 1,
-            height: 1,
-            rgb: rgb.to_vec(),
-        }
-    }
-
     /// Width in pixels.
     pub fn width(&self) -> u32 {
         self.width
@@ -170,6 +182,14 @@ impl Picture {
     /// The pixels: red, green, blue, row by row from the top left.
     pub fn rgb(&self) -> &[u8] {
         &self.rgb
+    }
+
+    /// The whole picture in the shape of `frame` (width and height, of which only the ratio counts),
+    /// on a soft, dark copy of itself, at most twice the frame's size. A picture that has the shape
+    /// already is only copied.
+    #[must_use]
+    pub fn fitted(&self, frame: (u32, u32)) -> Self {
+        framing::fit(self, frame).unwrap_or_else(|| self.clone())
     }
 
     /// The bytes of a JPEG file; `quality` from 1 to 100.
@@ -334,37 +354,28 @@ fn turns_on_its_side(orientation: Orientation) -> bool {
     )
 }
 
-fn finish(mut image: DynamicImage, orientation: Orientation) -> Picture {
+fn finish(
+    mut image: DynamicImage,
+    orientation: Orientation,
+    profile: Option<&[u8]>,
+    ground: Ground,
+) -> Picture {
     image.apply_orientation(orientation);
     let (width, height) = (image.width(), image.height());
     let rgb = if image.color().has_alpha() {
-        over_neutral(&image.into_rgba8())
+        let mut rgba = image.into_rgba8().into_raw();
+        if let Some(icc) = profile {
+            colour::to_srgb(&mut rgba, Pixels::Rgba, icc);
+        }
+        ground::lay_over(&rgba, ground)
     } else {
-        image.into_rgb8().into_raw()
+        let mut rgb = image.into_rgb8().into_raw();
+        if let Some(icc) = profile {
+            colour::to_srgb(&mut rgb, Pixels::Rgb, icc);
+        }
+        rgb
     };
     Picture { width, height, rgb }
-}
-
-/// Lays a transparent picture over a plain grey: a light one under dark pixels and a dark one
-/// under light pixels, so that a logo never vanishes into its ground.
-fn over_neutral(image: &image::RgbaImage) -> Vec<u8> {
-    let (mut weighted, mut weight) = (0u64, 0u64);
-    for pixel in image.pixels() {
-        let [r, g, b, a] = pixel.0.map(u64::from);
-        weighted += (r * 54 + g * 183 + b * 19) / 256 * a;
-        weight += a;
-    }
-    let mostly_light = weight > 0 && weighted / weight > 150;
-    let ground: u32 = if mostly_light { 40 } else { 232 };
-    let mut rgb = Vec::with_capacity(image.len() / 4 * 3);
-    for pixel in image.pixels() {
-        let [r, g, b, a] = pixel.0.map(u32::from);
-        for channel in [r, g, b] {
-            let mixed = (channel * a + ground * (255 - a) + 127) / 255;
-            rgb.push(u8::try_from(mixed).unwrap_or(u8::MAX));
-        }
-    }
-    rgb
 }
 
 fn too_much_memory(limits: &PictureLimits) -> PictureError {

@@ -1,0 +1,33 @@
+//! Easing: how far a move has come at a time of it.
+
+use crate::direction::Easing;
+
+/// Progress of a move with the easing asked for. Even a constant speed starts and ends within a
+/// few frames rather than in none.
+pub(super) fn eased(easing: Easing, t: f64) -> f64 {
+    let t = t.clamp(0.0, 1.0);
+    match easing {
+        Easing::Smooth => ramped(t, 0.3),
+        Easing::Linear => ramped(t, 0.04),
+        Easing::In => t * t * (3.0 - t) / 2.0,
+        Easing::Out => 1.0 - eased(Easing::In, 1.0 - t),
+    }
+}
+
+/// Progress of a move at time `t` of it, both 0 to 1: speed rises smoothly over the first `ramp`,
+/// holds, and falls the same way. A plain S-curve would rush through the middle.
+fn ramped(t: f64, ramp: f64) -> f64 {
+    // The integral of smoothstep(t / ramp) over the ramp.
+    let risen = |t: f64| {
+        let s = t / ramp;
+        ramp * (s.powi(3) - s.powi(4) / 2.0)
+    };
+    let way = if t < ramp {
+        risen(t)
+    } else if t <= 1.0 - ramp {
+        ramp / 2.0 + (t - ramp)
+    } else {
+        1.0 - ramp - risen(1.0 - t)
+    };
+    way / (1.0 - ramp)
+}

@@ -1,0 +1,92 @@
+//! Moves: how far each takes the camera, by its pace and its length.
+
+use super::{Pose, Room};
+use crate::direction::{Axis, Leg, Move, MoveKind, Pace};
+
+/// Where a leg takes the camera.
+pub(super) fn moved(from: Pose, leg: &Leg, seconds: f64, room: &Room) -> Pose {
+    let mut to = from;
+    let slack = room.slack();
+    for Move { kind, pace } in &leg.moves {
+        let amount = match kind.axis() {
+            Axis::Depth => DEPTH.amount(*pace, seconds),
+            Axis::Side => stretched(SLIDE.amount(*pace, seconds), slack.0),
+            Axis::Height => stretched(SLIDE.amount(*pace, seconds), slack.1) * room.tall,
+            Axis::Roll => ROLL.amount(*pace, seconds).to_radians(),
+            Axis::Orbit => ORBIT.amount(*pace, seconds).to_radians(),
+            Axis::Shake | Axis::Nothing => 0.0,
+        };
+        match kind {
+            MoveKind::PushIn => to.dolly += amount,
+            MoveKind::PullOut => to.dolly -= amount,
+            MoveKind::ZoomIn => to.zoom += amount,
+            MoveKind::ZoomOut => to.zoom -= amount,
+            MoveKind::PanLeft => to.x -= amount,
+            MoveKind::PanRight => to.x += amount,
+            MoveKind::TruckLeft => to.travel.0 -= amount,
+            MoveKind::TruckRight => to.travel.0 += amount,
+            MoveKind::TiltUp => to.y -= amount,
+            MoveKind::TiltDown => to.y += amount,
+            MoveKind::PedestalUp => to.travel.1 -= amount,
+            MoveKind::PedestalDown => to.travel.1 += amount,
+            MoveKind::RollClockwise => to.roll += amount,
+            MoveKind::RollCounterclockwise => to.roll -= amount,
+            MoveKind::OrbitLeft => to.yaw -= amount,
+            MoveKind::OrbitRight => to.yaw += amount,
+            MoveKind::Handheld | MoveKind::Static => {}
+        }
+    }
+    to
+}
+
+/// A picture wider than the frame has more to show: go up to twice as far where it costs nothing.
+fn stretched(amount: f64, slack: f64) -> f64 {
+    amount.max(slack.min(amount * 2.0))
+}
+
+/// The size of a move: a speed per second for each pace, within bounds that keep a short shot's
+/// move visible and a long one's from tearing through the picture.
+struct Reach {
+    speed: [f64; 3],
+    least: [f64; 3],
+    most: [f64; 3],
+}
+
+impl Reach {
+    fn amount(&self, pace: Pace, seconds: f64) -> f64 {
+        let i = match pace {
+            Pace::Slow => 0,
+            Pace::Medium => 1,
+            Pace::Fast => 2,
+        };
+        (self.speed[i] * seconds).clamp(self.least[i], self.most[i])
+    }
+}
+
+/// Magnification, as its logarithm.
+const DEPTH: Reach = Reach {
+    speed: [0.024, 0.05, 0.13],
+    least: [0.05, 0.12, 0.3],
+    most: [0.2, 0.45, 0.8],
+};
+
+/// Sideways and up and down, in frame widths and heights.
+const SLIDE: Reach = Reach {
+    speed: [0.025, 0.05, 0.13],
+    least: [0.05, 0.1, 0.25],
+    most: [0.2, 0.4, 0.7],
+};
+
+/// Degrees of roll.
+const ROLL: Reach = Reach {
+    speed: [1.2, 2.5, 6.0],
+    least: [3.0, 6.0, 12.0],
+    most: [8.0, 15.0, 30.0],
+};
+
+/// Degrees of orbit.
+const ORBIT: Reach = Reach {
+    speed: [2.2, 4.5, 9.0],
+    least: [6.0, 12.0, 20.0],
+    most: [14.0, 26.0, 40.0],
+};

@@ -1,0 +1,392 @@
+//! Depth: takes a picture apart into sheets, from the far ground to the near subject.
+//!
+//! No model looks at the picture; four cheap cues do. What can be reached from the upper edges
+//! without crossing a strong edge is background (Wei, Wen, Zhu, Sun: "Geodesic Saliency Using
+//! Background Priors", 2012). What is in focus is nearer than what is not. What is lower in the
+//! picture is nearer. What differs from the colours along the upper edges is rather the subject. Their sum
+//! is cut where it falls into two best (Otsu, 1979); the cut is drawn along the picture's own
+//! edges by a guided filter, and the ground behind is filled in.
+//!
+//! Where the cues do not fall into two, or the cut follows no edge of the picture, the picture
+//! stays in one piece: a wrong cut looks worse than none.
+
+mod fill;
+mod plane;
+
+use crate::layer::Sheet;
+use crate::picture::Picture;
+use crate::render::RenderError;
+use crate::scene::noise::smoothstep;
+use crate::working::reduced;
+use fill::{Colours, filled};
+use plane::{Guided, Plane};
+
+/// The picture as sheets from the farthest to the nearest: one where no depth was made out.
+pub(crate) fn sheets(picture: &Picture) -> Result<Vec<Sheet>, RenderError> {
+    let (width, height) = picture.size();
+    let flat = || vec![Sheet::solid(width, height, picture.rgb())];
+    if width.min(height) < SMALLEST {
+        return Ok(flat());
+    }
+    let small = reduced(picture, MAP / f64::from(width.max(height)))?;
+    let colours = colours(small.as_ref().unwrap_or(picture));
+    let luma = along(&colours, LUMA);
+    let nearness = nearness(&colours, &luma);
+    let Some(cut) = cut(&nearness) else {
+        return Ok(flat());
+    };
+    let rough = nearness.map(|n| smoothstep(cut - 0.06, cut + 0.06, n));
+    let axis = axis(&colours, &rough);
+    let guide = along(&colours, axis);
+    let matte = Guided::new(&rough, &guide, 5, 4e-4);
+    let subject = matte.plane(&guide).map(sharpened);
+    if !is_sound(&subject, &colours) {
+        return Ok(flat());
+    }
+    // Wider than the subject: its soft rim must not stay behind when it moves away.
+    let hole = subject.grown(4).blurred(1).map(|h| (h * 2.5).min(1.0));
+    let ground = filled(&colours, &hole);
+    Ok(vec![
+        far_sheet(picture, &ground, &hole),
+        near_sheet(picture, &matte, axis),
+    ])
+}
+
+/// The three colours of a picture, 0 to 1.
+fn colours(picture: &Picture) -> Colours {
+    let (width, height) = (picture.width() as usize, picture.height() as usize);
+    [0, 1, 2].map(|c| {
+        Plane::new(width, height, |x, y| {
+            f32::from(picture.rgb()[(y * width + x) * 3 + c]) / 255.0
+        })
+    })
+}
+
+/// The direction in which the subject's mean colour differs from the ground's: along it the two
+/// are easiest to tell apart.
+fn axis(colours: &Colours, subject: &Plane) -> [f32; 3] {
+    let share = |plane: &Plane| plane.values.iter().sum::<f32>();
+    let (inside, all) = (share(subject).max(1e-3), whole(subject.values.len()));
+    let apart = colours.each_ref().map(|colour| {
+        let within = share(&colour.zip(subject, |c, s| c * s));
+        within / inside - (share(colour) - within) / (all - inside).max(1e-3)
+    });
+    let length = apart.iter().map(|d| d * d).sum::<f32>().sqrt();
+    // Where the means are the same, brightness has to do.
+    if length < 0.05 {
+        LUMA
+    } else {
+        apart.map(|d| d / length)
+    }
+}
+
+fn along([red, green, blue]: &Colours, axis: [f32; 3]) -> Plane {
+    let two = red.zip(green, |r, g| axis[0] * r + axis[1] * g);
+    two.zip(blue, |t, b| t + axis[2] * b)
+}
+
+/// How near each pixel seems, 0 to 1.
+fn nearness(colours: &Colours, luma: &Plane) -> Plane {
+    let apart = from_edges(colours).normalised();
+    let odd = oddness(colours).normalised();
+    let detail = luma.zip(&luma.blurred(1), |a, b| (a - b).abs());
+    let focus = detail.blurred(6).normalised().map(f32::sqrt);
+    let cues = apart.zip(&odd, |a, b| 0.40 * a + 0.22 * b);
+    let cues = cues.zip(&focus, |c, f| c + 0.14 * f);
+    let rows = whole(luma.height);
+    let lower = Plane::new(luma.width, luma.height, |_, y| whole(y) / rows);
+    let all = cues.zip(&lower, |c, l| c + 0.24 * l);
+    Guided::new(&all, luma, 6, 1e-3).plane(luma).normalised()
+}
+
+/// The least sum of steps in colour on the way from the upper edges, by two sweeps there and back.
+fn from_edges(colours: &Colours) -> Plane {
+    let [red, green, blue] = colours;
+    let (width, height) = (red.width, red.height);
+    let mut far = Plane::new(width, height, |x, y| {
+        let seed = y == 0 || ((x == 0 || x + 1 == width) && y * 3 < height * 2);
+        if seed { 0.0 } else { f32::MAX / 4.0 }
+    });
+    let step = |a: usize, b: usize| {
+        let d = [red, green, blue].map(|c| (c.values[a] - c.values[b]).powi(2));
+        // A little for the way itself; noise and soft gradients cost nothing.
+        (d.iter().sum::<f32>().sqrt() - 0.02).max(0.0) + 0.0015
+    };
+    for _ in 0..2 {
+        for at in 0..width * height {
+            let (x, y) = (at % width, at / width);
+            let mut best = far.values[at];
+            if x > 0 {
+                best = best.min(far.values[at - 1] + step(at, at - 1));
+            }
+            if y > 0 {
+                best = best.min(far.values[at - width] + step(at, at - width));
+            }
+            far.values[at] = best;
+        }
+        for at in (0..width * height).rev() {
+            let (x, y) = (at % width, at / width);
+            let mut best = far.values[at];
+            if x + 1 < width {
+                best = best.min(far.values[at + 1] + step(at, at + 1));
+            }
+            if y + 1 < height {
+                best = best.min(far.values[at + width] + step(at, at + width));
+            }
+            far.values[at] = best;
+        }
+    }
+    far
+}
+
+/// How far each colour is from those along the upper edges: the distance to the nearest of a
+/// handful of their means.
+fn oddness(colours: &Colours) -> Plane {
+    let [red, green, blue] = colours;
+    let (width, height) = (red.width, red.height);
+    let colour = |at: usize| [red.values[at], green.values[at], blue.values[at]];
+    let mean = |from: (usize, usize), to: (usize, usize)| {
+        let (mut sum, mut count) = ([0.0_f32; 3], 0.0_f32);
+        for y in from.1..to.1.max(from.1 + 1).min(height) {
+            for x in from.0..to.0.max(from.0 + 1).min(width) {
+                for (s, c) in sum.iter_mut().zip(colour(y * width + x)) {
+                    *s += c;
+                }
+                count += 1.0;
+            }
+        }
+        sum.map(|s| s / count.max(1.0))
+    };
+    let (band, rim) = (height / 12, width / 14);
+    let means = [
+        mean((0, 0), (width / 3, band)),
+        mean((width / 3, 0), (2 * width / 3, band)),
+        mean((2 * width / 3, 0), (width, band)),
+        mean((0, 0), (rim, height / 2)),
+        mean((width - rim.max(1), 0), (width, height / 2)),
+    ];
+    Plane::new(width, height, |x, y| {
+        let own = colour(y * width + x);
+        let far = means.iter().map(|m| {
+            let d = [0, 1, 2].map(|c| (own[c] - m[c]).powi(2));
+            d.iter().sum::<f32>()
+        });
+        far.fold(f32::MAX, f32::min).sqrt()
+    })
+}
+
+/// Where nearness falls into two, if it does so clearly and into sensible shares.
+fn cut(nearness: &Plane) -> Option<f32> {
+    let mut counts = [0.0_f32; BINS];
+    for value in &nearness.values {
+        counts[bin(*value)] += 1.0;
+    }
+    let total: f32 = counts.iter().sum();
+    let middle = |i: usize| (whole(i) + 0.5) / whole(BINS);
+    let mean = (0..BINS).map(|i| middle(i) * counts[i]).sum::<f32>() / total;
+    let spread = (0..BINS)
+        .map(|i| (middle(i) - mean).powi(2) * counts[i])
+        .sum::<f32>()
+        / total;
+    let (mut best, mut at) = (0.0, 0);
+    let (mut share, mut sum) = (0.0, 0.0);
+    for (i, count) in counts.iter().enumerate() {
+        share += count / total;
+        sum += middle(i) * count / total;
+        let between = (mean * share - sum).powi(2) / (share * (1.0 - share)).max(1e-6);
+        if between > best {
+            (best, at) = (between, i + 1);
+        }
+    }
+    let near: f32 = counts[at..].iter().sum::<f32>() / total;
+    let clear = best / spread.max(1e-6) >= CLEAR;
+    (clear && (0.05..0.72).contains(&near)).then(|| whole(at) / whole(BINS))
+}
+
+/// Whether a subject is cut out along edges that the picture has, and in a simple shape. A cut
+/// through a face, or through fur, has no edge to follow or wriggles.
+fn is_sound(subject: &Plane, colours: &Colours) -> bool {
+    let (width, height) = (subject.width, subject.height);
+    let inside = |at: usize| subject.values[at] > 0.5;
+    let contrast = |a: usize, b: usize| {
+        let squares = colours
+            .each_ref()
+            .map(|c| (c.values[a] - c.values[b]).powi(2));
+        squares.iter().sum::<f32>().sqrt()
+    };
+    // As far apart as across the rim, but anywhere: what texture alone makes.
+    let usual = |stride: usize| {
+        let reach = (2 * RIM - 1) * stride;
+        let pairs = (0..(width * height).saturating_sub(reach)).step_by(7);
+        let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), at| {
+            (sum + contrast(at, at + reach), count + 1.0_f32)
+        });
+        sum / count.max(1.0)
+    };
+    let edge = EDGE.max(STANDS_OUT * f32::midpoint(usual(1), usual(width)));
+    let (mut rim, mut sharp, mut area) = (0, 0, 0);
+    for at in 0..width * height {
+        let (x, y) = (at % width, at / width);
+        area += usize::from(inside(at));
+        // To the right and downwards: across the rim, from a little this side to a little that.
+        let steps = [(x, width, 1), (y, height, width)];
+        for (place, side, stride) in steps {
+            if place >= RIM && place + RIM + 1 < side && inside(at) != inside(at + stride) {
+                rim += 1;
+                let (here, there) = (at - (RIM - 1) * stride, at + RIM * stride);
+                sharp += usize::from(contrast(here, there) > edge);
+            }
+        }
+    }
+    whole(sharp) >= SHARP * whole(rim) && whole(rim) <= SIMPLE * whole(area).sqrt()
+}
+
+fn bin(value: f32) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast of a float stops at both ends"
+    )]
+    let bin = (value * whole(BINS)) as usize;
+    bin.min(BINS - 1)
+}
+
+/// The picture with the subject's place filled by the ground.
+fn far_sheet(picture: &Picture, ground: &Colours, hole: &Plane) -> Sheet {
+    let mut sheet = Sheet::solid(picture.width(), picture.height(), picture.rgb());
+    sheet.parallax = FAR;
+    each_pixel(&mut sheet, |u, v, pixel| {
+        let hidden = hole.at(u, v);
+        if hidden > 0.0 {
+            for (byte, plane) in pixel.iter_mut().zip(ground) {
+                let own = f32::from(*byte);
+                *byte = byte_of(own + (plane.at(u, v) * 255.0 - own) * hidden);
+            }
+        }
+    });
+    sheet
+}
+
+/// The subject alone.
+fn near_sheet(picture: &Picture, matte: &Guided, axis: [f32; 3]) -> Sheet {
+    let mut sheet = Sheet::solid(picture.width(), picture.height(), picture.rgb());
+    each_pixel(&mut sheet, |u, v, pixel| {
+        let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(f32::from);
+        let guide = (axis[0] * r + axis[1] * g + axis[2] * b) / 255.0;
+        let opacity = sharpened(matte.slope.at(u, v) * guide + matte.offset.at(u, v));
+        *pixel = [r * opacity, g * opacity, b * opacity, 255.0 * opacity].map(byte_of);
+    });
+    sheet
+}
+
+fn each_pixel(sheet: &mut Sheet, mut work: impl FnMut(f32, f32, &mut [u8; 4])) {
+    let (width, height) = (sheet.width as usize, whole(sheet.height as usize));
+    let (pixels, _) = sheet.rgba.as_chunks_mut::<4>();
+    for (y, row) in pixels.chunks_exact_mut(width).enumerate() {
+        let v = (whole(y) + 0.5) / height;
+        for (x, pixel) in row.iter_mut().enumerate() {
+            work((whole(x) + 0.5) / whole(width), v, pixel);
+        }
+    }
+}
+
+/// A matte with a rim of a few pixels rather than a haze.
+fn sharpened(opacity: f32) -> f32 {
+    smoothstep(0.25, 0.75, opacity)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of a float stops at both ends"
+)]
+fn byte_of(value: f32) -> u8 {
+    (value + 0.5) as u8
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a picture's side")]
+fn whole(n: usize) -> f32 {
+    n as f32
+}
+
+/// Red's, green's and blue's shares of brightness.
+const LUMA: [f32; 3] = [0.30, 0.59, 0.11];
+
+/// Longer side of the map on which the cues are weighed.
+const MAP: f64 = 320.0;
+
+/// Pictures with a shorter side hold nothing to take apart.
+const SMALLEST: u32 = 64;
+
+const BINS: usize = 64;
+
+/// The least share of nearness's variance that the cut explains.
+const CLEAR: f32 = 0.62;
+
+/// Pixels of the map to each side of a rim at which colours are compared.
+const RIM: usize = 3;
+
+/// The least distance between two colours that makes an edge.
+const EDGE: f32 = 0.12;
+
+/// How many times the usual contrast of the picture an edge has at least.
+const STANDS_OUT: f32 = 1.6;
+
+/// The least share of a subject's rim that lies along an edge.
+const SHARP: f32 = 0.7;
+
+/// The longest rim of a subject, in roots of its area; a square's is 4.
+const SIMPLE: f32 = 11.0;
+
+/// The ground's share of the camera's travel.
+const FAR: f64 = 0.45;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(colour: impl Fn(u32, u32) -> [u8; 3]) -> Picture {
+        let rgb = (0..180 * 240)
+            .flat_map(|i| colour(i % 240, i / 240))
+            .collect();
+        Picture::from_rgb(240, 180, rgb).unwrap()
+    }
+
+    #[test]
+    fn a_subject_before_a_plain_ground_is_taken_off_it() {
+        let subject = |x: u32, y: u32| x.abs_diff(120) < 40 && y > 60;
+        let sheets = sheets(&picture(|x, y| {
+            if subject(x, y) {
+                [200, 60 + u8::try_from((x * 7 + y * 5) % 60).unwrap(), 40]
+            } else {
+                [70, 120, 180]
+            }
+        }))
+        .unwrap();
+        assert_eq!(sheets.len(), 2);
+        let pixel =
+            |sheet: &Sheet, x: usize, y: usize| sheet.rgba[(y * 240 + x) * 4..][..4].to_vec();
+        assert_eq!(
+            pixel(&sheets[1], 120, 140)[3],
+            255,
+            "the subject is in front"
+        );
+        assert_eq!(pixel(&sheets[1], 20, 20)[3], 0, "the ground is not");
+        let behind = pixel(&sheets[0], 120, 140);
+        assert!(
+            behind[2] > 150 && behind[0] < 110,
+            "the ground goes on behind: {behind:?}"
+        );
+        assert!(sheets[0].parallax < sheets[1].parallax);
+    }
+
+    #[test]
+    fn where_there_is_nothing_to_see_the_picture_stays_whole() {
+        let grey = picture(|_, _| [128; 3]);
+        assert_eq!(sheets(&grey).unwrap().len(), 1);
+        let noise = picture(|x, y| [u8::try_from((x * 73 + y * 151 + x * y) % 256).unwrap(); 3]);
+        assert_eq!(sheets(&noise).unwrap().len(), 1);
+        let tiny = Picture::from_rgb(2, 1, vec![0, 0, 0, 255, 255, 255]).unwrap();
+        assert_eq!(sheets(&tiny).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,228 @@
+//! Effects: what a prompt says about looks, weather, fades, easing and sounds, and what it asks
+//! for that can't be done.
+
+use super::phrases::{Hit, find, is_heavy, is_light};
+use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
+use super::words::Clause;
+use crate::sound::Ambience;
+
+/// A treatment of the finished picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Look {
+    /// Greys only.
+    BlackAndWhite,
+    /// Browned greys.
+    Sepia,
+    /// The faded colours of an old print.
+    Vintage,
+    /// Towards the orange.
+    Warm,
+    /// Towards the blue.
+    Cold,
+    /// Deeper shadows, brighter lights.
+    HighContrast,
+    /// Darker corners.
+    Vignette,
+    /// The grain of film.
+    FilmGrain,
+    /// A day that looks like a moonlit night.
+    DayForNight,
+}
+
+/// What falls or floats in front of the scene.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Particles {
+    /// Streaks of rain.
+    Rain,
+    /// Flakes of snow.
+    Snow,
+    /// Drifting fog.
+    Fog,
+    /// Motes of dust in the light.
+    Dust,
+    /// Glowing embers that rise.
+    Embers,
+    /// Stars that twinkle.
+    Stars,
+    /// Coloured paper.
+    Confetti,
+}
+
+/// How much of the particles there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Amount {
+    /// A little.
+    Light,
+    /// Plainly visible.
+    #[default]
+    Usual,
+    /// Much.
+    Heavy,
+}
+
+/// Weather that the prompt asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weather {
+    /// What.
+    pub particles: Particles,
+    /// How much.
+    pub amount: Amount,
+}
+
+/// What a fade comes from or goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fade {
+    /// Black.
+    Black,
+    /// White.
+    White,
+}
+
+/// How a move gets under way and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Easing {
+    /// Softly at both ends.
+    #[default]
+    Smooth,
+    /// At one speed.
+    Linear,
+    /// Gathering speed to the end.
+    In,
+    /// Fast at first, coming to rest.
+    Out,
+}
+
+/// The looks named, each once.
+pub(super) fn looks(clauses: &[Clause]) -> Vec<Look> {
+    once(find(clauses, LOOKS).iter().map(|hit| hit.means))
+}
+
+/// The weather named, each kind once.
+pub(super) fn weather(clauses: &[Clause]) -> Vec<Weather> {
+    let mut found: Vec<Weather> = Vec::new();
+    for hit in find(clauses, WEATHER) {
+        let (particles, own) = hit.means;
+        if found.iter().all(|w| w.particles != particles) {
+            let amount = amount_before(&hit).unwrap_or(own);
+            found.push(Weather { particles, amount });
+        }
+    }
+    found
+}
+
+fn amount_before<T>(hit: &Hit<'_, T>) -> Option<Amount> {
+    hit.clause[hit.at.saturating_sub(2)..hit.at]
+        .iter()
+        .rev()
+        .find_map(|word| {
+            if is_light(word) {
+                Some(Amount::Light)
+            } else if is_heavy(word) {
+                Some(Amount::Heavy)
+            } else {
+                None
+            }
+        })
+}
+
+/// The fades at the beginning and the end.
+pub(super) fn fades(clauses: &[Clause]) -> (Option<Fade>, Option<Fade>) {
+    let mut fades = (None, None);
+    for hit in find(clauses, FADES) {
+        let rest = hit.clause.iter().skip(hit.at).take(6);
+        let colour = if rest.clone().any(|word| word == "white") {
+            Fade::White
+        } else {
+            Fade::Black
+        };
+        let (first, last) = hit.means;
+        if first {
+            fades.0 = fades.0.or(Some(colour));
+        }
+        // "Fade in and out"
+        if last || rest.clone().any(|word| word == "out") {
+            fades.1 = fades.1.or(Some(colour));
+        }
+    }
+    fades
+}
+
+pub(super) fn easing(clauses: &[Clause]) -> Option<Easing> {
+    find(clauses, EASING).first().map(|hit| hit.means)
+}
+
+/// The sounds named, each once.
+pub(super) fn ambience(clauses: &[Clause]) -> Vec<Ambience> {
+    once(find(clauses, SOUNDS).iter().map(|hit| hit.means))
+}
+
+/// What is asked for by a known name and can't be done, in the words of the table.
+pub(super) fn refused(clauses: &[Clause]) -> Vec<&'static str> {
+    once(find(clauses, REFUSED).iter().map(|hit| hit.means))
+}
+
+fn once<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+impl Look {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::BlackAndWhite => "black and white",
+            Self::Sepia => "sepia",
+            Self::Vintage => "vintage colours",
+            Self::Warm => "warm colours",
+            Self::Cold => "cold colours",
+            Self::HighContrast => "high contrast",
+            Self::Vignette => "vignette",
+            Self::FilmGrain => "film grain",
+            Self::DayForNight => "day for night",
+        }
+    }
+}
+
+impl Weather {
+    pub(super) fn words(self) -> String {
+        let amount = match self.amount {
+            Amount::Light => "light ",
+            Amount::Usual => "",
+            Amount::Heavy => "heavy ",
+        };
+        let what = match self.particles {
+            Particles::Rain => "rain",
+            Particles::Snow => "falling snow",
+            Particles::Fog => "fog",
+            Particles::Dust => "dust",
+            Particles::Embers => "embers",
+            Particles::Stars => "twinkling stars",
+            Particles::Confetti => "confetti",
+        };
+        format!("{amount}{what}")
+    }
+}
+
+impl Fade {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Black => "black",
+            Self::White => "white",
+        }
+    }
+}
+
+impl Easing {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Smooth => "smooth start and end",
+            Self::Linear => "constant speed",
+            Self::In => "gathering speed",
+            Self::Out => "slowing down",
+        }
+    }
+}

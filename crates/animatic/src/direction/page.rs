@@ -1,0 +1,54 @@
+//! That the model's page (`docs/models/animatic-1.md`) and the tables say the same.
+
+use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
+use super::words::clauses;
+use super::*;
+
+const PAGE: &str = include_str!("../../../../docs/models/animatic-1.md");
+
+/// What stands in backquotes in a text.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// The lines of a table, without its head.
+fn table(heading: &str) -> Vec<&'static str> {
+    let section = PAGE.split(heading).nth(1).unwrap_or_default();
+    let lines = section.lines().skip_while(|line| !line.starts_with("|---"));
+    lines.skip(1).take_while(|l| l.starts_with('|')).collect()
+}
+
+#[test]
+fn every_phrase_of_the_tables_is_on_the_page() {
+    let on_page: Vec<String> = table("### Every word")
+        .iter()
+        .flat_map(|line| quoted(line))
+        .map(|phrase| clauses(phrase).concat().join(" "))
+        .collect();
+    let phrases = (LOOKS.iter().map(|p| p.words))
+        .chain(WEATHER.iter().map(|p| p.words))
+        .chain(FADES.iter().map(|p| p.words))
+        .chain(EASING.iter().map(|p| p.words))
+        .chain(SOUNDS.iter().map(|p| p.words))
+        .chain(REFUSED.iter().map(|p| p.words));
+    for phrase in phrases {
+        assert!(on_page.iter().any(|p| p == phrase), "`{phrase}` is missing");
+    }
+}
+
+#[test]
+fn every_example_on_the_page_is_understood() {
+    let nothing = Direction::parse("").understood();
+    let lines = table("## Direction");
+    assert!(lines.len() > 8);
+    for line in lines {
+        let examples = line.rsplit('|').nth(1).unwrap_or_default();
+        assert!(!quoted(examples).is_empty(), "{line}");
+        for example in quoted(examples) {
+            let understood = Direction::parse(example).understood();
+            assert_ne!(understood, nothing, "{example}");
+            let refused = understood.iter().any(|words| words.starts_with("not "));
+            assert!(!refused, "{example}: {understood:?}");
+        }
+    }
+}

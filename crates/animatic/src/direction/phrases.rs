@@ -1,0 +1,108 @@
+//! Phrases: the words of direction that need no grammar, only their neighbours.
+//!
+//! A table says which phrase means what, and when a phrase that is also everyday language counts.
+
+use super::words::{Clause, is_direction_word, is_negation};
+
+/// A phrase, in lower-case words with single spaces, and what it means.
+pub(super) struct Phrase<T: 'static> {
+    pub(super) words: &'static str,
+    pub(super) means: T,
+    pub(super) counts: Counts,
+}
+
+/// When a phrase counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counts {
+    /// Wherever it stands.
+    Always,
+    /// Alone in its clause, or beside one of these words ("warm light", but not "warm bread").
+    Beside(&'static [&'static str]),
+    /// Beside one of these words only ("sound of rain", but not "rain").
+    OnlyBeside(&'static [&'static str]),
+}
+
+/// A phrase that was found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hit<'a, T> {
+    pub(super) means: T,
+    pub(super) clause: &'a Clause,
+    /// Where it begins in the clause.
+    pub(super) at: usize,
+}
+
+/// Every phrase of a table in the order of the prompt. Of phrases that begin at one word, the one
+/// that is first in the table counts.
+pub(super) fn find<'a, T: Copy>(clauses: &'a [Clause], table: &[Phrase<T>]) -> Vec<Hit<'a, T>> {
+    let mut hits = Vec::new();
+    for clause in clauses {
+        let mut at = 0;
+        while at < clause.len() {
+            let hit = table.iter().find_map(|phrase| {
+                let length = matches_at(clause, at, phrase.words)?;
+                let counts = is_meant(clause, at, length, phrase.counts);
+                (counts && !is_denied(clause, at)).then_some((phrase.means, length))
+            });
+            let Some((means, length)) = hit else {
+                at += 1;
+                continue;
+            };
+            hits.push(Hit { means, clause, at });
+            at += length;
+        }
+    }
+    hits
+}
+
+/// The number of words of a phrase that stands at a place.
+fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
+    let mut length = 0;
+    for word in phrase.split(' ') {
+        if clause.get(at + length)? != word {
+            return None;
+        }
+        length += 1;
+    }
+    Some(length)
+}
+
+fn is_meant(clause: &Clause, at: usize, length: usize, counts: Counts) -> bool {
+    let (neighbours, may_stand_alone) = match counts {
+        Counts::Always => return true,
+        Counts::Beside(neighbours) => (neighbours, true),
+        Counts::OnlyBeside(neighbours) => (neighbours, false),
+    };
+    let is_one = |word: &String| neighbours.contains(&word.as_str());
+    let beside = clause[at.saturating_sub(2)..at].iter().any(is_one)
+        || clause[at + length..].iter().take(2).any(is_one);
+    let mut others = clause[..at].iter().chain(&clause[at + length..]);
+    beside || (may_stand_alone && others.all(|word| is_direction_word(word) || is_measure(word)))
+}
+
+/// "No rain", "without a vignette", "after the rain".
+fn is_denied(clause: &Clause, at: usize) -> bool {
+    clause[at.saturating_sub(3)..at]
+        .iter()
+        .rev()
+        .take_while(|word| !matches!(word.as_str(), "but" | "just" | "only" | "and" | "with"))
+        .any(|word| is_negation(word) || matches!(word.as_str(), "after" | "before"))
+}
+
+/// Words of how much.
+pub(super) fn is_measure(word: &str) -> bool {
+    is_light(word) || is_heavy(word) || matches!(word, "falling" | "drifting" | "floating" | "some")
+}
+
+pub(super) fn is_light(word: &str) -> bool {
+    matches!(
+        word,
+        "light" | "gentle" | "soft" | "slight" | "subtle" | "fine" | "thin" | "faint" | "few"
+    )
+}
+
+pub(super) fn is_heavy(word: &str) -> bool {
+    matches!(
+        word,
+        "heavy" | "strong" | "thick" | "dense" | "pouring" | "torrential" | "hard" | "intense"
+    )
+}

@@ -1,0 +1,79 @@
+//! Quotes: the words of a prompt that are to be shown, taken out of those that direct.
+
+/// A prompt without its quoted words, and those, in their order.
+///
+/// Quotes are straight or of any nation's shape; one that is never closed, or holds nothing to
+/// show, is left in the text.
+pub(super) fn taken_out(prompt: &str) -> (String, Vec<String>) {
+    let mut rest = String::with_capacity(prompt.len());
+    let mut quotes = Vec::new();
+    let mut text = prompt;
+    while let Some((at, open)) = text.char_indices().find(|(_, c)| closing(*c).is_some()) {
+        let inside = &text[at + open.len_utf8()..];
+        let end = closing(open).and_then(|close| inside.find(close));
+        rest.push_str(&text[..at]);
+        let Some(end) = end else {
+            rest.push_str(&text[at..]);
+            return (rest, quotes);
+        };
+        let words = inside[..end]
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        if words.chars().any(char::is_alphanumeric) {
+            // The place of a quote parts the words around it.
+            rest.push_str(", ");
+            quotes.push(words);
+        }
+        let close = inside[end..].chars().next().map_or(1, char::len_utf8);
+        text = &inside[end + close..];
+    }
+    rest.push_str(text);
+    (rest, quotes)
+}
+
+/// The characters that end a quote which this one begins.
+fn closing(open: char) -> Option<&'static [char]> {
+    Some(match open {
+        '"' => &['"'],
+        '“' => &['”', '“', '"'],
+        '”' => &['”'],
+        '„' => &['“', '”'],
+        '«' => &['»'],
+        '»' => &['«'],
+        '「' => &['」'],
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_of_every_shape_are_taken_out() {
+        for (prompt, rest, quotes) in [
+            (
+                "pan left \"Night Train\"",
+                "pan left , ",
+                vec!["Night Train"],
+            ),
+            (
+                "“One”, then „Zwei“ and «Trois»",
+                ", , then ,  and , ",
+                vec!["One", "Zwei", "Trois"],
+            ),
+            ("it's a dog's life", "it's a dog's life", vec![]),
+            ("a 6\" pipe", "a 6\" pipe", vec![]),
+            ("\"  \" static", " static", vec![]),
+            ("\"two\n lines\"", ", ", vec!["two lines"]),
+        ] {
+            let (left, found) = taken_out(prompt);
+            assert_eq!(
+                (left.as_str(), found),
+                (rest, quotes.iter().map(ToString::to_string).collect()),
+                "{prompt}"
+            );
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The H.264 encoder: `OpenH264`, set up for files rather than for calls.
+//!
+//! Its defaults are made for video calls (Baseline profile, 120 kbit/s, frames dropped to keep
+//! it); every setting that matters is therefore set here, each with its reason. The bytes depend
+//! on the frames and the settings only: no clock, no thread count.
+//!
+//! It knows nothing of files, nor of how a quantiser is chosen.
+
+use openh264::encoder::{
+    BitRate, Complexity, EncoderConfig, FrameRate, FrameType, IntraFramePeriod, QpRange,
+    RateControlMode, UsageType, VuiConfig,
+};
+use openh264::formats::YUVSlices;
+use openh264::{OpenH264API, Timestamp};
+use openh264_sys2::{ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, PRO_HIGH, SEncParamExt};
+
+use crate::yuv::I420;
+
+/// Encodes the frames of one film with one quantiser: High profile, CABAC, BT.709, no B frames,
+/// an IDR frame at the head of each group and no reference across it.
+pub(crate) struct Encoder {
+    inner: openh264::encoder::Encoder,
+    millis_per_frame: f64,
+    frames: u32,
+}
+
+/// What a film's frames have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Format {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) fps: u32,
+    /// Frames from one key frame to the next.
+    pub(crate) group: u32,
+    /// What the level in the stream's header is chosen by; it bounds nothing.
+    pub(crate) bits_per_second: u32,
+}
+
+/// The encoder refused; not the caller's fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct EncoderError(String);
+
+impl Encoder {
+    /// `quantiser` from 0, the finest, to 51.
+    pub(crate) fn new(format: Format, quantiser: u8) -> Result<Self, EncoderError> {
+        let api = OpenH264API::from_source();
+        let mut inner = openh264::encoder::Encoder::with_api_config(api, config(format, quantiser))
+            .map_err(|error| EncoderError(error.to_string()))?;
+        // The encoder takes settings of its own only once it runs, which a first frame makes it.
+        // The change starts it afresh, so that nothing of this frame remains.
+        let blank = I420::new(format.width, format.height);
+        submit(&mut inner, &blank, 0.0, &mut Vec::new())?;
+        switch_to_high_profile(&mut inner)?;
+        Ok(Self {
+            inner,
+            millis_per_frame: 1000.0 / f64::from(format.fps),
+            frames: 0,
+        })
+    }
+
+    /// Appends the next frame to `packet`, as Annex B; says whether it is a key frame.
+    pub(crate) fn encode(
+        &mut self,
+        frame: &I420,
+        packet: &mut Vec<u8>,
+    ) -> Result<bool, EncoderError> {
+        let millis = f64::from(self.frames) * self.millis_per_frame;
+        let before = packet.len();
+        let key = submit(&mut self.inner, frame, millis, packet)?;
+        if packet.len() == before {
+            // Would shorten the film unnoticed: skipping is off, so this is a fault.
+            return Err(EncoderError(format!("frame {} was dropped", self.frames)));
+        }
+        self.frames += 1;
+        Ok(key)
+    }
+}
+
+fn config(format: Format, quantiser: u8) -> EncoderConfig {
+    let quantiser = quantiser.min(51);
+    EncoderConfig::new()
+        // The only usage type for natural pictures that the encoder accepts.
+        .usage_type(UsageType::CameraVideoRealTime)
+        // In this mode the quantiser walks within its range, and the range is one value.
+        .rate_control_mode(RateControlMode::Bufferbased)
+        .qp(QpRange::new(quantiser, quantiser))
+        .skip_frames(false)
+        .bitrate(BitRate::from_bps(format.bits_per_second))
+        .max_frame_rate(frame_rate(format.fps))
+        // Players can seek to a key frame.
+        .intra_frame_period(IntraFramePeriod::from_num_frames(format.group))
+        .complexity(Complexity::Low)
+        // All three save bits where a video call's background stands still; on a slow camera
+        // move they leave patches of the old picture behind.
+        .background_detection(false)
+        .scene_change_detect(false)
+        .adaptive_quantization(false)
+        // One slice and one thread: the same bytes on every machine.
+        .num_threads(1)
+        .vui(VuiConfig::bt709())
+}
+
+/// CABAC instead of CAVLC: a seventh fewer bits for the same picture. The safe wrapper has no
+/// setting for it.
+#[expect(unsafe_code, reason = "two calls into the C API for one setting")]
+fn switch_to_high_profile(encoder: &mut openh264::encoder::Encoder) -> Result<(), EncoderError> {
+    let done = |status: i32| match status {
+        0 => Ok(()),
+        other => Err(EncoderError(format!("High profile was refused: {other}"))),
+    };
+    let mut settings = SEncParamExt::default();
+    let place = (&raw mut settings).cast();
+    // SAFETY: the encoder is initialised, as it has encoded a frame; `raw_api` asks that nothing
+    // be changed that the wrapper relies on, and it relies on the size only.
+    let api = unsafe { encoder.raw_api() };
+    // SAFETY: this option is a `SEncParamExt`, plain data that the call fills.
+    done(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })?;
+    settings.iEntropyCodingModeFlag = 1;
+    settings.sSpatialLayers[0].uiProfileIdc = PRO_HIGH;
+    let place = (&raw mut settings).cast();
+    // SAFETY: as above; the call copies the settings and keeps no pointer to them.
+    done(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })
+}
+
+fn submit(
+    encoder: &mut openh264::encoder::Encoder,
+    frame: &I420,
+    millis: f64,
+    packet: &mut Vec<u8>,
+) -> Result<bool, EncoderError> {
+    let (width, height) = frame.size();
+    let planes = (frame.y(), frame.u(), frame.v());
+    let source = YUVSlices::new(planes, (width, height), (width, width / 2, width / 2));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most 20 seconds"
+    )]
+    let time = Timestamp::from_millis(millis as u64);
+    let stream = encoder
+        .encode_at(&source, time)
+        .map_err(|error| EncoderError(error.to_string()))?;
+    stream.write_vec(packet);
+    Ok(matches!(stream.frame_type(), FrameType::IDR))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "one of three small numbers")]
+fn frame_rate(fps: u32) -> FrameRate {
+    FrameRate::from_hz(fps as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: Format = Format {
+        width: 64,
+        height: 48,
+        fps: 24,
+        group: 48,
+        bits_per_second: 1_000_000,
+    };
+
+    /// A frame of a texture that slides.
+    fn frame(shift: usize) -> I420 {
+        let mut rgba = Vec::new();
+        for y in 0..48 {
+            for x in 0..64 {
+                let value = u8::try_from((x + shift) * 5 % 200 + y % 7 * 8).unwrap();
+                rgba.extend([value, value / 2, 90, 255]);
+            }
+        }
+        let mut frame = I420::new(64, 48);
+        frame.read_rgba(&rgba);
+        frame
+    }
+
+    /// The kinds of the NAL units in a packet, and the profile if it has an SPS.
+    fn units(packet: &[u8]) -> (Vec<u8>, Option<u8>) {
+        let starts: Vec<usize> = (0..packet.len().saturating_sub(4))
+            .filter(|&i| packet[i..i + 3] == [0, 0, 1])
+            .map(|i| i + 3)
+            .collect();
+        let kinds = starts.iter().map(|&at| packet[at] & 31).collect();
+        let sps = starts.iter().find(|&&at| packet[at] & 31 == 7);
+        (kinds, sps.map(|&at| packet[at + 1]))
+    }
+
+    #[test]
+    fn the_stream_is_high_profile_and_every_key_frame_an_idr() {
+        let mut encoder = Encoder::new(FORMAT, 24).unwrap();
+        let mut keys = Vec::new();
+        for i in 0..100 {
+            let mut packet = Vec::new();
+            let key = encoder.encode(&frame(i), &mut packet).unwrap();
+            let (kinds, profile) = units(&packet);
+            assert_eq!(key, kinds.contains(&5), "frame {i}: {kinds:?}");
+            assert_eq!(key, profile == Some(100), "frame {i}: {profile:?}");
+            if key {
+                keys.push(i);
+            }
+        }
+        assert_eq!(keys, [0, 48, 96]);
+    }
+
+    #[test]
+    fn a_coarser_quantiser_takes_fewer_bytes_and_the_same_one_the_same() {
+        let bytes = |quantiser| {
+            let mut encoder = Encoder::new(FORMAT, quantiser).unwrap();
+            let mut stream = Vec::new();
+            for i in 0..12 {
+                encoder.encode(&frame(i * 3), &mut stream).unwrap();
+            }
+            stream
+        };
+        assert!(bytes(20) == bytes(20));
+        assert!(bytes(40).len() < bytes(20).len() / 2);
+    }
+}

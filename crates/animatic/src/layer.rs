@@ -1,0 +1,231 @@
+//! Layers: the sheets of picture that a shot looks through, from the farthest to the nearest.
+//!
+//! A layer is a plate of premultiplied colour and a parallax: the share of the camera's travel
+//! that it follows. A flat picture is one layer; a drawn scene, or a picture that was taken apart
+//! by depth, is several. A plate knows which of its blocks are empty and which are solid, so that
+//! the renderer skips what can't be seen.
+//!
+//! It knows nothing of cameras and frames.
+
+/// One sheet of the scene.
+pub(crate) struct Layer {
+    /// What is on it.
+    pub(crate) plate: Plate,
+    /// How much of the camera's travel it follows: near 0 on the horizon, 1 for the nearest.
+    pub(crate) parallax: f64,
+}
+
+/// Premultiplied RGBA over the whole picture, at any resolution: rows from the top left.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sheet {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) rgba: Vec<u8>,
+    /// As [`Layer::parallax`].
+    pub(crate) parallax: f64,
+}
+
+/// A sheet cropped to what is on it, ready to be sampled. Beyond its edges the outermost pixels
+/// repeat.
+pub(crate) struct Plate {
+    width: u32,
+    height: u32,
+    rgba: Vec<u8>,
+    /// Plate pixels per picture pixel, in each direction.
+    scale: (f64, f64),
+    /// The plate's first pixel, counted in plate pixels from the picture's corner.
+    first: (f64, f64),
+    /// Whether empty rows were cropped above and below: what repeats there is nothing.
+    bare: (bool, bool),
+    blocks: Vec<Cover>,
+}
+
+/// What a stretch of a plate covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cover {
+    Nothing,
+    Part,
+    All,
+}
+
+impl Plate {
+    /// Crops a sheet to its content. `picture` is the size that the sheet stands for.
+    pub(crate) fn new(sheet: Sheet, picture: (u32, u32)) -> Self {
+        let scale = (
+            f64::from(sheet.width) / f64::from(picture.0.max(1)),
+            f64::from(sheet.height) / f64::from(picture.1.max(1)),
+        );
+        let (top, bottom) = content(&sheet);
+        let row = sheet.width as usize * 4;
+        let mut rgba = sheet.rgba;
+        rgba.truncate(bottom * row);
+        rgba.drain(..top * row);
+        rgba.shrink_to_fit();
+        let height = u32::try_from(bottom - top).unwrap_or(sheet.height);
+        let blocks = blocks(&rgba, sheet.width as usize, height as usize);
+        Self {
+            width: sheet.width,
+            height,
+            rgba,
+            scale,
+            first: (0.0, f64::from(u32::try_from(top).unwrap_or(0))),
+            bare: (top > 0, bottom < sheet.height as usize),
+            blocks,
+        }
+    }
+
+    /// A plate of one solid picture: rows of red, green and blue, `width * height` pixels.
+    pub(crate) fn solid(width: u32, height: u32, rgb: &[u8], picture: (u32, u32)) -> Self {
+        Self::new(Sheet::solid(width, height, rgb), picture)
+    }
+
+    pub(crate) fn width(&self) -> u32 {
+        self.width
+    }
+
+    pub(crate) fn height(&self) -> u32 {
+        self.height
+    }
+
+    pub(crate) fn rgba(&self) -> &[u8] {
+        &self.rgba
+    }
+
+    /// Plate pixels per picture pixel.
+    pub(crate) fn scale(&self) -> (f64, f64) {
+        self.scale
+    }
+
+    /// A point of the picture, in pixels of the plate.
+    #[inline]
+    pub(crate) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (
+            x * self.scale.0 - self.first.0,
+            y * self.scale.1 - self.first.1,
+        )
+    }
+
+    /// What the plate covers between two columns and two rows of its pixels, ends included.
+    pub(crate) fn cover(&self, columns: (i32, i32), rows: (i32, i32)) -> Cover {
+        let below = i32::try_from(self.height).unwrap_or(i32::MAX);
+        if (self.bare.0 && rows.1 <= 0) || (self.bare.1 && rows.0 >= below - 1) {
+            return Cover::Nothing;
+        }
+        let block = |at: i32, side: u32| {
+            let last = i32::try_from(side).unwrap_or(i32::MAX).saturating_sub(1);
+            usize::try_from(at.clamp(0, last)).unwrap_or(0) / BLOCK
+        };
+        let across = (self.width as usize).div_ceil(BLOCK);
+        let (left, right) = (block(columns.0, self.width), block(columns.1, self.width));
+        let (top, bottom) = (block(rows.0, self.height), block(rows.1, self.height));
+        let mut seen: Option<Cover> = None;
+        for y in top..=bottom {
+            for cover in self
+                .blocks
+                .get(y * across + left..=y * across + right)
+                .unwrap_or_default()
+            {
+                match seen {
+                    None => seen = Some(*cover),
+                    Some(same) if same == *cover => {}
+                    Some(_) => return Cover::Part,
+                }
+            }
+        }
+        seen.unwrap_or(Cover::Part)
+    }
+}
+
+impl Sheet {
+    /// A sheet without holes: rows of red, green and blue, `width * height` pixels.
+    pub(crate) fn solid(width: u32, height: u32, rgb: &[u8]) -> Self {
+        let mut rgba = Vec::with_capacity(rgb.len() / 3 * 4);
+        for p in rgb.chunks_exact(3) {
+            rgba.extend_from_slice(&[p[0], p[1], p[2], u8::MAX]);
+        }
+        Self {
+            width,
+            height,
+            rgba,
+            parallax: 1.0,
+        }
+    }
+}
+
+/// The rows of a sheet that hold anything, with one empty row more at each cropped end so that
+/// what repeats beyond the edge is nothing.
+fn content(sheet: &Sheet) -> (usize, usize) {
+    let row = sheet.width as usize * 4;
+    // Light without opacity is something too.
+    let bare = |row: &[u8]| row.iter().all(|byte| *byte == 0);
+    let rows = sheet.height as usize;
+    let top = sheet.rgba.chunks_exact(row).position(|r| !bare(r));
+    let Some(top) = top else {
+        return (0, 1.min(rows));
+    };
+    let bottom = sheet.rgba.chunks_exact(row).rposition(|r| !bare(r));
+    let bottom = bottom.map_or(rows, |last| last + 1);
+    (top.saturating_sub(1), (bottom + 1).min(rows))
+}
+
+fn blocks(rgba: &[u8], width: usize, height: usize) -> Vec<Cover> {
+    let mut blocks = Vec::new();
+    for top in (0..height).step_by(BLOCK) {
+        for left in (0..width).step_by(BLOCK) {
+            let (mut all, mut any) = (true, false);
+            for y in top..(top + BLOCK).min(height) {
+                let row =
+                    &rgba[(y * width + left) * 4..(y * width + (left + BLOCK).min(width)) * 4];
+                for p in row.chunks_exact(4) {
+                    all &= p[3] == u8::MAX;
+                    any |= *p != [0; 4];
+                }
+            }
+            blocks.push(match (all, any) {
+                (true, _) => Cover::All,
+                (_, false) => Cover::Nothing,
+                _ => Cover::Part,
+            });
+        }
+    }
+    blocks
+}
+
+/// Side of a block in pixels.
+const BLOCK: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plate_is_cropped_and_knows_what_it_covers() {
+        let mut rgba = vec![0; 64 * 64 * 4];
+        rgba[64 * 40 * 4..].fill(255);
+        let sheet = Sheet {
+            width: 64,
+            height: 64,
+            rgba,
+            parallax: 1.0,
+        };
+        let plate = Plate::new(sheet, (128, 128));
+        assert_eq!((plate.width(), plate.height()), (64, 25));
+        assert_eq!(plate.place((10.0, 80.0)), (5.0, 1.0));
+        assert_eq!(plate.cover((0, 20), (0, 3)), Cover::Part);
+        assert_eq!(plate.cover((0, 63), (17, 24)), Cover::All);
+        assert_eq!(plate.cover((-900, 63), (90, 99)), Cover::All);
+        assert_eq!(plate.cover((0, 63), (-90, -2)), Cover::Nothing);
+    }
+
+    #[test]
+    fn an_empty_sheet_covers_nothing() {
+        let sheet = Sheet {
+            width: 3,
+            height: 7,
+            rgba: vec![0; 84],
+            parallax: 0.5,
+        };
+        let plate = Plate::new(sheet, (3, 7));
+        assert_eq!(plate.cover((0, 2), (0, 6)), Cover::Nothing);
+    }
+}

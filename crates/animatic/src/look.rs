@@ -1,0 +1,312 @@
+//! Looks: the treatment of a finished frame — its colours, its corners, its grain, its fades.
+//!
+//! Every look is a matrix over red, green and blue followed by a curve, and looks are put
+//! together by multiplying the one and chaining the other, so any number of them costs one pass
+//! over the frame; a frame that needs none costs nothing.
+
+use crate::direction::{Direction, Fade, Look};
+use crate::options::Options;
+use crate::scene::noise::{lattice, smoothstep};
+
+/// How the frames of one shot are treated.
+pub(crate) struct Grade {
+    /// What each of the three colours adds to red, green and blue, and what is added to all.
+    matrix: [[f32; 4]; 3],
+    curve: Vec<[f32; 3]>,
+    plain: bool,
+    /// How much of the light the corners lose.
+    vignette: f32,
+    /// Grain in eight-bit steps.
+    grain: f32,
+    noise: Vec<f32>,
+    fade_in: Option<Fade>,
+    fade_out: Option<Fade>,
+    frames: f32,
+    fade_frames: f32,
+    seed: u64,
+}
+
+impl Grade {
+    pub(crate) fn new(direction: &Direction, options: &Options) -> Self {
+        let mut matrix = [
+            [1.0, 0.0, 0.0, 0.0],
+            [0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0],
+        ];
+        let mut curve: Vec<[f32; 3]> = (0..STEPS)
+            .map(|i| [small(i) / small(STEPS - 1); 3])
+            .collect();
+        let (mut vignette, mut grain) = (0.0, 0.0_f32);
+        for look in &direction.looks {
+            matrix = joined(&matrix, &rows(*look));
+            for values in &mut curve {
+                *values = bent(*look, *values);
+            }
+            match look {
+                Look::Vignette => vignette += 0.55,
+                Look::Vintage => {
+                    vignette += 0.28;
+                    grain = grain.max(3.0);
+                }
+                Look::Sepia => vignette += 0.25,
+                Look::FilmGrain => grain = 9.0,
+                _ => {}
+            }
+        }
+        let frames = small(options.frames() as usize);
+        Self {
+            matrix,
+            curve,
+            plain: direction.looks.is_empty(),
+            vignette,
+            grain,
+            noise: if grain > 0.0 {
+                grain_tile(options.seed)
+            } else {
+                Vec::new()
+            },
+            fade_in: direction.fade_in,
+            fade_out: direction.fade_out,
+            frames,
+            // A second, but never more than a third of the film.
+            fade_frames: small(options.fps as usize).min(frames / 3.0).max(1.0),
+            seed: options.seed,
+        }
+    }
+
+    /// Whether frames that show the same are treated the same.
+    pub(crate) fn is_steady(&self, frame: usize) -> bool {
+        self.grain == 0.0 && frame > 0 && self.fade(frame) == self.fade(frame - 1)
+    }
+
+    /// Treats a frame of `width` pixels to a row.
+    pub(crate) fn apply(&self, frame: usize, width: usize, rgba: &mut [u8]) {
+        let fade = self.fade(frame);
+        if self.plain && fade.is_none() {
+            return;
+        }
+        let table = self.table(fade);
+        let height = rgba.len() / 4 / width;
+        let (across, down) = (small(width) / 2.0, small(height) / 2.0);
+        let squares: Vec<f32> = (0..width)
+            .map(|x| ((small(x) + 0.5) / across - 1.0).powi(2))
+            .collect();
+        let shift = |n: i32| scatter(lattice(i32::try_from(frame).unwrap_or(0), n, self.seed));
+        let (dx, dy) = (shift(1), shift(2));
+        for (y, row) in rgba.chunks_exact_mut(width * 4).enumerate() {
+            let low = ((small(y) + 0.5) / down - 1.0).powi(2);
+            let (pixels, _) = row.as_chunks_mut::<4>();
+            for (x, (pixel, square)) in pixels.iter_mut().zip(&squares).enumerate() {
+                let far = (low + square) * 0.5;
+                let light = 1.0 - self.vignette * far * far.sqrt();
+                let noise = if self.grain > 0.0 {
+                    self.noise[((y + dy) % TILE) * TILE + (x + dx) % TILE] * self.grain
+                } else {
+                    0.0
+                };
+                *pixel = self.treated(*pixel, light, noise, &table);
+            }
+        }
+    }
+
+    #[inline]
+    fn treated(&self, pixel: [u8; 4], light: f32, noise: f32, table: &Table) -> [u8; 4] {
+        let [r, g, b, _] = pixel.map(f32::from);
+        let [red, green, blue] = &self.matrix;
+        let mut out = [0, 0, 0, u8::MAX];
+        for (c, byte) in out.iter_mut().take(3).enumerate() {
+            let value = (r * red[c] + g * green[c] + b * blue[c]) * light + noise;
+            // 2^23 leaves a float no place for a fraction: its last bits are the whole number.
+            let at = (value * FINE).clamp(0.0, LAST) + 8_388_608.0;
+            let at = (at.to_bits() & 0x3FF) as usize;
+            *byte = table[at][c];
+        }
+        out
+    }
+
+    /// The curve in bytes, faded.
+    fn table(&self, fade: Option<(Fade, f32)>) -> Box<Table> {
+        let mut table = Box::new([[0; 4]; 1024]);
+        for (bytes, values) in table.iter_mut().zip(&self.curve) {
+            for (byte, value) in bytes.iter_mut().zip(values) {
+                let faded = match fade {
+                    None => *value,
+                    Some((Fade::Black, shown)) => value * shown,
+                    Some((Fade::White, shown)) => 1.0 - (1.0 - value) * shown,
+                };
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "clamped to a byte"
+                )]
+                let rounded = (faded * 255.0 + 0.5).clamp(0.0, 255.0) as u8;
+                *byte = rounded;
+            }
+        }
+        table
+    }
+
+    /// The fade that a frame is in, and how much of the picture is left, 0 to 1.
+    fn fade(&self, frame: usize) -> Option<(Fade, f32)> {
+        let frame = small(frame);
+        let coming = smoothstep(0.0, self.fade_frames, frame);
+        let going = smoothstep(0.0, self.fade_frames, self.frames - 1.0 - frame);
+        match (self.fade_in, self.fade_out) {
+            (Some(from), _) if coming < 1.0 => Some((from, coming)),
+            (_, Some(to)) if going < 1.0 => Some((to, going)),
+            _ => None,
+        }
+    }
+}
+
+/// A look's matrix: what red, green and blue each become of the three.
+fn rows(look: Look) -> [[f32; 3]; 3] {
+    // Panchromatic film sees red a little less than the eye and blue a little more.
+    let grey = [0.27, 0.60, 0.13];
+    let towards_grey = |share: f32, tint: [f32; 3]| {
+        [0, 1, 2].map(|row: usize| {
+            [0, 1, 2].map(|column: usize| {
+                let own = f32::from(u8::from(row == column));
+                tint[row] * (own + (grey[column] - own) * share)
+            })
+        })
+    };
+    match look {
+        Look::BlackAndWhite => towards_grey(1.0, [1.0; 3]),
+        Look::Sepia => towards_grey(1.0, [1.08, 0.90, 0.68]),
+        Look::Vintage => towards_grey(0.30, [1.03, 0.99, 0.90]),
+        Look::Warm => towards_grey(0.0, [1.08, 1.0, 0.85]),
+        Look::Cold => towards_grey(0.10, [0.87, 0.99, 1.11]),
+        Look::DayForNight => towards_grey(0.62, [0.36, 0.46, 0.70]),
+        Look::HighContrast | Look::Vignette | Look::FilmGrain => towards_grey(0.0, [1.0; 3]),
+    }
+}
+
+/// A look's curve.
+fn bent(look: Look, values: [f32; 3]) -> [f32; 3] {
+    // An S through the middle; 1 is as steep as smoothstep.
+    let steeper = |v: f32, by: f32| v + (v * v * (3.0 - 2.0 * v) - v) * by;
+    match look {
+        Look::BlackAndWhite => values.map(|v| steeper(v, 0.45)),
+        Look::Sepia => values.map(|v| 0.03 + 0.95 * steeper(v, 0.3)),
+        Look::HighContrast => values.map(|v| steeper(steeper(v, 0.75), 0.35)),
+        // Old prints have lost their blacks first, and most of all the blue ones.
+        Look::Vintage => {
+            let [r, g, b] = values.map(|v| steeper(v, 0.25));
+            [0.06 + 0.92 * r, 0.05 + 0.90 * g, 0.13 + 0.74 * b]
+        }
+        // The sky of a day is darkened more than its shadows.
+        Look::DayForNight => values.map(|v| steeper(v * (1.12 - 0.22 * v), 0.35)),
+        Look::Warm | Look::Cold | Look::Vignette | Look::FilmGrain => values,
+    }
+}
+
+/// The matrix of one treatment after another, by columns as [`Grade`] holds them.
+fn joined(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
+    first.map(|column| {
+        let product = |row: usize| (0..3).map(|k| then[row][k] * column[k]).sum();
+        [product(0), product(1), product(2), 0.0]
+    })
+}
+
+/// A tile of grain: noise about zero, a little larger than a pixel, most of it within 1.
+fn grain_tile(seed: u64) -> Vec<f32> {
+    let raw = |x: usize, y: usize| {
+        let at = |n: u64| {
+            let (x, y) = (i32::try_from(x % TILE), i32::try_from(y % TILE));
+            lattice(x.unwrap_or(0), y.unwrap_or(0), seed.wrapping_add(n))
+        };
+        at(11) + at(12) + at(13) - 1.5
+    };
+    let mut tile = Vec::with_capacity(TILE * TILE);
+    for y in 0..TILE {
+        for x in 0..TILE {
+            let around =
+                raw(x + 1, y) + raw(x, y + 1) + raw(x + TILE - 1, y) + raw(x, y + TILE - 1);
+            tile.push(1.1 * (raw(x, y) * 0.6 + around * 0.2));
+        }
+    }
+    tile
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "chance is below 1"
+)]
+fn scatter(chance: f32) -> usize {
+    (chance * 255.0) as usize
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "pixels and frames are small numbers"
+)]
+fn small(n: usize) -> f32 {
+    n as f32
+}
+
+/// Bytes for each step of red's, green's and blue's curves; as long as ten bits can count.
+type Table = [[u8; 4]; 1024];
+
+/// Side of the tile of grain.
+const TILE: usize = 256;
+
+/// Steps of a curve: four for each eight-bit step.
+const STEPS: usize = 1021;
+const FINE: f32 = 4.0;
+const LAST: f32 = 1020.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Asked;
+
+    fn treated(prompt: &str, frame: usize, colour: [u8; 3]) -> [u8; 3] {
+        let direction = Direction::parse(prompt);
+        let options = Options::resolve(&Asked::default(), &direction).unwrap();
+        let mut rgba = [colour[0], colour[1], colour[2], 255].repeat(33 * 33);
+        Grade::new(&direction, &options).apply(frame, 33, &mut rgba);
+        let middle = (16 * 33 + 16) * 4;
+        [rgba[middle], rgba[middle + 1], rgba[middle + 2]]
+    }
+
+    #[test]
+    fn looks_do_what_they_say() {
+        let [r, g, b] = treated("black and white", 60, [200, 120, 40]);
+        assert!(r == g && g == b, "{r} {g} {b}");
+        let [r, g, b] = treated("sepia", 60, [120; 3]);
+        assert!(r > g && g > b, "{r} {g} {b}");
+        let [r, _, b] = treated("warm look", 60, [120; 3]);
+        assert!(r > 120 && b < 120);
+        let [r, _, b] = treated("cold light", 60, [120; 3]);
+        assert!(r < 120 && b > 120);
+        let [r, g, b] = treated("day for night", 60, [180; 3]);
+        assert!(b > r && g < 120, "{r} {g} {b}");
+        assert!(treated("high contrast", 60, [60; 3])[0] < 50);
+        assert!(treated("high contrast", 60, [200; 3])[0] > 210);
+        assert_eq!(treated("static", 60, [1, 2, 3]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn fades_begin_and_end_in_their_colour() {
+        assert_eq!(treated("fade in", 0, [90; 3]), [0; 3]);
+        assert_eq!(
+            treated("fade in, fade out to white", 149, [90; 3]),
+            [255; 3]
+        );
+        assert_eq!(treated("fade in and out", 75, [90; 3]), [90; 3]);
+        let half = treated("fade out", 135, [90; 3])[0];
+        assert!((20..70).contains(&half), "{half}");
+    }
+
+    #[test]
+    fn a_vignette_darkens_the_corners_alone() {
+        let direction = Direction::parse("vignette");
+        let options = Options::resolve(&Asked::default(), &direction).unwrap();
+        let mut rgba = vec![200; 33 * 33 * 4];
+        Grade::new(&direction, &options).apply(9, 33, &mut rgba);
+        assert!(rgba[0] < 140, "{}", rgba[0]);
+        assert_eq!(rgba[(16 * 33 + 16) * 4], 200);
+    }
+}

@@ -1,0 +1,141 @@
+//! Colour profiles: what a picture's embedded ICC profile means, in sRGB.
+//!
+//! A profile that is broken, or made for other channels than the picture has left (a CMYK profile
+//! after its decoder has made RGB), is passed over: the picture itself may be fine, and its
+//! colours are then taken for sRGB, as they are without a profile.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use moxcms::{ColorProfile, DataColorSpace, Layout, TransformOptions};
+
+/// How many bytes a pixel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pixels {
+    Rgb = 3,
+    Rgba = 4,
+}
+
+/// Converts pixels in place from the space of an ICC profile to sRGB.
+pub(super) fn to_srgb(pixels: &mut [u8], kind: Pixels, icc: &[u8]) {
+    // A profile is as hostile as the picture it comes in.
+    let _ = catch_unwind(AssertUnwindSafe(|| convert(pixels, kind, icc)));
+}
+
+fn convert(pixels: &mut [u8], kind: Pixels, icc: &[u8]) -> Result<(), moxcms::CmsError> {
+    let profile = ColorProfile::new_from_slice(icc)?;
+    match profile.color_space {
+        DataColorSpace::Rgb => convert_rgb(pixels, kind, &profile),
+        DataColorSpace::Gray => convert_grey(pixels, kind, &profile),
+        _ => Ok(()),
+    }
+}
+
+fn convert_rgb(
+    pixels: &mut [u8],
+    kind: Pixels,
+    profile: &ColorProfile,
+) -> Result<(), moxcms::CmsError> {
+    let layout = match kind {
+        Pixels::Rgb => Layout::Rgb,
+        Pixels::Rgba => Layout::Rgba,
+    };
+    let transform = profile.create_transform_8bit(
+        layout,
+        &ColorProfile::new_srgb(),
+        layout,
+        TransformOptions::default(),
+    )?;
+    // A stretch at a time, so that no second picture is held.
+    let mut stretch = [0; 1024 * 12];
+    for chunk in pixels.chunks_mut(stretch.len()) {
+        let done = &mut stretch[..chunk.len()];
+        transform.transform(chunk, done)?;
+        chunk.copy_from_slice(done);
+    }
+    Ok(())
+}
+
+/// By a table: a grey has 256 values only, and they are in all three channels by now.
+fn convert_grey(
+    pixels: &mut [u8],
+    kind: Pixels,
+    profile: &ColorProfile,
+) -> Result<(), moxcms::CmsError> {
+    let transform = profile.create_transform_8bit(
+        Layout::Gray,
+        &ColorProfile::new_srgb(),
+        Layout::Rgb,
+        TransformOptions::default(),
+    )?;
+    let greys: Vec<u8> = (0..=u8::MAX).collect();
+    let mut table = [0; 256 * 3];
+    transform.transform(&greys, &mut table)?;
+    for pixel in pixels.chunks_exact_mut(kind as usize) {
+        if pixel[0] == pixel[1] && pixel[1] == pixel[2] {
+            let at = usize::from(pixel[0]) * 3;
+            pixel[..3].copy_from_slice(&table[at..at + 3]);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn converted(rgb: [u8; 3], profile: &ColorProfile) -> [u8; 3] {
+        let mut pixels = rgb.to_vec();
+        to_srgb(&mut pixels, Pixels::Rgb, &profile.encode().unwrap());
+        [pixels[0], pixels[1], pixels[2]]
+    }
+
+    #[test]
+    fn a_wide_gamut_picture_gets_its_colours_and_an_srgb_one_keeps_them() {
+        // Display P3's (200, 80, 60) is a redder red in sRGB; greys are the same in both.
+        let [r, g, b] = converted([200, 80, 60], &ColorProfile::new_display_p3());
+        assert!(r > 206 && g < 80 && b < 60, "{r} {g} {b}");
+        for grey in [0, 90, 255] {
+            let made = converted([grey; 3], &ColorProfile::new_display_p3());
+            assert!(
+                made.iter().all(|v| v.abs_diff(grey) <= 1),
+                "{grey}: {made:?}"
+            );
+        }
+        let kept = converted([200, 80, 60], &ColorProfile::new_srgb());
+        assert!(
+            kept.iter()
+                .zip([200_u8, 80, 60])
+                .all(|(a, b)| a.abs_diff(b) <= 1)
+        );
+    }
+
+    #[test]
+    fn transparency_is_left_alone_and_long_pictures_are_converted_to_the_end() {
+        let icc = ColorProfile::new_display_p3().encode().unwrap();
+        let mut pixels = [200, 80, 60, 77].repeat(50_000);
+        to_srgb(&mut pixels, Pixels::Rgba, &icc);
+        assert_eq!(pixels[..4], pixels[pixels.len() - 4..]);
+        assert_eq!(pixels[3], 77);
+        assert_ne!(pixels[0], 200);
+    }
+
+    #[test]
+    fn a_grey_profile_bends_greys() {
+        let linear = ColorProfile::new_gray_with_gamma(1.0);
+        let [r, g, b] = converted([64, 64, 64], &linear);
+        assert!(r > 120 && r == g && g == b, "{r} {g} {b}");
+    }
+
+    #[test]
+    fn a_broken_profile_is_passed_over() {
+        let icc = ColorProfile::new_display_p3().encode().unwrap();
+        for cut in (0..icc.len()).step_by(7) {
+            let mut pixels = vec![200, 80, 60];
+            to_srgb(&mut pixels, Pixels::Rgb, &icc[..cut]);
+            assert_eq!(pixels.len(), 3);
+        }
+        let mut pixels = vec![200, 80, 60];
+        to_srgb(&mut pixels, Pixels::Rgb, b"not a profile");
+        assert_eq!(pixels, [200, 80, 60]);
+    }
+}

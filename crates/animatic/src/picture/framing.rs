@@ -1,0 +1,300 @@
+//! Framing: bringing a picture to the shape of the frame.
+//!
+//! A frame that is filled shows a part of the picture: [`Interest`] says which part draws the eye.
+//! Or the picture is fitted, which keeps everything and fills the rest with a soft copy of the
+//! picture itself. What draws the eye is guessed without a model: contrast of detail and of
+//! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual
+//! Attention* (1998), much simplified.
+
+use crate::resize::{self, FilterType, Part};
+
+use super::Picture;
+
+/// The whole picture within the shape of `frame`, at most twice the frame's size.
+pub(crate) fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
+    if window(picture.size(), frame) == picture.size() {
+        return None;
+    }
+    let ratio = f64::from(frame.0) / f64::from(frame.1);
+    let own = f64::from(picture.width()) / f64::from(picture.height());
+    // The picture touches the sides of a canvas that is narrower than it, else top and bottom.
+    let touching = f64::from(picture.width()).max(f64::from(picture.height()) * ratio);
+    let canvas_width = touching.min(f64::from(frame.0) * 2.0);
+    let canvas = (whole(canvas_width), whole(canvas_width / ratio));
+    let inner = if own > ratio {
+        (canvas.0, whole(f64::from(canvas.0) / own).min(canvas.1))
+    } else {
+        (whole(f64::from(canvas.1) * own).min(canvas.0), canvas.1)
+    };
+    let mut out = backdrop(picture, canvas)?;
+    let inside = resized(picture.size(), picture.rgb(), inner, FilterType::CatmullRom)?;
+    let left = (canvas.0 - inner.0) as usize / 2;
+    let top = (canvas.1 - inner.1) as usize / 2;
+    let lines = out.chunks_exact_mut(canvas.0 as usize * 3).skip(top);
+    for (line, source) in lines.zip(inside.chunks_exact(inner.0 as usize * 3)) {
+        line[left * 3..left * 3 + source.len()].copy_from_slice(source);
+    }
+    Picture::from_rgb(canvas.0, canvas.1, out)
+}
+
+/// The largest size of the frame's shape within `size`.
+fn window(size: (u32, u32), frame: (u32, u32)) -> (u32, u32) {
+    let wide = u64::from(size.0) * u64::from(frame.1);
+    let tall = u64::from(size.1) * u64::from(frame.0);
+    let side = |pixels: u64, by: u32| {
+        u32::try_from((pixels + u64::from(by) / 2) / u64::from(by))
+            .unwrap_or(u32::MAX)
+            .max(1)
+    };
+    if wide > tall {
+        (side(tall, frame.1).min(size.0), size.1)
+    } else {
+        (size.0, side(wide, frame.0).min(size.1))
+    }
+}
+
+/// A copy of the picture that fills the canvas, soft and dark.
+fn backdrop(picture: &Picture, canvas: (u32, u32)) -> Option<Vec<u8>> {
+    const TINY: u32 = 24;
+    let filling = crop_centre(picture, canvas)?;
+    let tiny = resized(filling.size(), filling.rgb(), (TINY, TINY), FilterType::Box)?;
+    let mut soft = resized((TINY, TINY), &tiny, canvas, FilterType::CatmullRom)?;
+    for value in &mut soft {
+        *value = u8::try_from(u16::from(*value) * 9 / 20).unwrap_or(u8::MAX);
+    }
+    Some(soft)
+}
+
+/// A small copy of the middle of the picture that has the canvas' shape.
+fn crop_centre(picture: &Picture, canvas: (u32, u32)) -> Option<Picture> {
+    let (width, height) = window(picture.size(), canvas);
+    let part = Part {
+        left: f64::from(picture.width() - width) / 2.0,
+        top: f64::from(picture.height() - height) / 2.0,
+        width: f64::from(width),
+        height: f64::from(height),
+    };
+    let small = (width.min(256), height.min(256));
+    let mut out = vec![0; small.0 as usize * small.1 as usize * 3];
+    let source = (picture.rgb(), picture.size());
+    resize::rgb(source, (&mut out, small), FilterType::Box, Some(part)).ok()?;
+    Picture::from_rgb(small.0, small.1, out)
+}
+
+fn resized(size: (u32, u32), rgb: &[u8], to: (u32, u32), filter: FilterType) -> Option<Vec<u8>> {
+    let mut out = vec![0; to.0 as usize * to.1 as usize * 3];
+    resize::rgb((rgb, size), (&mut out, to), filter, None).ok()?;
+    Some(out)
+}
+
+/// How much each column and each row of a picture draws the eye.
+pub(crate) struct Interest {
+    columns: Vec<f64>,
+    rows: Vec<f64>,
+    size: (f64, f64),
+}
+
+impl Interest {
+    pub(crate) fn of(picture: &Picture) -> Option<Self> {
+        let (columns, rows) = Thumbnail::of(picture)?.interest();
+        let size = (f64::from(picture.width()), f64::from(picture.height()));
+        Some(Self {
+            columns,
+            rows,
+            size,
+        })
+    }
+
+    /// The corner from which a window of the picture holds the most interest. All in pixels.
+    pub(crate) fn best_corner(&self, (width, height): (f64, f64)) -> (f64, f64) {
+        (
+            best_start(&self.columns, self.size.0, width, 0.5),
+            best_start(&self.rows, self.size.1, height, ABOVE),
+        )
+    }
+}
+
+/// A small copy on which interest is measured.
+struct Thumbnail {
+    width: usize,
+    height: usize,
+    rgb: Vec<u8>,
+}
+
+impl Thumbnail {
+    fn of(picture: &Picture) -> Option<Self> {
+        const SIDE: f64 = 96.0;
+        let scale = SIDE / f64::from(picture.width().max(picture.height()));
+        let side = |pixels: u32| whole(f64::from(pixels) * scale.min(1.0));
+        let (width, height) = (side(picture.width()), side(picture.height()));
+        let rgb = resized(
+            picture.size(),
+            picture.rgb(),
+            (width, height),
+            FilterType::Box,
+        )?;
+        Some(Self {
+            width: width as usize,
+            height: height as usize,
+            rgb,
+        })
+    }
+
+    /// How much each column and each row draws the eye.
+    fn interest(&self) -> (Vec<f64>, Vec<f64>) {
+        let mean = self.mean();
+        let (mut columns, mut rows) = (vec![0.0; self.width], vec![0.0; self.height]);
+        for (y, row) in rows.iter_mut().enumerate() {
+            for (x, column) in columns.iter_mut().enumerate() {
+                let here = self.at(x, y);
+                let beside = self.at((x + 1).min(self.width - 1), y);
+                let below = self.at(x, (y + 1).min(self.height - 1));
+                let detail = apart(here, beside) + apart(here, below);
+                let interest = detail + 0.35 * apart(here, mean);
+                // Small differences are texture and noise; large ones are things.
+                *column += interest * interest;
+                *row += interest * interest;
+            }
+        }
+        (columns, rows)
+    }
+
+    fn mean(&self) -> [f64; 3] {
+        #[expect(clippy::cast_precision_loss, reason = "a small picture")]
+        let pixels = (self.width * self.height) as f64;
+        let mut mean = [0.0; 3];
+        for pixel in self.rgb.chunks_exact(3) {
+            for (mean, value) in mean.iter_mut().zip(pixel) {
+                *mean += f64::from(*value) / pixels;
+            }
+        }
+        mean
+    }
+
+    fn at(&self, x: usize, y: usize) -> [f64; 3] {
+        let at = (y * self.width + x) * 3;
+        [0, 1, 2].map(|c| f64::from(self.rgb[at + c]))
+    }
+}
+
+fn apart(one: [f64; 3], other: [f64; 3]) -> f64 {
+    one.iter().zip(other).map(|(a, b)| (a - b).abs()).sum()
+}
+
+/// Where a window of `length` out of `side` pixels begins so that it holds the most interest;
+/// where it makes no difference, at the `usual` share of the way.
+fn best_start(interest: &[f64], side: f64, length: f64, usual: f64) -> f64 {
+    let slack = (side - length).max(0.0);
+    #[expect(clippy::cast_precision_loss, reason = "a small picture")]
+    let cells = interest.len() as f64;
+    let total: f64 = interest.iter().sum();
+    let mut best = (f64::NEG_INFINITY, slack * usual);
+    for step in 0..=STEPS {
+        let share = f64::from(step) / f64::from(STEPS);
+        let start = slack * share;
+        let from = start / side * cells;
+        let to = (start + length) / side * cells;
+        let mut held = 0.0;
+        let mut low = 0.0;
+        for value in interest {
+            held += value * (f64::min(low + 1.0, to) - f64::max(low, from)).clamp(0.0, 1.0);
+            low += 1.0;
+        }
+        let score = held - 0.15 * total * (share - usual).abs() * slack / side;
+        if score > best.0 {
+            best = (score, start);
+        }
+    }
+    best.1
+}
+
+/// Of a picture much taller than the frame, faces and skylines are above the middle.
+const ABOVE: f64 = 0.38;
+
+/// Window positions that are compared.
+const STEPS: u32 = 100;
+
+fn whole(side: f64) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a side: at least 1 by the clamp"
+    )]
+    let side = side.round().max(1.0) as u32;
+    side
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Grey, with a patch of detail that begins at `(left, top)`.
+    fn patch(size: (u32, u32), left: u32, top: u32) -> Picture {
+        let mut rgb = Vec::new();
+        for y in 0..size.1 {
+            for x in 0..size.0 {
+                let inside = (left..left + 40).contains(&x) && (top..top + 40).contains(&y);
+                let value = if inside && (x / 5 + y / 5) % 2 == 0 {
+                    250
+                } else {
+                    90
+                };
+                rgb.extend([value; 3]);
+            }
+        }
+        Picture::from_rgb(size.0, size.1, rgb).unwrap()
+    }
+
+    fn brightest(picture: &Picture) -> usize {
+        picture.rgb().iter().filter(|v| **v > 200).count()
+    }
+
+    #[test]
+    fn a_window_is_laid_over_what_draws_the_eye() {
+        for left in [0, 30, 200, 340] {
+            let interest = Interest::of(&patch((400, 200), left, 80)).unwrap();
+            let (start, _) = interest.best_corner((200.0, 200.0));
+            let left = f64::from(left);
+            assert!(start <= left && left + 40.0 <= start + 200.0, "{start}");
+        }
+        for top in [5, 300, 555] {
+            let interest = Interest::of(&patch((300, 600), 100, top)).unwrap();
+            let (left, start) = interest.best_corner((300.0, 169.0));
+            let top = f64::from(top);
+            assert!(left.abs() < 1e-9);
+            assert!(start <= top && top + 40.0 <= start + 169.0, "{start}");
+        }
+    }
+
+    #[test]
+    fn over_a_plain_picture_a_window_lies_where_it_usually_does() {
+        let start = best_start(&[1.0; 96], 400.0, 200.0, 0.5);
+        assert!((start - 100.0).abs() < 1e-9, "{start}");
+        assert!(best_start(&[1.0; 96], 400.0, 400.0, 0.5).abs() < 1e-9);
+        assert!(fit(&patch((640, 480), 0, 0), (960, 720)).is_none());
+    }
+
+    #[test]
+    fn a_fit_shows_everything_on_a_darker_ground() {
+        let picture = patch((300, 600), 100, 300);
+        let fitted = fit(&picture, (1280, 720)).unwrap();
+        assert_eq!(fitted.size(), (1067, 600));
+        let corner = &fitted.rgb()[..3];
+        assert!(corner.iter().all(|v| *v < 70), "{corner:?}");
+        let lost = brightest(&picture).abs_diff(brightest(&fitted));
+        assert!(lost < brightest(&picture) / 20, "{lost}");
+    }
+
+    #[test]
+    fn strips_and_specks_are_framed_too() {
+        for size in [(1, 1), (1, 900), (900, 1), (7, 3), (20_000, 3)] {
+            let picture = patch(size, 0, 0);
+            assert!(Interest::of(&picture).is_some());
+            for frame in [(1280, 720), (480, 854), (720, 720)] {
+                if let Some(framed) = fit(&picture, frame) {
+                    assert!(framed.width() > 0 && framed.width() <= 2 * frame.0.max(size.0));
+                }
+            }
+        }
+    }
+}

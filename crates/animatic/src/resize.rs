@@ -1,0 +1,82 @@
+//! Resizing: the one place that knows the resampling library.
+//!
+//! The library's general entry is compiled for every kind of pixel that it knows; these three
+//! are compiled for the kinds that are used, which is most of this crate's build time.
+
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U8x4};
+use fast_image_resize::{PixelTrait, ResizeAlg, ResizeOptions, Resizer};
+
+pub(crate) use fast_image_resize::FilterType;
+
+use crate::render::RenderError;
+
+/// A part of a picture, in its pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) left: f64,
+    pub(crate) top: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+}
+
+/// Resizes RGBA, or a part of it, into all of `to`. The A is treated as a fourth colour, which is
+/// right for padding and for premultiplied colours.
+pub(crate) fn rgba(
+    resizer: &mut Resizer,
+    (from, size): (&[u8], (u32, u32)),
+    (to, new): (&mut [u8], (u32, u32)),
+    filter: FilterType,
+    part: Option<Part>,
+) -> Result<(), RenderError> {
+    let options = options(filter, part);
+    resized::<U8x4>(resizer, (from, size), (to, new), &options)
+}
+
+/// Resizes RGB, or a part of it, into all of `to`.
+pub(crate) fn rgb(
+    (from, size): (&[u8], (u32, u32)),
+    (to, new): (&mut [u8], (u32, u32)),
+    filter: FilterType,
+    part: Option<Part>,
+) -> Result<(), RenderError> {
+    let options = options(filter, part);
+    resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new), &options)
+}
+
+/// Resizes a part of a plane of one value a pixel into all of `to`.
+pub(crate) fn plane(
+    resizer: &mut Resizer,
+    (from, size): (&[u8], (u32, u32)),
+    (to, new): (&mut [u8], (u32, u32)),
+    filter: FilterType,
+    part: Part,
+) -> Result<(), RenderError> {
+    let options = options(filter, Some(part));
+    resized::<U8>(resizer, (from, size), (to, new), &options)
+}
+
+fn resized<P: PixelTrait + InnerPixel>(
+    resizer: &mut Resizer,
+    (from, size): (&[u8], (u32, u32)),
+    (to, new): (&mut [u8], (u32, u32)),
+    options: &ResizeOptions,
+) -> Result<(), RenderError> {
+    let source = TypedImageRef::<P>::from_buffer(size.0, size.1, from);
+    let source = source.map_err(RenderError::from_display)?;
+    let target = TypedImage::<P>::from_buffer(new.0, new.1, to);
+    let mut target = target.map_err(RenderError::from_display)?;
+    resizer
+        .resize_typed::<P>(&source, &mut target, options)
+        .map_err(RenderError::from_display)
+}
+
+fn options(filter: FilterType, part: Option<Part>) -> ResizeOptions {
+    let options = ResizeOptions::new()
+        .resize_alg(ResizeAlg::Convolution(filter))
+        .use_alpha(false);
+    match part {
+        Some(part) => options.crop(part.left, part.top, part.width, part.height),
+        None => options,
+    }
+}

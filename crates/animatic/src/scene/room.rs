@@ -1,0 +1,240 @@
+//! A room: a wall with a window on the hour outside, curtains, a floor, a lamp.
+
+use super::light::Light;
+use super::noise::{fractal, lattice, smoothstep};
+use super::paint::{Canvas, Colour, add, blend, scaled, times};
+use super::stage::Stage;
+
+/// Where the land outside the window begins.
+pub(super) const HORIZON: f32 = 0.56;
+
+/// Paints the room in front of what is outside.
+pub(super) fn draw(stage: &mut Stage, light: &Light, seed: u64) {
+    let room = Room::new(stage.at(WALL).aspect(), light, seed);
+    room.wall(stage.at(WALL));
+    room.floor(stage.at(WALL));
+    room.curtains(stage.at(0.75));
+    room.lamp(stage.at(1.0));
+}
+
+/// Measures in picture heights, and colours as the light shows them.
+struct Room {
+    /// The window's edges.
+    left: f32,
+    right: f32,
+    /// Where the lamp stands.
+    lamp: f32,
+    /// The paint of the wall, the wood, the cloth.
+    paint: Colour,
+    wood: Colour,
+    cloth: Colour,
+    /// What falls in through the window, and where it leans to.
+    sun: Colour,
+    lean: f32,
+    /// How bright the lamp is, 0 to 1.
+    lit: f32,
+    seed: u64,
+}
+
+impl Room {
+    fn new(aspect: f32, light: &Light, seed: u64) -> Self {
+        let chance = |n: i32| lattice(n, 91, seed);
+        let middle = aspect * (0.40 + 0.20 * chance(0));
+        let half = (0.24 * aspect).clamp(0.16, 0.42);
+        let pick = |colours: [Colour; 4], n: i32| {
+            let [a, b, c, d] = colours;
+            blend(
+                blend(a, b, chance(n)),
+                blend(c, d, chance(n)),
+                chance(n + 1),
+            )
+        };
+        // Indoors by day it is dimmer than outside, and never as dark as the night.
+        let indoors = add(scaled(light.ground, 0.58), [0.10, 0.08, 0.07], 1.0);
+        let paint = pick(
+            [
+                [0.78, 0.72, 0.62],
+                [0.55, 0.66, 0.62],
+                [0.60, 0.52, 0.58],
+                [0.80, 0.62, 0.50],
+            ],
+            1,
+        );
+        let cloth = pick(
+            [
+                [0.82, 0.78, 0.70],
+                [0.62, 0.28, 0.24],
+                [0.30, 0.38, 0.48],
+                [0.70, 0.55, 0.30],
+            ],
+            3,
+        );
+        let towards = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+        Self {
+            left: middle - half,
+            right: middle + half,
+            lamp: if towards > 0.0 { 0.16 } else { 0.84 } * aspect,
+            paint: times(paint, indoors),
+            wood: times([0.46, 0.30, 0.19], indoors),
+            cloth: times(cloth, indoors),
+            sun: scaled(light.sun, 0.5 * (1.0 - light.dark) + 0.05),
+            lean: towards * (0.5 + 0.5 * chance(5)),
+            lit: smoothstep(0.1, 0.8, light.dark + light.density - 0.8),
+            seed,
+        }
+    }
+
+    /// The lamp's light at a place: on the wall, and less on what is below.
+    fn glow(&self, u: f32, v: f32) -> Colour {
+        let far = (u - self.lamp).hypot((v - SHADE) * 0.85);
+        let near = (-far * 2.4).exp() + 0.5 * (-far * 7.0).exp();
+        scaled([1.0, 0.66, 0.34], self.lit * 0.62 * near)
+    }
+
+    fn wall(&self, canvas: &mut Canvas) {
+        let soft = canvas.pixel();
+        canvas.lay(0.0, FLOOR, |u, v| {
+            let glass = self.glass(u, v, soft);
+            let grain = 0.96 + 0.08 * fractal(u * 30.0, v * 30.0, 3, self.seed.wrapping_add(700));
+            let corners = 1.0 - 0.35 * smoothstep(0.25, 0.75, (v - 0.45).abs() + 0.12);
+            let mut own = scaled(self.paint, grain * corners);
+            if self.frames(u, v) {
+                own = scaled(add(self.paint, [0.10; 3], 1.0), 0.92);
+            }
+            if v > FLOOR - 0.035 {
+                own = scaled(self.wood, 1.15);
+            }
+            let lit = add(own, self.glow(u, v), 1.0);
+            let opacity = 1.0 - glass;
+            [
+                lit[0] * opacity,
+                lit[1] * opacity,
+                lit[2] * opacity,
+                opacity,
+            ]
+        });
+    }
+
+    /// How much of a place is window glass, 0 to 1.
+    fn glass(&self, u: f32, v: f32, soft: f32) -> f32 {
+        let within = |low: f32, high: f32, at: f32| {
+            smoothstep(low - soft, low + soft, at) * smoothstep(high + soft, high - soft, at)
+        };
+        let middle = f32::midpoint(self.left, self.right);
+        let across = within(self.left, middle - BAR, u) + within(middle + BAR, self.right, u);
+        let bar = TOP + 0.3 * (SILL - TOP);
+        let down = within(TOP, bar - BAR, v) + within(bar + BAR, SILL, v);
+        across * down
+    }
+
+    /// Whether a place lies on the window's frame.
+    fn frames(&self, u: f32, v: f32) -> bool {
+        let wide = 3.5 * BAR;
+        u > self.left - wide && u < self.right + wide && v > TOP - wide && v < SILL + wide
+    }
+
+    fn floor(&self, canvas: &mut Canvas) {
+        let middle = canvas.aspect() / 2.0;
+        let soft = 4.0 * canvas.pixel();
+        canvas.paint(FLOOR, 1.0, |u, v, _| {
+            // Boards run away from the camera, towards a point at the height of its eyes.
+            let away = (1.0 - EYE) / (v - EYE);
+            let across = middle + (u - middle) * away;
+            let plank = across / 0.085 + 100.0;
+            let tone = 0.82 + 0.3 * fractal(plank.floor() * 7.3, away * 2.0, 2, self.seed);
+            let seam = smoothstep(0.0, 0.05, plank.fract()) * smoothstep(1.0, 0.95, plank.fract());
+            let grain = 0.94 + 0.12 * fractal(across * 60.0, away * 9.0, 3, self.seed);
+            let own = scaled(self.wood, tone * grain * (0.6 + 0.4 * seam));
+            // The window's light lies on the boards as four slanted panes.
+            let depth = (v - FLOOR) / (1.0 - FLOOR);
+            let back = u - self.lean * (0.10 + 0.45 * depth);
+            let pane = self.glass(back, TOP + (SILL - TOP) * (1.25 - 1.15 * depth), soft);
+            let sunny = add(own, times(self.sun, add(own, [0.25; 3], 1.0)), 1.6 * pane);
+            let dim = 1.0 - 0.3 * smoothstep(0.3, 1.0, depth);
+            add(
+                scaled(sunny, dim),
+                times(self.glow(u, FLOOR), self.wood),
+                2.2,
+            )
+        });
+    }
+
+    fn curtains(&self, canvas: &mut Canvas) {
+        let soft = canvas.pixel();
+        let wide = 0.11;
+        canvas.lay(TOP - 0.07, FLOOR - 0.06, |u, v| {
+            // Gathered a little towards the hem, which swings.
+            let gather = 0.018 * smoothstep(TOP, FLOOR, v);
+            let side = |outer: f32, inner: f32| {
+                smoothstep(outer - soft, outer + soft, u)
+                    * smoothstep(inner + soft, inner - soft, u)
+            };
+            let left = side(self.left - 0.07 + gather, self.left - 0.07 + wide - gather);
+            let right = side(
+                self.right + 0.07 - wide + gather,
+                self.right + 0.07 - gather,
+            );
+            let cloth = left + right;
+            if cloth <= 0.0 {
+                return [0.0; 4];
+            }
+            let sway = 0.006 * fractal(u * 3.0, v * 2.0, 2, self.seed.wrapping_add(720));
+            let fold = ((u + sway) * 260.0).sin() * 0.5 + ((u + sway) * 148.0 + 1.0).sin() * 0.5;
+            let inner = (u - f32::midpoint(self.left, self.right)).abs();
+            // Daylight shines through the cloth where it hangs before the glass.
+            let through = smoothstep(0.02, -0.02, inner - (self.right - self.left) / 2.0);
+            let own = scaled(self.cloth, 0.80 + 0.24 * fold);
+            let own = add(own, times(self.cloth, self.sun), 0.9 * through);
+            let lit = add(own, times(self.glow(u, v), self.cloth), 1.2);
+            [lit[0] * cloth, lit[1] * cloth, lit[2] * cloth, cloth]
+        });
+    }
+
+    fn lamp(&self, canvas: &mut Canvas) {
+        let soft = canvas.pixel();
+        canvas.lay(SHADE - 0.11, 1.0, |u, v| {
+            let off = (u - self.lamp).abs();
+            let down = (v - SHADE) / 0.09;
+            let shade = smoothstep(soft, -soft, off - 0.062 - 0.026 * down)
+                * smoothstep(1.0 + soft * 11.0, 1.0 - soft * 11.0, down.abs());
+            let pole = smoothstep(soft, -soft, off - 0.006) * smoothstep(0.9, 1.0, down);
+            let whole = shade.max(pole);
+            if whole <= 0.0 {
+                return [0.0; 4];
+            }
+            let round = 1.0 - 0.5 * (off / 0.09).powi(2);
+            let cloth = add(self.paint, [1.0, 0.74, 0.42], 0.9 * self.lit * round);
+            let colour = if shade > 0.0 {
+                scaled(cloth, 0.75 + 0.25 * round)
+            } else {
+                scaled(self.wood, 0.6)
+            };
+            [
+                colour[0] * whole,
+                colour[1] * whole,
+                colour[2] * whole,
+                whole,
+            ]
+        });
+        canvas.glow(
+            (self.lamp, SHADE),
+            0.5,
+            scaled([0.5, 0.3, 0.14], self.lit * 0.35),
+        );
+    }
+}
+
+/// The wall's share of the camera's travel.
+const WALL: f32 = 0.55;
+
+/// The window's upper and lower edge, and half the width of its bars.
+const TOP: f32 = 0.15;
+const SILL: f32 = 0.62;
+const BAR: f32 = 0.008;
+
+/// Where the wall meets the floor, and the height of the camera's eyes.
+const FLOOR: f32 = 0.80;
+const EYE: f32 = 0.48;
+
+/// The height of the lamp's shade.
+const SHADE: f32 = 0.44;

@@ -1,0 +1,111 @@
+//! The stage: the sheets of a scene as they are painted, from the back to the front.
+
+use super::paint::{Canvas, Colour, blend};
+use crate::layer::Sheet;
+
+/// A scene being painted: finished sheets, and the canvas in front of them.
+pub(super) struct Stage {
+    canvas: Canvas,
+    /// The parallax of what is on the canvas.
+    parallax: f32,
+    done: Vec<Sheet>,
+    seed: u64,
+}
+
+impl Stage {
+    /// A stage whose first canvas is the backdrop.
+    pub(super) fn new(width: u32, height: u32, seed: u64) -> Self {
+        Self {
+            canvas: Canvas::new(width, height),
+            parallax: 0.0,
+            done: Vec::new(),
+            seed,
+        }
+    }
+
+    /// The canvas for what follows this share of the camera's travel: a new one, unless what is
+    /// on the present one moves almost alike.
+    pub(super) fn at(&mut self, parallax: f32) -> &mut Canvas {
+        if parallax - self.parallax > STEP || (self.done.is_empty() && parallax > 0.0) {
+            self.finish();
+            self.parallax = parallax;
+        }
+        &mut self.canvas
+    }
+
+    /// The colours behind the stage's front, for water to mirror.
+    pub(super) fn mirror(&mut self) -> Mirror {
+        self.finish();
+        let mut colours: Vec<Colour> = Vec::new();
+        for sheet in &self.done {
+            let pixels = sheet.rgba.chunks_exact(4);
+            if colours.is_empty() {
+                colours = vec![[0.0; 3]; pixels.len()];
+            }
+            for (colour, p) in colours.iter_mut().zip(pixels) {
+                let through = 1.0 - f32::from(p[3]) / 255.0;
+                for (channel, byte) in colour.iter_mut().zip(p) {
+                    *channel = *channel * through + f32::from(*byte) / 255.0;
+                }
+            }
+        }
+        let (width, height) = self
+            .done
+            .first()
+            .map_or((0, 0), |s| (s.width as usize, s.height as usize));
+        Mirror {
+            width,
+            height,
+            colours,
+        }
+    }
+
+    /// Every sheet, from the farthest to the nearest.
+    pub(super) fn sheets(mut self) -> Vec<Sheet> {
+        self.finish();
+        self.done
+    }
+
+    fn finish(&mut self) {
+        let sheet = self.canvas.sheet(f64::from(self.parallax), self.seed);
+        let bare = sheet.rgba.iter().all(|byte| *byte == 0);
+        if !bare || self.done.is_empty() {
+            self.done.push(sheet);
+        }
+        self.canvas.clear();
+    }
+}
+
+/// A picture of what stands behind the water.
+pub(super) struct Mirror {
+    width: usize,
+    height: usize,
+    colours: Vec<Colour>,
+}
+
+impl Mirror {
+    /// The colour at a position in picture heights, interpolated; beyond the edges, the edge's.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "clamped to the picture"
+    )]
+    pub(super) fn at(&self, u: f32, v: f32) -> Colour {
+        let last = (self.width.saturating_sub(1), self.height.saturating_sub(1));
+        let x = (u * self.height as f32 - 0.5).clamp(0.0, last.0 as f32);
+        let y = (v * self.height as f32 - 0.5).clamp(0.0, last.1 as f32);
+        let (left, top) = (x as usize, y as usize);
+        let (right, below) = ((left + 1).min(last.0), (top + 1).min(last.1));
+        let pixel = |x: usize, y: usize| {
+            let colour = self.colours.get(y * self.width + x);
+            colour.copied().unwrap_or_default()
+        };
+        let upper = blend(pixel(left, top), pixel(right, top), x.fract());
+        let lower = blend(pixel(left, below), pixel(right, below), x.fract());
+        blend(upper, lower, y.fract())
+    }
+}
+
+/// Layers whose parallax differs by less share a sheet.
+const STEP: f32 = 0.11;

@@ -1,0 +1,224 @@
+//! A shot: everything that a video shows, ready to be drawn frame by frame.
+//!
+//! It settles what is looked at (the caller's picture, whole or taken apart by depth, or a drawn
+//! scene), plans the camera over it, and draws what the camera sees, with the weather before it,
+//! the look on it and the titles over it.
+
+use crate::camera::{self, Site, Station, Timing};
+use crate::depth;
+use crate::direction::Direction;
+use crate::layer::Layer;
+use crate::look::Grade;
+use crate::make::Request;
+use crate::options::Options;
+use crate::picture::{Interest, Picture};
+use crate::render::{RenderError, Renderer, is_upright};
+use crate::scene::Scene;
+use crate::sound::Ambience;
+use crate::title::Titles;
+use crate::weather::Air;
+use crate::working::{self, Working};
+use crate::yuv::I420;
+
+/// A shot that is ready to be drawn.
+pub(crate) struct Shot {
+    renderer: Renderer,
+    air: Air,
+    grade: Grade,
+    titles: Titles,
+    ambience: Vec<Ambience>,
+    understood: Vec<String>,
+    width: usize,
+    /// Whether the picture alone is seen, in every frame.
+    bare: bool,
+}
+
+impl Shot {
+    /// Prepares a request whose options were checked.
+    pub(crate) fn prepare(request: &Request<'_>) -> Result<Self, RenderError> {
+        let options = &request.options;
+        let direction = Direction::parse(request.prompt);
+        let mut understood = direction.understood();
+        let (layers, stations) = if let Some(picture) = request.picture {
+            filmed(picture, &direction, options)?
+        } else {
+            let scene = Scene::imagine(&direction.scenery, options.seed);
+            understood.push(scene.understood());
+            drawn(&scene, &direction, options)?
+        };
+        let titles = Titles::set(&direction.titles, options);
+        if !titles.missing().is_empty() {
+            let missing: String = titles.missing().iter().collect();
+            understood.push(format!("not shown, the title font has no {missing}"));
+        }
+        let size = (options.width, options.height);
+        let mut renderer = Renderer::new(layers, stations, size);
+        let mean = if direction.weather.is_empty() {
+            [0.0; 3]
+        } else {
+            mean_colour(&mut renderer, options)?
+        };
+        let untreated = direction.looks.is_empty()
+            && (direction.fade_in, direction.fade_out) == (None, None)
+            && direction.weather.is_empty()
+            && direction.titles.is_empty();
+        Ok(Self {
+            bare: untreated && renderer.is_plain(),
+            renderer,
+            air: Air::new(&direction.weather, options, mean),
+            grade: Grade::new(&direction, options),
+            titles,
+            ambience: direction.ambience,
+            understood,
+            width: options.width as usize,
+        })
+    }
+
+    /// What was understood of the prompt, in words.
+    pub(crate) fn understood(&self) -> &[String] {
+        &self.understood
+    }
+
+    /// The sounds that the prompt names.
+    pub(crate) fn ambience(&self) -> &[Ambience] {
+        &self.ambience
+    }
+
+    /// Whether the frame shows exactly what the one before it showed.
+    pub(crate) fn repeats(&self, frame: usize) -> bool {
+        self.renderer.repeats(frame)
+            && self.air.is_clear()
+            && self.grade.is_steady(frame)
+            && self.titles.is_steady(frame)
+    }
+
+    /// Draws a frame into `rgba`, which must hold exactly one frame.
+    pub(crate) fn draw(&mut self, frame: usize, rgba: &mut [u8]) -> Result<(), RenderError> {
+        self.renderer.draw(frame, rgba)?;
+        if !self.air.is_clear() {
+            let drift = self.renderer.drift(frame);
+            self.air.draw(frame, drift, self.width, rgba);
+        }
+        // Titles come after the look, which would tint them.
+        self.grade.apply(frame, self.width, rgba);
+        self.titles.draw(frame, rgba);
+        Ok(())
+    }
+
+    /// Draws a frame as the encoder takes it. `rgba` is scratch of one frame's size.
+    pub(crate) fn draw_yuv(
+        &mut self,
+        frame: usize,
+        rgba: &mut [u8],
+        yuv: &mut I420,
+    ) -> Result<(), RenderError> {
+        if self.bare {
+            return self.renderer.draw_planes(frame, yuv);
+        }
+        self.draw(frame, rgba)?;
+        yuv.read_rgba(rgba);
+        Ok(())
+    }
+
+    /// A small copy of a frame that [`Self::draw_yuv`] has just drawn with `rgba`.
+    pub(crate) fn small(
+        &mut self,
+        frame: usize,
+        rgba: &[u8],
+        width: u32,
+    ) -> Result<Picture, RenderError> {
+        if self.bare {
+            self.renderer.draw_small(frame, width)
+        } else {
+            self.renderer.shrink(rgba, width)
+        }
+    }
+}
+
+/// The mean colour of the first frame.
+fn mean_colour(renderer: &mut Renderer, options: &Options) -> Result<[f32; 3], RenderError> {
+    let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
+    renderer.draw(0, &mut rgba)?;
+    let small = renderer.shrink(&rgba, 32)?;
+    let (mut sum, mut count) = ([0.0_f32; 3], 0.0);
+    for pixel in small.rgb().chunks_exact(3) {
+        for (total, byte) in sum.iter_mut().zip(pixel) {
+            *total += f32::from(*byte);
+        }
+        count += 1.0;
+    }
+    Ok(sum.map(|total| total / count))
+}
+
+/// The caller's picture as layers, and the camera's way over them.
+fn filmed(
+    picture: &Picture,
+    direction: &Direction,
+    options: &Options,
+) -> Result<(Vec<Layer>, Vec<Station>), RenderError> {
+    let interest = Interest::of(picture);
+    let plan = |deep| plan(direction, picture.size(), options, deep, interest.as_ref());
+    if direction.travels() {
+        let stations = plan(true);
+        let working = Working::tiled(&stations, options.width, picture.size());
+        let small = working::reduced(picture, working.detail)?;
+        let sheets = depth::sheets(small.as_ref().unwrap_or(picture))?;
+        if sheets.len() > 1 {
+            let layers = working::tiled(sheets, picture.size(), working)?;
+            return Ok((layers, stations));
+        }
+    }
+    let stations = plan(false);
+    let layers = if is_upright(&stations) {
+        working::plain(picture, Working::plain(&stations, options.width))?
+    } else {
+        let working = Working::tiled(&stations, options.width, picture.size());
+        working::whole(picture, working)?
+    };
+    Ok((layers, stations))
+}
+
+/// A drawn scene as layers, and the camera's way over them.
+fn drawn(
+    scene: &Scene,
+    direction: &Direction,
+    options: &Options,
+) -> Result<(Vec<Layer>, Vec<Station>), RenderError> {
+    let picture = (with_room(options.width), with_room(options.height));
+    let stations = plan(direction, picture, options, true, None);
+    let detail = Working::tiled(&stations, options.width, picture).detail;
+    let side = |side| working::scaled(side, detail);
+    let sheets = scene.draw(side(picture.0), side(picture.1));
+    // Drawn at the size at which it is held.
+    let working = Working {
+        detail,
+        held: detail,
+    };
+    let layers = working::tiled(sheets, picture, working)?;
+    Ok((layers, stations))
+}
+
+fn plan(
+    direction: &Direction,
+    picture: (u32, u32),
+    options: &Options,
+    deep: bool,
+    interest: Option<&Interest>,
+) -> Vec<Station> {
+    let timing = Timing {
+        frames: options.frames(),
+        fps: options.fps,
+    };
+    let site = Site {
+        picture,
+        frame: (options.width, options.height),
+        deep,
+        interest,
+    };
+    camera::plan(direction, site, timing, options.seed)
+}
+
+/// A side of a drawn scene: larger than the frame, so that the camera can come closer and travel.
+fn with_room(side: u32) -> u32 {
+    side * 4 / 3
+}

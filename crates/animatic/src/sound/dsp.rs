@@ -1,0 +1,281 @@
+//! The parts that voices are made of: noise, filters, slow random walks, decaying tones.
+//!
+//! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all chance
+//! comes from [`Chance`], a PCG generator (M. O'Neill, 2014, `XSH-RR`).
+
+use std::f32::consts::TAU;
+
+use super::{RATE_HZ, Stereo};
+
+/// Pseudo-random numbers.
+#[derive(Debug, Clone)]
+pub(super) struct Chance(u64);
+
+impl Chance {
+    /// A stream of its own for every pair of a seed and a part.
+    pub(super) fn new(seed: u64, part: u64) -> Self {
+        let mut chance = Self(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        // Neighbouring seeds begin alike; a few steps part them.
+        for _ in 0..4 {
+            chance.step();
+        }
+        chance
+    }
+
+    fn step(&mut self) -> u32 {
+        let old = self.0;
+        self.0 = old
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        #[expect(clippy::cast_possible_truncation, reason = "the generator's output")]
+        let (mixed, turn) = ((((old >> 18) ^ old) >> 27) as u32, (old >> 59) as u32);
+        mixed.rotate_right(turn)
+    }
+
+    /// From 0 to 1.
+    pub(super) fn unit(&mut self) -> f32 {
+        #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
+        let unit = (self.step() >> 8) as f32 / 16_777_216.0;
+        unit
+    }
+
+    /// From −1 to 1: white noise.
+    pub(super) fn noise(&mut self) -> f32 {
+        self.unit() * 2.0 - 1.0
+    }
+
+    pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
+        low + (high - low) * self.unit()
+    }
+
+    /// Between two positive numbers, every octave as likely.
+    pub(super) fn octaves(&mut self, low: f32, high: f32) -> f32 {
+        low * (high / low).powf(self.unit())
+    }
+
+    /// Whether an event of a Poisson process of `rate` events a second falls on this sample.
+    pub(super) fn happens(&mut self, rate: f32) -> bool {
+        self.unit() < rate / RATE_HZ
+    }
+}
+
+/// A first-order low-pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Smooth {
+    share: f32,
+    state: f32,
+}
+
+impl Smooth {
+    pub(super) fn new(hertz: f32) -> Self {
+        Self {
+            share: 1.0 - (-TAU * hertz / RATE_HZ).exp(),
+            state: 0.0,
+        }
+    }
+
+    pub(super) fn next(&mut self, input: f32) -> f32 {
+        self.state += self.share * (input - self.state);
+        self.state
+    }
+}
+
+/// A second-order filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Biquad {
+    b: [f32; 3],
+    a: [f32; 2],
+    state: [f32; 2],
+}
+
+impl Biquad {
+    pub(super) fn low_pass(hertz: f32, q: f32) -> Self {
+        let (cos, alpha) = Self::angle(hertz, q);
+        let side = (1.0 - cos) / 2.0;
+        Self::normal([side, 1.0 - cos, side], cos, alpha)
+    }
+
+    pub(super) fn high_pass(hertz: f32, q: f32) -> Self {
+        let (cos, alpha) = Self::angle(hertz, q);
+        let side = f32::midpoint(1.0, cos);
+        Self::normal([side, -1.0 - cos, side], cos, alpha)
+    }
+
+    /// Unity gain at the centre.
+    pub(super) fn band_pass(hertz: f32, q: f32) -> Self {
+        let (cos, alpha) = Self::angle(hertz, q);
+        Self::normal([alpha, 0.0, -alpha], cos, alpha)
+    }
+
+    /// Takes over another's shape and keeps ringing: for filters that move.
+    pub(super) fn reshape(&mut self, other: Self) {
+        (self.b, self.a) = (other.b, other.a);
+    }
+
+    pub(super) fn next(&mut self, input: f32) -> f32 {
+        let output = self.b[0] * input + self.state[0];
+        self.state[0] = self.b[1] * input - self.a[0] * output + self.state[1];
+        self.state[1] = self.b[2] * input - self.a[1] * output;
+        output
+    }
+
+    fn angle(hertz: f32, q: f32) -> (f32, f32) {
+        let angle = TAU * hertz.clamp(10.0, RATE_HZ * 0.45) / RATE_HZ;
+        (angle.cos(), angle.sin() / (2.0 * q))
+    }
+
+    fn normal(b: [f32; 3], cos: f32, alpha: f32) -> Self {
+        let a0 = 1.0 + alpha;
+        Self {
+            b: b.map(|b| b / a0),
+            a: [-2.0 * cos / a0, (1.0 - alpha) / a0],
+            state: [0.0; 2],
+        }
+    }
+}
+
+/// A random walk from 0 to 1 that turns at a given rate: gusts, swells, moods.
+#[derive(Debug, Clone)]
+pub(super) struct Drift {
+    chance: Chance,
+    step: f32,
+    phase: f32,
+    ends: [f32; 2],
+}
+
+impl Drift {
+    /// Turns about `hertz` times a second.
+    pub(super) fn new(mut chance: Chance, hertz: f32) -> Self {
+        let ends = [chance.unit(), chance.unit()];
+        let phase = chance.unit();
+        Self {
+            chance,
+            step: hertz / RATE_HZ,
+            phase,
+            ends,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> f32 {
+        self.phase += self.step;
+        if self.phase >= 1.0 {
+            self.phase -= 1.0;
+            self.ends = [self.ends[1], self.chance.unit()];
+        }
+        // Level at both ends, so that the walk has no corners.
+        let eased = self.phase * self.phase * (3.0 - 2.0 * self.phase);
+        self.ends[0] + (self.ends[1] - self.ends[0]) * eased
+    }
+}
+
+/// A sine that dies away: a drop, a ping, a note. Its pitch may glide.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ping {
+    phase: f32,
+    turn: f32,
+    glide: f32,
+    level: f32,
+    decay: f32,
+    place: Stereo,
+}
+
+impl Ping {
+    /// `seconds` is the time to a thousandth; `glide` the pitch at that time over the first.
+    pub(super) fn new(hertz: f32, seconds: f32, glide: f32, level: f32, pan: f32) -> Self {
+        let samples = seconds * RATE_HZ;
+        Self {
+            phase: 0.0,
+            turn: TAU * hertz / RATE_HZ,
+            glide: glide.powf(1.0 / samples),
+            level,
+            decay: 0.001_f32.powf(1.0 / samples),
+            place: place(pan),
+        }
+    }
+
+    fn next(&mut self) -> Stereo {
+        let value = self.phase.sin() * self.level;
+        self.phase = (self.phase + self.turn) % TAU;
+        self.turn *= self.glide;
+        self.level *= self.decay;
+        self.place.map(|share| share * value)
+    }
+}
+
+/// Tones that sound together; the oldest makes room when there are too many.
+#[derive(Debug, Default)]
+pub(super) struct Pings(Vec<Ping>);
+
+impl Pings {
+    pub(super) fn strike(&mut self, ping: Ping) {
+        if self.0.len() >= 48 {
+            self.0.swap_remove(0);
+        }
+        self.0.push(ping);
+    }
+
+    pub(super) fn next(&mut self) -> Stereo {
+        let mut sum = [0.0; 2];
+        for ping in &mut self.0 {
+            sum = add(sum, ping.next());
+        }
+        self.0.retain(|ping| ping.level > 1e-4);
+        sum
+    }
+}
+
+/// The shares of left and right at a place from −1 to 1, equal power.
+pub(super) fn place(pan: f32) -> Stereo {
+    let angle = (pan.clamp(-1.0, 1.0) + 1.0) * std::f32::consts::FRAC_PI_4;
+    [angle.cos(), angle.sin()]
+}
+
+pub(super) fn add(one: Stereo, other: Stereo) -> Stereo {
+    [one[0] + other[0], one[1] + other[1]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gain(mut filter: Biquad, hertz: f32) -> f32 {
+        let mut peak = 0.0_f32;
+        for i in 0_u16..24_000 {
+            let out = filter.next((TAU * hertz * f32::from(i) / RATE_HZ).sin());
+            if i > 12_000 {
+                peak = peak.max(out.abs());
+            }
+        }
+        peak
+    }
+
+    #[test]
+    fn filters_pass_and_stop_what_they_should() {
+        assert!((gain(Biquad::low_pass(1000.0, 0.707), 50.0) - 1.0).abs() < 0.02);
+        assert!(gain(Biquad::low_pass(1000.0, 0.707), 8000.0) < 0.03);
+        assert!((gain(Biquad::high_pass(1000.0, 0.707), 9000.0) - 1.0).abs() < 0.02);
+        assert!(gain(Biquad::high_pass(1000.0, 0.707), 80.0) < 0.02);
+        assert!((gain(Biquad::band_pass(1000.0, 4.0), 1000.0) - 1.0).abs() < 0.02);
+        assert!(gain(Biquad::band_pass(1000.0, 4.0), 200.0) < 0.1);
+    }
+
+    #[test]
+    fn walks_stay_between_their_ends_and_never_leap() {
+        let mut drift = Drift::new(Chance::new(3, 1), 5.0);
+        let walk: Vec<f32> = (0..96_000).map(|_| drift.next()).collect();
+        assert!(walk.iter().all(|x| (0.0..=1.0).contains(x)));
+        assert!(walk.windows(2).all(|w| (w[1] - w[0]).abs() < 0.001));
+        let spread =
+            walk.iter().copied().fold(0.0, f32::max) - walk.iter().copied().fold(1.0, f32::min);
+        assert!(spread > 0.3, "{spread}");
+    }
+
+    #[test]
+    fn noise_is_even_and_seeds_differ() {
+        let mut chance = Chance::new(1, 1);
+        let mean = (0..100_000).map(|_| chance.noise()).sum::<f32>() / 100_000.0;
+        assert!(mean.abs() < 0.02, "{mean}");
+        assert!((Chance::new(1, 1).unit() - Chance::new(2, 1).unit()).abs() > 1e-6);
+        assert!((Chance::new(1, 1).unit() - Chance::new(1, 2).unit()).abs() > 1e-6);
+    }
+}

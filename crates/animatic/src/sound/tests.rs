@@ -1,0 +1,97 @@
+//! What every ambience keeps to: level, peaks, ends, width, variety.
+#![expect(clippy::float_cmp, reason = "silence and repeats are exact")]
+
+use super::*;
+
+const SECONDS: usize = 6;
+
+fn made(kind: Ambience, seed: u64) -> Vec<Stereo> {
+    synthesise(&[kind], SECONDS * RATE as usize, seed)
+}
+
+fn power(track: &[Stereo]) -> f32 {
+    track.as_flattened().iter().map(|s| s * s).sum()
+}
+
+#[test]
+fn every_kind_is_gentle_finite_and_faded() {
+    for &kind in Ambience::ALL {
+        let track = made(kind, 1);
+        let loud = loudness::measure(&track);
+        assert!((-31.0..-24.0).contains(&loud), "{kind:?}: {loud} LUFS");
+        assert!(
+            track
+                .as_flattened()
+                .iter()
+                .all(|s| s.is_finite() && s.abs() < 0.9),
+            "{kind:?}"
+        );
+        assert_eq!(track[0], [0.0; 2], "{kind:?}");
+        assert_eq!(track[track.len() - 1], [0.0; 2], "{kind:?}");
+        let ends = power(&track[..480]) + power(&track[track.len() - 480..]);
+        assert!(ends < power(&track) * 1e-3, "{kind:?}");
+    }
+}
+
+#[test]
+fn every_kind_is_wide_and_never_stuck_to_one_side() {
+    for &kind in Ambience::ALL {
+        let track = made(kind, 2);
+        let (mut left, mut right, mut both) = (0.0, 0.0, 0.0);
+        for [l, r] in &track {
+            left += l * l;
+            right += r * r;
+            both += l * r;
+        }
+        assert!(both / (left * right).sqrt() < 0.95, "{kind:?} is mono");
+        let balance = 10.0 * (left / right).log10();
+        assert!(balance.abs() < 9.0, "{kind:?}: {balance} dB");
+    }
+}
+
+#[test]
+fn nothing_repeats_and_seeds_differ() {
+    for &kind in Ambience::ALL {
+        let (one, other) = (made(kind, 5), made(kind, 6));
+        assert!(one == made(kind, 5), "{kind:?}");
+        assert!(one != other, "{kind:?}");
+        let second = RATE as usize;
+        for shift in [second, second * 2] {
+            let (early, late) = (
+                &one[second..second * 2],
+                &one[second + shift..second * 2 + shift],
+            );
+            let same: f32 = early
+                .as_flattened()
+                .iter()
+                .zip(late.as_flattened())
+                .map(|(a, b)| a * b)
+                .sum();
+            let alike = same / (power(early) * power(late)).sqrt();
+            assert!(alike.abs() < 0.5, "{kind:?} repeats: {alike}");
+        }
+    }
+}
+
+#[test]
+fn kinds_sound_together_in_any_order() {
+    let both = synthesise(&[Ambience::Rain, Ambience::Wind], 48_000, 1);
+    assert!(both == synthesise(&[Ambience::Wind, Ambience::Rain, Ambience::Wind], 48_000, 1));
+    assert!(both != synthesise(&[Ambience::Rain], 48_000, 1));
+    assert!((loudness::measure(&both) + 26.0).abs() < 3.0);
+}
+
+#[test]
+fn no_kind_and_no_length_are_silence() {
+    assert!(synthesise(&[], 4800, 1).iter().all(|s| *s == [0.0; 2]));
+    assert!(synthesise(&[Ambience::Sea], 0, 1).is_empty());
+    assert_eq!(synthesise(&[Ambience::Sea], 3, 1).len(), 3);
+}
+
+#[test]
+fn names_lead_back_to_their_kinds() {
+    for &kind in Ambience::ALL {
+        assert_eq!(Ambience::from_name(kind.name()), Some(kind));
+    }
+    assert_eq!(Ambience::from_name("noise"), None);
+}

@@ -1,0 +1,311 @@
+//! Places: birds, crickets, a fire, a city, a quiet room.
+
+use super::ears;
+use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, place};
+use crate::sound::{RATE_HZ, Stereo, Voice};
+
+/// Songs of a few notes from here and there, over leaves.
+pub(super) struct Birds {
+    noise: [Chance; 2],
+    chance: Chance,
+    breeze: Drift,
+    leaves: [Biquad; 2],
+    singers: Vec<Singer>,
+    notes: Pings,
+}
+
+/// A bird: sings a phrase of its own kind of notes, then listens.
+struct Singer {
+    hertz: f32,
+    pan: f32,
+    level: f32,
+    /// Notes that are left of the phrase.
+    notes: u32,
+    /// Samples to the next note or phrase.
+    wait: f32,
+}
+
+impl Birds {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut chance = Chance::new(seed, 1050);
+        let singers = (0..4_u8)
+            .map(|i| Singer {
+                hertz: chance.octaves(2300.0, 5200.0),
+                pan: chance.noise(),
+                level: chance.between(0.05, 0.2),
+                notes: 0,
+                // One sings at once, the others later.
+                wait: (0.3 + 1.3 * f32::from(i)) * RATE_HZ,
+            })
+            .collect();
+        Self {
+            noise: ears(seed, 60),
+            breeze: Drift::new(Chance::new(seed, 1051), 0.5),
+            leaves: [Biquad::band_pass(3200.0, 0.5); 2],
+            singers,
+            notes: Pings::default(),
+            chance,
+        }
+    }
+}
+
+impl Voice for Birds {
+    fn next(&mut self) -> Stereo {
+        let chance = &mut self.chance;
+        for bird in &mut self.singers {
+            bird.wait -= 1.0;
+            if bird.wait > 0.0 {
+                continue;
+            }
+            if bird.notes == 0 {
+                bird.notes = if chance.unit() < 0.5 { 3 } else { 6 };
+            }
+            bird.notes -= 1;
+            let hertz = bird.hertz * chance.between(0.85, 1.2);
+            let glide = chance.octaves(0.6, 1.6);
+            let seconds = chance.between(0.09, 0.22);
+            // The note, and what the trees give back of it.
+            let note = |level, pan| Ping::new(hertz, seconds, glide, level, pan);
+            self.notes.strike(note(bird.level, bird.pan));
+            self.notes.strike(note(bird.level * 0.2, -bird.pan));
+            bird.wait = RATE_HZ
+                * if bird.notes > 0 {
+                    chance.between(0.08, 0.2)
+                } else {
+                    chance.between(1.5, 4.5)
+                };
+        }
+        let breeze = 0.3 + 0.7 * self.breeze.next();
+        let mut out = self.notes.next();
+        for (ear, sample) in out.iter_mut().enumerate() {
+            *sample += self.leaves[ear].next(self.noise[ear].noise()) * 0.02 * breeze;
+        }
+        out
+    }
+}
+
+/// Chirps of three or four pulses, each cricket at its own pitch and pace.
+pub(super) struct Crickets {
+    noise: [Chance; 2],
+    night: [Smooth; 2],
+    choir: Vec<Cricket>,
+}
+
+struct Cricket {
+    turn: f32,
+    phase: f32,
+    /// Samples into the present chirp and its rest, and how long both are.
+    at: f32,
+    period: f32,
+    level: f32,
+    place: Stereo,
+    chance: Chance,
+}
+
+impl Crickets {
+    pub(super) fn new(seed: u64) -> Self {
+        let choir = (0..5)
+            .map(|i| {
+                let mut chance = Chance::new(seed, 1060 + i);
+                Cricket {
+                    turn: std::f32::consts::TAU * chance.between(3900.0, 5200.0) / RATE_HZ,
+                    phase: 0.0,
+                    at: chance.unit() * 0.5 * RATE_HZ,
+                    period: chance.between(0.4, 0.75) * RATE_HZ,
+                    level: chance.octaves(0.03, 0.2),
+                    place: place(chance.noise()),
+                    chance,
+                }
+            })
+            .collect();
+        Self {
+            noise: ears(seed, 70),
+            night: [Smooth::new(700.0); 2],
+            choir,
+        }
+    }
+}
+
+impl Cricket {
+    fn next(&mut self) -> Stereo {
+        // A pulse lasts 15 ms and the next begins after 30; a chirp has four.
+        const PULSE: f32 = 0.03 * RATE_HZ;
+        self.at += 1.0;
+        if self.at > self.period {
+            self.at = 0.0;
+            self.period = self.chance.between(0.4, 0.75) * RATE_HZ;
+        }
+        if self.at > 4.0 * PULSE {
+            return [0.0; 2];
+        }
+        self.phase = (self.phase + self.turn) % std::f32::consts::TAU;
+        let within = (self.at % PULSE) / (PULSE * 0.5);
+        let swell = (within.min(1.0) * std::f32::consts::PI).sin().powi(2);
+        let value = self.phase.sin() * swell * self.level;
+        self.place.map(|share| share * value)
+    }
+}
+
+impl Voice for Crickets {
+    fn next(&mut self) -> Stereo {
+        let mut out = [0.0; 2];
+        for cricket in &mut self.choir {
+            let chirp = cricket.next();
+            out = [out[0] + chirp[0], out[1] + chirp[1]];
+        }
+        for (ear, sample) in out.iter_mut().enumerate() {
+            *sample += self.night[ear].next(self.noise[ear].noise()) * 0.03;
+        }
+        out
+    }
+}
+
+/// A low roar that flickers, a hiss, and crackles.
+pub(super) struct Fire {
+    noise: [Chance; 2],
+    chance: Chance,
+    flicker: [Drift; 2],
+    roar: [[Smooth; 2]; 2],
+    hiss: [Biquad; 2],
+    snaps: [Biquad; 2],
+    /// What is left of the present crackle, at each ear.
+    crackle: Stereo,
+    fading: f32,
+}
+
+impl Fire {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            noise: ears(seed, 80),
+            chance: Chance::new(seed, 1070),
+            flicker: [1071, 1072].map(|part| Drift::new(Chance::new(seed, part), 7.0)),
+            roar: [[Smooth::new(120.0), Smooth::new(260.0)]; 2],
+            hiss: [Biquad::high_pass(5000.0, 0.6); 2],
+            snaps: [Biquad::band_pass(2300.0, 0.7); 2],
+            crackle: [0.0; 2],
+            fading: 0.99,
+        }
+    }
+}
+
+impl Voice for Fire {
+    fn next(&mut self) -> Stereo {
+        // Crackles come in flurries: each makes another soon after likelier.
+        let rate = if self.crackle[0] + self.crackle[1] > 0.01 {
+            60.0
+        } else {
+            9.0
+        };
+        if self.chance.happens(rate) {
+            let strength = 0.1 + 1.1 * self.chance.unit().powi(4);
+            self.crackle = place(self.chance.noise() * 0.7).map(|share| share * strength);
+            self.fading = 0.001_f32.powf(1.0 / (self.chance.octaves(0.003, 0.025) * RATE_HZ));
+        }
+        self.crackle = self.crackle.map(|left| left * self.fading);
+        let mut out = [0.0; 2];
+        for (ear, sample) in out.iter_mut().enumerate() {
+            let noise = self.noise[ear].noise();
+            let flicker = 0.4 + 0.6 * self.flicker[ear].next();
+            let low = self.roar[ear].iter_mut().fold(noise, |x, f| f.next(x));
+            *sample = low * 0.9 * flicker
+                + self.hiss[ear].next(noise) * 0.006
+                + self.snaps[ear].next(noise * self.crackle[ear]);
+        }
+        out
+    }
+}
+
+/// The hum of far streets, and now and then a car that passes.
+pub(super) struct City {
+    noise: [Chance; 2],
+    chance: Chance,
+    mood: Drift,
+    hum: [[Smooth; 2]; 2],
+    tyres: [Biquad; 2],
+    cars: [Car; 2],
+}
+
+/// A car from one side to the other.
+struct Car {
+    /// From −1 to 1; beyond, it has gone.
+    at: f32,
+    step: f32,
+    level: f32,
+}
+
+impl City {
+    pub(super) fn new(seed: u64) -> Self {
+        let car = |at| Car {
+            at,
+            step: 0.5 / RATE_HZ,
+            level: 0.5,
+        };
+        Self {
+            noise: ears(seed, 90),
+            chance: Chance::new(seed, 1080),
+            mood: Drift::new(Chance::new(seed, 1081), 0.4),
+            hum: [[Smooth::new(110.0), Smooth::new(300.0)]; 2],
+            tyres: [Biquad::band_pass(750.0, 0.5); 2],
+            cars: [car(-0.8), car(1.1)],
+        }
+    }
+}
+
+impl Voice for City {
+    fn next(&mut self) -> Stereo {
+        let mut tyres = [0.0; 2];
+        for car in &mut self.cars {
+            car.at += car.step;
+            if car.at.abs() > 1.3 {
+                // The next one, after a gap, from either side.
+                let way = if self.chance.unit() < 0.5 { 1.0 } else { -1.0 };
+                car.at = -1.3 * way;
+                car.step = way * self.chance.between(0.35, 0.8) / RATE_HZ;
+                car.level = self.chance.octaves(0.1, 0.8);
+            }
+            let near = (1.0 - (car.at / 1.3).powi(2)).max(0.0).powi(3) * car.level;
+            let shares = place(car.at);
+            tyres = [tyres[0] + near * shares[0], tyres[1] + near * shares[1]];
+        }
+        let mood = 0.6 + 0.4 * self.mood.next();
+        let mut out = [0.0; 2];
+        for (ear, sample) in out.iter_mut().enumerate() {
+            let noise = self.noise[ear].noise();
+            let low = self.hum[ear].iter_mut().fold(noise, |x, f| f.next(x));
+            *sample = low * mood + self.tyres[ear].next(noise) * (0.03 + 0.25 * tyres[ear]);
+        }
+        out
+    }
+}
+
+/// Air that stands still, and a trace of mains hum through the wall.
+pub(super) struct RoomTone {
+    noise: [Chance; 2],
+    air: [[Smooth; 2]; 2],
+    hush: [Smooth; 2],
+    hum: f32,
+}
+
+impl RoomTone {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            noise: ears(seed, 100),
+            air: [[Smooth::new(140.0), Smooth::new(600.0)]; 2],
+            hush: [Smooth::new(3000.0); 2],
+            hum: 0.0,
+        }
+    }
+}
+
+impl Voice for RoomTone {
+    fn next(&mut self) -> Stereo {
+        self.hum = (self.hum + std::f32::consts::TAU * 100.0 / RATE_HZ) % std::f32::consts::TAU;
+        let mut out = [self.hum.sin() * 0.004; 2];
+        for (ear, sample) in out.iter_mut().enumerate() {
+            let noise = self.noise[ear].noise();
+            let low = self.air[ear].iter_mut().fold(noise, |x, f| f.next(x));
+            *sample += low * 0.5 + self.hush[ear].next(noise) * 0.03;
+        }
+        out
+    }
+}

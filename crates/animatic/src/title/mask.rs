@@ -1,0 +1,66 @@
+//! Masks: opacities of letters, and their soft copies for shadows.
+
+/// Opacities, rows from the top left.
+pub(super) struct Mask {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Mask {
+    pub(super) fn stamp(&mut self, (left, top): (i32, i32), width: usize, glyph: &[u8]) {
+        for (y, row) in glyph.chunks_exact(width.max(1)).enumerate() {
+            let Some(line) = inside(top, y, self.height) else {
+                continue;
+            };
+            for (x, opacity) in row.iter().enumerate() {
+                if let Some(column) = inside(left, x, self.width) {
+                    let byte = &mut self.bytes[line * self.width + column];
+                    *byte = (*byte).max(*opacity);
+                }
+            }
+        }
+    }
+
+    /// A soft copy: three box blurs make a bell.
+    pub(super) fn blurred(&self, radius: usize) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        for _ in 0..3 {
+            bytes = box_blurred(&bytes, self.width, radius);
+            bytes = transposed(&bytes, self.width);
+            bytes = box_blurred(&bytes, self.height, radius);
+            bytes = transposed(&bytes, self.height);
+        }
+        bytes
+    }
+}
+
+fn inside(start: i32, step: usize, side: usize) -> Option<usize> {
+    let at = start.checked_add(i32::try_from(step).ok()?)?;
+    usize::try_from(at).ok().filter(|at| *at < side)
+}
+
+fn box_blurred(bytes: &[u8], width: usize, radius: usize) -> Vec<u8> {
+    let mut blurred = Vec::with_capacity(bytes.len());
+    let span = u32::try_from(2 * radius + 1).unwrap_or(u32::MAX);
+    for row in bytes.chunks_exact(width.max(1)) {
+        let mut sum: u32 = row.iter().take(radius).map(|b| u32::from(*b)).sum();
+        for x in 0..row.len() {
+            sum += row.get(x + radius).map_or(0, |b| u32::from(*b));
+            if x > radius {
+                sum -= u32::from(row[x - radius - 1]);
+            }
+            blurred.push(u8::try_from(sum / span).unwrap_or(u8::MAX));
+        }
+    }
+    blurred
+}
+
+fn transposed(bytes: &[u8], width: usize) -> Vec<u8> {
+    let height = bytes.len() / width.max(1);
+    let mut turned = Vec::with_capacity(bytes.len());
+    for x in 0..width {
+        turned.extend((0..height).map(|y| bytes[y * width + x]));
+    }
+    turned
+}

@@ -1,0 +1,247 @@
+//! Titles: words on the picture, set once for a shot and faded in and out.
+//!
+//! The embedded font is Inter Display (its licence lies beside it), which covers Latin, Greek and
+//! Cyrillic. Words are shaped, so pairs are kerned; lines are broken so that they come out about
+//! equally long, within the part of the frame that every screen shows; a soft shadow keeps them
+//! readable on any picture. Characters that the font has not are left out and reported.
+
+mod mask;
+mod setter;
+
+use swash::FontRef;
+
+use crate::direction::MAX_TITLES;
+use crate::options::Options;
+use crate::scene::noise::smoothstep;
+use mask::Mask;
+use setter::{LEADING, Line, Setter};
+
+/// Titles set for a shot.
+pub(crate) struct Titles {
+    /// Opacity of letters and of their shadow, for the rows from `top`; empty without titles.
+    letters: Vec<u8>,
+    shadow: Vec<u8>,
+    top: usize,
+    width: usize,
+    /// Frames of the shot, and in a second.
+    frames: f32,
+    fps: f32,
+    /// What the font has not.
+    missing: Vec<char>,
+}
+
+impl Titles {
+    pub(crate) fn set(words: &[String], options: &Options) -> Self {
+        let mut titles = Self {
+            letters: Vec::new(),
+            shadow: Vec::new(),
+            top: 0,
+            width: options.width as usize,
+            frames: small(options.frames() as usize),
+            fps: small(options.fps as usize),
+            missing: Vec::new(),
+        };
+        let Some(font) = FontRef::from_index(FONT, 0) else {
+            return titles;
+        };
+        let covered: Vec<String> = words
+            .iter()
+            .take(MAX_TITLES)
+            .map(|text| titles.covered(&font, text))
+            .collect();
+        let mut setter = Setter::new(font);
+        let lines = setter.lines(&covered, (options.width, options.height));
+        if !lines.is_empty() {
+            titles.print(&mut setter, &lines, options.height as usize);
+        }
+        titles
+    }
+
+    /// Characters of the titles that the font has not.
+    pub(crate) fn missing(&self) -> &[char] {
+        &self.missing
+    }
+
+    /// Whether a frame shows the titles as the one before it did.
+    pub(crate) fn is_steady(&self, frame: usize) -> bool {
+        self.letters.is_empty()
+            || (frame > 0 && bits(self.shown(frame)) == bits(self.shown(frame - 1)))
+    }
+
+    /// Lays the titles over a frame.
+    pub(crate) fn draw(&self, frame: usize, rgba: &mut [u8]) {
+        let shown = self.shown(frame);
+        if self.letters.is_empty() || shown <= 0.0 {
+            return;
+        }
+        let start = self.top * self.width * 4;
+        let (pixels, _) = rgba
+            .get_mut(start..)
+            .unwrap_or_default()
+            .as_chunks_mut::<4>();
+        let masks = self.letters.iter().zip(&self.shadow);
+        for (pixel, (letter, shadow)) in pixels.iter_mut().zip(masks) {
+            if *shadow == 0 && *letter == 0 {
+                continue;
+            }
+            let dark = 1.0 - f32::from(*shadow) * (shown * SHADOW / 255.0);
+            let light = f32::from(*letter) * (shown / 255.0);
+            for channel in pixel.iter_mut().take(3) {
+                let under = f32::from(*channel) * dark;
+                *channel = byte(under + (250.0 - under) * light);
+            }
+        }
+    }
+
+    /// The titles' opacity at a frame: they come a moment after the beginning and leave a moment
+    /// before the end.
+    fn shown(&self, frame: usize) -> f32 {
+        let (now, length) = (small(frame) / self.fps, self.frames / self.fps);
+        let wait = (length * 0.06).min(0.4);
+        let way = (length * 0.15).min(0.8);
+        let coming = smoothstep(wait, wait + way, now);
+        coming * smoothstep(wait, wait + way, length - now)
+    }
+
+    fn covered(&mut self, font: &FontRef<'_>, text: &str) -> String {
+        let mut kept = String::new();
+        for c in text.chars() {
+            if c == ' ' || font.charmap().map(c) != 0 {
+                kept.push(c);
+            } else if !self.missing.contains(&c) {
+                self.missing.push(c);
+            }
+        }
+        kept.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn print(&mut self, setter: &mut Setter<'_>, lines: &[Line], height: usize) {
+        let tall: f32 = lines
+            .iter()
+            .map(|line| line.gap + line.size * LEADING)
+            .sum();
+        let margin = lines.iter().map(|line| line.size).fold(0.0, f32::max);
+        let begins = (small(height) - tall) / 2.0;
+        self.top = whole((begins - margin).max(0.0));
+        let bottom = whole(begins + tall + margin).min(height);
+        let mut mask = Mask {
+            width: self.width,
+            height: bottom - self.top,
+            bytes: vec![0; self.width * (bottom - self.top)],
+        };
+        let mut y = begins - small(self.top);
+        for line in lines {
+            y += line.gap;
+            // The baseline lies so that capitals stand in the middle of the line.
+            let baseline = y + line.size * (LEADING + CAPITALS) / 2.0;
+            let x = (small(self.width) - setter.width(line)) / 2.0;
+            setter.print(line, (x, baseline), &mut mask);
+            y += line.size * LEADING;
+        }
+        self.shadow = mask.blurred(whole(margin * 0.11).max(2));
+        self.letters = mask.bytes;
+    }
+}
+
+fn bits(value: f32) -> u32 {
+    value.to_bits()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to a byte"
+)]
+fn byte(value: f32) -> u8 {
+    (value + 0.5).clamp(0.0, 255.0) as u8
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a place in a frame"
+)]
+fn whole(value: f32) -> usize {
+    value as usize
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a place in a frame")]
+fn small(n: usize) -> f32 {
+    n as f32
+}
+
+/// SIL Open Font License 1.1; see `fonts/OFL.txt`.
+const FONT: &[u8] = include_bytes!("../../fonts/InterDisplay-SemiBold.otf");
+
+/// Height of a capital in font sizes.
+const CAPITALS: f32 = 0.727;
+
+/// How dark the shadow is.
+const SHADOW: f32 = 0.62;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::direction::Direction;
+    use crate::options::Asked;
+
+    fn titles(words: &[&str], size: (u32, u32)) -> Titles {
+        let asked = Asked {
+            size: Some(size),
+            ..Asked::default()
+        };
+        let options = Options::resolve(&asked, &Direction::parse("")).unwrap();
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        Titles::set(&words, &options)
+    }
+
+    /// The columns and rows of the frame that letters touch.
+    fn extent(titles: &Titles) -> ((usize, usize), (usize, usize)) {
+        let inked = || titles.letters.iter().enumerate().filter(|(_, b)| **b > 0);
+        let columns = inked().map(|(i, _)| i % titles.width);
+        let rows = inked().map(|(i, _)| i / titles.width + titles.top);
+        (
+            (columns.clone().min().unwrap(), columns.max().unwrap()),
+            (rows.clone().min().unwrap(), rows.max().unwrap()),
+        )
+    }
+
+    #[test]
+    fn a_title_stands_in_the_middle_and_within_the_margins() {
+        let long = "The extraordinarily long title of a film that nobody has made yet";
+        for (words, size) in [
+            (vec!["Dusk"], (1280, 720)),
+            (vec![long], (1280, 720)),
+            (vec![long, "a second line"], (720, 1280)),
+            (vec!["Donaudampfschifffahrtsgesellschaft"], (480, 854)),
+            (vec!["Ночной поезд", "Νυχτερινό τρένο"], (480, 480)),
+        ] {
+            let ((left, right), (top, bottom)) = extent(&titles(&words, size));
+            let (width, height) = (size.0 as usize, size.1 as usize);
+            assert!(left * 11 >= width && right * 11 <= width * 10, "{words:?}");
+            assert!(top * 10 >= height && bottom * 10 <= height * 9, "{words:?}");
+            assert!((left + right).abs_diff(width) < width / 20, "{words:?}");
+            assert!((top + bottom).abs_diff(height) < height / 10, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_font_has_not_is_reported_and_not_drawn() {
+        let mixed = titles(&["Café 夜 №5"], (480, 480));
+        assert_eq!(mixed.missing(), ['夜']);
+        assert!(!mixed.letters.is_empty());
+        assert!(titles(&["夜夜"], (480, 480)).letters.is_empty());
+    }
+
+    #[test]
+    fn titles_come_and_go() {
+        let titles = titles(&["Dusk"], (480, 480));
+        let shown = |frame| {
+            let mut rgba = vec![100; 480 * 480 * 4];
+            titles.draw(frame, &mut rgba);
+            rgba.iter().any(|b| *b > 200)
+        };
+        assert!(!shown(0) && shown(75) && !shown(149));
+        assert!(titles.is_steady(75) && !titles.is_steady(20));
+    }
+}

@@ -1,0 +1,65 @@
+//! Fog: two sheets of noise that drift past each other, thicker towards the ground.
+
+use super::sprite::{Colour, Frame};
+use crate::direction::Amount;
+use crate::scene::noise::{fractal, smoothstep};
+
+/// Fog of one thickness.
+pub(super) struct Fog {
+    thickness: f32,
+    seed: u64,
+}
+
+impl Fog {
+    pub(super) fn new(amount: Amount, seed: u64) -> Self {
+        let thickness = match amount {
+            Amount::Light => 0.40,
+            Amount::Usual => 0.62,
+            Amount::Heavy => 0.86,
+        };
+        Self { thickness, seed }
+    }
+
+    /// Lays the fog over a frame. It is worked out on a coarse grid: fog has no edges.
+    pub(super) fn draw(&self, seconds: f32, across: f32, light: Colour, frame: &mut Frame<'_>) {
+        let (columns, rows) = frame.cells(CELL);
+        let aspect = frame.aspect();
+        let mut grid = Vec::with_capacity((columns + 1) * (rows + 1));
+        for j in 0..=rows {
+            let y = small(j) / small(rows);
+            for i in 0..=columns {
+                let x = (small(i) / small(columns) + across * 0.7) * aspect;
+                grid.push(self.at(x, y, seconds));
+            }
+        }
+        let colour = light.map(|c| c * 0.55 + 105.0);
+        frame.veil(&grid, (columns, rows), colour);
+    }
+
+    /// The fog's opacity at a place, in frame heights.
+    fn at(&self, x: f32, y: f32, seconds: f32) -> f32 {
+        let far = fractal(
+            x * 1.6 + seconds * 0.055,
+            y * 3.4,
+            4,
+            self.seed.wrapping_add(501),
+        );
+        let near = fractal(
+            x * 0.9 - seconds * 0.12,
+            y * 2.0 + 7.0,
+            3,
+            self.seed.wrapping_add(502),
+        );
+        let banks = smoothstep(0.30, 0.74, 0.55 * far + 0.45 * near);
+        let low = 0.22 + 0.78 * smoothstep(0.05, 0.85, y);
+        (self.thickness * (0.22 + 0.78 * banks) * low).min(0.96)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "cells of a coarse grid")]
+fn small(n: usize) -> f32 {
+    n as f32
+}
+
+/// Side of a cell of the grid in pixels.
+const CELL: usize = 20;

@@ -1,0 +1,343 @@
+//! Weather: what falls, rises and drifts between the camera and the scene.
+//!
+//! Particles are pure functions of time, seed and their number: nothing is carried from frame to
+//! frame, so any frame can be drawn alone. Each has a nearness; near ones are larger, faster and
+//! softer, and follow more of the camera's move, which is what makes a room of the air.
+
+mod fog;
+mod sprite;
+
+use crate::direction::{Amount, Particles, Weather};
+use crate::options::Options;
+use crate::scene::noise::{lattice, mix};
+use fog::Fog;
+use sprite::{Colour, Frame, Streak};
+
+/// The air of a shot.
+pub(crate) struct Air {
+    weather: Vec<Weather>,
+    fog: Option<Fog>,
+    seed: u64,
+    fps: f32,
+    /// What the scene's own light makes of something white.
+    light: Colour,
+}
+
+/// Where the camera is, as the air shows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Drift {
+    /// How far the nearest layer has moved across the frame since the first frame, in frame
+    /// widths.
+    pub(crate) across: f32,
+    /// The same downwards.
+    pub(crate) down: f32,
+}
+
+impl Air {
+    /// `mean` is the mean colour of the scene without weather.
+    pub(crate) fn new(weather: &[Weather], options: &Options, mean: [f32; 3]) -> Self {
+        let light = mean.map(|c| (60.0 + 0.75 * c).clamp(0.0, 235.0));
+        let fog = weather.iter().find(|w| w.particles == Particles::Fog);
+        Self {
+            weather: weather.to_vec(),
+            fog: fog.map(|w| Fog::new(w.amount, options.seed)),
+            seed: options.seed,
+            fps: f32::from(u16::try_from(options.fps).unwrap_or(30)),
+            light,
+        }
+    }
+
+    /// Whether the air is clear.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.weather.is_empty()
+    }
+
+    /// Draws the air of a frame over it, rows of `width` pixels.
+    pub(crate) fn draw(&self, frame: usize, drift: Drift, width: usize, rgba: &mut [u8]) {
+        let seconds = f32::from(u16::try_from(frame).unwrap_or(u16::MAX)) / self.fps;
+        let mut frame = Frame::new(rgba, width);
+        for weather in &self.weather {
+            let swarm = Swarm {
+                seed: self.seed.wrapping_add(weather.particles as u64 * 1_000_003),
+                amount: weather.amount,
+                seconds,
+                drift,
+                light: self.light,
+            };
+            match weather.particles {
+                Particles::Rain => swarm.rain(&mut frame),
+                Particles::Snow => swarm.snow(&mut frame),
+                Particles::Fog => {
+                    if let Some(fog) = &self.fog {
+                        fog.draw(seconds, drift.across, self.light, &mut frame);
+                    }
+                }
+                Particles::Dust => swarm.dust(&mut frame),
+                Particles::Embers => swarm.embers(&mut frame),
+                Particles::Stars => swarm.stars(&mut frame),
+                Particles::Confetti => swarm.confetti(&mut frame),
+            }
+        }
+    }
+}
+
+/// Particles of one kind at one moment. Lengths are in frame heights.
+struct Swarm {
+    seed: u64,
+    amount: Amount,
+    seconds: f32,
+    drift: Drift,
+    light: Colour,
+}
+
+/// One particle: its chances, and its nearness.
+struct Mote {
+    number: i32,
+    seed: u64,
+    /// 0 far, 1 near; many are far and few are near.
+    near: f32,
+}
+
+impl Mote {
+    /// A number in 0..1 that belongs to this particle.
+    fn chance(&self, n: i32) -> f32 {
+        lattice(self.number, n, self.seed)
+    }
+}
+
+impl Swarm {
+    fn motes(&self, usual: i32) -> impl Iterator<Item = Mote> {
+        let count = match self.amount {
+            Amount::Light => usual * 2 / 5,
+            Amount::Usual => usual,
+            Amount::Heavy => usual * 2,
+        };
+        let seed = self.seed;
+        (0..count).map(move |number| Mote {
+            number,
+            seed,
+            near: lattice(number, 0, seed).powf(2.2),
+        })
+    }
+
+    /// Where a particle is that crosses the frame downwards at `speed` frame heights a second:
+    /// it starts anew above the frame each time, in another place.
+    fn falling(&self, mote: &Mote, speed: f32, margin: f32, aspect: f32) -> (f32, f32) {
+        let way = 1.0 + 2.0 * margin;
+        let down = self.drift.down * aspect * mix(0.3, 1.0, mote.near);
+        let gone = mote.chance(1) + (self.seconds * speed - down) / way;
+        #[expect(clippy::cast_possible_truncation, reason = "a few rounds")]
+        let round = gone.floor() as i32;
+        let x = lattice(mote.number, 900 + round, mote.seed);
+        (
+            self.across(x, mote.near, aspect),
+            (gone - gone.floor()) * way - margin,
+        )
+    }
+
+    /// A place across the frame, moved by the camera and brought back from beyond the edges.
+    fn across(&self, chance: f32, near: f32, aspect: f32) -> f32 {
+        let moved = chance - self.drift.across * mix(0.3, 1.0, near) / 1.2;
+        ((moved - moved.floor()) * 1.2 - 0.1) * aspect
+    }
+
+    fn rain(&self, frame: &mut Frame<'_>) {
+        // A little wind, the same for every drop.
+        let lean = mix(-0.16, 0.16, lattice(3, 7, self.seed));
+        for mote in self.motes(620) {
+            let speed = mix(1.1, 3.0, mote.near) * mix(0.9, 1.1, mote.chance(2));
+            let length = speed * mix(0.022, 0.040, mote.near);
+            let (x, y) = self.falling(&mote, speed, 0.15, frame.aspect());
+            frame.streak(Streak {
+                from: (x + lean * (y - length), y - length),
+                to: (x + lean * y, y),
+                width: mix(0.0012, 0.0042, mote.near),
+                colour: self.light.map(|c| c * 0.55 + 110.0),
+                opacity: mix(0.14, 0.34, mote.near) * mix(0.6, 1.0, mote.chance(3)),
+            });
+        }
+    }
+
+    fn snow(&self, frame: &mut Frame<'_>) {
+        for mote in self.motes(520) {
+            let near = mote.near;
+            let speed = mix(0.055, 0.30, near) * mix(0.8, 1.2, mote.chance(2));
+            let (x, y) = self.falling(&mote, speed, 0.06, frame.aspect());
+            let pace = mix(0.7, 1.6, mote.chance(3));
+            let sway = (self.seconds * pace + mote.chance(4) * 6.3).sin();
+            let wind = (self.seconds * 0.4 + y * 3.0).sin() * 0.02;
+            let x = x + (sway * 0.016 + wind) * mix(0.4, 1.6, near);
+            // The nearest are out of focus.
+            let radius = mix(0.0020, 0.0150, near * near) * mix(0.7, 1.3, mote.chance(5));
+            let opacity = mix(0.80, 0.42, near) * mix(0.6, 1.0, mote.chance(6));
+            let white = self.light.map(|c| c * 0.25 + 190.0);
+            frame.disc((x, y), radius.max(1.1 * frame.pixel()), white, opacity);
+        }
+    }
+
+    fn dust(&self, frame: &mut Frame<'_>) {
+        let gold = [255.0, 232.0, 190.0];
+        for mote in self.motes(200) {
+            let near = mote.near;
+            let t = self.seconds;
+            let wander = |n: i32| {
+                let pace = mix(0.15, 0.5, mote.chance(n));
+                (t * pace + mote.chance(n + 1) * 6.3).sin() * mix(0.01, 0.05, near)
+            };
+            let drift = t * mix(-0.02, 0.02, mote.chance(8)) * mix(0.3, 1.5, near);
+            let x = self.across(mote.chance(1) + drift, near, frame.aspect()) + wander(10);
+            let y = mote.chance(2) * 1.1 - 0.05 + wander(14) - 0.012 * t;
+            let glint =
+                0.5 + 0.5 * (t * mix(0.5, 1.8, mote.chance(3)) + mote.chance(4) * 6.3).sin();
+            let radius = mix(0.0014, 0.0110, near * near);
+            let light = mix(0.55, 0.13, near) * mix(0.25, 1.0, glint);
+            frame.glow((x, y), radius.max(1.2 * frame.pixel()), gold, light);
+        }
+    }
+
+    fn embers(&self, frame: &mut Frame<'_>) {
+        for mote in self.motes(150) {
+            let near = mote.near;
+            let speed = mix(0.07, 0.34, near) * mix(0.7, 1.3, mote.chance(2));
+            let (x, down) = self.falling(&mote, speed, 0.08, frame.aspect());
+            let y = 1.0 - down;
+            // They wind upwards, cool and go out.
+            let t = self.seconds * mix(0.8, 2.0, mote.chance(3)) + mote.chance(4) * 6.3;
+            let x = x + (t.sin() * 0.6 + (t * 1.7).sin() * 0.4) * mix(0.008, 0.035, near);
+            let age = down.clamp(0.0, 1.0);
+            let flicker = 0.7 + 0.3 * (self.seconds * mix(7.0, 15.0, mote.chance(5)) + t).sin();
+            let heat = (1.0 - age).powf(0.7) * flicker * mix(0.5, 1.0, mote.chance(6));
+            let radius = mix(0.0016, 0.0058, near) * mix(0.7, 1.2, mote.chance(7));
+            let radius = radius.max(1.2 * frame.pixel());
+            let halo = [255.0, mix(70.0, 120.0, heat), 22.0];
+            frame.glow((x, y), radius * 4.5, halo, 0.30 * heat);
+            let tail = speed * 0.022;
+            frame.streak(Streak {
+                from: (x, y + tail),
+                to: (x + 0.3 * tail * t.cos(), y),
+                width: radius * 1.5,
+                colour: [255.0, mix(130.0, 226.0, heat), mix(40.0, 140.0, heat)],
+                opacity: heat.min(1.0),
+            });
+        }
+    }
+
+    fn stars(&self, frame: &mut Frame<'_>) {
+        for mote in self.motes(170) {
+            // The sky is too far to follow the camera's travel, and has most of its stars high up.
+            let x = (mote.chance(1) - 0.08 * self.drift.across) * frame.aspect();
+            let y = mote.chance(2).powf(1.5) * 0.62 - 0.08 * self.drift.down * frame.aspect();
+            let twinkle = 0.55
+                + 0.45
+                    * (self.seconds * mix(1.2, 4.0, mote.chance(3)) + mote.chance(4) * 6.3).sin();
+            let light = mote.near.max(0.12) * twinkle * (1.0 - y / 0.66).clamp(0.0, 1.0);
+            let tint = [
+                mix(205.0, 255.0, mote.chance(5)),
+                232.0,
+                mix(215.0, 255.0, mote.chance(6)),
+            ];
+            let radius = mix(0.0016, 0.0034, mote.near).max(1.2 * frame.pixel());
+            frame.glow((x, y), radius, tint, light);
+            if mote.near > 0.55 {
+                frame.glow((x, y), radius * 5.0, tint, 0.16 * light);
+                let ray = radius * 5.0 * twinkle;
+                for (dx, dy) in [(ray, 0.0), (0.0, ray)] {
+                    frame.streak(Streak {
+                        from: (x - dx, y - dy),
+                        to: (x + dx, y + dy),
+                        width: frame.pixel() * 1.2,
+                        colour: tint,
+                        opacity: 0.35 * light,
+                    });
+                }
+            }
+        }
+    }
+
+    fn confetti(&self, frame: &mut Frame<'_>) {
+        const PAPER: [Colour; 7] = [
+            [238.0, 64.0, 82.0],
+            [255.0, 186.0, 48.0],
+            [58.0, 176.0, 120.0],
+            [64.0, 140.0, 240.0],
+            [172.0, 92.0, 224.0],
+            [250.0, 120.0, 178.0],
+            [246.0, 240.0, 226.0],
+        ];
+        for mote in self.motes(210) {
+            let near = mote.near;
+            let speed = mix(0.11, 0.42, near) * mix(0.8, 1.2, mote.chance(2));
+            let (x, y) = self.falling(&mote, speed, 0.08, frame.aspect());
+            let t = self.seconds;
+            let flutter = t * mix(2.0, 4.5, mote.chance(3)) + mote.chance(4) * 6.3;
+            let x = x + flutter.sin() * mix(0.006, 0.03, near);
+            let side = mix(0.0050, 0.0190, near) * mix(0.8, 1.2, mote.chance(5));
+            let flip = (t * mix(3.0, 7.0, mote.chance(6)) + mote.chance(7) * 6.3).cos();
+            let angle = t * mix(-2.4, 2.4, mote.chance(8)) + mote.chance(9) * 6.3;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "chance is below 1"
+            )]
+            let pick = (mote.chance(10) * 6.99) as usize;
+            // Paper that faces the light is brighter than its back.
+            let shade = mix(0.62, 1.05, 0.5 + 0.5 * flip);
+            let colour = PAPER[pick.min(6)].map(|c| (c * shade).min(255.0));
+            frame.paper(
+                (x, y),
+                (side, side * 0.62 * flip.abs().max(0.12)),
+                angle,
+                colour,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::direction::Direction;
+    use crate::options::Asked;
+
+    fn drawn(prompt: &str, frame: usize) -> Vec<u8> {
+        let direction = Direction::parse(prompt);
+        let options = Options::resolve(&Asked::default(), &direction).unwrap();
+        let mut rgba = [70, 80, 90, 255].repeat(320 * 180);
+        let air = Air::new(&direction.weather, &options, [80.0; 3]);
+        air.draw(frame, Drift::default(), 320, &mut rgba);
+        rgba
+    }
+
+    fn changed(rgba: &[u8]) -> usize {
+        let changed = |p: &&[u8]| p[..3] != [70, 80, 90];
+        rgba.chunks_exact(4).filter(changed).count()
+    }
+
+    #[test]
+    fn every_kind_shows_and_moves_and_is_the_same_each_time() {
+        for kind in [
+            "rain",
+            "snowfall",
+            "fog",
+            "dust",
+            "embers",
+            "twinkling stars",
+            "confetti",
+        ] {
+            let (one, two) = (drawn(kind, 30), drawn(kind, 36));
+            assert!(changed(&one) > 100, "{kind}: {}", changed(&one));
+            assert!(one != two, "{kind} stands still");
+            assert!(one == drawn(kind, 30), "{kind} differs");
+        }
+        assert_eq!(changed(&drawn("static", 30)), 0);
+    }
+
+    #[test]
+    fn more_is_more() {
+        for kind in ["rain", "snowfall", "confetti"] {
+            let light = changed(&drawn(&format!("light {kind}"), 30));
+            let heavy = changed(&drawn(&format!("heavy {kind}"), 30));
+            assert!(light * 2 < heavy, "{kind}: {light} {heavy}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Sprites: the shapes of which weather is made, laid softly over a frame.
+//!
+//! Positions and sizes are in frame heights, from the top left.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "positions are clipped to the frame, colours to a byte"
+)]
+
+use crate::warp::rounded;
+
+/// Red, green and blue, 0 to 255.
+pub(super) type Colour = [f32; 3];
+
+/// A frame to draw on.
+pub(super) struct Frame<'a> {
+    rgba: &'a mut [u8],
+    width: usize,
+    height: usize,
+}
+
+/// A line with soft sides, brightest in its middle.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Streak {
+    pub(super) from: (f32, f32),
+    pub(super) to: (f32, f32),
+    pub(super) width: f32,
+    pub(super) colour: Colour,
+    pub(super) opacity: f32,
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn new(rgba: &'a mut [u8], width: usize) -> Self {
+        let height = rgba.len() / 4 / width.max(1);
+        Self {
+            rgba,
+            width,
+            height,
+        }
+    }
+
+    /// Width over height.
+    pub(super) fn aspect(&self) -> f32 {
+        self.width as f32 / self.height as f32
+    }
+
+    /// One pixel in frame heights.
+    pub(super) fn pixel(&self) -> f32 {
+        1.0 / self.height as f32
+    }
+
+    /// Columns and rows of cells of about `side` pixels.
+    pub(super) fn cells(&self, side: usize) -> (usize, usize) {
+        (self.width.div_ceil(side), self.height.div_ceil(side))
+    }
+
+    /// A soft round spot.
+    pub(super) fn disc(&mut self, at: (f32, f32), radius: f32, colour: Colour, opacity: f32) {
+        self.within(at, (radius, radius), |x, y, pixel| {
+            let far = (x * x + y * y) / (radius * radius);
+            lay(
+                pixel,
+                colour,
+                opacity * (1.0 - far).clamp(0.0, 1.0).sqrt() * (1.0 - far).max(0.0),
+            );
+        });
+    }
+
+    /// Light that fades to nothing at `radius`.
+    pub(super) fn glow(&mut self, at: (f32, f32), radius: f32, colour: Colour, light: f32) {
+        self.within(at, (radius, radius), |x, y, pixel| {
+            let near = (1.0 - (x * x + y * y) / (radius * radius)).max(0.0);
+            shine(pixel, colour, light * near * near);
+        });
+    }
+
+    /// A turned rectangle of half sides `half`.
+    pub(super) fn paper(&mut self, at: (f32, f32), half: (f32, f32), angle: f32, colour: Colour) {
+        let (sin, cos) = angle.sin_cos();
+        let soft = self.pixel();
+        let reach = half.0.max(half.1) * 1.42 + soft;
+        self.within(at, (reach, reach), |x, y, pixel| {
+            let (u, v) = (x * cos + y * sin, y * cos - x * sin);
+            let inside =
+                |place: f32, half: f32| ((half - place.abs()) / soft + 0.5).clamp(0.0, 1.0);
+            lay(pixel, colour, 0.94 * inside(u, half.0) * inside(v, half.1));
+        });
+    }
+
+    pub(super) fn streak(&mut self, streak: Streak) {
+        let Streak {
+            from,
+            to,
+            width,
+            colour,
+            opacity,
+        } = streak;
+        let pixel = self.pixel();
+        // Thinner than a pixel is fainter instead.
+        let (half, opacity) = if width < 1.4 * pixel {
+            (0.7 * pixel, opacity * (width / (1.4 * pixel)).max(0.3))
+        } else {
+            (width / 2.0, opacity)
+        };
+        let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+        let length = (dx * dx + dy * dy).max(1e-12);
+        let middle = (f32::midpoint(from.0, to.0), f32::midpoint(from.1, to.1));
+        let reach = (dx.abs() / 2.0 + half + pixel, dy.abs() / 2.0 + half + pixel);
+        self.within(middle, reach, |x, y, target| {
+            let along = ((x * dx + y * dy) / length + 0.5).clamp(0.0, 1.0);
+            let (ox, oy) = (x - (along - 0.5) * dx, y - (along - 0.5) * dy);
+            let off = (ox * ox + oy * oy) / ((half + 0.5 * pixel) * (half + 0.5 * pixel));
+            let ends = 1.0 - (2.0 * along - 1.0).powi(4);
+            lay(
+                target,
+                colour,
+                opacity * (1.0 - off).max(0.0) * (0.25 + 0.75 * ends),
+            );
+        });
+    }
+
+    /// One colour over the whole frame, as opaque as a grid of cells says at their corners.
+    pub(super) fn veil(&mut self, grid: &[f32], (columns, rows): (usize, usize), colour: Colour) {
+        let mut line = vec![0.0_f32; columns + 2];
+        for (y, row) in self.rgba.chunks_exact_mut(self.width * 4).enumerate() {
+            let place = (y as f32 + 0.5) * rows as f32 / self.height as f32;
+            let (above, part) = (place as usize, place.fract());
+            for (i, value) in line.iter_mut().enumerate() {
+                let corner = |j: usize| grid[j.min(rows) * (columns + 1) + i.min(columns)];
+                *value = corner(above) + (corner(above + 1) - corner(above)) * part;
+            }
+            let (pixels, _) = row.as_chunks_mut::<4>();
+            let cell = self.width.div_ceil(columns);
+            for (i, stretch) in pixels.chunks_mut(cell).enumerate() {
+                let step = (line[i + 1] - line[i]) / cell as f32;
+                for (x, pixel) in stretch.iter_mut().enumerate() {
+                    let opacity = line[i] + step * x as f32;
+                    // Ordered dither: fog has the softest gradients of all.
+                    let noise = DITHER[y % 2][x % 2];
+                    for (channel, over) in pixel.iter_mut().zip(colour) {
+                        let under = f32::from(*channel);
+                        *channel = rounded(under + (over - under) * opacity + noise);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Works on every pixel within a reach of a place; given is its centre's distance from there.
+    fn within(
+        &mut self,
+        at: (f32, f32),
+        reach: (f32, f32),
+        mut work: impl FnMut(f32, f32, &mut [u8; 4]),
+    ) {
+        let tall = self.height as f32;
+        let clip = |low: f32, high: f32, side: usize| {
+            let low = (low * tall).floor().clamp(0.0, side as f32) as usize;
+            let high = (high * tall).ceil().clamp(0.0, side as f32) as usize;
+            low..high.max(low)
+        };
+        let columns = clip(at.0 - reach.0, at.0 + reach.0, self.width);
+        let rows = clip(at.1 - reach.1, at.1 + reach.1, self.height);
+        let scale = self.pixel();
+        for y in rows {
+            let row = &mut self.rgba
+                [(y * self.width + columns.start) * 4..(y * self.width + columns.end) * 4];
+            let (pixels, _) = row.as_chunks_mut::<4>();
+            let v = (y as f32 + 0.5) * scale - at.1;
+            for (x, pixel) in columns.clone().zip(pixels) {
+                work((x as f32 + 0.5) * scale - at.0, v, pixel);
+            }
+        }
+    }
+}
+
+#[inline]
+fn lay(pixel: &mut [u8; 4], colour: Colour, opacity: f32) {
+    for (channel, over) in pixel.iter_mut().zip(colour) {
+        let under = f32::from(*channel);
+        *channel = (under + (over - under) * opacity + 0.5) as u8;
+    }
+}
+
+#[inline]
+fn shine(pixel: &mut [u8; 4], colour: Colour, light: f32) {
+    for (channel, over) in pixel.iter_mut().zip(colour) {
+        *channel = (f32::from(*channel) + over * light + 0.5) as u8;
+    }
+}
+
+const DITHER: [[f32; 2]; 2] = [[-0.3, 0.2], [0.45, -0.05]];

@@ -1,0 +1,210 @@
+//! The finished file, as other programs and its own boxes tell it: profile, colour tags, key
+//! frames, exact lengths, the sound track, the ceiling.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a helper that fails has failed its test"
+)]
+
+mod common;
+
+use std::process::Command;
+
+use animatic::{Ambience, Control, FPS, Options, Picture, Request, Video};
+use common::{detailed, film, options};
+
+/// A video's file on disk while a program reads it.
+struct OnDisk(std::path::PathBuf);
+
+impl OnDisk {
+    fn new(name: &str, video: &Video) -> Self {
+        let path = format!("animatic-file-{}-{name}.mp4", std::process::id());
+        let path = std::env::temp_dir().join(path);
+        std::fs::write(&path, &video.mp4).unwrap();
+        Self(path)
+    }
+
+    /// What a program of ffmpeg's says about the file; it must have no complaint.
+    fn ask(&self, program: &str, args: &[&str]) -> String {
+        let output = Command::new(program)
+            .args(["-v", "warning"])
+            .args(if program == "ffmpeg" {
+                &["-i"][..]
+            } else {
+                &[]
+            })
+            .arg(&self.0)
+            .args(args)
+            .output()
+            .expect("this test needs ffmpeg and ffprobe: apt-get install ffmpeg");
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{output:?}"
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn probe(&self, stream: &str, entries: &str) -> String {
+        let show = format!("stream={entries}:format=duration");
+        let layout = "default=nk=0:nw=1";
+        self.ask(
+            "ffprobe",
+            &[
+                "-count_frames",
+                "-select_streams",
+                stream,
+                "-of",
+                layout,
+                "-show_entries",
+                &show,
+            ],
+        )
+    }
+}
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn with_sound(kinds: &[Ambience], options: Options) -> Video {
+    let request = Request {
+        picture: Some(&detailed(320, 240)),
+        prompt: "push in",
+        options,
+    };
+    animatic::make_with(&request, kinds, &mut Control::unattended()).unwrap()
+}
+
+#[test]
+fn ffprobe_finds_high_profile_and_the_colour_tags() {
+    let video = film(
+        Some(&detailed(640, 480)),
+        "zoom in",
+        options((854, 480), 3.0, 24, 0),
+    );
+    let entries = "codec_name,profile,width,height,pix_fmt,has_b_frames,color_range,color_space,\
+                   color_transfer,color_primaries,r_frame_rate,nb_read_frames,duration";
+    let said = OnDisk::new("tags", &video).probe("v", entries);
+    for line in [
+        "codec_name=h264",
+        "profile=High",
+        "width=854",
+        "height=480",
+        "pix_fmt=yuv420p",
+        "has_b_frames=0",
+        "color_range=tv",
+        "color_space=bt709",
+        "color_transfer=bt709",
+        "color_primaries=bt709",
+        "r_frame_rate=24/1",
+        "nb_read_frames=72",
+        "duration=3.000000",
+    ] {
+        assert!(said.lines().any(|l| l == line), "no {line} in\n{said}");
+    }
+}
+
+#[test]
+fn every_group_of_pictures_stands_alone() {
+    let video = film(
+        Some(&detailed(480, 480)),
+        "pan left",
+        options((480, 480), 5.0, 25, 0),
+    );
+    let file = OnDisk::new("groups", &video);
+    let entries = ["-select_streams", "v", "-of", "csv=p=0", "-show_entries"];
+    let said = file.ask(
+        "ffprobe",
+        &[&entries[..], &["packet=pts_time,flags"]].concat(),
+    );
+    let keys: Vec<&str> = said.lines().filter(|l| l.contains(",K")).collect();
+    let times: Vec<&str> = keys.iter().filter_map(|l| l.split(',').next()).collect();
+    assert_eq!(times, ["0.000000", "1.280000", "2.560000", "3.840000"]);
+    // From the second key frame on, alone: decodes without a complaint, 75 frames.
+    let tail = file.ask("ffmpeg", &["-ss", "2.56", "-f", "framemd5", "-"]);
+    assert!(tail.lines().any(|l| l.starts_with("0,")), "{tail}");
+}
+
+#[test]
+fn lengths_are_exact_at_every_rate_with_sound_and_without() {
+    for &fps in FPS {
+        let options = options((480, 480), 1.3, fps, 0);
+        let exact = f64::from(options.frames()) / f64::from(fps);
+        for kinds in [&[][..], &[Ambience::Wind]] {
+            let file = OnDisk::new("length", &with_sound(kinds, options));
+            let said = file.probe("v", "nb_read_frames,duration");
+            let frames = format!("nb_read_frames={}", options.frames());
+            assert!(said.lines().any(|l| l == frames), "{fps}: {said}");
+            let track = format!("duration={exact:.6}");
+            assert!(said.lines().any(|l| l == track), "{fps} {kinds:?}: {said}");
+            // The file's header counts in milliseconds.
+            let lengths = said.lines().filter_map(|l| l.strip_prefix("duration="));
+            let longest = lengths
+                .map(|l| l.parse::<f64>().unwrap())
+                .fold(0.0, f64::max);
+            assert!((longest - exact).abs() < 0.001, "{fps} {kinds:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn an_ambience_is_a_stereo_opus_track_that_decodes_without_complaint() {
+    let options = options((480, 480), 2.0, 30, 4);
+    let video = with_sound(&[Ambience::Rain, Ambience::Thunder], options);
+    let file = OnDisk::new("sound", &video);
+    let said = file.probe("a", "codec_name,sample_rate,channels,nb_read_frames");
+    for line in [
+        "codec_name=opus",
+        "sample_rate=48000",
+        "channels=2",
+        "nb_read_frames=100",
+    ] {
+        assert!(said.lines().any(|l| l == line), "no {line} in\n{said}");
+    }
+    file.ask("ffmpeg", &["-f", "null", "-"]);
+    assert!(video.mp4 == with_sound(&[Ambience::Thunder, Ambience::Rain], options).mp4);
+    let silent = with_sound(&[], options);
+    assert!(silent.mp4.len() < video.mp4.len());
+}
+
+#[test]
+fn the_hardest_picture_stays_under_the_ceiling() {
+    let mut state = 1_u32;
+    let noise: Vec<u8> = (0..900 * 900 * 3)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            u8::try_from(state >> 24).unwrap()
+        })
+        .collect();
+    let picture = Picture::from_rgb(900, 900, noise).unwrap();
+    for (prompt, size) in [("fast pan right", (480, 480)), ("handheld", (854, 480))] {
+        let options = options(size, 2.0, 30, 0);
+        let video = film(Some(&picture), prompt, options);
+        let ceiling = options.max_video_bytes();
+        let bytes = video.mp4.len() as u64;
+        // The index comes on top: some bytes for each frame.
+        assert!(bytes < ceiling + 4096, "{prompt}: {bytes} of {ceiling}");
+        assert!(bytes > ceiling / 3, "{prompt}: {bytes} wastes {ceiling}");
+        assert_eq!(video.frames, 60);
+    }
+}
+
+#[test]
+fn uncompressed_frames_are_as_many_as_the_videos_and_complete() {
+    let picture = detailed(480, 480);
+    let request = Request {
+        picture: Some(&picture),
+        prompt: "static",
+        options: options((480, 480), 1.0, 24, 0),
+    };
+    let mut out = Vec::new();
+    animatic::write_y4m(&request, &mut out, &mut Control::unattended()).unwrap();
+    let header = b"YUV4MPEG2 W480 H480 F24:1 Ip A1:1 C420mpeg2 XCOLORRANGE=LIMITED\n";
+    assert!(out.starts_with(header));
+    assert_eq!(out.len(), header.len() + 24 * (6 + 480 * 480 * 3 / 2));
+    let first = &out[header.len() + 6..][..480 * 480];
+    let truth = common::luma_of(&picture);
+    assert!(first.iter().zip(truth).all(|(a, b)| a.abs_diff(b) <= 1));
+}
