@@ -35,8 +35,8 @@ fn the_file_is_ready_to_stream_and_as_long_as_it_says() {
     let keys = inside(table, &["stss"]);
     assert_eq!(
         (number(keys, 4), number(keys, 8), number(keys, 12)),
-        (2, 1, 26),
-        "each half begins with a key frame"
+        (2, 1, 33),
+        "each group begins with a key frame"
     );
 }
 
