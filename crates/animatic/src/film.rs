@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use crate::encode::{EncodeError, Quality, format};
-use crate::h264::Encoder;
+use crate::h264::{Encoder, PYRAMID};
 use crate::make::{Control, MakeError};
 use crate::options::Options;
 use crate::shot::Shot;
@@ -86,10 +86,13 @@ pub(crate) fn shoot(
     })
 }
 
-/// Frames from one key frame to the next: two seconds at most, and an even number of groups.
+/// Frames from one key frame to the next: whole pyramids, two seconds at most, and about as many
+/// groups for the one encoder as for the other.
 pub(crate) fn group_length(options: &Options) -> u32 {
-    let pairs = options.frames().div_ceil(LANES * 2 * options.fps);
-    options.frames().div_ceil(LANES * pairs).max(1)
+    let longest = 2 * options.fps / PYRAMID * PYRAMID;
+    let pairs = options.frames().div_ceil(LANES * longest);
+    let length = options.frames().div_ceil(LANES * pairs);
+    length.next_multiple_of(PYRAMID).min(longest)
 }
 
 /// Every frame in the order of drawing, with the lane of its encoder.
@@ -242,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_two_seconds_at_most_and_equal_for_both_encoders() {
-        for (seconds, fps, length) in [(5.0, 30, 38), (5.0, 25, 32), (1.0, 24, 12), (20.0, 30, 60)]
+    fn groups_are_whole_pyramids_of_two_seconds_at_most() {
+        for (seconds, fps, length) in [(5.0, 30, 40), (5.0, 25, 32), (1.0, 24, 16), (20.0, 30, 56)]
         {
             assert_eq!(group_length(&options(seconds, fps)), length);
         }

@@ -182,5 +182,5 @@ impl From<EncodeError> for MakeError {
     }
 }
 
-/// Frames from which the quality is measured.
-const SAMPLE: usize = 4;
+/// Frames from which the quality is measured: a key frame and a pyramid.
+const SAMPLE: usize = 9;

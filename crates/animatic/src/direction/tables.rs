@@ -130,6 +130,7 @@ pub(super) const WEATHER: &[Phrase<(Particles, Amount)>] = &[
     row("mist", (Particles::Fog, Amount::Light), Always),
     row("misty", (Particles::Fog, Amount::Light), Always),
     row("haze", (Particles::Fog, Amount::Light), Always),
+    row("dust in the air", (Particles::Dust, Amount::Usual), Always),
     row("dust", (Particles::Dust, Amount::Usual), Beside(IN_THE_AIR)),
     row("dusty air", (Particles::Dust, Amount::Usual), Always),
     row("sandstorm", (Particles::Dust, Amount::Heavy), Always),

@@ -166,6 +166,7 @@ fn effects_are_read_in_many_forms() {
         ("thick fog", "heavy fog"),
         ("misty valley", "light fog"),
         ("dust motes in the air", "dust"),
+        ("a dune, thin dust in the air", "light dust"),
         ("glowing embers", "embers"),
         ("twinkling stars", "twinkling stars"),
         ("confetti", "confetti"),

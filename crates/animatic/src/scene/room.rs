@@ -24,10 +24,11 @@ struct Room {
     right: f32,
     /// Where the lamp stands.
     lamp: f32,
-    /// The paint of the wall, the wood, the cloth.
+    /// The paint of the wall, the wood, the curtains' cloth, the lamp's shade.
     paint: Colour,
     wood: Colour,
     cloth: Colour,
+    linen: Colour,
     /// What falls in through the window, and where it leans to.
     sun: Colour,
     lean: f32,
@@ -50,7 +51,7 @@ impl Room {
             )
         };
         // Indoors by day it is dimmer than outside, and never as dark as the night.
-        let indoors = add(scaled(light.ground, 0.58), [0.10, 0.08, 0.07], 1.0);
+        let indoors = add(scaled(light.ground, 0.74), [0.12, 0.10, 0.08], 1.0);
         let paint = pick(
             [
                 [0.78, 0.72, 0.62],
@@ -77,6 +78,7 @@ impl Room {
             paint: times(paint, indoors),
             wood: times([0.46, 0.30, 0.19], indoors),
             cloth: times(cloth, indoors),
+            linen: times([0.96, 0.90, 0.78], indoors),
             sun: scaled(light.sun, 0.5 * (1.0 - light.dark) + 0.05),
             lean: towards * (0.5 + 0.5 * chance(5)),
             lit: smoothstep(0.1, 0.8, light.dark + light.density - 0.8),
@@ -203,7 +205,7 @@ impl Room {
                 return [0.0; 4];
             }
             let round = 1.0 - 0.5 * (off / 0.09).powi(2);
-            let cloth = add(self.paint, [1.0, 0.74, 0.42], 0.9 * self.lit * round);
+            let cloth = add(self.linen, [1.0, 0.74, 0.42], 0.8 * self.lit * round);
             let colour = if shade > 0.0 {
                 scaled(cloth, 0.75 + 0.25 * round)
             } else {
