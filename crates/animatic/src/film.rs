@@ -86,10 +86,10 @@ pub(crate) fn shoot(
     })
 }
 
-/// Frames from one key frame to the next: whole pyramids, two seconds at most, and about as many
+/// Frames from one key frame to the next: whole pyramids, three seconds at most, and about as many
 /// groups for the one encoder as for the other.
 pub(crate) fn group_length(options: &Options) -> u32 {
-    let longest = 2 * options.fps / PYRAMID * PYRAMID;
+    let longest = 3 * options.fps / PYRAMID * PYRAMID;
     let pairs = options.frames().div_ceil(LANES * longest);
     let length = options.frames().div_ceil(LANES * pairs);
     length.next_multiple_of(PYRAMID).min(longest)
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_whole_pyramids_of_two_seconds_at_most() {
-        for (seconds, fps, length) in [(5.0, 30, 40), (5.0, 25, 32), (1.0, 24, 16), (20.0, 30, 56)]
+    fn groups_are_whole_pyramids_of_three_seconds_at_most() {
+        for (seconds, fps, length) in [(5.0, 30, 80), (5.0, 25, 64), (1.0, 24, 16), (20.0, 30, 80)]
         {
             assert_eq!(group_length(&options(seconds, fps)), length);
         }

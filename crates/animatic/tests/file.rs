@@ -121,8 +121,8 @@ fn every_group_of_pictures_stands_alone() {
     );
     let keys: Vec<&str> = said.lines().filter(|l| l.contains(",K")).collect();
     let times: Vec<&str> = keys.iter().filter_map(|l| l.split(',').next()).collect();
-    assert_eq!(times, ["0.000000", "1.280000", "2.560000", "3.840000"]);
-    // From the second key frame on, alone: decodes without a complaint, 75 frames.
+    assert_eq!(times, ["0.000000", "2.560000"]);
+    // From the second key frame on, alone: decodes without a complaint.
     let tail = file.ask("ffmpeg", &["-ss", "2.56", "-f", "framemd5", "-"]);
     assert!(tail.lines().any(|l| l.starts_with("0,")), "{tail}");
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stems::decode::{self, Scan};
+use stems::decode::{self, Recording, Scan};
 use stems::onnx::{self, Model};
 use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take};
 
@@ -143,12 +143,12 @@ fn run(order: &Order) -> Result<(), String> {
     let started = Instant::now();
     let named =
         |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
-    let bytes = std::fs::read(&order.song).map_err(|e| named(&order.song, &e))?;
+    let recording = Recording::open(&order.song).map_err(|e| named(&order.song, &e))?;
     let limits = DecodeLimits {
         max_bytes: usize::MAX, // the samples are never held all at once
         ..DecodeLimits::default()
     };
-    let scan = decode::scan(&bytes, &limits).map_err(|e| named(&order.song, &e))?;
+    let scan = decode::scan(&recording, &limits).map_err(|e| named(&order.song, &e))?;
     let (mut engine, stems) = Engine::choose(order, scan.shape)?;
     // Before the work, because a folder that cannot be made should not cost a minute.
     std::fs::create_dir_all(&order.folder).map_err(|e| named(&order.folder, &e))?;
@@ -157,7 +157,7 @@ fn run(order: &Order) -> Result<(), String> {
         StemFile::create(path, scan.shape)
     });
     let mut files = files.collect::<Result<Vec<_>, _>>()?;
-    let energy = separate(&bytes, &limits, &scan, &mut engine, &mut files)
+    let energy = separate(&recording, &limits, &scan, &mut engine, &mut files)
         .map_err(|reason| named(&order.song, &reason))?;
     let mut lines = vec![heading(&order.song, &scan)];
     for (stem, file) in stems.iter().zip(files) {
@@ -219,7 +219,7 @@ impl Engine {
 /// Decodes, separates and writes, a piece at a time. Returns the energy of the song: the sum of
 /// its squared samples.
 fn separate(
-    bytes: &[u8],
+    recording: &Recording,
     limits: &DecodeLimits,
     scan: &Scan,
     engine: &mut Engine,
@@ -253,7 +253,7 @@ fn separate(
         ended = engine.push(piece, &mut control, &mut write);
         ended.is_ok()
     };
-    decode::replay(bytes, limits, scan, &mut take).map_err(|e| e.to_string())?;
+    decode::replay(recording, limits, scan, &mut take).map_err(|e| e.to_string())?;
     if ended.is_ok() {
         ended = engine.finish(&mut control, &mut write);
     }

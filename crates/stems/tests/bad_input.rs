@@ -7,7 +7,7 @@
 
 use std::io::Cursor;
 
-use stems::decode::{replay, scan};
+use stems::decode::{Recording, replay, scan};
 use stems::{AudioFormat, Control, DecodeError, DecodeLimits, Stem, decode, separate};
 
 fn wav(rate: u32, channels: u16, bits: u16, frames: usize) -> Vec<u8> {
@@ -61,7 +61,7 @@ fn three_hours_are_too_long() {
     let file = wav(1_000, 1, 8, 3 * 3_600 * 1_000);
     let refused = Err(DecodeError::TooLong { limit_seconds: 900 });
     assert_eq!(decode(&file, &DecodeLimits::default()), refused);
-    assert!(scan(&file, &DecodeLimits::default()).is_err());
+    assert!(scan(&file.into(), &DecodeLimits::default()).is_err());
 }
 
 #[test]
@@ -107,6 +107,7 @@ fn pieces_are_the_whole() {
     ] {
         let file = fixture(name);
         let whole = decode(&file, &limits).unwrap();
+        let file = Recording::from(file);
         let found = scan(&file, &limits).unwrap();
         assert_eq!(
             (found.format, found.shape.rate),
@@ -130,7 +131,8 @@ fn pieces_are_the_whole() {
 
 #[test]
 fn whoever_takes_pieces_may_stop() {
-    let (file, limits) = (fixture("tone.mp3"), DecodeLimits::default());
+    let file = Recording::from(fixture("tone.mp3"));
+    let limits = DecodeLimits::default();
     let found = scan(&file, &limits).unwrap();
     let mut calls = 0;
     let mut take = |_: &[Vec<f32>]| {

@@ -4,7 +4,9 @@
 //! `PROPTEST_CASES=20000 cargo test -p stems --release --test fuzz` looks longer.
 
 use proptest::prelude::*;
-use stems::decode::{replay, scan};
+use std::io::Write as _;
+
+use stems::decode::{Recording, replay, scan};
 use stems::{DecodeLimits, decode};
 
 const FIXTURES: [&str; 15] = [
@@ -123,7 +125,13 @@ proptest! {
         for damage in &damages {
             inflict(&mut file, damage);
         }
-        let found = scan(&file, &LIMITS);
+        let recording = Recording::from(file.clone());
+        let found = scan(&recording, &LIMITS);
+        // From the disk it is the same.
+        let mut on_disk = tempfile::NamedTempFile::new().unwrap();
+        on_disk.write_all(&file).unwrap();
+        let on_disk = Recording::open(on_disk.path()).unwrap();
+        prop_assert_eq!(&scan(&on_disk, &LIMITS), &found);
         match decode(&file, &LIMITS) {
             Ok(decoded) => {
                 let audio = decoded.audio;
@@ -134,7 +142,7 @@ proptest! {
                 let found = found.unwrap();
                 prop_assert_eq!(found.shape.frames, audio.frames());
                 let mut frames = 0;
-                replay(&file, &LIMITS, &found, &mut |piece| {
+                replay(&on_disk, &LIMITS, &found, &mut |piece| {
                     frames += piece[0].len();
                     true
                 }).unwrap();

@@ -6,13 +6,15 @@
 
 mod kind;
 mod mp4;
+mod recording;
 mod stream;
 
+use std::io::Cursor;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use std::ops::Range;
-
 pub use kind::AudioFormat;
+pub use recording::Recording;
 
 use crate::shape::Levels;
 use crate::{Audio, Shape};
@@ -109,7 +111,7 @@ pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeErro
         }
         true
     };
-    let (format, totals) = read(bytes, limits, &mut keep)?;
+    let (format, totals) = read(in_memory(bytes)?, limits, &mut keep)?;
     for channel in &mut channels {
         channel.truncate(totals.span.end);
         channel.drain(..totals.span.start);
@@ -130,14 +132,14 @@ pub struct Scan {
 
 /// Reads a file once for its shape, so that [`replay`] can hand out its samples in pieces: long
 /// files need twice the time, which is little, and hardly any memory.
-pub fn scan(bytes: &[u8], limits: &DecodeLimits) -> Result<Scan, DecodeError> {
+pub fn scan(recording: &Recording, limits: &DecodeLimits) -> Result<Scan, DecodeError> {
     let (mut channels, mut levels) = (0, Levels::default());
     let mut look = |packet: &[Vec<f32>]| {
         channels = packet.len();
         levels.add(packet);
         true
     };
-    let (format, totals) = read(bytes, limits, &mut look)?;
+    let (format, totals) = read(recording.opened()?, limits, &mut look)?;
     let shape = levels.shape(totals.rate, channels, totals.span.len());
     Ok(Scan {
         shape,
@@ -149,7 +151,7 @@ pub fn scan(bytes: &[u8], limits: &DecodeLimits) -> Result<Scan, DecodeError> {
 /// Decodes a file again that [`scan`] has read, and gives `take` its samples piece by piece, all
 /// channels at a time; `take` ends it by `false`.
 pub fn replay(
-    bytes: &[u8],
+    recording: &Recording,
     limits: &DecodeLimits,
     scan: &Scan,
     take: &mut dyn FnMut(&[Vec<f32>]) -> bool,
@@ -171,25 +173,35 @@ pub fn replay(
         }
         take(&piece)
     };
-    read(bytes, limits, &mut cut).map(|_| ())
+    read(recording.opened()?, limits, &mut cut).map(|_| ())
+}
+
+/// A file held in memory, opened.
+fn in_memory(bytes: &[u8]) -> Result<stream::Opened<'_>, DecodeError> {
+    let found = kind::detect(bytes)?;
+    Ok(stream::Opened {
+        format: found.format,
+        media: Box::new(Cursor::new(found.body)),
+        mp4: (found.format == AudioFormat::M4a).then_some(found.body),
+    })
 }
 
 fn read(
-    bytes: &[u8],
+    opened: stream::Opened<'_>,
     limits: &DecodeLimits,
     sink: &mut stream::Sink<'_>,
 ) -> Result<(AudioFormat, stream::Totals), DecodeError> {
-    let found = kind::detect(bytes)?;
+    let format = opened.format;
     // The decoders are safe code, but they compute with numbers that a hostile file chose, and
     // overflow and index checks turn the cases that they missed into panics. One bad upload must
     // not take a worker down, so a panic in there is an answer about the file. Nothing that they
     // touched outlives the call, which is what makes the assertion of unwind safety true.
-    let attempt = catch_unwind(AssertUnwindSafe(|| stream::read(&found, limits, sink)));
+    let attempt = catch_unwind(AssertUnwindSafe(|| stream::read(opened, limits, sink)));
     let totals = attempt.unwrap_or_else(|_| {
         Err(DecodeError::Damaged {
-            format: found.format,
+            format,
             reason: "its contents contradict each other".to_owned(),
         })
     })?;
-    Ok((found.format, totals))
+    Ok((format, totals))
 }

@@ -1,17 +1,14 @@
 //! Packets of one sound track to planar samples, with every limit checked as samples arrive.
 
-use std::io::Cursor;
-
 use symphonia::core::audio::GenericAudioBufferRef;
 use symphonia::core::codecs::CodecParameters;
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error;
 use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
-use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
+use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::units::Duration;
 use symphonia::default::{formats, get_codecs};
 
-use super::kind::Found;
 use super::{AudioFormat, DecodeError, DecodeLimits, mp4};
 
 /// Takes what a packet holds, channel by channel; `false` ends the decoding.
@@ -25,22 +22,28 @@ pub(super) struct Totals {
     pub(super) span: std::ops::Range<usize>,
 }
 
-/// Decodes the first sound track of a file whose kind is known.
+/// A sound file whose kind is known.
+pub(super) struct Opened<'a> {
+    pub(super) format: AudioFormat,
+    /// Its bytes without tags.
+    pub(super) media: Box<dyn MediaSource + 'a>,
+    /// All of them once more, of an MPEG-4 file.
+    pub(super) mp4: Option<&'a [u8]>,
+}
+
+/// Decodes the first sound track of a file.
 pub(super) fn read(
-    found: &Found<'_>,
+    opened: Opened<'_>,
     limits: &DecodeLimits,
     sink: &mut Sink<'_>,
 ) -> Result<Totals, DecodeError> {
-    let format = found.format;
-    if format == AudioFormat::M4a && mp4::is_encrypted(found.body) {
+    let Opened { format, media, mp4 } = opened;
+    if mp4.is_some_and(mp4::is_encrypted) {
         return Err(DecodeError::Unsupported {
             what: "encrypted audio".to_owned(),
         });
     }
-    let source = MediaSourceStream::new(
-        Box::new(Cursor::new(found.body)),
-        MediaSourceStreamOptions::default(),
-    );
+    let source = MediaSourceStream::new(media, MediaSourceStreamOptions::default());
     let mut reader = open(format, source).map_err(|e| failed(format, &e))?;
     let track = reader
         .default_track(TrackType::Audio)
@@ -83,10 +86,10 @@ pub(super) fn read(
         }
     }
     packets.judge(format, sound.frames)?;
-    let span = match (format, announced) {
-        (AudioFormat::M4a, _) => mp4::span(found.body, sound.rate),
-        (_, Some(announced)) => announced.span(sound.frames as u64),
-        _ => None,
+    let span = match (mp4, announced) {
+        (Some(file), _) => mp4::span(file, sound.rate),
+        (None, Some(announced)) => announced.span(sound.frames as u64),
+        (None, None) => None,
     };
     Ok(Totals {
         rate: sound.rate,

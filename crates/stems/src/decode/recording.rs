@@ -1,0 +1,80 @@
+//! A recording that is read more than once. It knows where the bytes are, and nothing of what they
+//! mean beyond their kind.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::stream::Opened;
+use super::{AudioFormat, DecodeError, in_memory, kind};
+
+/// A sound file for [`super::scan`] and [`super::replay`]: one of a kind that is large stays on the
+/// disk and is read through, so that its length costs no memory.
+pub struct Recording(Held);
+
+enum Held {
+    Memory(Vec<u8>),
+    Disk(File, AudioFormat),
+}
+
+impl Recording {
+    /// Opens a file.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(HEAD).read_to_end(&mut bytes)?;
+        let length = file.seek(SeekFrom::End(0))?;
+        let mut tail = Vec::new();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAG)))?;
+        file.by_ref().take(TAG).read_to_end(&mut tail)?;
+        let bare =
+            |found: &kind::Found<'_>| found.body.len() == bytes.len() && !tail.starts_with(b"TAG");
+        let format = kind::detect(&bytes)
+            .ok()
+            .filter(bare)
+            .map(|found| found.format);
+        // The others are small, and are searched for tags and tables.
+        if let Some(format @ (AudioFormat::Wav | AudioFormat::Flac | AudioFormat::OggVorbis)) =
+            format
+        {
+            return Ok(Self(Held::Disk(file, format)));
+        }
+        file.seek(SeekFrom::Start(bytes.len() as u64))?;
+        file.read_to_end(&mut bytes)?;
+        Ok(Self(Held::Memory(bytes)))
+    }
+
+    /// From its first byte again.
+    pub(super) fn opened(&self) -> Result<Opened<'_>, DecodeError> {
+        match &self.0 {
+            Held::Memory(bytes) => in_memory(bytes),
+            Held::Disk(file, format) => {
+                let again = file.try_clone().and_then(|mut file| {
+                    file.rewind()?;
+                    Ok(file)
+                });
+                let media = again.map_err(|error| DecodeError::Damaged {
+                    format: *format,
+                    reason: error.to_string(),
+                })?;
+                Ok(Opened {
+                    format: *format,
+                    media: Box::new(media),
+                    mp4: None,
+                })
+            }
+        }
+    }
+}
+
+impl From<Vec<u8>> for Recording {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Held::Memory(bytes))
+    }
+}
+
+/// As much as the kind is told by.
+const HEAD: u64 = 64 * 1024;
+
+/// The size of a tag behind the sound.
+const TAG: u64 = 128;
