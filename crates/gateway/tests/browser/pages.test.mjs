@@ -157,7 +157,7 @@ see("the console makes a video, stems and a persona", DESKTOP, async (page, comp
   await page.locator("#keys-rows tr").first().getByText("sk-mg-").waitFor();
   assert.ok(!(await page.locator("#ledger-alarm").isVisible()));
 
-  await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left");
+  await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
   await page.locator("#video-form").getByLabel("Seconds").fill("1");
   await page.locator("#video-form").getByLabel("Size").fill("480x480");
   await page.getByRole("button", { name: "Make the video" }).click();
@@ -165,6 +165,7 @@ see("the console makes a video, stems and a persona", DESKTOP, async (page, comp
   await dialog.locator("video").waitFor();
   const seen = await play(dialog.locator("video"));
   assert.deepEqual([seen.width, seen.height], [480, 480]);
+  assert.ok(seen.sounds, "the waves are heard");
   assert.match(await dialog.locator("h2").innerText(), /succeeded/);
   await shoot(page, "console video", {});
   await page.getByRole("button", { name: "Close" }).click();
@@ -240,7 +241,8 @@ async function play(media) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     element.pause();
-    return { width: element.videoWidth, height: element.videoHeight, duration: element.duration };
+    const { videoWidth: width, videoHeight: height, duration } = element;
+    return { width, height, duration, sounds: element.webkitAudioDecodedByteCount > 0 };
   });
 }
 
