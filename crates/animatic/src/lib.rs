@@ -51,6 +51,8 @@ mod depth;
 
 mod render;
 
+mod quads;
+
 mod resize;
 
 mod warp;

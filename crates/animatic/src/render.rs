@@ -14,6 +14,7 @@ use fast_image_resize::Resizer;
 use crate::camera::Station;
 use crate::layer::{Cover, Layer, Plate};
 use crate::picture::Picture;
+use crate::quads::Quads;
 use crate::resize::{self, FilterType, Part};
 use crate::warp::{Frame, Seen, Tile};
 use crate::weather::Drift;
@@ -30,7 +31,7 @@ pub(crate) struct Renderer {
     /// One layer, never rolled or seen at an angle.
     plain: bool,
     /// That layer as the encoder takes pictures; made with the first frame that wants it.
-    planes: Option<I420>,
+    planes: Option<[Quads; 3]>,
     resizer: Resizer,
 }
 
@@ -88,30 +89,19 @@ impl Renderer {
             width: part.width / 2.0,
             height: part.height / 2.0,
         };
-        let planes = match &mut self.planes {
+        let [ys, us, vs] = match &mut self.planes {
             Some(planes) => planes,
             none => none.insert(planes(&only(&self.layers)?.plate)),
         };
-        let whole = |(width, height): (usize, usize)| {
-            let side = |side| u32::try_from(side).unwrap_or(u32::MAX);
-            (side(width), side(height))
-        };
-        let halved = |(width, height): (u32, u32)| (width / 2, height / 2);
-        let (from, to) = (whole(planes.size()), whole(yuv.size()));
+        let whole = (self.width, self.height);
+        let halved = (self.width / 2, self.height / 2);
         let [y, u, v] = yuv.planes_mut();
-        for (source, target, from, to, part) in [
-            (planes.y(), y, from, to, part),
-            (planes.u(), u, halved(from), halved(to), half),
-            (planes.v(), v, halved(from), halved(to), half),
+        for (source, target, size, part) in [
+            (ys, y, whole, part),
+            (us, u, halved, half),
+            (vs, v, halved, half),
         ] {
-            let filter = FilterType::CatmullRom;
-            resize::plane(
-                &mut self.resizer,
-                (source, from),
-                (target, to),
-                filter,
-                part,
-            )?;
+            source.resample(&mut self.resizer, (target, size), part)?;
         }
         Ok(())
     }
@@ -230,7 +220,7 @@ fn only(layers: &[Layer]) -> Result<&Layer, RenderError> {
 }
 
 /// A plate as the encoder takes pictures; an odd side gets its last pixels twice.
-fn planes(plate: &Plate) -> I420 {
+fn planes(plate: &Plate) -> [Quads; 3] {
     let (width, height) = (plate.width() as usize, plate.height() as usize);
     let (odd, rows) = (width % 2, height + height % 2);
     let mut rgba = Vec::with_capacity((width + odd) * rows * 4);
@@ -240,12 +230,18 @@ fn planes(plate: &Plate) -> I420 {
         rgba.extend_from_slice(row);
         rgba.extend_from_slice(&row[row.len() - odd * 4..]);
     }
-    let mut planes = I420::new(
+    let whole = (
         plate.width() + plate.width() % 2,
         plate.height() + plate.height() % 2,
     );
+    let mut planes = I420::new(whole.0, whole.1);
     planes.read_rgba(&rgba);
-    planes
+    let halved = (whole.0 / 2, whole.1 / 2);
+    [
+        Quads::new(planes.y(), whole),
+        Quads::new(planes.u(), halved),
+        Quads::new(planes.v(), halved),
+    ]
 }
 
 /// Puts a tile together from the nearest layer that hides the others onwards.
