@@ -124,8 +124,11 @@ mod tests {
     #[test]
     fn it_is_what_the_library_makes_of_the_plane_itself() {
         for (width, height) in [(64_u32, 48_u32), (61, 47), (5, 3)] {
+            // Nothing so bright or dark that the filter, which overshoots, is cut off in between:
+            // that depends on which pass is first.
+            let value = |i: u32| 64 + (i % width * 37 + i / width * 91) % 127;
             let plane: Vec<u8> = (0..width * height)
-                .map(|i| u8::try_from((i % width * 37 + i / width * 91) % 251).unwrap())
+                .map(|i| u8::try_from(value(i)).unwrap())
                 .collect();
             let (w, h) = (f64::from(width), f64::from(height));
             for (left, top, share) in [(0.0, 0.0, 1.0), (0.3, 0.6, 0.5), (0.45, 0.25, 0.55)] {
@@ -146,7 +149,8 @@ mod tests {
                     .resample(&mut resizer, (&mut ours, new), part)
                     .unwrap();
                 let apart = ours.iter().zip(&theirs).map(|(a, b)| a.abs_diff(*b));
-                assert!(apart.max() <= Some(1), "{width}x{height} {left} {top}");
+                let apart = apart.max().unwrap();
+                assert!(apart <= 1, "{width}x{height} {left} {top}: {apart}");
             }
         }
     }
