@@ -197,14 +197,18 @@ async fn revisit(app: &App, account: AccountId, intent: Intent) -> Result<Option
     }
 }
 
+/// An intent as it is now.
+async fn look_again(app: &App, id: IntentId) -> Result<Option<Intent>, Error> {
+    app.store
+        .read(move |conn| store::intents::by_id(conn, id).map_err(Error::from))
+        .await
+}
+
 /// Whether nothing is made for an intent yet: that may have changed while its
 /// caller was looked for.
 async fn still_working(app: &App, id: IntentId) -> Result<bool, Error> {
-    let read = app
-        .store
-        .read(move |conn| store::intents::by_id(conn, id).map_err(Error::from));
-    let state = read.await?.map(|intent| intent.state);
-    Ok(state == Some(IntentState::Working))
+    let intent = look_again(app, id).await?;
+    Ok(intent.is_some_and(|intent| intent.state == IntentState::Working))
 }
 
 fn unconfirmed() -> Error {
@@ -286,26 +290,22 @@ async fn join(app: &App, caller: &Caller, mut intent: Intent) -> Result<Option<B
         if intent.sent_at.is_none() {
             return Ok(None);
         }
-        match seen(app, &intent).await? {
-            Seen::Here => app.attendance.change_within(LOOK).await,
-            Seen::Lost | Seen::Closed if still_working(app, intent.id).await? => {
-                let age = app.clock.now().since(intent.created_at);
-                return if age < UNCONFIRMED {
-                    Err(unconfirmed())
-                } else {
-                    Ok(None)
-                };
-            }
-            Seen::Lost | Seen::Closed => {}
+        let is_here = matches!(seen(app, &intent).await?, Seen::Here);
+        if is_here {
+            app.attendance.change_within(LOOK).await;
         }
-        let id = intent.id;
-        let read = app
-            .store
-            .read(move |conn| store::intents::by_id(conn, id).map_err(Error::from));
-        match read.await? {
-            Some(read) => intent = read,
-            None => return Ok(None),
+        let Some(now) = look_again(app, intent.id).await? else {
+            return Ok(None);
+        };
+        if !is_here && now.state == IntentState::Working {
+            let age = app.clock.now().since(now.created_at);
+            return if age < UNCONFIRMED {
+                Err(unconfirmed())
+            } else {
+                Ok(None)
+            };
         }
+        intent = now;
     }
     let Some(made) = &intent.made else {
         return Ok(None);
