@@ -16,7 +16,6 @@ use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::codecs::jpeg::JpegEncoder;
-use image::codecs::png::PngEncoder;
 use image::metadata::Orientation;
 use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
 
@@ -196,15 +195,6 @@ impl Picture {
     pub fn to_jpeg(&self, quality: u8) -> Result<Vec<u8>, WriteError> {
         let mut out = Vec::new();
         JpegEncoder::new_with_quality(&mut out, quality.clamp(1, 100))
-            .write_image(&self.rgb, self.width, self.height, ExtendedColorType::Rgb8)
-            .map_err(|error| WriteError(error.to_string()))?;
-        Ok(out)
-    }
-
-    /// The bytes of a PNG file.
-    pub fn to_png(&self) -> Result<Vec<u8>, WriteError> {
-        let mut out = Vec::new();
-        PngEncoder::new(&mut out)
             .write_image(&self.rgb, self.width, self.height, ExtendedColorType::Rgb8)
             .map_err(|error| WriteError(error.to_string()))?;
         Ok(out)
