@@ -16,17 +16,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use mediagate::app::App;
-use mediagate::domain::intents;
-use mediagate::domain::keys;
 use mediagate::domain::submit::{self, NewTask, Purpose};
 use mediagate::domain::video;
+use mediagate::domain::{self, intents};
 use mediagate::error::Error;
 use mediagate::http;
+use mediagate::http::auth::{Allowed, VideoCreate};
+use mediagate::http::body::JsonBody;
 use mediagate::http::wire::videos::{VideoObject, read};
 use mediagate::ids::RequestId;
 use mediagate::model::money::Quantity;
@@ -173,26 +173,32 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
 
 /// `POST /v1/videos` of a gateway that knows no intents and moves no money.
 async fn task_alone(
+    Allowed { caller, .. }: Allowed<VideoCreate>,
     State(app): State<App>,
-    headers: HeaderMap,
-    body: String,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Error> {
-    let key = headers["authorization"].to_str().unwrap();
-    let key = key.strip_prefix("Bearer ").unwrap();
-    let caller = keys::check(&app, key, [127, 0, 0, 1].into()).await?;
-    let order = read(&serde_json::from_str(&body).unwrap())?;
+    let order = read(&body)?;
     let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
     let request = RequestId::generate();
     let tasks = new.into_iter();
     let tasks: Vec<_> = tasks
-        .map(|new| submit::draft(&app, &caller, &request, new))
+        .map(|new| submit::task(&app, &caller, &request, new))
         .collect();
     let written = app.store.write(move |conn| {
         submit::write(conn, &caller.key, &tasks)?;
         Ok::<_, Error>(tasks)
     });
     let tasks = written.await?;
-    Ok(Json(VideoObject::new(&tasks[0], None)).into_response())
+    let wait = domain::tasks::usual_time(&app, &tasks[0].model).await?;
+    let headers = [
+        ("x-task-id", tasks[0].id.to_string()),
+        ("x-cost-usd", tasks[0].cost.to_string()),
+        (
+            "openai-poll-after-ms",
+            wait.unwrap_or_default().as_millis().to_string(),
+        ),
+    ];
+    Ok((headers, Json(VideoObject::new(&tasks[0], None))).into_response())
 }
 
 async fn with_groups() -> f64 {
@@ -203,7 +209,7 @@ async fn with_groups() -> f64 {
         async move {
             let (_, caller) = &callers[number % KEYS];
             let request = RequestId::generate();
-            let task = submit::draft(&gateway.app, caller, &request, order(&gateway));
+            let task = submit::task(&gateway.app, caller, &request, order(&gateway));
             let key = caller.key.clone();
             let written = gateway
                 .app
@@ -228,7 +234,7 @@ async fn one_commit_each() -> f64 {
         async move {
             let caller = callers[number % KEYS].1.clone();
             let request = RequestId::generate();
-            let task = submit::draft(&gateway.app, &caller, &request, order(&gateway));
+            let task = submit::task(&gateway.app, &caller, &request, order(&gateway));
             tokio::task::spawn_blocking(move || {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();

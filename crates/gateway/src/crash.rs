@@ -7,8 +7,8 @@
 /// Every place, with what is on disk there and what is not yet.
 pub const POINTS: [(&str, &str); 14] = [
     (
-        "key-claimed",
-        "an Idempotency-Key leads to its intent; nothing is made for it",
+        "intent-reserved",
+        "an intent is on disk; nothing is made for it",
     ),
     (
         "task-accepted",

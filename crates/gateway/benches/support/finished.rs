@@ -40,7 +40,7 @@ pub(crate) async fn video(gateway: &Gateway) -> TaskId {
         quantity: Quantity::default(),
     };
     let request = RequestId::generate();
-    let task = submit::draft(&gateway.app, &gateway.caller, &request, new);
+    let task = submit::task(&gateway.app, &gateway.caller, &request, new);
     let (id, key) = (task.id, gateway.caller.key.clone());
     let now = gateway.app.clock.now();
     let ended = gateway

@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use mediagate::domain::intents::{self, Begun, Wanted};
-use mediagate::domain::submit::{self, NewTask};
+use mediagate::domain::submit::{self, Draft, NewTask};
 use mediagate::error::Error;
 use mediagate::ids::RequestId;
 use mediagate::model::money::Quantity;
@@ -172,7 +172,7 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
     let started = Instant::now();
     for first in (0..count).step_by(ORDER) {
         let new = (first..count.min(first + ORDER)).map(|_| order(gateway, model));
-        let (new, request) = (new.collect(), RequestId::generate());
+        let request = RequestId::generate();
         let wanted = Wanted {
             fingerprint: request.as_str().to_owned(),
             idempotency_key: None,
@@ -183,8 +183,13 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
         let Begun::New(visit) = begun else {
             panic!("an intent that nobody had");
         };
-        let accept = submit::accept(app, caller, &request, &visit, new, |_, _| Ok(()));
-        accept.await.unwrap();
+        let draft = Draft {
+            tasks: new
+                .map(|new| submit::task(app, caller, &request, new))
+                .collect(),
+            ..Draft::default()
+        };
+        submit::accept(app, caller, &visit, draft).await.unwrap();
     }
     let mut run = Run {
         taken: Duration::ZERO,
@@ -273,7 +278,7 @@ async fn lateness(gateway: &Gateway, model: &str, provider: &mut Provider) -> Ve
         .read(move |conn| -> Result<_, Error> {
             let sql =
                 "SELECT s.handle, t.finished_at FROM submissions s JOIN tasks t ON t.id = s.task_id
-                       WHERE t.model = $1 AND t.state = 'succeeded'";
+                       WHERE t.model = ?1 AND t.state = 'succeeded'";
             Ok(conn.all(sql, &[(&name).into()], |row| {
                 let handle: serde_json::Value = row.json(0, "handle")?;
                 Ok((

@@ -6,7 +6,7 @@ use crate::app::{App, Parts};
 use crate::crash;
 use crate::domain::assets;
 use crate::domain::intents::Visit;
-use crate::domain::submit::{self, NewTask, Purpose};
+use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::engines::{EngineError, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
@@ -17,8 +17,8 @@ use crate::model::intent::Made;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
 use crate::model::task::{Payload, StemTarget, StemTask, StemsJob, Task, TaskKind};
+use crate::store;
 use crate::store::tasks::Page;
-use crate::store::{self, Conn};
 
 /// Largest audio file, in bytes.
 pub const LIMIT_BYTES: u64 = 200_000_000;
@@ -165,26 +165,20 @@ pub struct Separation {
     pub make_instrumental: bool,
 }
 
-/// Accepts a separation: one task with its clips, queued.
-pub async fn separate(
+/// A separation as it can be accepted: one task with its clips, queued.
+pub async fn draft(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
-    visit: &Visit,
     order: Separation,
-) -> Result<Task, Error> {
+) -> Result<Draft, Error> {
     let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
-    let write_clips = move |conn: &mut Conn<'_>, tasks: &[Task]| {
-        for task in tasks {
-            for (clip, position) in stem_clips(task, &job.title, &job.outputs).iter().zip(0..) {
-                store::clips::insert(conn, clip, position)?;
-            }
-        }
-        Ok(())
-    };
-    let tasks = submit::accept(app, caller, request_id, visit, vec![new], write_clips).await?;
-    let task = tasks.into_iter().next();
-    task.ok_or_else(|| Error::internal("a separation without a task"))
+    let task = submit::task(app, caller, request_id, new);
+    Ok(Draft {
+        clips: stem_clips(&task, &job.title, &job.outputs),
+        tasks: vec![task],
+        ..Draft::default()
+    })
 }
 
 /// The task that a separation becomes.

@@ -114,7 +114,7 @@ async fn make(
         .write(move |conn| -> Result<(), Error> {
             store::assets::insert(conn, &image)?;
             store::personas::insert(conn, &row)?;
-            record.made(conn, Made::Persona(id))
+            record.made(conn, Made::Persona(id), None)
         })
         .await?;
     crash::point("persona-made");

@@ -136,7 +136,7 @@ async fn of_tasks(
     let in_order = route::in_order(model.routes(), || 0.5);
     let able = routing::able(app, in_order, &new.payload, known_at.as_deref());
     // What an order holds is said by the draft of its task.
-    let task = submit::draft(app, caller, request_id, new);
+    let task = submit::task(app, caller, request_id, new);
     let reserve = task.reserved.times(count.into());
     let mut routes: Vec<RouteQuote> = able
         .into_iter()

@@ -5,9 +5,8 @@ use providers::Limits;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::domain::intents::Visit;
 use crate::domain::music;
-use crate::domain::submit::{self, NewTask, Purpose};
+use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, PersonaId, RequestId};
 use crate::model::account::Caller;
@@ -15,7 +14,7 @@ use crate::model::catalog::Model;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipOrigin, ClipState};
 use crate::model::task::{Payload, SongJob, Task, TaskKind};
-use crate::store::{self, Conn};
+use crate::store;
 
 /// Clips that a task makes, as far as is known beforehand: the family's
 /// services make two of everything.
@@ -45,26 +44,21 @@ pub struct SongOrder {
     pub persona: Option<PersonaId>,
 }
 
-/// Accepts a task: its clips are queued.
-pub async fn order(
+/// An order as it can be accepted: one task with its clips, queued.
+pub async fn draft(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
-    visit: &Visit,
     order: SongOrder,
-) -> Result<Task, Error> {
+) -> Result<Draft, Error> {
     let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
-    let write_clips = move |conn: &mut Conn<'_>, tasks: &[Task]| {
-        for task in tasks {
-            for (id, position) in job.outputs.iter().zip(0..) {
-                store::clips::insert(conn, &clip(task, *id, &job.title), position)?;
-            }
-        }
-        Ok(())
-    };
-    let tasks = submit::accept(app, caller, request_id, visit, vec![new], write_clips).await?;
-    let task = tasks.into_iter().next();
-    task.ok_or_else(|| Error::internal("a song without a task"))
+    let task = submit::task(app, caller, request_id, new);
+    let clips = job.outputs.iter().map(|id| clip(&task, *id, &job.title));
+    Ok(Draft {
+        clips: clips.collect(),
+        tasks: vec![task],
+        ..Draft::default()
+    })
 }
 
 /// The task that an order becomes.

@@ -15,8 +15,10 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{RequestId, TaskId};
 use crate::model::account::{ApiKey, Caller};
 use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
-use crate::model::intent::Made;
+use crate::model::intent::{Made, StoredAnswer};
+use crate::model::media::Asset;
 use crate::model::money::{Micros, Money, Quantity};
+use crate::model::music::Clip;
 use crate::model::task::{Payload, Task, TaskState};
 use crate::store::{self, Conn};
 use crate::telemetry;
@@ -34,34 +36,44 @@ pub struct NewTask {
     pub quantity: Quantity,
 }
 
-/// Writes the tasks with their reservations, what the caller wanted, and
-/// whatever `also` adds, in one transaction, and wakes the workers. All of them
-/// are accepted, or none; that goes on even when the caller leaves.
+/// What is going to be accepted, all of it or nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Draft {
+    /// The tasks, at least one.
+    pub tasks: Vec<Task>,
+    /// The clips that they are going to make, in their order.
+    pub clips: Vec<Clip>,
+    /// Files that they need, stored already.
+    pub assets: Vec<Asset>,
+    /// The answer to the request, where it is known now and to be kept.
+    pub answer: Option<StoredAnswer>,
+}
+
+/// Writes the draft with the reservations of its tasks and what the caller
+/// wanted in one transaction, and wakes the workers; returns the tasks. That
+/// goes on even when the caller leaves.
 pub async fn accept(
     app: &App,
     caller: &Caller,
-    request_id: &RequestId,
     visit: &Visit,
-    new: Vec<NewTask>,
-    also: impl FnOnce(&mut Conn<'_>, &[Task]) -> Result<(), Error> + Send + 'static,
+    draft: Draft,
 ) -> Result<Vec<Task>, Error> {
-    let tasks: Vec<Task> = new
-        .into_iter()
-        .map(|new| draft(app, caller, request_id, new))
-        .collect();
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (visit.record(), visit.accepting());
     let accepted = async move {
         let written = app
             .store
             .write(move |conn| -> Result<_, Error> {
-                write(conn, &key, &tasks)?;
-                also(conn, &tasks)?;
-                record.made(
-                    conn,
-                    Made::Tasks(tasks.iter().map(|task| task.id).collect()),
-                )?;
-                Ok(tasks)
+                write(conn, &key, &draft.tasks)?;
+                for asset in &draft.assets {
+                    store::assets::insert(conn, asset)?;
+                }
+                for (clip, position) in draft.clips.iter().zip(0..) {
+                    store::clips::insert(conn, clip, position)?;
+                }
+                let made = Made::Tasks(draft.tasks.iter().map(|task| task.id).collect());
+                record.made(conn, made, draft.answer.as_ref())?;
+                Ok(draft.tasks)
             })
             .await;
         accepting.done(&written);
@@ -108,7 +120,7 @@ pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Er
 }
 
 /// The task that an order becomes, not yet written.
-pub fn draft(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
     let tariff = new.model.tariff(new.quantity, now);
     let reserved = tariff.reserve();

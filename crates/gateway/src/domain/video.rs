@@ -4,9 +4,8 @@ use providers::{Durations, Limits, VideoLimits};
 
 use crate::app::{App, Parts};
 use crate::domain::assets;
-use crate::domain::intents::Visit;
 use crate::domain::pictures::{self, Picture, PictureSource};
-use crate::domain::submit::{self, NewTask, Purpose};
+use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::domain::tasks;
 use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode, Fault};
@@ -57,26 +56,26 @@ pub struct Params {
     pub picture: &'static str,
 }
 
-/// Accepts the order: one task for each video.
-pub async fn order(
+/// The order as it can be accepted: a task for each video. Its pictures are
+/// stored.
+pub async fn draft(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
-    visit: &Visit,
     order: VideoOrder,
-) -> Result<Vec<Task>, Error> {
+) -> Result<Draft, Error> {
     let (new, pictures) = prepare(app, caller, &order, Purpose::Order).await?;
     let mut assets = Vec::new();
     for picture in &pictures {
         assets.push(pictures::keep(app, caller, picture).await?);
     }
-    submit::accept(app, caller, request_id, visit, new, move |conn, _| {
-        for asset in &assets {
-            store::assets::insert(conn, asset)?;
-        }
-        Ok(())
+    let new = new.into_iter();
+    let tasks = new.map(|new| submit::task(app, caller, request_id, new));
+    Ok(Draft {
+        tasks: tasks.collect(),
+        assets,
+        ..Draft::default()
     })
-    .await
 }
 
 /// The tasks that an order becomes, and its pictures, checked and not stored.

@@ -14,14 +14,15 @@ use crate::http::frame::RateSlot;
 use crate::model::account::{Caller, Scope};
 
 /// A scope as a type.
-pub(super) trait Needs: Send {
+pub trait Needs: Send {
     /// What the key must have; `None` for any valid key.
     const SCOPE: Option<Scope>;
 }
 
 macro_rules! scopes {
     ($($name:ident = $scope:expr;)*) => {
-        $(pub(super) struct $name;
+        $(#[doc = concat!("See [`Needs`]: ", stringify!($scope), ".")]
+        pub struct $name;
         impl Needs for $name {
             const SCOPE: Option<Scope> = $scope;
         })*
@@ -40,8 +41,9 @@ scopes! {
 }
 
 /// A caller whose key works and has the scope.
-pub(super) struct Allowed<N: Needs> {
-    pub(super) caller: Caller,
+pub struct Allowed<N: Needs> {
+    /// Who calls.
+    pub caller: Caller,
     needs: PhantomData<N>,
 }
 

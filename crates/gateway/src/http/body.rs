@@ -21,7 +21,7 @@ const JSON_LIMIT_WITH_DATA: usize = 32_000_000;
 const JSON_TIME: Duration = Duration::from_mins(1);
 
 /// A JSON body. Its nesting is bounded by the parser (128 levels).
-pub(super) struct JsonBody(pub(super) Value);
+pub struct JsonBody(pub Value);
 
 impl FromRequest<App> for JsonBody {
     type Rejection = Error;

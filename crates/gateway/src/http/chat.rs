@@ -13,12 +13,12 @@ use futures_util::Stream;
 use crate::app::App;
 use crate::attendance::Presence;
 use crate::domain::intents::{self, Found, Visit};
-use crate::domain::{tasks, video};
+use crate::domain::{submit, tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{self, Asked, Fingerprint};
+use crate::http::idempotency::{self, Asked, Fingerprint, Fresh};
 use crate::http::tasks::{about_all, keep_alive, video_file};
 use crate::http::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
@@ -51,8 +51,10 @@ pub(super) async fn complete(
     let fingerprint = Fingerprint::of("POST /v1/chat/completions").json(&body);
     let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
-        let tasks = video::order(&app, &allowed.caller, &request_id, visit, order).await?;
-        Ok(Found::Tasks(tasks))
+        let caller = &allowed.caller;
+        let draft = video::draft(&app, caller, &request_id, order).await?;
+        let tasks = submit::accept(&app, caller, visit, draft).await?;
+        Ok(Fresh::Untold(Found::Tasks(tasks)))
     };
     let tell = async |found: Found, presence: &Arc<Presence>, is_known: bool| {
         let tasks = found.into_tasks()?;

@@ -18,10 +18,13 @@ use crate::attendance::{Close, Presence};
 use crate::crash;
 use crate::domain::assets;
 use crate::domain::intents::{self, Begun, Found, Visit, Wanted};
+use crate::domain::submit::{self, Draft};
 use crate::error::{Error, ErrorCode};
 use crate::ids::RequestId;
 use crate::model::account::Caller;
 use crate::model::intent::StoredAnswer;
+use crate::model::music::Clip;
+use crate::model::task::Task;
 
 const KEY: &str = "idempotency-key";
 /// Says that an answer is not the first one to its request.
@@ -152,6 +155,42 @@ pub(super) struct Answer {
     pub(super) is_kept: bool,
 }
 
+/// What was made for a request, and how far.
+pub(super) enum Fresh {
+    /// Its answer is still to come.
+    Untold(Found),
+    /// This is its answer, and kept together with it.
+    Told(StoredAnswer),
+}
+
+/// What a request came to.
+enum Come {
+    /// This exists; the flag says whether others asked before.
+    Untold(Visit, Found, bool),
+    /// It was made now, and this is the answer.
+    Told(Response, Arc<Presence>),
+    /// It was answered before.
+    Answered(StoredAnswer),
+}
+
+/// Accepts a draft of which the answer can be told at once, by `tell`. With a
+/// key the answer is kept in the transaction that accepts it.
+pub(super) async fn accept(
+    app: &App,
+    caller: &Caller,
+    visit: &Visit,
+    mut draft: Draft,
+    tell: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
+) -> Result<Fresh, Error> {
+    if visit.keeps_answer() {
+        let response = tell(&draft.tasks, &draft.clips).await?;
+        draft.answer = Some(stored(response).await?);
+    }
+    let answer = draft.answer.clone();
+    let tasks = submit::accept(app, caller, visit, draft).await?;
+    Ok(answer.map_or(Fresh::Untold(Found::Tasks(tasks)), Fresh::Told))
+}
+
 impl<'a> Asked<'a> {
     /// A request with these headers and this body.
     pub(super) fn new(
@@ -183,21 +222,13 @@ impl<'a> Asked<'a> {
     /// presence, and whether others asked before.
     pub(super) async fn answer(
         self,
-        make: impl AsyncFnOnce(&Visit) -> Result<Found, Error>,
+        make: impl AsyncFnOnce(&Visit) -> Result<Fresh, Error>,
         answer: impl AsyncFnOnce(Found, &Arc<Presence>, bool) -> Result<Answer, Error>,
     ) -> Result<Response, Error> {
-        let begun = intents::begin(self.app, self.caller, &self.wanted, self.reserve).await?;
-        let (visit, found, is_known) = match begun {
-            Begun::Answered(stored) => return replay(stored),
-            Begun::Known(visit, found) => (visit, *found, true),
-            Begun::New(visit) => {
-                if visit.keeps_answer() {
-                    crash::point("key-claimed");
-                }
-                // Of what made nothing, nothing is kept.
-                let made = make(&visit).await?;
-                (visit, made, false)
-            }
+        let (visit, found, is_known) = match self.come(make).await? {
+            Come::Told(response, presence) => return Ok(watch(response, presence)),
+            Come::Answered(stored) => return replay(stored),
+            Come::Untold(visit, found, is_known) => (visit, found, is_known),
         };
         let presence = visit.presence();
         let answered = answer(found, &presence, is_known).await;
@@ -215,21 +246,49 @@ impl<'a> Asked<'a> {
         Ok(watch(answer.response, presence))
     }
 
+    /// Finds what an earlier request made, or makes it.
+    async fn come(
+        &self,
+        make: impl AsyncFnOnce(&Visit) -> Result<Fresh, Error>,
+    ) -> Result<Come, Error> {
+        let visit = match self.begin().await? {
+            Begun::Answered(stored) => return Ok(Come::Answered(stored)),
+            Begun::Known(visit, found) => return Ok(Come::Untold(visit, *found, true)),
+            Begun::New(visit) => visit,
+        };
+        if visit.is_reserved() {
+            crash::point("intent-reserved");
+        }
+        // Of what made nothing, nothing is kept.
+        match make(&visit).await {
+            Ok(Fresh::Untold(found)) => Ok(Come::Untold(visit, found, false)),
+            Ok(Fresh::Told(stored)) => {
+                crash::point("answer-kept");
+                let presence = visit.presence();
+                presence.complete(Close::Now);
+                Ok(Come::Told(restore(stored)?, presence))
+            }
+            Err(_) if visit.is_too_late() => {
+                drop(visit);
+                match self.begin().await? {
+                    Begun::Answered(stored) => Ok(Come::Answered(stored)),
+                    Begun::Known(visit, found) => Ok(Come::Untold(visit, *found, true)),
+                    // What was ahead has failed by now.
+                    Begun::New(_) => Err(intents::overtaken()),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn begin(&self) -> Result<Begun, Error> {
+        intents::begin(self.app, self.caller, &self.wanted, self.reserve).await
+    }
+
     /// Keeps an answer for the next request with the same key, or gives the one
     /// that was kept before.
     async fn keep(&self, visit: &Visit, response: Response) -> Result<Response, Error> {
-        let (parts, body) = response.into_parts();
-        let bytes = body.collect().await.map_err(Error::internal)?.to_bytes();
-        let headers = parts.headers.iter().filter_map(|(name, value)| {
-            let kept = KEPT.contains(&name.as_str());
-            let value = value.to_str().ok().filter(|_| kept)?;
-            Some((name.as_str().to_owned(), value.to_owned()))
-        });
-        let answer = StoredAnswer {
-            status: parts.status.as_u16(),
-            headers: headers.collect(),
-            body: String::from_utf8(bytes.to_vec()).map_err(Error::internal)?,
-        };
+        let answer = stored(response).await?;
         let first = intents::keep_answer(self.app, visit.id(), answer).await?;
         crash::point("answer-kept");
         restore(first)
@@ -273,6 +332,21 @@ impl Answer {
             response: super::error::write(error.into_response(), request_id),
         }
     }
+}
+
+async fn stored(response: Response) -> Result<StoredAnswer, Error> {
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.map_err(Error::internal)?.to_bytes();
+    let headers = parts.headers.iter().filter_map(|(name, value)| {
+        let kept = KEPT.contains(&name.as_str());
+        let value = value.to_str().ok().filter(|_| kept)?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    Ok(StoredAnswer {
+        status: parts.status.as_u16(),
+        headers: headers.collect(),
+        body: String::from_utf8(bytes.to_vec()).map_err(Error::internal)?,
+    })
 }
 
 fn replay(stored: StoredAnswer) -> Result<Response, Error> {

@@ -5,9 +5,9 @@
 //! carries, `error` the one way in which errors become answers.
 
 mod account;
-mod auth;
+pub mod auth;
 pub mod base;
-mod body;
+pub mod body;
 mod chat;
 mod docs;
 mod error;

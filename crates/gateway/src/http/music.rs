@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{Answer, Asked, Fingerprint};
+use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all};
 use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
@@ -41,24 +41,22 @@ pub(super) async fn submit(
     let caller = &allowed.caller;
     let fingerprint = Fingerprint::of("POST /submit/music").json(&body);
     let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
+        let answer = record(&tasks[0], clips, &caller.account, &base)?;
+        Ok((about_all(tasks), answer).into_response())
+    };
     let make = async |visit: &Visit| {
-        let task = match order {
-            MusicOrder::Separation(order) => {
-                music::separate(&app, caller, &request_id, visit, order).await?
-            }
-            MusicOrder::Song(order) => {
-                songs::order(&app, caller, &request_id, visit, order).await?
-            }
+        let draft = match order {
+            MusicOrder::Separation(order) => music::draft(&app, caller, &request_id, order).await?,
+            MusicOrder::Song(order) => songs::draft(&app, caller, &request_id, order).await?,
         };
-        Ok(Found::Tasks(vec![task]))
+        let tell = async |tasks: &[Task], clips: &[Clip]| told(tasks, clips);
+        idempotency::accept(&app, caller, visit, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;
-        let (task, account) = (&tasks[0], &caller.account);
-        let clips = music::clips_of_task(&app, account.id, task.id).await?;
-        let answer = record(task, &clips, account, &base)?;
-        let close = intents::close(&tasks);
-        Ok(Answer::of((about_all(&tasks), answer), close))
+        let clips = music::clips_of_task(&app, caller.account.id, tasks[0].id).await?;
+        Ok(Answer::of(told(&tasks, &clips)?, intents::close(&tasks)))
     };
     asked.answer(make, tell).await
 }

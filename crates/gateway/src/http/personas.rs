@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
-use crate::http::idempotency::{Answer, Asked, Fingerprint};
+use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::cost;
 use crate::http::wire::personas::{PersonaRecord, PersonaRequest, read};
@@ -45,7 +45,8 @@ pub(super) async fn create(
     let asked = asked.reserved();
     let make = async |visit: &Visit| {
         let (persona, clips) = personas::create(&app, caller, visit, new).await?;
-        Ok(Found::Persona(Box::new(persona), clips))
+        let made = Found::Persona(Box::new(persona), clips);
+        Ok(Fresh::Untold(made))
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let Found::Persona(persona, clips) = found else {

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, too_large};
-use crate::http::idempotency::{Answer, Asked, Fingerprint};
+use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
 use crate::http::tasks::cost;
 use crate::http::wire::music::{ClipRecord, MadeBy};
 use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
@@ -62,7 +62,7 @@ pub(super) async fn audio(
     let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
-        Ok(Found::Clip(Box::new(clip)))
+        Ok(Fresh::Untold(Found::Clip(Box::new(clip))))
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let Found::Clip(clip) = found else {

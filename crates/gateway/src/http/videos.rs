@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
 use crate::http::body::{JsonBody, is_multipart, malformed_form, place, too_large};
-use crate::http::idempotency::{Answer, Asked, Fingerprint};
+use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all, video_file};
@@ -29,6 +29,7 @@ use crate::http::wire::videos::{VideoDeleted, VideoObject, VideoRequest, read, r
 use crate::ids::{AssetId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::media::MediaType;
+use crate::model::music::Clip;
 use crate::model::task::{Output, Task, TaskKind};
 use crate::store::tasks::Filter;
 
@@ -63,15 +64,19 @@ pub(super) async fn create(
         (read(&body)?, fingerprint.json(&body))
     };
     let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
+    let told = async |tasks: &[Task]| -> Result<Response, Error> {
+        let answer = object(&app, &base, &tasks[0]).await?;
+        Ok((about_all(tasks), answer).into_response())
+    };
     let make = async |visit: &Visit| {
-        let tasks = video::order(&app, &allowed.caller, &request_id, visit, order).await?;
-        Ok(Found::Tasks(tasks))
+        let caller = &allowed.caller;
+        let draft = video::draft(&app, caller, &request_id, order).await?;
+        let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
+        idempotency::accept(&app, caller, visit, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;
-        let answer = object(&app, &base, &tasks[0]).await?;
-        let close = intents::close(&tasks);
-        Ok(Answer::of((about_all(&tasks), answer), close))
+        Ok(Answer::of(told(&tasks).await?, intents::close(&tasks)))
     };
     asked.answer(make, tell).await
 }
@@ -177,7 +182,7 @@ async fn object(app: &App, base: &Base, task: &Task) -> Result<Response, Error> 
 
 /// A tenth of the model's median time, so that a poll neither hammers nor lags.
 async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
-    let median = tasks::median_time(app, &task.model)
+    let median = tasks::usual_time(app, &task.model)
         .await?
         .unwrap_or(Duration::from_secs(5));
     let wait = (median / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));

@@ -13,7 +13,7 @@ use crate::store::{Conn, Row, StoreError};
 /// Adds an account; does nothing when the handle is taken.
 pub fn insert(conn: &mut Conn<'_>, account: &Account) -> Result<(), StoreError> {
     conn.execute(
-        "INSERT INTO accounts (id, handle, display_name, avatar, created_at) VALUES ($1, $2, $3, $4, $5)
+        "INSERT INTO accounts (id, handle, display_name, avatar, created_at) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (handle) DO NOTHING",
         &[
             (&account.id.to_string()).into(),
@@ -29,7 +29,7 @@ pub fn insert(conn: &mut Conn<'_>, account: &Account) -> Result<(), StoreError> 
 /// The account with this handle.
 pub fn by_handle(conn: &mut Conn<'_>, handle: &str) -> Result<Option<Account>, StoreError> {
     conn.one(
-        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE handle = $1",
+        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE handle = ?1",
         &[handle.into()],
         |row| account(row, 0),
     )
@@ -61,7 +61,7 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<(Account, AccountMoney, i64)>, Sto
 /// Changes an account's name for people.
 pub fn rename(conn: &mut Conn<'_>, id: AccountId, name: &str) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE accounts SET display_name = $2 WHERE id = $1",
+        "UPDATE accounts SET display_name = ?2 WHERE id = ?1",
         &[(&id.to_string()).into(), name.into()],
     )?;
     Ok(())
@@ -74,7 +74,7 @@ pub fn set_budget(
     budget: Option<Micros>,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE accounts SET budget_micros = $2 WHERE id = $1",
+        "UPDATE accounts SET budget_micros = ?2 WHERE id = ?1",
         &[(&id.to_string()).into(), budget.map(Micros::get).into()],
     )?;
     Ok(())
@@ -93,7 +93,7 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO api_keys (id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running,
                                budget_micros, created_at, expires_at, revoked_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         &[
             (&key.id.to_string()).into(),
             (&key.account.to_string()).into(),
@@ -120,13 +120,13 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
     let found = conn.one(
         "SELECT id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running,
                 budget_micros, created_at, expires_at, revoked_at
-         FROM api_keys WHERE sha256 = $1",
+         FROM api_keys WHERE sha256 = ?1",
         &[sha256.into()],
         key,
     )?;
     let Some(key) = found else { return Ok(None) };
     let account = conn.one(
-        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE id = $1",
+        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE id = ?1",
         &[(&key.account.to_string()).into()],
         |row| account(row, 0),
     )?;
@@ -152,7 +152,7 @@ pub fn keys_of(
     conn.all(
         "SELECT id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running, budget_micros,
                 created_at, expires_at, revoked_at, held_micros, spent_micros
-         FROM api_keys WHERE account_id = $1 ORDER BY id",
+         FROM api_keys WHERE account_id = ?1 ORDER BY id",
         &[(&account.to_string()).into()],
         |row| {
             let key = key(row)?;
@@ -169,7 +169,7 @@ pub fn keys_of(
 /// Ends a key from `now` on. Returns whether it was valid until then.
 pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL",
+        "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
         &[(&id.to_string()).into(), now.micros().into()],
     )?;
     Ok(changed == 1)
@@ -178,10 +178,10 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
 /// Takes the lock under which a key's open tasks and spending are counted.
 pub fn lock_key(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
     // A SQLite writer is alone already; Postgres locks the row till the commit.
-    let sql = conn.dialect(
-        "SELECT id FROM api_keys WHERE id = $1",
-        "SELECT id FROM api_keys WHERE id = $1 FOR NO KEY UPDATE",
-    );
+    if matches!(conn, Conn::Sqlite(_)) {
+        return Ok(());
+    }
+    let sql = "SELECT id FROM api_keys WHERE id = ?1 FOR NO KEY UPDATE";
     conn.one(sql, &[(&id.to_string()).into()], |row| row.text(0))?;
     Ok(())
 }
@@ -193,7 +193,7 @@ pub fn set_prepaid(
     prepaid: bool,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE accounts SET prepaid = $2 WHERE id = $1",
+        "UPDATE accounts SET prepaid = ?2 WHERE id = ?1",
         &[(&account.to_string()).into(), prepaid.into()],
     )?;
     Ok(())

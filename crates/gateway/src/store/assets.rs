@@ -15,7 +15,7 @@ macro_rules! columns {
 pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         &[
             (&asset.id.to_string()).into(),
             (&asset.account.to_string()).into(),
@@ -32,7 +32,7 @@ pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
 /// The file with this id, whoever owns it: a signed address is permission enough.
 pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreError> {
     conn.one(
-        concat!("SELECT ", columns!(), " FROM assets WHERE id = $1"),
+        concat!("SELECT ", columns!(), " FROM assets WHERE id = ?1"),
         &[(&id.to_string()).into()],
         asset,
     )
@@ -44,7 +44,7 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
         concat!(
             "SELECT ",
             columns!(),
-            " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= $1
+            " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ?1
              ORDER BY expires_at LIMIT 100"
         ),
         &[now.micros().into()],
@@ -55,7 +55,7 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
 /// Notes that the file is gone.
 pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE assets SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL",
+        "UPDATE assets SET removed_at = ?2 WHERE id = ?1 AND removed_at IS NULL",
         &[(&id.to_string()).into(), now.micros().into()],
     )?;
     Ok(())
@@ -69,7 +69,7 @@ pub fn expire(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE assets SET expires_at = $3 WHERE id = $1 AND account_id = $2 AND (expires_at IS NULL OR expires_at > $3)",
+        "UPDATE assets SET expires_at = ?3 WHERE id = ?1 AND account_id = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
         &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
     )?;
     Ok(())

@@ -38,7 +38,7 @@ pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), Sto
     };
     conn.execute(
         "INSERT INTO clips (id, account_id, task_id, position, source_id, target, title, model, asked_model, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         &[
             (&clip.id.to_string()).into(),
             (&clip.account.to_string()).into(),
@@ -61,7 +61,7 @@ pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), Sto
 /// Gives a clip its files.
 pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE clips SET audio = $2, image = $3, image_large = $4, milliseconds = $5 WHERE id = $1",
+        "UPDATE clips SET audio = ?2, image = ?3, image_large = ?4, milliseconds = ?5 WHERE id = ?1",
         &[
             (&id.to_string()).into(),
             (&media.audio.to_string()).into(),
@@ -82,7 +82,7 @@ pub fn set_upstream(
 ) -> Result<(), StoreError> {
     let upstream = to_json(upstream)?;
     conn.execute(
-        "UPDATE clips SET upstream = $2, title = CASE $3 WHEN '' THEN title ELSE $3 END WHERE id = $1",
+        "UPDATE clips SET upstream = ?2, title = CASE ?3 WHEN '' THEN title ELSE ?3 END WHERE id = ?1",
         &[
             (&id.to_string()).into(),
             (&upstream).into(),
@@ -95,7 +95,7 @@ pub fn set_upstream(
 /// Removes a clip that was never filled.
 pub fn remove_empty(conn: &mut Conn<'_>, id: ClipId) -> Result<(), StoreError> {
     conn.execute(
-        "DELETE FROM clips WHERE id = $1 AND audio IS NULL",
+        "DELETE FROM clips WHERE id = ?1 AND audio IS NULL",
         &[(&id.to_string()).into()],
     )?;
     Ok(())
@@ -108,7 +108,7 @@ pub fn by_id(
     account: AccountId,
 ) -> Result<Option<Clip>, StoreError> {
     conn.one(
-        select!("WHERE c.id = $1 AND c.account_id = $2"),
+        select!("WHERE c.id = ?1 AND c.account_id = ?2"),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
         clip,
     )
@@ -121,7 +121,7 @@ pub fn of_task(
     account: AccountId,
 ) -> Result<Vec<Clip>, StoreError> {
     conn.all(
-        select!("WHERE c.task_id = $1 AND c.account_id = $2 ORDER BY c.position"),
+        select!("WHERE c.task_id = ?1 AND c.account_id = ?2 ORDER BY c.position"),
         &[(&task.to_string()).into(), (&account.to_string()).into()],
         clip,
     )
@@ -135,7 +135,7 @@ pub fn page(
     page: Page<ClipId>,
 ) -> Result<Vec<Clip>, StoreError> {
     conn.all(
-        select!("WHERE c.account_id = $1 AND c.id < COALESCE($2, 'g') AND c.is_trashed = $3 ORDER BY c.id DESC LIMIT $4"),
+        select!("WHERE c.account_id = ?1 AND c.id < COALESCE(?2, 'g') AND c.is_trashed = ?3 ORDER BY c.id DESC LIMIT ?4"),
         &[
             (&account.to_string()).into(),
             page.after.map(|id| id.to_string()).as_ref().into(),
@@ -154,7 +154,7 @@ pub fn set_trashed(
     is_trashed: bool,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE clips SET is_trashed = $3 WHERE id = $1 AND account_id = $2",
+        "UPDATE clips SET is_trashed = ?3 WHERE id = ?1 AND account_id = ?2",
         &[
             (&id.to_string()).into(),
             (&account.to_string()).into(),

@@ -1,6 +1,6 @@
 //! One connection, whichever database is behind it.
 //!
-//! Statements are `&'static str` with `$1` parameters, prepared once for each
+//! Statements are `&'static str` with parameters `?1`, `?2`, prepared once for each
 //! connection. Values are integers and text only; see `migrations/`.
 
 use std::collections::HashMap;
@@ -98,7 +98,7 @@ impl Conn<'_> {
         match self {
             Self::Sqlite(conn) => {
                 let changed = conn
-                    .prepare_cached(&numbered(sql))?
+                    .prepare_cached(sql)?
                     .execute(rusqlite::params_from_iter(values))?;
                 Ok(changed as u64)
             }
@@ -118,7 +118,7 @@ impl Conn<'_> {
     ) -> Result<Vec<T>, StoreError> {
         match self {
             Self::Sqlite(conn) => {
-                let mut statement = conn.prepare_cached(&numbered(sql))?;
+                let mut statement = conn.prepare_cached(sql)?;
                 let mut rows = statement.query(rusqlite::params_from_iter(values))?;
                 let mut found = Vec::new();
                 while let Some(row) = rows.next()? {
@@ -161,11 +161,6 @@ impl Conn<'_> {
     }
 }
 
-/// `SQLite` takes `$1` for a name and numbers names by first use; `?1` is a number.
-fn numbered(sql: &str) -> String {
-    sql.replace('$', "?")
-}
-
 fn prepared(
     client: &mut ::postgres::Client,
     statements: &mut Statements,
@@ -174,7 +169,8 @@ fn prepared(
     if let Some(statement) = statements.get(sql) {
         return Ok(statement.clone());
     }
-    let statement = client.prepare(sql)?;
+    // Postgres writes its parameters `$1`; no text here has a question mark else.
+    let statement = client.prepare(&sql.replace('?', "$"))?;
     statements.insert(sql, statement.clone());
     Ok(statement)
 }

@@ -34,8 +34,8 @@ fn lookup(key: KeyId, fingerprint: &str) -> i64 {
 pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
     let made = new.made.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
-        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body, answer)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
         &[
             (&new.id.to_string()).into(),
@@ -49,6 +49,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
             i64::from(new.visits).into(),
             new.created_at.micros().into(),
             lookup(new.key, &new.fingerprint).into(),
+            new.answer.as_ref().into(),
         ],
     )?;
     Ok(changed == 1)
@@ -57,7 +58,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
 /// The intent with this id.
 pub fn by_id(conn: &mut Conn<'_>, id: IntentId) -> Result<Option<Intent>, StoreError> {
     conn.one(
-        concat!("SELECT ", columns!(), " FROM intents WHERE id = $1"),
+        concat!("SELECT ", columns!(), " FROM intents WHERE id = ?1"),
         &[(&id.to_string()).into()],
         intent,
     )
@@ -73,7 +74,7 @@ pub fn by_idempotency_key(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE account_id = $1 AND idempotency_key = $2"
+            " FROM intents WHERE account_id = ?1 AND idempotency_key = ?2"
         ),
         &[(&account.to_string()).into(), idempotency_key.into()],
         intent,
@@ -103,13 +104,13 @@ pub fn open_elsewhere(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE body = $6 AND joinable_until IS NULL
-             AND (holder IS NULL OR holder <> $3) AND key_id = $1 AND fingerprint = $2 AND created_at > $4
+            " FROM intents WHERE body = ?6 AND joinable_until IS NULL
+             AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
              UNION ALL
              SELECT ",
             columns!(),
-            " FROM intents WHERE body = $6 AND joinable_until > $5
-             AND (holder IS NULL OR holder <> $3) AND key_id = $1 AND fingerprint = $2 AND created_at > $4
+            " FROM intents WHERE body = ?6 AND joinable_until > ?5
+             AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
              ORDER BY id LIMIT 100"
         ),
         &[
@@ -131,13 +132,13 @@ pub fn all_with(conn: &mut Conn<'_>, body: &Body) -> Result<Vec<Intent>, StoreEr
         concat!(
             "SELECT ",
             columns!(),
-            " FROM intents WHERE body = $4 AND joinable_until IS NULL
-             AND key_id = $1 AND fingerprint = $2 AND created_at > $3
+            " FROM intents WHERE body = ?4 AND joinable_until IS NULL
+             AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3
              UNION ALL
              SELECT ",
             columns!(),
-            " FROM intents WHERE body = $4 AND joinable_until IS NOT NULL
-             AND key_id = $1 AND fingerprint = $2 AND created_at > $3
+            " FROM intents WHERE body = ?4 AND joinable_until IS NOT NULL
+             AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3
              ORDER BY visits, id LIMIT 100"
         ),
         &[
@@ -159,7 +160,7 @@ pub fn made(
     made: &Made,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE intents SET state = 'made', made = $3 WHERE id = $1 AND visits = $2 AND state = 'working'",
+        "UPDATE intents SET state = 'made', made = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
         &[
             (&id.to_string()).into(),
             i64::from(visit).into(),
@@ -173,8 +174,8 @@ pub fn made(
 /// another one was first, or when something was made for it since.
 pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE intents SET visits = visits + 1, holder = $3, joinable_until = NULL
-         WHERE id = $1 AND visits = $2 AND state = $4",
+        "UPDATE intents SET visits = visits + 1, holder = ?3, joinable_until = NULL
+         WHERE id = ?1 AND visits = ?2 AND state = ?4",
         &[
             (&seen.id.to_string()).into(),
             i64::from(seen.visits).into(),
@@ -194,7 +195,7 @@ pub fn sent(
     now: Option<Timestamp>,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE intents SET sent_at = $3 WHERE id = $1 AND visits = $2 AND state = 'working'",
+        "UPDATE intents SET sent_at = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
         &[
             (&id.to_string()).into(),
             i64::from(visit).into(),
@@ -207,7 +208,7 @@ pub fn sent(
 /// Keeps the first answer; a later one changes nothing.
 pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE intents SET answer = $2 WHERE id = $1 AND answer IS NULL",
+        "UPDATE intents SET answer = ?2 WHERE id = ?1 AND answer IS NULL",
         &[(&id.to_string()).into(), answer.into()],
     )?;
     Ok(())
@@ -236,12 +237,12 @@ pub fn leave(
 ) -> Result<Left, StoreError> {
     let name = id.to_string();
     let at = [(&name).into(), i64::from(visit).into()];
-    let forgets = "DELETE FROM intents WHERE id = $1 AND visits = $2 AND state = 'working' AND sent_at IS NULL";
+    let forgets = "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL";
     if reserved && conn.execute(forgets, &at)? == 1 {
         return Ok(Left::Noted);
     }
     let changed = conn.execute(
-        "UPDATE intents SET holder = NULL, joinable_until = $3 WHERE id = $1 AND visits = $2",
+        "UPDATE intents SET holder = NULL, joinable_until = ?3 WHERE id = ?1 AND visits = ?2",
         &[at[0], at[1], joinable_until.map(Timestamp::micros).into()],
     )?;
     if changed == 1 {
@@ -257,7 +258,7 @@ pub fn leave(
 /// The key leads here no longer: its next request makes something new.
 pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE intents SET idempotency_key = NULL WHERE id = $1",
+        "UPDATE intents SET idempotency_key = NULL WHERE id = ?1",
         &[(&id.to_string()).into()],
     )?;
     Ok(())
@@ -267,8 +268,8 @@ pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
 pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<u64, StoreError> {
     // Ids sort by creation: the oldest come first without an index of their own.
     conn.execute(
-        "DELETE FROM intents WHERE id IN (SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT $2) AS oldest
-         WHERE created_at < $1)",
+        "DELETE FROM intents WHERE id IN (SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT ?2) AS oldest
+         WHERE created_at < ?1)",
         &[before.micros().into(), i64::from(most).into()],
     )
 }

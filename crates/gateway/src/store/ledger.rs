@@ -63,7 +63,7 @@ pub fn add(
     };
     conn.execute(
         "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         &[
             (&id).into(),
             (&account_id).into(),
@@ -80,15 +80,15 @@ pub fn add(
     let key = match &key_id {
         None => None,
         Some(id) => conn.one(
-            "UPDATE api_keys SET held_micros = held_micros + $2, spent_micros = spent_micros + $3 WHERE id = $1
+            "UPDATE api_keys SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3 WHERE id = ?1
              RETURNING budget_micros, held_micros, spent_micros",
             &[id.into(), held.get().into(), spent.get().into()],
             |row| key_money(row, 0),
         )?,
     };
     let account = conn.one(
-        "UPDATE accounts SET held_micros = held_micros + $2, spent_micros = spent_micros + $3,
-                credit_micros = credit_micros + $4 WHERE id = $1
+        "UPDATE accounts SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3,
+                credit_micros = credit_micros + ?4 WHERE id = ?1
          RETURNING prepaid, budget_micros, held_micros, spent_micros, credit_micros",
         &[
             (&account_id).into(),
@@ -111,7 +111,7 @@ pub fn of_account(
     account: AccountId,
 ) -> Result<Option<AccountMoney>, StoreError> {
     conn.one(
-        "SELECT prepaid, budget_micros, held_micros, spent_micros, credit_micros FROM accounts WHERE id = $1",
+        "SELECT prepaid, budget_micros, held_micros, spent_micros, credit_micros FROM accounts WHERE id = ?1",
         &[(&account.to_string()).into()],
         |row| account_money(row, 0),
     )
@@ -124,7 +124,7 @@ pub fn of_keys(
 ) -> Result<Vec<(KeyId, KeyMoney)>, StoreError> {
     conn.all(
         "SELECT id, budget_micros, held_micros, spent_micros FROM api_keys
-         WHERE CAST($1 AS TEXT) IS NULL OR account_id = $1 ORDER BY id",
+         WHERE CAST(?1 AS TEXT) IS NULL OR account_id = ?1 ORDER BY id",
         &[account.map(|id| id.to_string()).as_ref().into()],
         |row| Ok((row.parse(0, "api_keys.id")?, key_money(row, 1)?)),
     )
@@ -149,8 +149,8 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
     };
     conn.all(
         "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
-         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR (id > $2 || ':' AND id < $2 || ';'))
-         AND (created_at > $3 OR (created_at = $3 AND id > $4)) ORDER BY created_at, id LIMIT $5",
+         FROM ledger WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1) AND (CAST(?2 AS TEXT) IS NULL OR (id > ?2 || ':' AND id < ?2 || ';'))
+         AND (created_at > ?3 OR (created_at = ?3 AND id > ?4)) ORDER BY created_at, id LIMIT ?5",
         &[
             filter.account.map(|id| id.to_string()).as_ref().into(),
             filter.task.map(|id| id.to_string()).as_ref().into(),
@@ -166,8 +166,8 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
 pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
     conn.all(
         "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
-         FROM ledger WHERE (CAST($1 AS TEXT) IS NULL OR account_id = $1) AND (CAST($2 AS TEXT) IS NULL OR (id > $2 || ':' AND id < $2 || ';'))
-         ORDER BY created_at DESC, id DESC LIMIT $3",
+         FROM ledger WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1) AND (CAST(?2 AS TEXT) IS NULL OR (id > ?2 || ':' AND id < ?2 || ';'))
+         ORDER BY created_at DESC, id DESC LIMIT ?3",
         &[
             filter.account.map(|id| id.to_string()).as_ref().into(),
             filter.task.map(|id| id.to_string()).as_ref().into(),

@@ -63,7 +63,7 @@ pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
         conn.script(migration.sql)?;
         let version = migration.version.to_string();
         conn.execute(
-            "INSERT INTO meta (name, value) VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            "INSERT INTO meta (name, value) VALUES ('schema', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             &[(&version).into()],
         )?;
     }

@@ -20,7 +20,7 @@ pub fn insert(conn: &mut Conn<'_>, persona: &Persona) -> Result<(), StoreError> 
     conn.execute(
         "INSERT INTO personas (id, account_id, name, description, image, root_clip_id, clip_ids, is_public,
                                is_public_approved, created_at, upstream)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         &[
             (&persona.id.to_string()).into(),
             (&persona.account.to_string()).into(),
@@ -48,7 +48,7 @@ pub fn by_id(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM personas WHERE id = $1 AND account_id = $2 AND is_trashed = 0"
+            " FROM personas WHERE id = ?1 AND account_id = ?2 AND is_trashed = 0"
         ),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
         persona,
@@ -64,7 +64,7 @@ pub fn page(
     conn.all(
         concat!(
             "SELECT ", columns!(), " FROM personas
-             WHERE account_id = $1 AND id < COALESCE($2, 'g') AND is_trashed = 0 ORDER BY id DESC LIMIT $3"
+             WHERE account_id = ?1 AND id < COALESCE(?2, 'g') AND is_trashed = 0 ORDER BY id DESC LIMIT ?3"
         ),
         &[
             (&account.to_string()).into(),
@@ -78,7 +78,7 @@ pub fn page(
 /// Deletes a persona. Returns whether it was there.
 pub fn trash(conn: &mut Conn<'_>, id: PersonaId, account: AccountId) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE personas SET is_trashed = 1 WHERE id = $1 AND account_id = $2 AND is_trashed = 0",
+        "UPDATE personas SET is_trashed = 1 WHERE id = ?1 AND account_id = ?2 AND is_trashed = 0",
         &[(&id.to_string()).into(), (&account.to_string()).into()],
     )?;
     Ok(changed == 1)

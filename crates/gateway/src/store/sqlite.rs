@@ -206,7 +206,7 @@ mod tests {
         let set = |key: &'static str, fail: bool| {
             sqlite.write(move |conn| {
                 conn.execute(
-                    "INSERT INTO meta (name, value) VALUES ($1, $1)",
+                    "INSERT INTO meta (name, value) VALUES (?1, ?1)",
                     &[key.into()],
                 )?;
                 if fail {

@@ -19,7 +19,7 @@ macro_rules! columns {
 pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower)
-         VALUES ($1, $2, $3, $4, $5, $6, 'intended', $7, $8)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'intended', ?7, ?8)",
         &[
             (&new.id.to_string()).into(),
             (&new.task.to_string()).into(),
@@ -43,7 +43,7 @@ pub fn accept(
 ) -> Result<(), StoreError> {
     let handle = handle.map(to_json).transpose()?;
     conn.execute(
-        "UPDATE submissions SET state = 'accepted', handle = $2, accepted_at = $3 WHERE id = $1",
+        "UPDATE submissions SET state = 'accepted', handle = ?2, accepted_at = ?3 WHERE id = ?1",
         &[
             (&id.to_string()).into(),
             handle.as_ref().into(),
@@ -61,7 +61,7 @@ pub fn close(
     error: Option<(&str, &str)>,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE submissions SET state = $2, error_class = $3, error_message = $4, follower = NULL, stray = 0 WHERE id = $1",
+        "UPDATE submissions SET state = ?2, error_class = ?3, error_message = ?4, follower = NULL, stray = 0 WHERE id = ?1",
         &[
             (&id.to_string()).into(),
             state.name().into(),
@@ -78,7 +78,7 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
         concat!(
             "SELECT ",
             columns!(),
-            " FROM submissions WHERE task_id = $1 ORDER BY attempt DESC LIMIT 1"
+            " FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT 1"
         ),
         &[(&task.to_string()).into()],
         submission,
@@ -88,7 +88,7 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
 /// The task of these submissions has ended; their jobs go on and are followed.
 pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE submissions SET stray = 1, due_at = $2 WHERE task_id = $1 AND state IN ('intended', 'accepted')",
+        "UPDATE submissions SET stray = 1, due_at = ?2 WHERE task_id = ?1 AND state IN ('intended', 'accepted')",
         &[(&task.to_string()).into(), now.micros().into()],
     )?;
     Ok(())
@@ -97,7 +97,7 @@ pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<()
 /// `follower` works on it no longer; whoever wants may from `due` on.
 pub fn let_go(conn: &mut Conn<'_>, id: SubmissionId, due: Timestamp) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE submissions SET follower = NULL, due_at = $2 WHERE id = $1",
+        "UPDATE submissions SET follower = NULL, due_at = ?2 WHERE id = ?1",
         &[(&id.to_string()).into(), due.micros().into()],
     )?;
     Ok(())
@@ -111,7 +111,7 @@ pub fn let_go_of_task(
     due: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE submissions SET follower = NULL, due_at = $3 WHERE task_id = $1 AND follower = $2 AND stray = 1",
+        "UPDATE submissions SET follower = NULL, due_at = ?3 WHERE task_id = ?1 AND follower = ?2 AND stray = 1",
         &[
             (&task.to_string()).into(),
             follower.into(),
@@ -130,15 +130,15 @@ pub fn claim_strays(
 ) -> Result<Vec<Submission>, StoreError> {
     let sql = conn.dialect(
         concat!(
-            "UPDATE submissions SET follower = $1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= $2
-             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > $2))
-             ORDER BY due_at LIMIT $3)
+            "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > ?2))
+             ORDER BY due_at LIMIT ?3)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE submissions SET follower = $1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= $2
-             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > $2))
-             ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+            "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > ?2))
+             ORDER BY due_at LIMIT ?3 FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
     );
@@ -149,8 +149,8 @@ pub fn claim_strays(
 /// Whether a stray may be claimed.
 pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= $1
-         AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > $1)) LIMIT 1",
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= ?1
+         AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > ?1)) LIMIT 1",
         &[now.micros().into()],
         |row| row.int(0),
     )?;
@@ -164,7 +164,7 @@ pub fn look_again(
     due: Option<Timestamp>,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE submissions SET due_at = $2 WHERE id = $1",
+        "UPDATE submissions SET due_at = ?2 WHERE id = ?1",
         &[(&id.to_string()).into(), due.map(Timestamp::micros).into()],
     )?;
     Ok(())
@@ -180,7 +180,7 @@ pub fn unclear_due(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= $1 ORDER BY due_at LIMIT $2"
+            " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2"
         ),
         &[now.micros().into(), i64::from(most).into()],
         submission,
@@ -195,8 +195,8 @@ pub fn found(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE submissions SET state = 'found', handle = $2, accepted_at = $3, due_at = NULL
-         WHERE id = $1 AND state = 'unclear'",
+        "UPDATE submissions SET state = 'found', handle = ?2, accepted_at = ?3, due_at = NULL
+         WHERE id = ?1 AND state = 'unclear'",
         &[
             (&id.to_string()).into(),
             (&to_json(handle)?).into(),
@@ -214,7 +214,7 @@ pub fn is_known(
     since: Timestamp,
 ) -> Result<bool, StoreError> {
     let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE provider = $1 AND created_at > $3 AND handle = $2 LIMIT 1",
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE provider = ?1 AND created_at > ?3 AND handle = ?2 LIMIT 1",
         &[
             provider.into(),
             (&to_json(handle)?).into(),
@@ -234,7 +234,7 @@ pub fn unknown_since(
     since: Timestamp,
 ) -> Result<u32, StoreError> {
     let count = conn.one(
-        "SELECT COUNT(*) FROM submissions WHERE provider = $1 AND created_at > $3 AND route_model = $2
+        "SELECT COUNT(*) FROM submissions WHERE provider = ?1 AND created_at > ?3 AND route_model = ?2
          AND state IN ('intended', 'unclear')",
         &[provider.into(), route_model.into(), since.micros().into()],
         |row| row.int(0),
@@ -250,7 +250,7 @@ pub fn open_of(
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
     conn.all(
         "SELECT s.route_model, s.credential, COUNT(*) FROM submissions s JOIN tasks t ON t.id = s.task_id
-         WHERE s.provider = $1 AND s.state IN ('intended', 'accepted') AND t.state IN ('queued', 'running')
+         WHERE s.provider = ?1 AND s.state IN ('intended', 'accepted') AND t.state IN ('queued', 'running')
          GROUP BY s.route_model, s.credential",
         &[provider.into()],
         counted,
@@ -265,7 +265,7 @@ pub fn made_since(
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
     conn.all(
         "SELECT route_model, credential, COUNT(*) FROM submissions
-         WHERE provider = $1 AND created_at > $2 GROUP BY route_model, credential",
+         WHERE provider = ?1 AND created_at > ?2 GROUP BY route_model, credential",
         &[provider.into(), since.micros().into()],
         counted,
     )
@@ -276,7 +276,7 @@ pub fn made_since(
 pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreError> {
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT)",
-        "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended($1, 7))) AS locked",
+        "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended(?1, 7))) AS locked",
     );
     let provider = [provider.into()];
     let values = if matches!(conn, Conn::Sqlite(_)) {

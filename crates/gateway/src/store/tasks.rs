@@ -29,7 +29,7 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
                             cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10, $11, $12, $12, 1, $10, $13, $14)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14)",
         &[
             (&task.id.to_string()).into(),
             (&task.account.to_string()).into(),
@@ -48,7 +48,7 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
         ],
     )?;
     conn.execute(
-        "INSERT INTO task_events (task_id, seq, state, progress) VALUES ($1, 1, 'queued', 0)",
+        "INSERT INTO task_events (task_id, seq, state, progress) VALUES (?1, 1, 'queued', 0)",
         &[(&task.id.to_string()).into()],
     )?;
     Ok(())
@@ -64,7 +64,7 @@ pub fn by_id(
         concat!(
             "SELECT ",
             columns!(),
-            " FROM tasks WHERE id = $1 AND account_id = $2"
+            " FROM tasks WHERE id = ?1 AND account_id = ?2"
         ),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
         task,
@@ -122,17 +122,17 @@ pub fn page(
 ) -> Result<Vec<Task>, StoreError> {
     let sql = if page.ascending {
         concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE account_id = $1 AND id > COALESCE($2, '')
-             AND (CAST($3 AS TEXT) IS NULL OR kind = $3) AND (CAST($4 AS TEXT) IS NULL OR state = $4)
-             AND (CAST($5 AS TEXT) IS NULL OR model = $5) AND (CAST($6 AS BIGINT) = 0 OR deleted_at IS NULL)
-             ORDER BY id LIMIT $7"
+            "SELECT ", columns!(), " FROM tasks WHERE account_id = ?1 AND id > COALESCE(?2, '')
+             AND (CAST(?3 AS TEXT) IS NULL OR kind = ?3) AND (CAST(?4 AS TEXT) IS NULL OR state = ?4)
+             AND (CAST(?5 AS TEXT) IS NULL OR model = ?5) AND (CAST(?6 AS BIGINT) = 0 OR deleted_at IS NULL)
+             ORDER BY id LIMIT ?7"
         )
     } else {
         concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE account_id = $1 AND id < COALESCE($2, 'g')
-             AND (CAST($3 AS TEXT) IS NULL OR kind = $3) AND (CAST($4 AS TEXT) IS NULL OR state = $4)
-             AND (CAST($5 AS TEXT) IS NULL OR model = $5) AND (CAST($6 AS BIGINT) = 0 OR deleted_at IS NULL)
-             ORDER BY id DESC LIMIT $7"
+            "SELECT ", columns!(), " FROM tasks WHERE account_id = ?1 AND id < COALESCE(?2, 'g')
+             AND (CAST(?3 AS TEXT) IS NULL OR kind = ?3) AND (CAST(?4 AS TEXT) IS NULL OR state = ?4)
+             AND (CAST(?5 AS TEXT) IS NULL OR model = ?5) AND (CAST(?6 AS BIGINT) = 0 OR deleted_at IS NULL)
+             ORDER BY id DESC LIMIT ?7"
         )
     };
     conn.all(
@@ -154,7 +154,7 @@ pub fn page(
 pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId, most: u32) -> Result<u32, StoreError> {
     let count = conn.one(
         "SELECT COUNT(*) FROM (SELECT 1 FROM tasks
-         WHERE key_id = $1 AND state IN ('queued', 'running') LIMIT $2) AS open_tasks",
+         WHERE key_id = ?1 AND state IN ('queued', 'running') LIMIT ?2) AS open_tasks",
         &[(&key.to_string()).into(), i64::from(most).into()],
         |row| row.int(0),
     )?;
@@ -166,17 +166,17 @@ pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId, most: u32) -> Result<u32, St
 pub fn claim(conn: &mut Conn<'_>, owner: &str, now: Timestamp) -> Result<Option<Task>, StoreError> {
     let sql = conn.dialect(
         concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, $2),
-                    lease_owner = $1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
+                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
              WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND due_at <= $2 ORDER BY due_at, id LIMIT 1)
+                         AND provider = 'embedded' AND due_at <= ?2 ORDER BY due_at, id LIMIT 1)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, $2),
-                    lease_owner = $1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
+                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
              WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND due_at <= $2 ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+                         AND provider = 'embedded' AND due_at <= ?2 ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
     );
@@ -192,7 +192,7 @@ pub fn claim(conn: &mut Conn<'_>, owner: &str, now: Timestamp) -> Result<Option<
 pub fn any_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at <= $1 LIMIT 1",
+         AND provider = 'embedded' AND due_at <= ?1 LIMIT 1",
         &[now.micros().into()],
         |row| row.int(0),
     )?;
@@ -203,7 +203,7 @@ pub fn any_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> 
 pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<String>, StoreError> {
     conn.all(
         "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider <> 'embedded' AND due_at <= $1",
+         AND provider <> 'embedded' AND due_at <= ?1",
         &[now.micros().into()],
         |row| row.text(0),
     )
@@ -221,17 +221,17 @@ pub fn claim_upstream(
 ) -> Result<Vec<Task>, StoreError> {
     let sql = conn.dialect(
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = $1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = $2 AND state = $5 AND due_at <= $3
-                          ORDER BY due_at, id LIMIT $4)
+                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
+                          ORDER BY due_at, id LIMIT ?4)
              RETURNING ", columns!()
         ),
         concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = $1
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
              WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = $2 AND state = $5 AND due_at <= $3
-                          ORDER BY due_at, id LIMIT $4 FOR UPDATE SKIP LOCKED)
+                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
+                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
     );
@@ -257,8 +257,8 @@ pub fn begin(
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE tasks SET event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END, state = 'running',
-                started_at = COALESCE(started_at, $5), provider = $3, fingerprint = $4
-         WHERE id = $1 AND lease_owner = $2 AND state IN ('queued', 'running')",
+                started_at = COALESCE(started_at, ?5), provider = ?3, fingerprint = ?4
+         WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
         &[
             (&id.to_string()).into(),
             owner.into(),
@@ -276,7 +276,7 @@ pub fn begin(
 /// Whether `owner` holds the task and it has not ended.
 pub fn is_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
     let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = $1 AND lease_owner = $2 AND state IN ('queued', 'running')",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
         &[(&id.to_string()).into(), owner.into()],
         |row| row.int(0),
     )?;
@@ -286,7 +286,7 @@ pub fn is_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, Sto
 /// Those that ended at `since` or later, whoever ended them.
 pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>, StoreError> {
     conn.all(
-        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= $1",
+        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?1",
         &[since.micros().into()],
         |row| row.parse(0, "tasks.id"),
     )
@@ -300,8 +300,8 @@ pub fn release(
     due: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE tasks SET lease_owner = NULL, due_at = $3
-         WHERE id = $1 AND lease_owner = $2 AND state IN ('queued', 'running')",
+        "UPDATE tasks SET lease_owner = NULL, due_at = ?3
+         WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
         &[(&id.to_string()).into(), owner.into(), due.micros().into()],
     )?;
     Ok(())
@@ -315,8 +315,8 @@ pub fn raise_progress(
     progress: u8,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE tasks SET progress = $3, event_seq = event_seq + 1
-         WHERE id = $1 AND lease_owner = $2 AND state = 'running' AND progress < $3",
+        "UPDATE tasks SET progress = ?3, event_seq = event_seq + 1
+         WHERE id = ?1 AND lease_owner = ?2 AND state = 'running' AND progress < ?3",
         &[
             (&id.to_string()).into(),
             owner.into(),
@@ -358,10 +358,10 @@ pub fn finish(
     let output = ending.output.as_ref().map(to_json).transpose()?;
     let bill = ending.bill.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
-        "UPDATE tasks SET state = $3, cost_micros = $4, output = $5, error_code = $6, error_message = $7,
-                finished_at = $8, progress = CASE $3 WHEN 'succeeded' THEN 100 ELSE progress END,
-                event_seq = event_seq + 1, lease_owner = NULL, money = $9, bill = $10
-         WHERE id = $1 AND state IN ('queued', 'running') AND (CAST($2 AS TEXT) IS NULL OR lease_owner = $2)",
+        "UPDATE tasks SET state = ?3, cost_micros = ?4, output = ?5, error_code = ?6, error_message = ?7,
+                finished_at = ?8, progress = CASE ?3 WHEN 'succeeded' THEN 100 ELSE progress END,
+                event_seq = event_seq + 1, lease_owner = NULL, money = ?9, bill = ?10
+         WHERE id = ?1 AND state IN ('queued', 'running') AND (CAST(?2 AS TEXT) IS NULL OR lease_owner = ?2)",
         &[
             (&id.to_string()).into(),
             owner.into(),
@@ -391,7 +391,7 @@ pub fn close_money(
 ) -> Result<bool, StoreError> {
     let json = bill.map(to_json).transpose()?;
     let changed = conn.execute(
-        "UPDATE tasks SET money = $2, cost_micros = $3, bill = $4 WHERE id = $1 AND money = 'held' AND state = 'cancelled'",
+        "UPDATE tasks SET money = ?2, cost_micros = ?3, bill = ?4 WHERE id = ?1 AND money = 'held' AND state = 'cancelled'",
         &[
             (&id.to_string()).into(),
             money.name().into(),
@@ -418,7 +418,7 @@ pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> 
 /// The task with this id, whoever's it is.
 pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
     conn.one(
-        concat!("SELECT ", columns!(), " FROM tasks WHERE id = $1"),
+        concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1"),
         &[(&id.to_string()).into()],
         task,
     )
@@ -432,7 +432,7 @@ pub fn mark_deleted(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE tasks SET deleted_at = $3 WHERE id = $1 AND account_id = $2 AND deleted_at IS NULL",
+        "UPDATE tasks SET deleted_at = ?3 WHERE id = ?1 AND account_id = ?2 AND deleted_at IS NULL",
         &[
             (&id.to_string()).into(),
             (&account.to_string()).into(),
@@ -445,7 +445,7 @@ pub fn mark_deleted(
 /// Whether the task was taken out of the Videos API's list.
 pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
     let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = $1 AND deleted_at IS NOT NULL",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND deleted_at IS NOT NULL",
         &[(&id.to_string()).into()],
         |row| row.int(0),
     )?;
@@ -459,7 +459,7 @@ pub fn events_after(
     seq: u32,
 ) -> Result<Vec<TaskEvent>, StoreError> {
     conn.all(
-        "SELECT seq, state, progress FROM task_events WHERE task_id = $1 AND seq > $2 ORDER BY seq",
+        "SELECT seq, state, progress FROM task_events WHERE task_id = ?1 AND seq > ?2 ORDER BY seq",
         &[(&id.to_string()).into(), i64::from(seq).into()],
         |row| {
             Ok(TaskEvent {
@@ -480,7 +480,7 @@ pub fn median_run_time(
 ) -> Result<Option<Duration>, StoreError> {
     let mut times = conn.all(
         "SELECT finished_at - created_at FROM tasks
-         WHERE model = $1 AND state = 'succeeded' AND finished_at >= $2 ORDER BY finished_at DESC LIMIT 1000",
+         WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT 1000",
         &[model.into(), since.micros().into()],
         |row| row.int(0),
     )?;
@@ -493,7 +493,7 @@ pub fn median_run_time(
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO task_events (task_id, seq, state, progress) SELECT id, event_seq, state, progress FROM tasks
-         WHERE id = $1 ON CONFLICT (task_id, seq) DO NOTHING",
+         WHERE id = ?1 ON CONFLICT (task_id, seq) DO NOTHING",
         &[(&id.to_string()).into()],
     )?;
     Ok(())

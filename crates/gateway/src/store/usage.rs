@@ -42,8 +42,8 @@ pub fn paid(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row<Micros>>, St
     conn.all(
         "SELECT CAST(l.created_at / 86400000000 AS BIGINT), t.model, t.key_id, CAST(SUM(l.spent_micros) AS BIGINT)
          FROM ledger l JOIN tasks t ON t.id = l.task_id
-         WHERE l.account_id = $1 AND l.created_at >= $2 AND l.created_at < $3 AND l.spent_micros <> 0
-         AND (CAST($4 AS TEXT) IS NULL OR t.model = $4) AND (CAST($5 AS TEXT) IS NULL OR t.key_id = $5)
+         WHERE l.account_id = ?1 AND l.created_at >= ?2 AND l.created_at < ?3 AND l.spent_micros <> 0
+         AND (CAST(?4 AS TEXT) IS NULL OR t.model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR t.key_id = ?5)
          GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
         &[
             (&filter.account.to_string()).into(),
@@ -70,8 +70,8 @@ pub fn ended(
 ) -> Result<Vec<Row<(TaskState, u64)>>, StoreError> {
     conn.all(
         "SELECT CAST(finished_at / 86400000000 AS BIGINT), model, key_id, state, COUNT(*) FROM tasks
-         WHERE account_id = $1 AND finished_at >= $2 AND finished_at < $3
-         AND (CAST($4 AS TEXT) IS NULL OR model = $4) AND (CAST($5 AS TEXT) IS NULL OR key_id = $5)
+         WHERE account_id = ?1 AND finished_at >= ?2 AND finished_at < ?3
+         AND (CAST(?4 AS TEXT) IS NULL OR model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR key_id = ?5)
          GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
         &[
             (&filter.account.to_string()).into(),

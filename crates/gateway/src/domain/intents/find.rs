@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Begun, Found, KNOWN, UNCONFIRMED, Visit, Wanted, failure};
 use crate::app::App;
-use crate::attendance::{Attendance, Presence, Standing};
+use crate::attendance::{Claimed, Presence, Standing};
 use crate::clock::Timestamp;
 use crate::domain::{music, personas};
 use crate::error::{Error, ErrorCode};
@@ -13,8 +13,8 @@ use crate::ids::{AccountId, IntentId};
 use crate::model::account::Caller;
 use crate::model::intent::{Intent, IntentState, Made};
 use crate::model::task::Task;
+use crate::store;
 use crate::store::intents::Body;
-use crate::store::{self, Conn};
 use crate::telemetry;
 
 /// How long the retry mark of an SDK leads to its first try.
@@ -40,7 +40,7 @@ pub async fn begin(
         .settled(caller.key.id, &wanted.fingerprint)
         .await;
     match &wanted.idempotency_key {
-        Some(key) => by_key(app, caller, wanted, key).await,
+        Some(key) => by_key(app, caller, wanted, key, reserve).await,
         None => by_body(app, caller, wanted, reserve).await,
     }
 }
@@ -63,21 +63,22 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
     }
 }
 
-/// Writes an intent down with its first visit; `None` when its key leads to
-/// another one already.
+/// Writes an intent down with its first visit, before anything is made for it;
+/// `None` when its key leads to another one already.
 ///
 /// The caller is entered in the transaction itself: an intent that others can
 /// read while nobody is known to be there for it would be taken over.
-fn attend(
-    conn: &mut Conn<'_>,
-    attendance: &Attendance,
-    intent: &Intent,
-) -> Result<Option<Arc<Presence>>, Error> {
-    if !store::intents::insert(conn, intent)? {
-        return Ok(None);
-    }
-    let body = (intent.key, intent.fingerprint.clone());
-    Ok(Some(attendance.enter(intent.id, 1, body, true)))
+async fn attend(app: &App, intent: &Intent) -> Result<Option<Arc<Presence>>, Error> {
+    let (attendance, intent) = (app.attendance.clone(), intent.clone());
+    app.store
+        .write(move |conn| -> Result<Option<Arc<Presence>>, Error> {
+            if !store::intents::insert(conn, &intent)? {
+                return Ok(None);
+            }
+            let body = (intent.key, intent.fingerprint);
+            Ok(Some(attendance.enter(intent.id, 1, body, true)))
+        })
+        .await
 }
 
 /// What an `Idempotency-Key` leads to.
@@ -86,43 +87,59 @@ enum Keyed {
     New(Arc<Presence>),
     /// What a request made or makes.
     Known(Box<Intent>),
+    /// Another caller of this process, of which the database does not know yet.
+    Claimed(Claimed),
 }
 
-fn look_up(
-    conn: &mut Conn<'_>,
-    attendance: &Attendance,
-    new: &Intent,
-    key: &str,
-    since: Timestamp,
-) -> Result<Option<Keyed>, Error> {
-    let known = store::intents::by_idempotency_key(conn, new.account, key)?;
+/// Looks a key up and claims it if it leads nowhere; `None` when that has to be
+/// done again.
+async fn claim(app: &App, new: &Intent, key: &str, reserve: bool) -> Result<Option<Keyed>, Error> {
+    let (account, name) = (new.account, key.to_owned());
+    let known = app
+        .store
+        .read(move |conn| {
+            store::intents::by_idempotency_key(conn, account, &name).map_err(Error::from)
+        })
+        .await?;
     match known {
-        Some(old) if old.created_at <= since => store::intents::free_key(conn, old.id)?,
+        Some(old) if old.created_at <= app.clock.now().minus(KNOWN) => {
+            free_key(app, old.id).await?;
+        }
         Some(known) => return Ok(Some(Keyed::Known(Box::new(known)))),
         None => {}
     }
-    Ok(attend(conn, attendance, new)?.map(Keyed::New))
+    if reserve {
+        // Another request may have written one in the meantime.
+        return Ok(attend(app, new).await?.map(Keyed::New));
+    }
+    let body = (new.key, new.fingerprint.clone());
+    let claim = app
+        .attendance
+        .claim(new.id, body, (account, key.to_owned()));
+    Ok(Some(claim.map_or_else(Keyed::Claimed, Keyed::New)))
 }
 
-async fn by_key(app: &App, caller: &Caller, wanted: &Wanted, key: &str) -> Result<Begun, Error> {
+async fn by_key(
+    app: &App,
+    caller: &Caller,
+    wanted: &Wanted,
+    key: &str,
+    reserve: bool,
+) -> Result<Begun, Error> {
     loop {
         let new = draft(app, caller, wanted);
-        let (attendance, row, name) = (app.attendance.clone(), new.clone(), key.to_owned());
-        let since = app.clock.now().minus(KNOWN);
-        let found = app
-            .store
-            .write(move |conn| look_up(conn, &attendance, &row, &name, since))
-            .await?;
-        let intent = match found {
+        let intent = match claim(app, &new, key, reserve).await? {
             Some(Keyed::New(presence)) => {
-                return Ok(Begun::New(Visit {
-                    presence,
-                    intent: new,
-                    reserved: true,
-                }));
+                return Ok(Begun::New(Visit::new(presence, new, reserve)));
             }
             Some(Keyed::Known(intent)) => *intent,
-            // Another process wrote one at the same moment.
+            Some(Keyed::Claimed(other)) => {
+                if other.fingerprint != wanted.fingerprint && other.is_here {
+                    return Err(conflict());
+                }
+                app.attendance.change_within(LOOK).await;
+                continue;
+            }
             None => continue,
         };
         if intent.fingerprint != wanted.fingerprint {
@@ -132,14 +149,17 @@ async fn by_key(app: &App, caller: &Caller, wanted: &Wanted, key: &str) -> Resul
                 }
                 continue;
             }
-            let message =
-                "The Idempotency-Key was used with another request within the last 24 hours.";
-            return Err(Error::plain(ErrorCode::IdempotencyConflict, message));
+            return Err(conflict());
         }
         if let Some(begun) = revisit(app, caller.account.id, intent).await? {
             return Ok(begun);
         }
     }
+}
+
+fn conflict() -> Error {
+    let message = "The Idempotency-Key was used with another request within the last 24 hours.";
+    Error::plain(ErrorCode::IdempotencyConflict, message)
 }
 
 /// The key leads to the intent no longer.
@@ -232,11 +252,7 @@ async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
             Ok(Some(attendance.enter(seen.id, seen.visits + 1, body, true)))
         })
         .await?;
-    Ok(came.map(|presence| Visit {
-        presence,
-        intent,
-        reserved: true,
-    }))
+    Ok(came.map(|presence| Visit::new(presence, intent, true)))
 }
 
 async fn by_body(
@@ -267,21 +283,13 @@ async fn by_body(
     }
     let new = draft(app, caller, wanted);
     let presence = if reserve {
-        let (attendance, row) = (app.attendance.clone(), new.clone());
-        let written = app
-            .store
-            .write(move |conn| attend(conn, &attendance, &row))
-            .await?;
-        written.ok_or_else(|| Error::internal("an intent's identifier was taken"))?
+        let attended = attend(app, &new).await?;
+        attended.ok_or_else(|| Error::internal("an intent's identifier was taken"))?
     } else {
         let body = (new.key, new.fingerprint.clone());
         app.attendance.enter(new.id, 1, body, false)
     };
-    Ok(Begun::New(Visit {
-        presence,
-        intent: new,
-        reserved: reserve,
-    }))
+    Ok(Begun::New(Visit::new(presence, new, reserve)))
 }
 
 /// Joins an intent that was found by its body, if that is still possible.

@@ -6,13 +6,16 @@
 //! task that failed in a way that a retry can mend is never led to. The rules
 //! are told in `docs/money.md`.
 //!
-//! An intent is written down with what it made, in one transaction. With a key
-//! it is written before anything is done for it, so that two requests with one
-//! key cannot both begin.
+//! An intent is written down with what it made, in one transaction. Two requests
+//! with one key cannot both make something: in this process the second waits for
+//! the first, and of two processes the database refuses one, which then finds
+//! what the other made. Where more than the database changes before that, as at a
+//! provider, the intent is written down before anything is done for it.
 
 mod find;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::app::{App, Parts};
@@ -79,6 +82,8 @@ pub struct Visit {
     intent: Intent,
     /// Whether the intent is in the database already.
     reserved: bool,
+    /// Set when another process was first with the same key.
+    is_too_late: Arc<AtomicBool>,
 }
 
 /// What a [`Visit`] writes down when something was made for it.
@@ -87,12 +92,27 @@ pub struct Record {
     intent: Intent,
     number: u32,
     reserved: bool,
+    is_too_late: Arc<AtomicBool>,
 }
 
 impl Visit {
+    fn new(presence: Arc<Presence>, intent: Intent, reserved: bool) -> Self {
+        Self {
+            presence,
+            intent,
+            reserved,
+            is_too_late: Arc::default(),
+        }
+    }
+
     /// Whether the answer is kept for the next request with the same key.
     pub const fn keeps_answer(&self) -> bool {
         self.intent.idempotency_key.is_some()
+    }
+
+    /// Whether the intent was written down before anything is made for it.
+    pub const fn is_reserved(&self) -> bool {
+        self.reserved
     }
 
     /// What is written down when something is made.
@@ -101,7 +121,14 @@ impl Visit {
             intent: self.intent.clone(),
             number: self.presence.number(),
             reserved: self.reserved,
+            is_too_late: self.is_too_late.clone(),
         }
+    }
+
+    /// Whether nothing was made because another process was first with the same
+    /// key: what that one makes can be found now.
+    pub fn is_too_late(&self) -> bool {
+        self.is_too_late.load(Ordering::Acquire)
     }
 
     /// Nobody may conclude that nothing was made until the guard is dropped.
@@ -122,7 +149,7 @@ impl Visit {
         let written = tokio::spawn(async move {
             let write = app.store.write(move |conn| -> Result<(), Error> {
                 work(conn)?;
-                record.made(conn, made)
+                record.made(conn, made, None)
             });
             let written = write.await;
             accepting.done(&written);
@@ -143,23 +170,38 @@ impl Visit {
 }
 
 impl Record {
-    /// Writes down what was made, in the transaction that makes it. Fails when
-    /// a later request took the intent over.
-    pub fn made(&self, conn: &mut Conn<'_>, made: Made) -> Result<(), Error> {
+    /// Writes down what was made, in the transaction that makes it, and the
+    /// answer to it where that is known already and to be kept. Fails when
+    /// another request was first.
+    pub fn made(
+        &self,
+        conn: &mut Conn<'_>,
+        made: Made,
+        answer: Option<&StoredAnswer>,
+    ) -> Result<(), Error> {
+        let id = self.intent.id;
+        let answer = answer.map(serde_json::to_string).transpose();
+        let answer = answer.map_err(Error::internal)?;
         if self.reserved {
-            if store::intents::made(conn, self.intent.id, self.number, &made)? {
-                return Ok(());
+            if !store::intents::made(conn, id, self.number, &made)? {
+                return Err(overtaken());
             }
-            return Err(overtaken());
+            if let Some(answer) = answer {
+                store::intents::answer(conn, id, &answer)?;
+            }
+            return Ok(());
         }
         let intent = Intent {
             state: IntentState::Made,
             made: Some(made),
+            answer,
             ..self.intent.clone()
         };
-        // It has no key: an intent with one is in the database before its work.
-        store::intents::insert(conn, &intent)?;
-        Ok(())
+        if store::intents::insert(conn, &intent)? {
+            return Ok(());
+        }
+        self.is_too_late.store(true, Ordering::Release);
+        Err(overtaken())
     }
 
     /// Makes it durable that something that is no task is about to be sent to a
@@ -178,7 +220,8 @@ impl Record {
     }
 }
 
-fn overtaken() -> Error {
+/// What a request is told that another one with the same intent was ahead of.
+pub fn overtaken() -> Error {
     let message = "Another request with the same intent took over.";
     Error::later(ErrorCode::Overloaded, message, 1)
 }

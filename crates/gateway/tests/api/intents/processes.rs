@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{chat, hang_up, keyed, prompt, retried, task_of, tasks};
+use crate::support::files::Files;
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually};
 
@@ -104,5 +105,61 @@ async fn two_servers_on_one_database_know_each_others_callers() {
     waiting.abort();
     same.abort();
     one.crash();
+    two.stop().await;
+}
+
+/// Both servers have begun to work before either has written anything: one is
+/// refused by the database, and finds what the other made.
+#[tokio::test]
+async fn of_two_servers_that_begin_with_one_key_one_is_led_to_the_other() {
+    let files = Files::start().await;
+    let data = tempfile::tempdir().unwrap();
+    let config = data.path().join("gateway.toml");
+    let fetch = format!(
+        "[fetch]\nallow_networks = [\"127.0.0.0/8\"]\nallow_ports = [{}]\n",
+        files.port
+    );
+    std::fs::write(&config, fetch).unwrap();
+    let flags = ["--config", config.to_str().unwrap()];
+    let one = Server::start(data.path(), &flags).await;
+    let key = one.first_key().await;
+    let two = Server::start(data.path(), &flags).await;
+    let clients = [&one, &two].map(|server| Client::new(&server.base, Some(&key)));
+    let order = |prompt: &str| {
+        let mut order = super::prompt(prompt);
+        order["input_reference"]["image_url"] = files.url("/picture-for-two.png").into();
+        order
+    };
+    // The same request, and another one with the same key.
+    for (key, prompts) in [
+        ("same", ["a lake", "a lake"]),
+        ("other", ["a lake", "a sea"]),
+    ] {
+        let before = files.hits();
+        let [first, second] = [0, 1].map(|at| {
+            let request = keyed(&clients[at], "/v1/videos", key, &order(prompts[at]));
+            clients[at].send(request)
+        });
+        let (first, second) = futures_util::future::join(first, second).await;
+        assert_eq!(files.hits() - before, 2, "both began");
+        if key == "same" {
+            assert_eq!(first.status, 200, "{}", first.text());
+            assert_eq!(first.bytes, second.bytes);
+            assert_eq!(task_of(&first), task_of(&second));
+            let replayed = [&first, &second].map(|answer| answer.header("idempotent-replayed"));
+            assert!(replayed.contains(&None) && replayed.contains(&Some("true")));
+        } else {
+            let (made, refused) = if first.status == 200 {
+                (first, second)
+            } else {
+                (second, first)
+            };
+            made.ok();
+            refused.refused(409, "idempotency_conflict");
+        }
+    }
+    let list = clients[0].get("/v1/tasks").await.ok();
+    assert_eq!(list["data"].as_array().unwrap().len(), 2);
+    one.stop().await;
     two.stop().await;
 }

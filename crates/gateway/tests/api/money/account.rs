@@ -153,7 +153,7 @@ async fn the_operator_is_told_of_a_ledger_that_does_not_add_up() {
 /// Moves a key's sum as no part of the program would.
 async fn tamper(gateway: &TestGateway, by: i64) {
     let tampered = gateway.app.store.write(move |conn| -> Result<_, Error> {
-        let sql = "UPDATE api_keys SET spent_micros = spent_micros + $1 WHERE name = ''";
+        let sql = "UPDATE api_keys SET spent_micros = spent_micros + ?1 WHERE name = ''";
         Ok(conn.execute(sql, &[by.into()])?)
     });
     assert_eq!(tampered.await.unwrap(), 1);

@@ -25,8 +25,17 @@ impl Files {
     pub(crate) async fn start() -> Self {
         let hits = Arc::new(AtomicUsize::new(0));
         let counted = hits.clone();
+        let two = Arc::new(tokio::sync::Barrier::new(2));
         let router = Router::new()
             .route("/picture.png", get(async || sound::png(64, 48)))
+            // Answered when two have asked for it.
+            .route(
+                "/picture-for-two.png",
+                get(async move || {
+                    two.wait().await;
+                    sound::png(64, 48)
+                }),
+            )
             // The type is decided by the bytes, not by what the server says.
             .route(
                 "/song",

@@ -5,8 +5,9 @@
 //! holds it, then the body of the answer. What happens to it is written to the
 //! database a moment later (`domain/intents`); until then this is the truth.
 
+mod presence;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::clock::{Clock, Timestamp};
-use crate::error::Error;
-use crate::ids::{AssetId, IntentId, KeyId};
+use crate::ids::{AccountId, AssetId, IntentId, KeyId};
+
+pub use presence::{Accepting, Close, Presence};
 
 /// How long an ended visit is kept whose intent is not in the database: the
 /// write may still be under way.
@@ -38,13 +40,22 @@ struct Inner {
 #[derive(Default)]
 struct Book {
     visits: HashMap<IntentId, Visit>,
-    by_body: HashMap<(KeyId, String), Vec<IntentId>>,
+    by_body: HashMap<Body, Vec<IntentId>>,
+    by_key: HashMap<IdempotencyKey, IntentId>,
 }
+
+/// An API key, and the fingerprint of endpoint and body.
+type Body = (KeyId, String);
+
+/// An account, and the `Idempotency-Key` that it sent.
+type IdempotencyKey = (AccountId, String);
 
 #[derive(Debug, Clone)]
 struct Visit {
     number: u32,
-    body: (KeyId, String),
+    body: Body,
+    /// The key that it has claimed.
+    key: Option<IdempotencyKey>,
     since: Instant,
     /// Whether the intent was in the database before anything was made for it.
     reserved: bool,
@@ -72,6 +83,15 @@ pub struct Leaver {
 struct Leaving {
     at: Instant,
     joinable_until: Option<Timestamp>,
+}
+
+/// Who claimed an `Idempotency-Key` before.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// Names endpoint and body of that request.
+    pub fingerprint: String,
+    /// Whether that caller still waits.
+    pub is_here: bool,
 }
 
 /// What is known here of an intent's latest visit.
@@ -104,34 +124,33 @@ impl Attendance {
 
     /// A caller comes for an intent as its visit number `number`. `reserved`
     /// says that the intent is in the database already.
-    pub fn enter(
+    pub fn enter(&self, id: IntentId, number: u32, body: Body, reserved: bool) -> Arc<Presence> {
+        let visit = Visit::new(number, body, None, reserved);
+        self.book().add(id, visit);
+        Presence::new(self.clone(), id, number)
+    }
+
+    /// A caller comes for a new intent with an `Idempotency-Key`, unless another
+    /// caller has claimed it for an intent that is not in the database yet: then
+    /// this is the other one's body, and whether it is still here.
+    pub fn claim(
         &self,
         id: IntentId,
-        number: u32,
-        body: (KeyId, String),
-        reserved: bool,
-    ) -> Arc<Presence> {
-        let visit = Visit {
-            number,
-            body: body.clone(),
-            since: Instant::now(),
-            reserved,
-            written: reserved,
-            accepting: false,
-            left: None,
-        };
+        body: Body,
+        key: IdempotencyKey,
+    ) -> Result<Arc<Presence>, Claimed> {
         let mut book = self.book();
-        if book.visits.insert(id, visit).is_none() {
-            book.by_body.entry(body).or_default().push(id);
+        let other = book.by_key.get(&key).and_then(|id| book.visits.get(id));
+        if let Some(other) = other.filter(|visit| visit.accepting || !visit.written) {
+            return Err(Claimed {
+                fingerprint: other.body.1.clone(),
+                is_here: other.left.is_none(),
+            });
         }
+        book.by_key.insert(key.clone(), id);
+        book.add(id, Visit::new(1, body, Some(key), false));
         drop(book);
-        Arc::new(Presence {
-            attendance: self.clone(),
-            id,
-            number,
-            complete: Mutex::new(None),
-            written: AtomicBool::new(false),
-        })
+        Ok(Presence::new(self.clone(), id, 1))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -248,6 +267,15 @@ impl Attendance {
 }
 
 impl Book {
+    fn add(&mut self, id: IntentId, mut visit: Visit) {
+        if let Some(earlier) = self.visits.remove(&id) {
+            visit.key = visit.key.or(earlier.key);
+        } else {
+            self.by_body.entry(visit.body.clone()).or_default().push(id);
+        }
+        self.visits.insert(id, visit);
+    }
+
     /// Of a visit that ended and left nothing in the database nobody needs to know.
     fn forget_unwritten(&mut self, id: IntentId, number: u32) {
         let is_over = |visit: &Visit| !visit.written && !visit.accepting && visit.left.is_some();
@@ -273,135 +301,33 @@ impl Book {
                 self.by_body.remove(&visit.body);
             }
         }
+        if let Some(key) = &visit.key
+            && self.by_key.get(key) == Some(&id)
+        {
+            self.by_key.remove(key);
+        }
     }
 }
 
 impl Visit {
+    fn new(number: u32, body: Body, key: Option<IdempotencyKey>, reserved: bool) -> Self {
+        Self {
+            number,
+            body,
+            key,
+            since: Instant::now(),
+            reserved,
+            written: reserved,
+            accepting: false,
+            left: None,
+        }
+    }
+
     fn standing(&self) -> Standing {
         match self.left {
             None => Standing::Here(self.since.elapsed()),
             Some(left) => Standing::Left(left.joinable_until),
         }
-    }
-}
-
-/// A caller that waits. When it is dropped, the caller has its answer or has left.
-pub struct Presence {
-    attendance: Attendance,
-    id: IntentId,
-    number: u32,
-    complete: Mutex<Option<Close>>,
-    written: AtomicBool,
-}
-
-/// When an answer that was written to the end closes its intent to requests
-/// with the same body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Close {
-    /// At once.
-    Now,
-    /// At this instant.
-    At(Timestamp),
-}
-
-impl Presence {
-    /// The intent.
-    pub const fn id(&self) -> IntentId {
-        self.id
-    }
-
-    /// The number of the visit.
-    pub const fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The answer that is being written is the last word on the intent.
-    pub fn complete(&self, close: Close) {
-        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
-        *complete = Some(close);
-    }
-
-    /// The body's end was handed to the connection.
-    pub fn written(&self) {
-        self.written.store(true, Ordering::Release);
-    }
-
-    /// Something is about to be written to the database; until the guard is
-    /// dropped, nobody may conclude from its absence that it is not there.
-    pub fn accepting(self: &Arc<Self>) -> Accepting {
-        if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
-            (visit.accepting, visit.written) = (true, true);
-        }
-        Accepting {
-            attendance: self.attendance.clone(),
-            id: self.id,
-            number: self.number,
-        }
-    }
-}
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        let complete = *self.complete.lock().unwrap_or_else(PoisonError::into_inner);
-        let close = complete.filter(|_| self.written.load(Ordering::Acquire));
-        let joinable_until = close.map(|close| match close {
-            Close::Now => self.attendance.0.clock.now(),
-            Close::At(at) => at,
-        });
-        let mut book = self.attendance.book();
-        if let Some(visit) = book
-            .visits
-            .get_mut(&self.id)
-            .filter(|visit| visit.number == self.number)
-        {
-            visit.left = Some(Leaving {
-                at: Instant::now(),
-                joinable_until,
-            });
-        }
-        book.forget_unwritten(self.id, self.number);
-        drop(book);
-        self.attendance.changed();
-        self.attendance.0.left.notify_one();
-    }
-}
-
-/// See [`Presence::accepting`].
-pub struct Accepting {
-    attendance: Attendance,
-    id: IntentId,
-    number: u32,
-}
-
-impl Accepting {
-    /// The write came to this. Only what broke inside leaves open whether
-    /// something was written.
-    pub fn done<T>(self, written: &Result<T, Error>) {
-        let is_refused = matches!(written, Err(error) if error.inside().is_none());
-        if is_refused {
-            self.undone();
-        }
-    }
-
-    /// Nothing was written, for certain.
-    fn undone(self) {
-        let mut book = self.attendance.book();
-        if let Some(visit) = book.visits.get_mut(&self.id) {
-            visit.written = visit.reserved;
-        }
-    }
-}
-
-impl Drop for Accepting {
-    fn drop(&mut self) {
-        let mut book = self.attendance.book();
-        if let Some(visit) = book.visits.get_mut(&self.id) {
-            visit.accepting = false;
-        }
-        book.forget_unwritten(self.id, self.number);
-        drop(book);
-        self.attendance.changed();
-        self.attendance.0.left.notify_one();
     }
 }
 
@@ -469,6 +395,34 @@ mod tests {
         let written = all.written(key, "body");
         drop(other);
         written.await;
+    }
+
+    #[test]
+    fn a_key_is_claimed_until_the_database_has_its_intent() {
+        let (all, key) = (attendance(), KeyId::new());
+        let name = (AccountId::new(), "k".to_owned());
+        let claim = |body: &str| all.claim(IntentId::new(), (key, body.into()), name.clone());
+        let claimed = |is_here| Claimed {
+            fingerprint: "a".into(),
+            is_here,
+        };
+        let first = claim("a").ok().unwrap();
+        assert_eq!(claim("b").err(), Some(claimed(true)));
+        // It made nothing.
+        drop(first);
+        let first = claim("a").ok().unwrap();
+        let accepting = first.accepting();
+        drop(first);
+        assert_eq!(claim("b").err(), Some(claimed(false)));
+        drop(accepting);
+        // Whoever claims it now is told by the database.
+        let second = claim("b").ok().unwrap();
+        for (id, _) in all.with_body(key, "a") {
+            all.noted(&[(id, 1)]);
+        }
+        assert!(claim("c").is_err(), "the first one's end frees nothing");
+        drop(second);
+        assert!(all.book().by_key.is_empty() && all.with_body(key, "b").is_empty());
     }
 
     #[test]

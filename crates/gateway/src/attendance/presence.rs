@@ -1,0 +1,142 @@
+//! A caller's own part of the [`Attendance`](super::Attendance): here as long as
+//! it lives.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use super::{Attendance, Leaving};
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::ids::IntentId;
+
+/// A caller that waits. When it is dropped, the caller has its answer or has left.
+pub struct Presence {
+    attendance: Attendance,
+    id: IntentId,
+    number: u32,
+    complete: Mutex<Option<Close>>,
+    written: AtomicBool,
+}
+
+/// When an answer that was written to the end closes its intent to requests
+/// with the same body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    /// At once.
+    Now,
+    /// At this instant.
+    At(Timestamp),
+}
+
+impl Presence {
+    pub(super) fn new(attendance: Attendance, id: IntentId, number: u32) -> Arc<Self> {
+        Arc::new(Self {
+            attendance,
+            id,
+            number,
+            complete: Mutex::new(None),
+            written: AtomicBool::new(false),
+        })
+    }
+
+    /// The intent.
+    pub const fn id(&self) -> IntentId {
+        self.id
+    }
+
+    /// The number of the visit.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The answer that is being written is the last word on the intent.
+    pub fn complete(&self, close: Close) {
+        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        *complete = Some(close);
+    }
+
+    /// The body's end was handed to the connection.
+    pub fn written(&self) {
+        self.written.store(true, Ordering::Release);
+    }
+
+    /// Something is about to be written to the database; until the guard is
+    /// dropped, nobody may conclude from its absence that it is not there.
+    pub fn accepting(self: &Arc<Self>) -> Accepting {
+        if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
+            (visit.accepting, visit.written) = (true, true);
+        }
+        Accepting {
+            attendance: self.attendance.clone(),
+            id: self.id,
+            number: self.number,
+        }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let complete = *self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        let close = complete.filter(|_| self.written.load(Ordering::Acquire));
+        let joinable_until = close.map(|close| match close {
+            Close::Now => self.attendance.0.clock.now(),
+            Close::At(at) => at,
+        });
+        let mut book = self.attendance.book();
+        if let Some(visit) = book
+            .visits
+            .get_mut(&self.id)
+            .filter(|visit| visit.number == self.number)
+        {
+            visit.left = Some(Leaving {
+                at: Instant::now(),
+                joinable_until,
+            });
+        }
+        book.forget_unwritten(self.id, self.number);
+        drop(book);
+        self.attendance.changed();
+        self.attendance.0.left.notify_one();
+    }
+}
+
+/// See [`Presence::accepting`].
+pub struct Accepting {
+    attendance: Attendance,
+    id: IntentId,
+    number: u32,
+}
+
+impl Accepting {
+    /// The write came to this. Only what broke inside leaves open whether
+    /// something was written.
+    pub fn done<T>(self, written: &Result<T, Error>) {
+        let is_refused = matches!(written, Err(error) if error.inside().is_none());
+        if is_refused {
+            self.undone();
+        }
+    }
+
+    /// Nothing was written, for certain.
+    pub(super) fn undone(self) {
+        let mut book = self.attendance.book();
+        if let Some(visit) = book.visits.get_mut(&self.id) {
+            visit.written = visit.reserved;
+        }
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        let mut book = self.attendance.book();
+        if let Some(visit) = book.visits.get_mut(&self.id) {
+            visit.accepting = false;
+        }
+        book.forget_unwritten(self.id, self.number);
+        drop(book);
+        self.attendance.changed();
+        self.attendance.0.left.notify_one();
+    }
+}
