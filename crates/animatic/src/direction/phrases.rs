@@ -56,14 +56,16 @@ pub(super) fn find<'a, T: Copy>(clauses: &'a [Clause], table: &[Phrase<T>]) -> V
 
 /// The number of words of a phrase that stands at a place.
 fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
-    let mut length = 0;
-    for word in phrase.split(' ') {
-        if clause.get(at + length)? != word {
-            return None;
+    // By the text as it is: most phrases differ in their first letters.
+    let mut rest = phrase;
+    for (word, length) in clause[at..].iter().zip(1..) {
+        rest = rest.strip_prefix(word.as_str())?;
+        if rest.is_empty() {
+            return Some(length);
         }
-        length += 1;
+        rest = rest.strip_prefix(' ')?;
     }
-    Some(length)
+    None
 }
 
 fn is_meant(clause: &Clause, at: usize, length: usize, counts: Counts) -> bool {
