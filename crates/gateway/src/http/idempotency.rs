@@ -252,13 +252,9 @@ impl<'a> Asked<'a> {
         make: impl AsyncFnOnce(&Visit) -> Result<Fresh, Error>,
     ) -> Result<Come, Error> {
         let visit = match self.begin().await? {
-            Begun::Answered(stored) => return Ok(Come::Answered(stored)),
-            Begun::Known(visit, found) => return Ok(Come::Untold(visit, *found, true)),
-            Begun::New(visit) => visit,
+            Ok(known) => return Ok(known),
+            Err(new) => new,
         };
-        if visit.is_reserved() {
-            crash::point("intent-reserved");
-        }
         // Of what made nothing, nothing is kept.
         match make(&visit).await {
             Ok(Fresh::Untold(found)) => Ok(Come::Untold(visit, found, false)),
@@ -270,19 +266,21 @@ impl<'a> Asked<'a> {
             }
             Err(_) if visit.is_too_late() => {
                 drop(visit);
-                match self.begin().await? {
-                    Begun::Answered(stored) => Ok(Come::Answered(stored)),
-                    Begun::Known(visit, found) => Ok(Come::Untold(visit, *found, true)),
-                    // What was ahead has failed by now.
-                    Begun::New(_) => Err(intents::overtaken()),
-                }
+                // What was ahead may have failed by now.
+                self.begin().await?.map_err(|_| intents::overtaken())
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn begin(&self) -> Result<Begun, Error> {
-        intents::begin(self.app, self.caller, &self.wanted, self.reserve).await
+    /// What an earlier request came to, or this one's visit to a new intent.
+    async fn begin(&self) -> Result<Result<Come, Visit>, Error> {
+        let begun = intents::begin(self.app, self.caller, &self.wanted, self.reserve);
+        Ok(match begun.await? {
+            Begun::Answered(stored) => Ok(Come::Answered(stored)),
+            Begun::Known(visit, found) => Ok(Come::Untold(visit, *found, true)),
+            Begun::New(visit) => Err(visit),
+        })
     }
 
     /// Keeps an answer for the next request with the same key, or gives the one

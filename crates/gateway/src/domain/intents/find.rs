@@ -7,6 +7,7 @@ use super::{Begun, Found, KNOWN, UNCONFIRMED, Visit, Wanted, failure};
 use crate::app::App;
 use crate::attendance::{Claimed, Presence, Standing};
 use crate::clock::Timestamp;
+use crate::crash;
 use crate::domain::{music, personas};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, IntentId};
@@ -70,7 +71,8 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
 /// read while nobody is known to be there for it would be taken over.
 async fn attend(app: &App, intent: &Intent) -> Result<Option<Arc<Presence>>, Error> {
     let (attendance, intent) = (app.attendance.clone(), intent.clone());
-    app.store
+    let attended = app
+        .store
         .write(move |conn| -> Result<Option<Arc<Presence>>, Error> {
             if !store::intents::insert(conn, &intent)? {
                 return Ok(None);
@@ -78,7 +80,11 @@ async fn attend(app: &App, intent: &Intent) -> Result<Option<Arc<Presence>>, Err
             let body = (intent.key, intent.fingerprint);
             Ok(Some(attendance.enter(intent.id, 1, body, true)))
         })
-        .await
+        .await?;
+    if attended.is_some() {
+        crash::point("intent-reserved");
+    }
+    Ok(attended)
 }
 
 /// What an `Idempotency-Key` leads to.

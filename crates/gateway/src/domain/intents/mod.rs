@@ -110,11 +110,6 @@ impl Visit {
         self.intent.idempotency_key.is_some()
     }
 
-    /// Whether the intent was written down before anything is made for it.
-    pub const fn is_reserved(&self) -> bool {
-        self.reserved
-    }
-
     /// What is written down when something is made.
     pub fn record(&self) -> Record {
         Record {
