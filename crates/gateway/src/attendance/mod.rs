@@ -122,12 +122,32 @@ impl Attendance {
         &self.0.name
     }
 
-    /// A caller comes for an intent as its visit number `number`. `reserved`
-    /// says that the intent is in the database already.
-    pub fn enter(&self, id: IntentId, number: u32, body: Body, reserved: bool) -> Arc<Presence> {
-        let visit = Visit::new(number, body, None, reserved);
+    /// A caller comes for an intent that is in the database, as its visit number
+    /// `number`.
+    pub fn enter(&self, id: IntentId, number: u32, body: Body) -> Arc<Presence> {
+        let visit = Visit::new(number, body, None, true);
         self.book().add(id, visit);
         Presence::new(self.clone(), id, number)
+    }
+
+    /// A caller comes for a new intent; `None` when callers with the same body
+    /// are known that are not among `alone_but_for`.
+    pub fn begin(
+        &self,
+        id: IntentId,
+        body: Body,
+        alone_but_for: Option<&[IntentId]>,
+    ) -> Option<Arc<Presence>> {
+        let mut book = self.book();
+        if let Some(expected) = alone_but_for {
+            let mut others = book.by_body.get(&body).into_iter().flatten();
+            if others.any(|other| !expected.contains(other)) {
+                return None;
+            }
+        }
+        book.add(id, Visit::new(1, body, None, false));
+        drop(book);
+        Some(Presence::new(self.clone(), id, 1))
     }
 
     /// A caller comes for a new intent with an `Idempotency-Key`, unless another
@@ -339,19 +359,23 @@ mod tests {
         Attendance::new(Clock::system())
     }
 
-    fn enter(attendance: &Attendance, id: IntentId, key: KeyId, reserved: bool) -> Arc<Presence> {
-        attendance.enter(id, 1, (key, "body".into()), reserved)
+    fn begin(attendance: &Attendance, id: IntentId, key: KeyId) -> Arc<Presence> {
+        attendance.begin(id, (key, "body".into()), None).unwrap()
+    }
+
+    fn enter(attendance: &Attendance, id: IntentId, key: KeyId) -> Arc<Presence> {
+        attendance.enter(id, 1, (key, "body".into()))
     }
 
     #[test]
     fn who_made_nothing_leaves_no_trace() {
         let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
-        let presence = enter(&all, id, key, false);
+        let presence = begin(&all, id, key);
         assert!(matches!(all.standing(id), Some(Standing::Here(_))));
         drop(presence);
         assert_eq!((all.standing(id), all.leavers().len()), (None, 0));
         // Refused by the database's own transaction.
-        let presence = enter(&all, id, key, false);
+        let presence = begin(&all, id, key);
         presence.accepting().undone();
         drop(presence);
         assert_eq!(
@@ -363,7 +387,7 @@ mod tests {
     #[tokio::test]
     async fn who_left_while_something_was_written_is_waited_for() {
         let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
-        let presence = enter(&all, id, key, false);
+        let presence = begin(&all, id, key);
         let accepting = presence.accepting();
         drop(presence);
         assert!(all.leavers().is_empty(), "not before it is written");
@@ -382,7 +406,7 @@ mod tests {
     #[tokio::test]
     async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
         let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
-        let presence = enter(&all, id, key, false);
+        let presence = begin(&all, id, key);
         let written = all.written(key, "body");
         tokio::pin!(written);
         for accepting in [None, Some(presence.accepting())] {
@@ -391,10 +415,37 @@ mod tests {
             drop(accepting);
         }
         written.await;
-        let other = enter(&all, IntentId::new(), key, false);
+        let other = begin(&all, IntentId::new(), key);
         let written = all.written(key, "body");
         drop(other);
         written.await;
+    }
+
+    #[test]
+    fn a_retry_begins_only_where_nobody_else_came_since_it_looked() {
+        let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
+        let retry = |known: &[IntentId]| {
+            all.begin(IntentId::new(), (key, "body".into()), Some(known))
+                .is_some()
+        };
+        assert!(retry(&[]));
+        let first = begin(&all, id, key);
+        assert_eq!((retry(&[]), retry(&[id])), (false, true));
+        drop(first.accepting());
+        drop(first);
+        assert!(!retry(&[]), "it was written in between");
+        all.noted(&[(id, 1)]);
+        assert!(retry(&[]));
+    }
+
+    #[test]
+    fn what_was_reserved_stays_known_when_its_caller_leaves() {
+        let (all, id) = (attendance(), IntentId::new());
+        let presence = begin(&all, id, KeyId::new());
+        presence.accepting().reserved();
+        drop(presence);
+        let left = all.leavers();
+        assert!(left.len() == 1 && left[0].reserved);
     }
 
     #[test]
@@ -429,7 +480,7 @@ mod tests {
     fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
         for (is_complete, is_written) in [(true, true), (true, false), (false, true)] {
             let (all, id) = (attendance(), IntentId::new());
-            let presence = enter(&all, id, KeyId::new(), true);
+            let presence = enter(&all, id, KeyId::new());
             if is_complete {
                 presence.complete(Close::Now);
             }
@@ -446,8 +497,8 @@ mod tests {
     #[test]
     fn a_later_visit_leaves_an_earlier_one_without_effect() {
         let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
-        let first = enter(&all, id, key, true);
-        let second = all.enter(id, 2, (key, "body".into()), true);
+        let first = enter(&all, id, key);
+        let second = all.enter(id, 2, (key, "body".into()));
         drop(first);
         assert!(matches!(all.standing(id), Some(Standing::Here(_))));
         drop(second);

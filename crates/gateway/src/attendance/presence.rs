@@ -119,8 +119,16 @@ impl Accepting {
         }
     }
 
+    /// The intent is in the database, and nothing was made for it yet.
+    pub fn reserved(self) {
+        let mut book = self.attendance.book();
+        if let Some(visit) = book.visits.get_mut(&self.id) {
+            visit.reserved = true;
+        }
+    }
+
     /// Nothing was written, for certain.
-    pub(super) fn undone(self) {
+    pub fn undone(self) {
         let mut book = self.attendance.book();
         if let Some(visit) = book.visits.get_mut(&self.id) {
             visit.written = visit.reserved;

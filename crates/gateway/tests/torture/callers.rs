@@ -70,13 +70,19 @@ impl Caller {
         self.told
     }
 
-    /// As the SDKs do: every repetition carries its number.
+    /// As the SDKs do: every repetition carries its number. Now and then one that
+    /// was held up on its way arrives together with the next.
     async fn count(&mut self) {
         for count in 0..=self.dice.between(2, 8) {
             let patience = self.patience(20);
             let headers = [("x-stainless-retry-count", count.to_string())];
-            let one = self.send_one(&headers, patience).await;
-            match self.note(one) {
+            let next = if count > 0 && self.dice.chance(25) {
+                self.send_two(&headers, patience).await
+            } else {
+                let one = self.send_one(&headers, patience).await;
+                self.note(one)
+            };
+            match next {
                 Next::Done | Next::Stop => return,
                 Next::Again(pause) => {
                     if !self.pause(pause).await {
@@ -93,13 +99,7 @@ impl Caller {
         for _ in 0..self.dice.between(3, 8) {
             let patience = self.patience(30);
             let next = if self.dice.chance(25) {
-                let (one, other) = (self.request(&headers), self.request(&headers));
-                let left = self.patience(0);
-                let intent = &self.told.intent;
-                let (one, other) =
-                    tokio::join!(send(one, intent, patience), send(other, intent, left));
-                self.note(one);
-                self.note(other)
+                self.send_two(&headers, patience).await
             } else {
                 let one = self.send_one(&headers, patience).await;
                 self.note(one)
@@ -182,6 +182,16 @@ impl Caller {
     async fn send_one(&mut self, headers: &[(&'static str, String)], patience: Duration) -> Try {
         let request = self.request(headers);
         send(request, &self.told.intent, patience).await
+    }
+
+    /// Two at once, of which the first may leave early; what to do after the other.
+    async fn send_two(&mut self, headers: &[(&'static str, String)], patience: Duration) -> Next {
+        let (one, other) = (self.request(headers), self.request(headers));
+        let left = self.patience(0);
+        let intent = &self.told.intent;
+        let (one, other) = tokio::join!(send(one, intent, patience), send(other, intent, left));
+        self.note(one);
+        self.note(other)
     }
 
     fn request(&mut self, headers: &[(&'static str, String)]) -> reqwest::RequestBuilder {

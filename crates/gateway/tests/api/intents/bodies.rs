@@ -177,6 +177,48 @@ async fn the_retries_of_several_sdks_join_several_tasks() {
     gateway.stop().await;
 }
 
+/// A connection that waits for a server to start hands over what its caller has
+/// given up, together with the next try.
+#[tokio::test]
+async fn retries_at_once_share_one_task() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    for (round, is_first_lost) in [false, true].repeat(4).into_iter().enumerate() {
+        let body = prompt(&format!("lake {round}"));
+        let first = if is_first_lost {
+            None
+        } else {
+            Some(task_of(&gateway.post("/v1/videos", &body).await))
+        };
+        let retries = (0..8).map(|_| gateway.send(retried(&gateway, "/v1/videos", &body)));
+        let answers = futures_util::future::join_all(retries).await;
+        let mut joined: Vec<String> = answers.iter().map(task_of).collect();
+        joined.extend(first);
+        joined.dedup();
+        assert_eq!(joined.len(), 1, "round {round}: {joined:?}");
+    }
+    assert_eq!(tasks(&gateway).await.len(), 8);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn retries_at_once_share_one_persona() {
+    let gateway = TestGateway::start().await;
+    let clip = gateway.upload("Song").await["id"].clone();
+    for round in 0..4 {
+        let body = serde_json::json!({"root_clip_id": clip, "name": format!("singer {round}")});
+        let path = "/musicgen/persona/create";
+        let retries = (0..8).map(|_| gateway.send(retried(&gateway, path, &body)));
+        let answers = futures_util::future::join_all(retries).await;
+        let mut made: Vec<_> = answers
+            .into_iter()
+            .map(|one| one.ok()["id"].clone())
+            .collect();
+        made.dedup();
+        assert_eq!(made.len(), 1, "round {round}: {made:?}");
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_retry_of_what_failed_makes_a_new_task() {
     let gateway = TestGateway::builder().without_workers().start().await;

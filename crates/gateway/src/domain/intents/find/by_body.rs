@@ -1,0 +1,202 @@
+//! Requests that are known by their body: of callers whose answer did not
+//! arrive, and of SDKs that say that they ask again.
+
+use std::time::Duration;
+
+use super::{
+    Begun, KNOWN, LOOK, Seen, Visit, Wanted, can_be_joined, come, draft, load, look_again, reserve,
+    seen, unconfirmed,
+};
+use crate::app::App;
+use crate::attendance::Standing;
+use crate::clock::Timestamp;
+use crate::domain::intents::UNCONFIRMED;
+use crate::error::Error;
+use crate::ids::IntentId;
+use crate::model::account::Caller;
+use crate::model::intent::Intent;
+use crate::store;
+use crate::store::intents::Body;
+use crate::telemetry;
+
+/// How long the retry mark of an SDK leads to its first try.
+const RETRIES: Duration = Duration::from_hours(1);
+/// A caller that was here for this long may have just left: a moment is given
+/// to the connection to tell.
+const SETTLED_IN: Duration = Duration::from_millis(50);
+const MOMENT: Duration = Duration::from_millis(50);
+/// How long a retry waits for its first try to be accepted or refused.
+const UNDER_WAY: Duration = Duration::from_mins(1);
+
+/// The intents that a request may mean.
+struct Candidates {
+    intents: Vec<Intent>,
+    /// Those of which callers were here when they were read.
+    known: Vec<IntentId>,
+}
+
+/// What came of joining an intent.
+enum Joined {
+    To(Box<Begun>),
+    /// Another request came to it first: all has to be looked at again.
+    Overtaken,
+    /// It leads nowhere.
+    No,
+}
+
+/// Leads a request to what one with the same body made, or begins it.
+pub(super) async fn begin(
+    app: &App,
+    caller: &Caller,
+    wanted: &Wanted,
+    is_reserved: bool,
+) -> Result<Begun, Error> {
+    loop {
+        let Candidates { intents, known } = candidates(app, caller, wanted).await?;
+        match join_any(app, caller, wanted, intents).await? {
+            Joined::To(begun) => {
+                let way = if wanted.is_retry { "retry" } else { "body" };
+                telemetry::request_joined(way);
+                return Ok(*begun);
+            }
+            Joined::Overtaken => continue,
+            Joined::No => {}
+        }
+        let new = draft(app, caller, wanted);
+        let body = (new.key, new.fingerprint.clone());
+        // Of two retries of one request the second joins the first.
+        let alone_but_for = wanted.is_retry.then_some(known.as_slice());
+        let Some(presence) = app.attendance.begin(new.id, body, alone_but_for) else {
+            continue;
+        };
+        if is_reserved && !reserve(app, &presence, &new).await? {
+            return Err(Error::internal("an intent's identifier was taken"));
+        }
+        return Ok(Begun::New(Visit::new(presence, new, is_reserved)));
+    }
+}
+
+/// Joins the intent that the request most likely means.
+async fn join_any(
+    app: &App,
+    caller: &Caller,
+    wanted: &Wanted,
+    intents: Vec<Intent>,
+) -> Result<Joined, Error> {
+    let mut known = Vec::new();
+    for intent in intents {
+        let seen = seen(app, &intent).await?;
+        let age = app.clock.now().since(intent.created_at);
+        let rank = match seen {
+            Seen::Lost => 0,
+            Seen::Here if wanted.is_retry && age <= RETRIES => 1,
+            Seen::Closed if wanted.is_retry && age <= RETRIES => 2,
+            Seen::Here | Seen::Closed => continue,
+        };
+        known.push((rank, intent));
+    }
+    known.sort_by_key(|(rank, intent)| (*rank, intent.visits, intent.id));
+    for (_, intent) in known {
+        match join(app, caller, intent).await? {
+            Joined::No => {}
+            joined => return Ok(joined),
+        }
+    }
+    Ok(Joined::No)
+}
+
+/// Joins an intent, if that is still possible.
+async fn join(app: &App, caller: &Caller, intent: Intent) -> Result<Joined, Error> {
+    let Some(made) = &intent.made else {
+        return unmade(app, &intent).await;
+    };
+    let found = load(app, caller.account.id, made).await?;
+    let Some(found) = found.filter(can_be_joined) else {
+        return Ok(Joined::No);
+    };
+    let visit = come(app, intent).await?;
+    Ok(visit.map_or(Joined::Overtaken, |visit| {
+        Joined::To(Box::new(Begun::Known(visit, Box::new(found))))
+    }))
+}
+
+/// What to do about an intent for which nothing was made when it was read: waits
+/// until something is, or until nobody works on it.
+async fn unmade(app: &App, intent: &Intent) -> Result<Joined, Error> {
+    loop {
+        app.attendance
+            .settled(intent.key, &intent.fingerprint)
+            .await;
+        let is_here = matches!(seen(app, intent).await?, Seen::Here);
+        let Some(now) = look_again(app, intent.id).await? else {
+            return Ok(Joined::No);
+        };
+        if now.made.is_some() || now.visits != intent.visits {
+            return Ok(Joined::Overtaken);
+        }
+        if is_here {
+            app.attendance.change_within(LOOK).await;
+            continue;
+        }
+        let age = app.clock.now().since(now.created_at);
+        return match now.sent_at {
+            Some(_) if age < UNCONFIRMED => Err(unconfirmed()),
+            _ => Ok(Joined::No),
+        };
+    }
+}
+
+/// The intents that a request with this body may mean.
+async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Candidates, Error> {
+    let key = caller.key.id;
+    if wanted.is_retry {
+        // Its first try may have come through only now: a connection that waits
+        // for a server to start hands over what its caller has given up.
+        let written = app.attendance.written(key, &wanted.fingerprint);
+        drop(tokio::time::timeout(UNDER_WAY, written).await);
+    }
+    let now = app.clock.now();
+    let mut known = app.attendance.with_body(key, &wanted.fingerprint);
+    let mut here = left_open(&known, now);
+    let may_just_have_left = |(_, standing): &(IntentId, Standing)| matches!(standing, Standing::Here(time) if *time > SETTLED_IN);
+    if here.is_empty() && known.iter().any(may_just_have_left) {
+        app.attendance.change_within(MOMENT).await;
+        known = app.attendance.with_body(key, &wanted.fingerprint);
+        here = left_open(&known, now);
+        app.attendance.settled(key, &wanted.fingerprint).await;
+    }
+    let body = Body {
+        key,
+        fingerprint: wanted.fingerprint.clone(),
+        since: now.minus(KNOWN),
+    };
+    let (holder, is_retry) = (app.attendance.name().to_owned(), wanted.is_retry);
+    let intents = app
+        .store
+        .read(move |conn| -> Result<Vec<Intent>, Error> {
+            let mut found = if is_retry {
+                store::intents::all_with(conn, &body)?
+            } else {
+                store::intents::open_elsewhere(conn, &body, &holder, now)?
+            };
+            for id in here {
+                if found.iter().all(|intent| intent.id != id) {
+                    found.extend(store::intents::by_id(conn, id)?);
+                }
+            }
+            Ok(found)
+        })
+        .await?;
+    let known = known.into_iter().map(|(id, _)| id).collect();
+    Ok(Candidates { intents, known })
+}
+
+/// Those whose callers left without an answer, or with one that is given again.
+fn left_open(known: &[(IntentId, Standing)], now: Timestamp) -> Vec<IntentId> {
+    let is_open = |until: &Option<Timestamp>| until.is_none_or(|until| until > now);
+    let open = known.iter().filter_map(|(id, standing)| match standing {
+        Standing::Left(until) if is_open(until) => Some(*id),
+        Standing::Left(_) | Standing::Here(_) => None,
+    });
+    open.collect()
+}
