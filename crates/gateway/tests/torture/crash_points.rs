@@ -18,8 +18,9 @@ use crate::stage::Stage;
 
 /// How long callers try.
 const CALLERS: Duration = Duration::from_secs(45);
-/// How often there is a bit of everything, until the point is reached.
-const WAVES: u32 = 4;
+/// How often there is a bit of everything, at most, until the point is reached: a
+/// busy machine may need more than one try to call off a job while it runs.
+const WAVES: u32 = 12;
 /// How long each has.
 const WAVE: Duration = Duration::from_secs(10);
 /// Points at once: most of the time of each is spent waiting.
@@ -76,9 +77,9 @@ async fn one(stage: Stage, dice: Dice, point: &str) -> Vec<String> {
     faults::calm(run.stage.simulator.world(), run.calm);
     run.bring_up(Some(point.to_owned())).await;
     let mut callers = JoinSet::new();
-    let until = Instant::now() + CALLERS;
     let mut cancelling = Vec::new();
     for _ in 0..WAVES {
+        let until = Instant::now() + CALLERS;
         for intent in workload(&mut run) {
             let caller = run.caller(intent, until);
             callers.spawn(caller.ask());
