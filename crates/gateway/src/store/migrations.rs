@@ -39,6 +39,11 @@ pub const ALL: &[Migration] = &[
         sql: include_str!("../../migrations/0004_open_intents.sql"),
         samples: include_str!("../../migrations/samples/0004.sql"),
     },
+    Migration {
+        version: 5,
+        sql: include_str!("../../migrations/0005_paid_entries.sql"),
+        samples: include_str!("../../migrations/samples/0005.sql"),
+    },
 ];
 
 /// Brings the database to the newest step; the caller owns the transaction.

@@ -1,9 +1,9 @@
 //! `SQLite`: one writer thread that groups commits, and readers beside it.
 //!
 //! `synchronous=FULL` makes each commit wait for the disk. So the writer takes
-//! every write that is waiting, runs each inside a savepoint of one transaction
-//! and commits once: callers share the wait, and no caller is answered before
-//! its own write is on disk. Measured in `benches/submit.rs`.
+//! every write that is waiting, runs all in one transaction, each behind a
+//! savepoint of its own, and commits once: callers share the wait, and no caller
+//! is answered before its own write is on disk. Measured in `benches/submit.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -159,19 +159,32 @@ fn write_group(
     };
     // When even this fails the writes are dropped, and their callers told so.
     run("BEGIN IMMEDIATE")?;
+    // The first write has the transaction to itself and needs no savepoint, inside
+    // which every page is copied before it changes.
+    let mut is_alone = true;
     let mut next = Some(first);
     let mut done = 0;
     while let Some(write) = next {
-        run("SAVEPOINT one")?;
+        if !is_alone {
+            run("SAVEPOINT one")?;
+        }
         // A bug in one write must not end the thread that all others need; its
         // caller learns of it by the answer that never comes.
         let outcome = catch_unwind(AssertUnwindSafe(|| write(&mut Conn::Sqlite(writer))));
         let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
         answers.extend(outcome.map(|(_, answer)| answer));
-        if !keep {
-            run("ROLLBACK TO one")?;
+        match (is_alone, keep) {
+            (true, true) => is_alone = false,
+            (true, false) => {
+                run("ROLLBACK")?;
+                run("BEGIN IMMEDIATE")?;
+            }
+            (false, true) => run("RELEASE one")?,
+            (false, false) => {
+                run("ROLLBACK TO one")?;
+                run("RELEASE one")?;
+            }
         }
-        run("RELEASE one")?;
         done += 1;
         next = if done < GROUP {
             queue.try_recv().ok()
@@ -216,12 +229,17 @@ mod tests {
                 }
             })
         };
-        let (kept, undone, also) = tokio::join!(set("a", false), set("b", true), set("c", false));
-        assert!(kept.is_ok() && undone.is_err() && also.is_ok());
+        let (first, kept, undone, also) = tokio::join!(
+            set("undone", true),
+            set("a", false),
+            set("b", true),
+            set("c", false)
+        );
+        assert!(first.is_err() && kept.is_ok() && undone.is_err() && also.is_ok());
         let names: Vec<String> = sqlite
             .read(|conn| {
                 conn.all(
-                    "SELECT name FROM meta WHERE name IN ('a','b','c') ORDER BY name",
+                    "SELECT name FROM meta WHERE name IN ('undone','a','b','c') ORDER BY name",
                     &[],
                     |row| row.text(0),
                 )
