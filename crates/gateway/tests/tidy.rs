@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -273,8 +274,10 @@ fn migrations_are_numbered_without_gaps_and_have_samples() {
             name.starts_with(&format!("{number:04}_")),
             "{name} should be number {number}"
         );
+        let changes_a_table = std::fs::read_to_string(path).unwrap().contains(" TABLE ");
+        let samples = folder.join(format!("samples/{number:04}.sql"));
         assert!(
-            folder.join(format!("samples/{number:04}.sql")).is_file(),
+            !changes_a_table || samples.is_file(),
             "{name} has no sample rows"
         );
     }
@@ -289,5 +292,6 @@ fn migrations_are_numbered_without_gaps_and_have_samples() {
             .zip(known)
             .all(|(number, step)| step.version == number)
     );
-    assert_eq!(files(&folder.join("samples"), "sql").len(), known.len());
+    let used: BTreeSet<&str> = known.iter().map(|step| step.samples).collect();
+    assert_eq!(files(&folder.join("samples"), "sql").len(), used.len());
 }
