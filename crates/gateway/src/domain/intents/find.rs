@@ -66,20 +66,16 @@ async fn reserve(app: &App, presence: &Arc<Presence>, intent: &Intent) -> Result
         let write = app
             .store
             .write(move |conn| store::intents::insert(conn, &intent).map_err(Error::from));
-        match write.await {
-            Ok(true) => accepting.reserved(),
-            Ok(false) => {
-                accepting.undone();
-                return Ok(false);
+        let written = write.await;
+        match &written {
+            Ok(true) => {
+                accepting.reserved();
+                crash::point("intent-reserved");
             }
-            Err(error) => {
-                let written = Err(error);
-                accepting.done(&written);
-                return written;
-            }
+            Ok(false) => accepting.undone(),
+            Err(_) => accepting.done(&written),
         }
-        crash::point("intent-reserved");
-        Ok(true)
+        written
     });
     written.await.map_err(Error::internal)?
 }
