@@ -93,50 +93,40 @@ pub struct Body {
 }
 
 /// The intents with this body whose answer did not arrive, as far as other
-/// processes than `holder` know; at most 200.
+/// processes than `holder` know; at most 100, oldest first.
 pub fn open_elsewhere(
     conn: &mut Conn<'_>,
     body: &Body,
     holder: &str,
     now: Timestamp,
 ) -> Result<Vec<Intent>, StoreError> {
+    macro_rules! joinable {
+        ($until:literal) => {
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM intents WHERE body = ?5 AND joinable_until ",
+                $until,
+                " AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
+                 LIMIT 100"
+            )
+        };
+    }
+    let key = body.key.to_string();
+    let values = [
+        (&key).into(),
+        (&body.fingerprint).into(),
+        holder.into(),
+        body.since.micros().into(),
+        lookup(body.key, &body.fingerprint).into(),
+        now.micros().into(),
+    ];
     // Each request asks this and finds nothing. One statement for both would
     // sort, and take twice as long.
-    let mut found = conn.all(
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM intents WHERE body = ?5 AND joinable_until IS NULL
-             AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
-             LIMIT 100"
-        ),
-        &[
-            (&body.key.to_string()).into(),
-            (&body.fingerprint).into(),
-            holder.into(),
-            body.since.micros().into(),
-            lookup(body.key, &body.fingerprint).into(),
-        ],
-        intent,
-    )?;
-    found.extend(conn.all(
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM intents WHERE body = ?6 AND joinable_until > ?5
-             AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
-             LIMIT 100"
-        ),
-        &[
-            (&body.key.to_string()).into(),
-            (&body.fingerprint).into(),
-            holder.into(),
-            body.since.micros().into(),
-            now.micros().into(),
-            lookup(body.key, &body.fingerprint).into(),
-        ],
-        intent,
-    )?);
+    let mut found = conn.all(joinable!("IS NULL"), &values[..5], intent)?;
+    found.extend(conn.all(joinable!("> ?6"), &values, intent)?);
+    found.sort_by_key(|intent| intent.id);
+    found.truncate(100);
     Ok(found)
 }
 

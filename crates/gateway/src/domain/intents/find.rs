@@ -22,20 +22,20 @@ use crate::store;
 /// How often another process's callers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Leads a request to what its first coming made, or begins it. `reserve` says
-/// that the intent must be on disk before anything is done for it.
+/// Leads a request to what its first coming made, or begins it. `is_reserved`
+/// says that the intent must be on disk before anything is done for it.
 pub async fn begin(
     app: &App,
     caller: &Caller,
     wanted: &Wanted,
-    reserve: bool,
+    is_reserved: bool,
 ) -> Result<Begun, Error> {
     app.attendance
         .settled(caller.key.id, &wanted.fingerprint)
         .await;
     match &wanted.idempotency_key {
-        Some(key) => by_key::begin(app, caller, wanted, key, reserve).await,
-        None => by_body::begin(app, caller, wanted, reserve).await,
+        Some(key) => by_key::begin(app, caller, wanted, key, is_reserved).await,
+        None => by_body::begin(app, caller, wanted, is_reserved).await,
     }
 }
 
@@ -55,6 +55,18 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
         sent_at: None,
         created_at: app.clock.now(),
     }
+}
+
+/// The first visit of an intent, which is written down if it is to be reserved;
+/// `None` when its key leads to another one already.
+async fn attend(
+    app: &App,
+    presence: Arc<Presence>,
+    intent: Intent,
+    is_reserved: bool,
+) -> Result<Option<Visit>, Error> {
+    let is_mine = !is_reserved || reserve(app, &presence, &intent).await?;
+    Ok(is_mine.then(|| Visit::new(presence, intent, is_reserved)))
 }
 
 /// Writes an intent down before anything is made for it, even when its caller

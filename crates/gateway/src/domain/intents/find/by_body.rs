@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    Begun, KNOWN, LOOK, Seen, Visit, Wanted, can_be_joined, come, draft, load, look_again, reserve,
-    seen, unconfirmed,
+    Begun, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load, look_again, seen,
+    unconfirmed,
 };
 use crate::app::App;
 use crate::attendance::Standing;
@@ -69,10 +69,9 @@ pub(super) async fn begin(
         let Some(presence) = app.attendance.begin(new.id, body, alone_but_for) else {
             continue;
         };
-        if is_reserved && !reserve(app, &presence, &new).await? {
-            return Err(Error::internal("an intent's identifier was taken"));
-        }
-        return Ok(Begun::New(Visit::new(presence, new, is_reserved)));
+        let visit = attend(app, presence, new, is_reserved).await?;
+        let taken = || Error::internal("an intent's identifier was taken");
+        return visit.map(Begun::New).ok_or_else(taken);
     }
 }
 

@@ -1,13 +1,11 @@
 //! Requests with an `Idempotency-Key`.
 
-use std::sync::Arc;
-
 use super::{
-    Begun, KNOWN, LOOK, Seen, Visit, Wanted, can_be_joined, come, draft, load, reserve, seen,
+    Begun, KNOWN, LOOK, Seen, Visit, Wanted, attend, can_be_joined, come, draft, load, seen,
     still_working, unconfirmed,
 };
 use crate::app::App;
-use crate::attendance::{Claimed, Presence};
+use crate::attendance::Claimed;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, IntentId};
 use crate::model::account::Caller;
@@ -18,9 +16,9 @@ use crate::telemetry;
 /// What an `Idempotency-Key` leads to.
 enum Keyed {
     /// Nothing so far: the intent is this request's.
-    New(Arc<Presence>),
+    New(Visit),
     /// What a request made or makes.
-    Known(Box<Intent>),
+    Known(Intent),
     /// Another caller of this process, of which the database does not know yet.
     Claimed(Claimed),
 }
@@ -29,7 +27,7 @@ enum Keyed {
 /// done again.
 async fn claim(
     app: &App,
-    new: &Intent,
+    new: Intent,
     key: &str,
     is_reserved: bool,
 ) -> Result<Option<Keyed>, Error> {
@@ -44,7 +42,7 @@ async fn claim(
         Some(old) if old.created_at <= app.clock.now().minus(KNOWN) => {
             free_key(app, old.id).await?;
         }
-        Some(known) => return Ok(Some(Keyed::Known(Box::new(known)))),
+        Some(known) => return Ok(Some(Keyed::Known(known))),
         None => {}
     }
     let body = (new.key, new.fingerprint.clone());
@@ -56,8 +54,8 @@ async fn claim(
         Err(other) => return Ok(Some(Keyed::Claimed(other))),
     };
     // Another process may have written one in the meantime.
-    let is_mine = !is_reserved || reserve(app, &presence, new).await?;
-    Ok(is_mine.then_some(Keyed::New(presence)))
+    let visit = attend(app, presence, new, is_reserved).await?;
+    Ok(visit.map(Keyed::New))
 }
 
 /// Leads a request to what its key led to before, or begins it.
@@ -70,11 +68,9 @@ pub(super) async fn begin(
 ) -> Result<Begun, Error> {
     loop {
         let new = draft(app, caller, wanted);
-        let intent = match claim(app, &new, key, is_reserved).await? {
-            Some(Keyed::New(presence)) => {
-                return Ok(Begun::New(Visit::new(presence, new, is_reserved)));
-            }
-            Some(Keyed::Known(intent)) => *intent,
+        let intent = match claim(app, new, key, is_reserved).await? {
+            Some(Keyed::New(visit)) => return Ok(Begun::New(visit)),
+            Some(Keyed::Known(intent)) => intent,
             Some(Keyed::Claimed(other)) => {
                 if other.fingerprint != wanted.fingerprint && other.is_here {
                     return Err(conflict());
