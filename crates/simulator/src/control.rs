@@ -11,6 +11,17 @@
 //! PUT    /_/journal     true or false: whether requests are written down
 //! DELETE /_/journal     empties it
 //! GET    /_/jobs        what was ordered; with ?provider= of one
+//!
+//! GET    /_/proxies     the TCP proxies, each with its number, address and traffic
+//! POST   /_/proxies     a new one: {"to": "127.0.0.1:5432", "listen"?}
+//! GET    /_/proxies/N   one
+//! PUT    /_/proxies/N   a Network: {"up"?, "down"?: {"delay"?, "bytes_per_second"?, "held"?}, "refuses"?}
+//! POST   /_/proxies/N/cuts     a Cut: {"bytes", "side"?, "after"?, "times"?, "passes"?, "then"?}
+//! DELETE /_/proxies/N/cuts     calls off those that have not struck
+//! POST   /_/proxies/N/reset    resets its open connections
+//! POST   /_/proxies/N/release  lets connections go on that a cut holds
+//! POST   /_/proxies/N/heal     a network without a fault, and no cuts
+//! DELETE /_/proxies/N   takes it away
 //! ```
 
 use std::sync::Arc;
@@ -25,7 +36,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::fault::Order;
+use crate::fault::{self, Order, Proxies};
 use crate::world::{Plan, World};
 
 /// Whom a call is about.
@@ -37,7 +48,7 @@ struct About {
 
 type Shared = State<Arc<World>>;
 
-pub(crate) fn router(world: &Arc<World>) -> Router {
+pub(crate) fn router(world: &Arc<World>, proxies: Arc<Proxies>) -> Router {
     Router::new()
         .route("/health", get(async || axum::Json(json!({"ok": true}))))
         .route("/reset", axum::routing::post(reset))
@@ -46,6 +57,7 @@ pub(crate) fn router(world: &Arc<World>) -> Router {
         .route("/journal", get(journal).put(keep).delete(clear_journal))
         .route("/jobs", get(jobs))
         .with_state(world.clone())
+        .nest("/proxies", fault::control::router(proxies))
 }
 
 async fn reset(State(world): Shared) -> StatusCode {
@@ -99,16 +111,25 @@ async fn jobs(State(world): Shared, Query(about): Query<About>) -> axum::Json<Ve
     axum::Json(jobs.iter().map(crate::Job::to_json).collect())
 }
 
-/// Reads a body, whatever its media type says.
-fn take<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> Response {
-    match serde_json::from_slice(body) {
+/// Reads a body, whatever its media type says, and does something with it.
+pub(crate) fn take<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> Response {
+    match read(body) {
         Ok(value) => {
             then(value);
             StatusCode::NO_CONTENT.into_response()
         }
-        Err(error) => {
-            let body = axum::Json(json!({"error": error.to_string()}));
-            (StatusCode::BAD_REQUEST, body).into_response()
-        }
+        Err(refused) => refused,
     }
+}
+
+/// What a body says, or the answer that refuses it.
+#[expect(
+    clippy::result_large_err,
+    reason = "the answer is made to be sent, once"
+)]
+pub(crate) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Response> {
+    serde_json::from_slice(body).map_err(|error| {
+        let body = axum::Json(json!({"error": error.to_string()}));
+        (StatusCode::BAD_REQUEST, body).into_response()
+    })
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! world    jobs and their lives, the journal of requests
-//! fault    what goes wrong on order
+//! fault    what goes wrong on order, at a provider and on the network
 //! models   one file for each provider: its routes, words and shapes
 //! site     what a model sees of a request, and what it answers
 //! wire     between HTTP and the models: journal, faults, bodies
@@ -27,7 +27,7 @@ mod site;
 mod wire;
 mod world;
 
-pub use fault::{Fault, Order};
+pub use fault::{Cut, Fault, Link, Network, Order, Proxy, Side, Then, Traffic};
 pub use server::{Simulator, Tls};
 pub use site::{Handler, Reply, Request, Site};
 pub use world::{End, Job, Phase, Plan, Received, Role, World};

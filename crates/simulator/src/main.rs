@@ -4,15 +4,18 @@
 //! ```text
 //! simulator --listen 127.0.0.1:4000
 //! curl -X POST 127.0.0.1:4000/_/faults -d '{"fault": "drop_after", "provider": "fal", "role": "submit"}'
+//!
+//! simulator --listen 127.0.0.1:4000 --proxy 127.0.0.1:6432=127.0.0.1:5432
+//! curl -X PUT 127.0.0.1:4000/_/proxies/0 -d '{"down": {"held": true}}'
 //! ```
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Parser;
-use simulator::{Simulator, Tls};
+use simulator::{Proxy, Simulator, Tls};
 
 /// Plays the hosted providers over HTTP, faults on order.
 #[derive(Parser)]
@@ -27,6 +30,25 @@ struct Arguments {
     /// Writes no requests down, for load.
     #[arg(long)]
     no_journal: bool,
+    /// A TCP proxy that can be spoiled, from the first address (any free port when
+    /// left out) to the second; they are numbered from 0.
+    #[arg(long, value_name = "[LISTEN=]TO", value_parser = way)]
+    proxy: Vec<Way>,
+}
+
+/// From where to where a proxy leads.
+#[derive(Clone, Copy)]
+struct Way {
+    listen: SocketAddr,
+    to: SocketAddr,
+}
+
+fn way(text: &str) -> Result<Way, AddrParseError> {
+    let (listen, to) = text.split_once('=').unwrap_or(("127.0.0.1:0", text));
+    Ok(Way {
+        listen: listen.parse()?,
+        to: to.parse()?,
+    })
 }
 
 #[tokio::main]
@@ -41,6 +63,12 @@ async fn main() -> std::io::Result<()> {
     let address = simulator.url("");
     let address = address.trim_end_matches('/');
     writeln!(std::io::stdout(), "listening on {address}")?;
+    for way in arguments.proxy {
+        let proxy = Proxy::listen(way.listen, way.to).await?;
+        let address = proxy.address();
+        let number = simulator.keep_proxy(proxy);
+        writeln!(std::io::stdout(), "proxy {number} on {address}")?;
+    }
     ended().await
 }
 

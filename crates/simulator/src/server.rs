@@ -26,6 +26,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tower::ServiceExt as _;
 
 use crate::control;
+use crate::fault::{Proxies, Proxy};
 use crate::models::MODELS;
 use crate::wire::{Hang, LIMIT, Reset};
 use crate::world::World;
@@ -39,6 +40,7 @@ pub struct Simulator {
     address: SocketAddr,
     scheme: &'static str,
     world: Arc<World>,
+    proxies: Arc<Proxies>,
     server: tokio::task::JoinHandle<()>,
 }
 
@@ -95,13 +97,15 @@ impl Simulator {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let app = app(&world, scheme);
+        let proxies = Arc::<Proxies>::default();
+        let app = app(&world, proxies.clone(), scheme);
         let tls = tls.map(|tls| TlsAcceptor::from(tls.0));
         let server = tokio::spawn(accept(listener, tls, app));
         Ok(Self {
             address,
             scheme,
             world,
+            proxies,
             server,
         })
     }
@@ -120,6 +124,12 @@ impl Simulator {
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
+
+    /// Keeps a proxy as long as it lives itself, to be steered over HTTP by the
+    /// number that this answers.
+    pub fn keep_proxy(&self, proxy: Proxy) -> usize {
+        self.proxies.keep(proxy)
+    }
 }
 
 impl Drop for Simulator {
@@ -128,8 +138,8 @@ impl Drop for Simulator {
     }
 }
 
-fn app(world: &Arc<World>, scheme: &'static str) -> Router {
-    let mut app = Router::new().nest("/_", control::router(world));
+fn app(world: &Arc<World>, proxies: Arc<Proxies>, scheme: &'static str) -> Router {
+    let mut app = Router::new().nest("/_", control::router(world, proxies));
     for model in MODELS {
         let site = Site::new(model.name, scheme, world.clone());
         let router = (model.routes)(site).into_router();

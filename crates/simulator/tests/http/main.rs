@@ -8,4 +8,5 @@
 
 mod client;
 mod faults;
+mod proxies;
 mod world;

@@ -1,0 +1,227 @@
+//! One connection through a proxy: two pumps, and how they end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::network::LONGEST_PATTERN;
+use super::{Cut, Link, Now, Shared, Side, Then, reset};
+
+/// What is read at once, and thereby a message.
+const MESSAGE: usize = 64 * 1024;
+/// How many messages a direction holds before it stops to read.
+const UNDERWAY: usize = 64;
+/// How long a cut connection's server may go on to talk.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How finely a slow direction is divided.
+const SLICES: u32 = 20;
+
+/// Carries a connection to its end.
+pub(super) async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
+    let Ok(mut server) = TcpStream::connect(shared.target).await else {
+        return reset(&client);
+    };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    shared.open.fetch_add(1, Ordering::Relaxed);
+    let end = both_ways(&mut client, &mut server, &shared).await;
+    shared.open.fetch_sub(1, Ordering::Relaxed);
+    match end {
+        Ok(()) => {}
+        Err(End::Reset) => {
+            reset(&client);
+            reset(&server);
+        }
+        Err(End::Cut) => {
+            reset(&client);
+            drop(client);
+            leave(server).await;
+        }
+    }
+}
+
+/// Why a connection did not end by both sides' closing it.
+enum End {
+    /// Reset, by one of the sides or by order.
+    Reset,
+    /// By a cut. The server is left politely, for it shall do what it was told.
+    Cut,
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Reset
+    }
+}
+
+async fn both_ways(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+    shared: &Shared,
+) -> Result<(), End> {
+    let mut now = shared.now.subscribe();
+    let resets = now.borrow_and_update().resets;
+    let held = watch::Sender::new(None);
+    let pump = |side| Pump {
+        side,
+        shared,
+        now: shared.now.subscribe(),
+        held: &held,
+        holds: held.subscribe(),
+        before: Vec::new(),
+    };
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    let both = async {
+        tokio::try_join!(
+            pump(Side::Up).run(from_client, to_server),
+            pump(Side::Down).run(from_server, to_client),
+        )
+    };
+    tokio::select! {
+        end = both => end.map(|_| ()),
+        // The sender lives in `shared`.
+        _ = now.wait_for(|now| now.resets > resets) => Err(End::Reset),
+    }
+}
+
+/// Says goodbye to a server, and hears it out so that it meets no reset.
+async fn leave(mut server: TcpStream) {
+    let _ = server.shutdown().await;
+    let mut rest = tokio::io::sink();
+    let _ = tokio::time::timeout(DRAIN, tokio::io::copy(&mut server, &mut rest)).await;
+}
+
+/// One direction of a connection.
+struct Pump<'a> {
+    side: Side,
+    shared: &'a Shared,
+    now: watch::Receiver<Now>,
+    /// Since which release a cut holds this connection, for both directions.
+    held: &'a watch::Sender<Option<u64>>,
+    holds: watch::Receiver<Option<u64>>,
+    /// The end of what was carried, in which a cut's bytes may begin.
+    before: Vec<u8>,
+}
+
+/// What was read, and when; nothing is the end.
+type Message = (Instant, Bytes);
+
+impl Pump<'_> {
+    async fn run(mut self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), End> {
+        let (sender, receiver) = mpsc::channel(UNDERWAY);
+        tokio::try_join!(read(from, sender), self.write(receiver, to))?;
+        Ok(())
+    }
+
+    async fn write(
+        &mut self,
+        mut messages: mpsc::Receiver<Message>,
+        mut to: WriteHalf<'_>,
+    ) -> Result<(), End> {
+        while let Some((read_at, message)) = messages.recv().await {
+            self.its_time(read_at).await;
+            if message.is_empty() {
+                to.shutdown().await?;
+                return Ok(());
+            }
+            match self.shared.strikes(self.side, &self.before, &message) {
+                Some(cut) => self.strike(&cut, &message, &mut to).await?,
+                None => self.pass(&message, &mut to).await?,
+            }
+            self.remember(&message);
+        }
+        Ok(())
+    }
+
+    /// Waits until a message may go on: its delay is over and nothing holds it.
+    async fn its_time(&mut self, read_at: Instant) {
+        loop {
+            let (link, releases) = {
+                let now = self.now.borrow_and_update();
+                (now.network.link(self.side), now.releases)
+            };
+            let since = *self.holds.borrow_and_update();
+            let held = link.held || since.is_some_and(|since| since >= releases);
+            let due = read_at + link.delay;
+            if !held && due <= Instant::now() {
+                return;
+            }
+            tokio::select! {
+                _ = self.now.changed() => {}
+                _ = self.holds.changed() => {}
+                () = tokio::time::sleep_until(due), if !held => {}
+            }
+        }
+    }
+
+    async fn strike(
+        &mut self,
+        cut: &Cut,
+        message: &[u8],
+        to: &mut WriteHalf<'_>,
+    ) -> Result<(), End> {
+        // First of all the other direction stands still: it must not carry the answer.
+        let releases = self.now.borrow().releases;
+        self.held.send_replace(Some(releases));
+        if cut.passes {
+            self.pass(message, to).await?;
+        }
+        self.shared.has_struck();
+        match cut.then {
+            Then::Reset => Err(End::Cut),
+            Then::Hold => {
+                self.its_time(Instant::now()).await;
+                if !cut.passes {
+                    self.pass(message, to).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn pass(&mut self, message: &[u8], to: &mut WriteHalf<'_>) -> Result<(), End> {
+        let Link {
+            bytes_per_second, ..
+        } = self.now.borrow().network.link(self.side);
+        match bytes_per_second {
+            None => to.write_all(message).await?,
+            Some(rate) => {
+                let slice = usize::try_from(rate.get().div_ceil(SLICES)).unwrap_or(MESSAGE);
+                for slice in message.chunks(slice) {
+                    let length = u32::try_from(slice.len()).unwrap_or(u32::MAX);
+                    let takes = Duration::from_secs(1) * length / rate.get();
+                    tokio::time::sleep(takes).await;
+                    to.write_all(slice).await?;
+                }
+            }
+        }
+        self.shared.arrived(self.side);
+        Ok(())
+    }
+
+    fn remember(&mut self, message: &[u8]) {
+        self.before.extend_from_slice(message);
+        let spare = self.before.len().saturating_sub(LONGEST_PATTERN);
+        self.before.drain(..spare);
+    }
+}
+
+async fn read(mut from: ReadHalf<'_>, messages: mpsc::Sender<Message>) -> Result<(), End> {
+    let mut buffer = vec![0; MESSAGE];
+    loop {
+        let length = from.read(&mut buffer).await?;
+        let message = Bytes::copy_from_slice(&buffer[..length]);
+        let sent = messages.send((Instant::now(), message)).await;
+        if length == 0 || sent.is_err() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A TCP proxy that spoils what it carries: late, slow, held, silent in one
+//! direction, reset, or cut where given bytes pass. It knows nothing of the
+//! protocol above.
+//!
+//! ```
+//! # async fn example(postgres: std::net::SocketAddr) -> std::io::Result<()> {
+//! use simulator::{Cut, Link, Network, Proxy};
+//!
+//! let proxy = Proxy::start(postgres).await?;
+//! // … a program is given proxy.address() …
+//! proxy.set(Network::both(Link::held()));            // nothing goes on
+//! proxy.heal();                                      // everything does
+//! proxy.cut(Cut::new("COMMIT").passing());           // a commit without an answer
+//! proxy.struck(1).await;
+//! # Ok(())
+//! # }
+//! ```
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the listener's task ends with the proxy, and its connections with it"
+)]
+
+mod connection;
+pub(crate) mod control;
+mod network;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub(crate) use control::Proxies;
+use network::LONGEST_PATTERN;
+pub use network::{Cut, Link, Network, Side, Then, Traffic};
+
+/// A running proxy; it and its connections end when this is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listener: tokio::task::JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Starts on a free port of loopback.
+    pub async fn start(target: SocketAddr) -> io::Result<Self> {
+        Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)), target).await
+    }
+
+    /// Starts on this address.
+    pub async fn listen(address: SocketAddr, target: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::new(target));
+        let listener = tokio::spawn(accept(listener, shared.clone()));
+        Ok(Self {
+            address,
+            shared,
+            listener,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it leads.
+    pub fn target(&self) -> SocketAddr {
+        self.shared.target
+    }
+
+    /// How the network is.
+    pub fn network(&self) -> Network {
+        self.shared.now.borrow().network
+    }
+
+    /// Changes the network, for connections that there are, too.
+    pub fn set(&self, network: Network) {
+        self.shared.now.send_modify(|now| now.network = network);
+    }
+
+    /// A network without a fault; what a cut holds is released, and cuts that
+    /// have not struck are called off.
+    pub fn heal(&self) {
+        self.clear_cuts();
+        self.shared.now.send_modify(|now| {
+            now.network = Network::default();
+            now.releases += 1;
+        });
+    }
+
+    /// Resets all connections that are open.
+    pub fn reset(&self) {
+        self.shared.now.send_modify(|now| now.resets += 1);
+    }
+
+    /// Lets connections go on that a cut holds.
+    pub fn release(&self) {
+        self.shared.now.send_modify(|now| now.releases += 1);
+    }
+
+    /// Waits for bytes to pass. Of several cuts that would strike one message the
+    /// oldest does. Bytes beyond 256 are not looked at.
+    pub fn cut(&self, mut cut: Cut) {
+        let longest = cut.bytes.floor_char_boundary(LONGEST_PATTERN);
+        cut.bytes.truncate(longest);
+        self.shared.cuts().push(cut);
+    }
+
+    /// The cuts that have not struck.
+    pub fn cuts(&self) -> Vec<Cut> {
+        self.shared.cuts().clone()
+    }
+
+    /// Calls off the cuts that have not struck.
+    pub fn clear_cuts(&self) {
+        self.shared.cuts().clear();
+    }
+
+    /// Waits until so many cuts have struck since the start.
+    pub async fn struck(&self, cuts: u64) {
+        let mut struck = self.shared.struck.subscribe();
+        // The sender is as old as the proxy.
+        let _ = struck.wait_for(|struck| *struck >= cuts).await;
+    }
+
+    /// What it carried so far.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.traffic()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+/// The network, and everything that was ordered at once.
+#[derive(Debug, Clone, Copy, Default)]
+struct Now {
+    network: Network,
+    resets: u64,
+    releases: u64,
+}
+
+/// What the connections of a proxy share.
+#[derive(Debug)]
+struct Shared {
+    target: SocketAddr,
+    now: watch::Sender<Now>,
+    cuts: Mutex<Vec<Cut>>,
+    struck: watch::Sender<u64>,
+    accepted: AtomicU64,
+    open: AtomicU64,
+    messages: [AtomicU64; 2],
+}
+
+impl Shared {
+    fn new(target: SocketAddr) -> Self {
+        Self {
+            target,
+            now: watch::Sender::default(),
+            cuts: Mutex::default(),
+            struck: watch::Sender::default(),
+            accepted: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            messages: [const { AtomicU64::new(0) }; 2],
+        }
+    }
+
+    fn cuts(&self) -> MutexGuard<'_, Vec<Cut>> {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cut that this message meets, `before` being what came ahead of it.
+    fn strikes(&self, side: Side, before: &[u8], message: &[u8]) -> Option<Cut> {
+        let mut cuts = self.cuts();
+        let at = cuts
+            .iter()
+            .position(|cut| cut.side == side && holds(cut.bytes.as_bytes(), before, message))?;
+        let cut = cuts.get_mut(at)?;
+        if let Some(left) = cut.after.checked_sub(1) {
+            cut.after = left;
+            return None;
+        }
+        cut.times = cut.times.saturating_sub(1);
+        let cut = cut.clone();
+        if cut.times == 0 {
+            cuts.remove(at);
+        }
+        Some(cut)
+    }
+
+    fn has_struck(&self) {
+        self.struck.send_modify(|struck| *struck += 1);
+    }
+
+    fn arrived(&self, side: Side) {
+        self.messages[side as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            accepted: self.accepted.load(Ordering::Relaxed),
+            open: self.open.load(Ordering::Relaxed),
+            messages_up: self.messages[Side::Up as usize].load(Ordering::Relaxed),
+            messages_down: self.messages[Side::Down as usize].load(Ordering::Relaxed),
+            struck: *self.struck.borrow(),
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
+        shared.accepted.fetch_add(1, Ordering::Relaxed);
+        if shared.now.borrow().network.refuses {
+            reset(&client);
+            continue;
+        }
+        connections.spawn(connection::carry(client, shared.clone()));
+    }
+}
+
+/// What is dropped next is reset instead of closed.
+fn reset(stream: &TcpStream) {
+    let _ = stream.set_zero_linger();
+}
+
+/// Whether the pattern ends in this message, wherever it began.
+fn holds(pattern: &[u8], before: &[u8], message: &[u8]) -> bool {
+    let Some(overlap) = pattern.len().checked_sub(1) else {
+        return true;
+    };
+    let before = &before[before.len().saturating_sub(overlap)..];
+    let both: Vec<u8> = [before, message].concat();
+    both.windows(pattern.len()).any(|window| window == pattern)
+}

@@ -1,0 +1,175 @@
+//! What a proxy does to the bytes: the state of the network, and the places at
+//! which connections are cut.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::milliseconds;
+
+/// The longest bytes that a cut can look for.
+pub(super) const LONGEST_PATTERN: usize = 256;
+
+/// A direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// From the client to the server.
+    #[default]
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
+/// One direction of every connection. In JSON: `{"delay": 5}`, milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Link {
+    /// Each message, that is what one read gave, arrives this much later.
+    #[serde(with = "milliseconds")]
+    pub delay: Duration,
+    /// No more than this.
+    pub bytes_per_second: Option<NonZeroU32>,
+    /// Nothing goes on, not even a close, until this is taken back: a network
+    /// that lost its way. What was sent meanwhile arrives then, as TCP has it.
+    pub held: bool,
+}
+
+impl Link {
+    /// Only late.
+    pub const fn late(delay: Duration) -> Self {
+        Self {
+            delay,
+            bytes_per_second: None,
+            held: false,
+        }
+    }
+
+    /// Held.
+    pub const fn held() -> Self {
+        Self {
+            delay: Duration::ZERO,
+            bytes_per_second: None,
+            held: true,
+        }
+    }
+}
+
+/// Both directions. With only one of them held, one side is silent and hears
+/// everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Network {
+    /// From client to server.
+    pub up: Link,
+    /// From server to client.
+    pub down: Link,
+    /// New connections are reset.
+    pub refuses: bool,
+}
+
+impl Network {
+    /// The same in both directions.
+    pub const fn both(link: Link) -> Self {
+        Self {
+            up: link,
+            down: link,
+            refuses: false,
+        }
+    }
+
+    pub(super) const fn link(&self, side: Side) -> Link {
+        match side {
+            Side::Up => self.up,
+            Side::Down => self.down,
+        }
+    }
+}
+
+/// A connection comes to grief where these bytes pass. In JSON:
+/// `{"bytes": "COMMIT", "passes": true}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cut {
+    /// What to look for; found across messages too. Empty: any message.
+    pub bytes: String,
+    /// The direction.
+    #[serde(default)]
+    pub side: Side,
+    /// How many messages that hold them pass unharmed before.
+    #[serde(default)]
+    pub after: u32,
+    /// How many it strikes.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// Whether the message itself still arrives. Nothing of the other direction
+    /// does from then on.
+    #[serde(default)]
+    pub passes: bool,
+    /// What happens to the connection.
+    #[serde(default)]
+    pub then: Then,
+}
+
+const fn once() -> u32 {
+    1
+}
+
+impl Cut {
+    /// Resets the next connection on which the client says this.
+    pub fn new(bytes: impl Into<String>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            side: Side::Up,
+            after: 0,
+            times: 1,
+            passes: false,
+            then: Then::Reset,
+        }
+    }
+
+    /// The message still arrives; its answer does not.
+    #[must_use]
+    pub fn passing(self) -> Self {
+        Self {
+            passes: true,
+            ..self
+        }
+    }
+
+    /// The connection is held rather than reset.
+    #[must_use]
+    pub fn holding(self) -> Self {
+        Self {
+            then: Then::Hold,
+            ..self
+        }
+    }
+}
+
+/// What a cut does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// The client's connection is reset, the server's closed.
+    #[default]
+    Reset,
+    /// The connection is held in both directions until it is released.
+    Hold,
+}
+
+/// What a proxy has carried so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections that are open.
+    pub open: u64,
+    /// Messages from clients that arrived.
+    pub messages_up: u64,
+    /// Messages from servers that arrived.
+    pub messages_down: u64,
+    /// Cuts that struck.
+    pub struck: u64,
+}
