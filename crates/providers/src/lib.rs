@@ -37,8 +37,8 @@ pub use limits::{
 };
 pub use order::{Kind, Order, StemGroup, StemTarget, Work};
 pub use port::{
-    Absence, Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity, Output,
-    Pace, Part, Source, Step, Target, What,
+    Absence, Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity,
+    ModelNames, Output, Pace, Part, Source, Step, Target, What,
 };
 pub use secret::Secret;
 pub use settings::{Settings, SettingsError};

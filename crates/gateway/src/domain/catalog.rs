@@ -128,7 +128,10 @@ impl Catalog {
                 format!("There is no model named {name:?}. See /v1/models for those there are.");
             Error::at(ErrorCode::ModelNotFound, param, message)
         };
-        let model = self.named(name).ok_or_else(not_found)?;
+        let named = self.named(name);
+        let model = named
+            .filter(|model| model.can_be_named(name))
+            .ok_or_else(not_found)?;
         if model.kind() != kind {
             let message = format!(
                 "{:?} is a {} model; a {kind} model is needed here.",
@@ -290,6 +293,7 @@ fn routed(
         made.push(Route {
             provider: route.provider.clone(),
             model: route.model.clone(),
+            names: site.provider.adapter().model_names(),
             weight: route.weight,
             price: price(&wrong, route.price.as_ref(), task_kind, now)?,
             limits,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use providers::Limits;
+use providers::{Limits, ModelNames};
 
 use crate::clock::Timestamp;
 use crate::model::money::{Quantity, RoutePrice, Schedule, Tariff};
@@ -12,6 +12,9 @@ use crate::model::task::TaskKind;
 
 /// The name that tasks made in this process carry as their provider.
 pub const EMBEDDED: &str = "embedded";
+
+/// The name of a route's model that stands for whatever the caller named.
+pub const HANDED_ON: &str = "*";
 
 /// What a price counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,8 +99,11 @@ pub enum Maker {
 pub struct Route {
     /// The provider, by the operator's name for it.
     pub provider: String,
-    /// The model, by the provider's name for it.
+    /// The model, by the provider's name for it; [`HANDED_ON`] for the name that
+    /// the caller used.
     pub model: String,
+    /// Which names it can hand on.
+    pub names: ModelNames,
     /// Its share of the work among routes with weights; routes without are
     /// tried in their order.
     pub weight: Option<u32>,
@@ -109,6 +115,18 @@ pub struct Route {
     pub max_running: Option<u32>,
     /// Submissions a minute.
     pub per_minute: Option<u32>,
+}
+
+impl Route {
+    /// What the provider is sent as the model's name for a caller who named it
+    /// so; `None` when this route cannot send that.
+    pub fn sent_name<'a>(&'a self, asked: &'a str) -> Option<&'a str> {
+        if self.model == HANDED_ON {
+            self.names.takes(asked).then_some(asked)
+        } else {
+            Some(&self.model)
+        }
+    }
 }
 
 impl Model {
@@ -144,12 +162,20 @@ impl Model {
         }
     }
 
+    /// Whether `asked` can be sent by every route: one that could not would be
+    /// another model there.
+    pub fn can_be_named(&self, asked: &str) -> bool {
+        let mut routes = self.routes().iter();
+        routes.all(|route| route.sent_name(asked).is_some())
+    }
+
     /// The route by which a provider makes this with this model of its own; one
     /// for `*` hands the name on that was asked for.
     pub fn route(&self, provider: &str, upstream_model: &str) -> Option<&Route> {
         let mut routes = self.routes().iter();
         routes.find(|route| {
-            route.provider == provider && [upstream_model, "*"].contains(&route.model.as_str())
+            route.provider == provider
+                && [upstream_model, HANDED_ON].contains(&route.model.as_str())
         })
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::model::catalog::PriceUnit;
+use crate::model::catalog::{HANDED_ON, PriceUnit};
 use crate::model::task::UnknownWord;
 
 /// An amount in millionths of a US dollar.
@@ -257,7 +257,7 @@ impl Tariff {
     pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
         let mut routes = self.routes.iter();
         let own = routes.find(|route| {
-            route.provider == provider && [model, "*"].contains(&route.model.as_str())
+            route.provider == provider && [model, HANDED_ON].contains(&route.model.as_str())
         });
         own.map(|route| route.price).or(self.price)
     }

@@ -46,6 +46,7 @@ mod tests {
         Route {
             provider: name.into(),
             model: "m".into(),
+            names: providers::ModelNames::ANY,
             weight,
             price: None,
             limits: Limits::Music(MusicLimits {

@@ -15,6 +15,7 @@ use super::clients::Clients;
 use super::guard::{Guard, HostPattern};
 use crate::adapters::{Protocol, base_url};
 use crate::error::{Class, ProviderError};
+use crate::port::names::is_straight;
 use crate::port::{Adapter, Call, Target};
 use crate::settings::{Settings, SettingsError};
 
@@ -195,6 +196,12 @@ impl Provider {
     fn address(&self, target: &Target) -> Result<Url, ProviderError> {
         let base = &self.0.base_url;
         let root = base.origin().ascii_serialization();
+        if let Target::Path(path) | Target::Root(path) = target
+            && !is_straight(path)
+        {
+            let what = "a name in the request leads to another path";
+            return Err(ProviderError::new(Class::Rejected, what));
+        }
         let parsed = match target {
             Target::Path(path) => {
                 let base = base.as_str().trim_end_matches('/');

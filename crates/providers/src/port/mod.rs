@@ -19,6 +19,7 @@
 
 mod call;
 pub mod find;
+pub mod names;
 mod step;
 
 use std::fmt;
@@ -32,6 +33,7 @@ use crate::secret::Secret;
 
 pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target};
 pub use find::{Absence, Found, FoundJob, Identity};
+pub use names::ModelNames;
 pub use step::{ClipFacts, Handle, Output, Source, Step, What};
 
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
@@ -41,6 +43,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// this kind. A model that the adapter does not know by name gets what most
     /// of the provider's models offer; the operator can say otherwise.
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits>;
+
+    /// Which names a caller may have sent as a model's, where a route hands on
+    /// what its caller wrote.
+    fn model_names(&self) -> ModelNames {
+        ModelNames::ANY
+    }
 
     /// How the provider wants to be polled.
     fn pace(&self) -> Pace;

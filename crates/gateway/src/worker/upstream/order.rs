@@ -30,6 +30,8 @@ pub(super) struct Prepared {
 pub(super) enum Unusable {
     /// A source was removed.
     Gone(&'static str),
+    /// The route cannot hand on the name that the caller used.
+    Name,
     /// The database or the files.
     Inside(Error),
 }
@@ -58,15 +60,11 @@ pub(super) async fn build(
             (Work::Song(song), known)
         }
     };
-    let model = if route.model == "*" {
-        task.asked_model.clone()
-    } else {
-        route.model.clone()
-    };
+    let model = route.sent_name(&task.asked_model).ok_or(Unusable::Name)?;
     Ok(Prepared {
         order: Order {
             key: String::new(),
-            model,
+            model: model.to_owned(),
             work,
         },
         credential: credential.and_then(|id| site.credential(&id).cloned()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::Error;
-use crate::model::catalog::Route;
+use crate::model::catalog::{HANDED_ON, Route};
 use crate::store::{self, Conn, StoreError};
 use crate::upstream::{Credential, Site};
 
@@ -33,7 +33,7 @@ impl Counts {
         let by_route = |rows: &[(String, String, u32)]| {
             let rows = rows
                 .iter()
-                .filter(|row| row.0 == route.model || route.model == "*");
+                .filter(|row| row.0 == route.model || route.model == HANDED_ON);
             rows.map(|row| row.2).sum::<u32>()
         };
         let with_credential = |rows: &[(String, String, u32)]| {

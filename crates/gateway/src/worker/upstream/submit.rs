@@ -158,6 +158,11 @@ impl Job<'_> {
                     format!("{what} was removed before the task began. Nothing was charged.");
                 return Err((Outcome::failed(ErrorCode::GenerationFailed, message), None));
             }
+            Err(order::Unusable::Name) => {
+                upstream.breaker(route, Breaker::undecided);
+                let message = "There is no model of this name. Nothing was charged.";
+                return Err((Outcome::failed(ErrorCode::ModelNotFound, message), None));
+            }
             Err(order::Unusable::Inside(error)) => {
                 upstream.breaker(route, Breaker::undecided);
                 return Err(inside(&error));

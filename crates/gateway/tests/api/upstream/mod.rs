@@ -9,6 +9,7 @@ mod every_provider;
 mod limits;
 mod lives;
 mod music;
+mod names;
 mod prices;
 mod reload;
 mod results;

@@ -36,7 +36,10 @@ use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
-use crate::port::{Adapter, Asked, Authorization, Body, Call, Handle, Pace, Step, Target};
+use crate::port::names::in_path;
+use crate::port::{
+    Adapter, Asked, Authorization, Body, Call, Handle, ModelNames, Pace, Step, Target,
+};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 
@@ -119,6 +122,15 @@ impl Adapter for Fal {
                 personas: false,
             })),
             _ => None,
+        }
+    }
+
+    fn model_names(&self) -> ModelNames {
+        ModelNames {
+            colons: false,
+            // Jobs of an application are below it.
+            reserved: &["requests"],
+            ..ModelNames::ANY
         }
     }
 
@@ -255,7 +267,12 @@ impl Fal {
             };
             input.insert(member.into(), json!(address));
         }
-        Ok(Call::post("submit", format!("/{path}"), Value::Object(input)).submits())
+        Ok(Call::post(
+            "submit",
+            format!("/{}", in_path(&path)),
+            Value::Object(input),
+        )
+        .submits())
     }
 
     /// The large file of this number, counting from 0.

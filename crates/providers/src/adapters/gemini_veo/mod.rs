@@ -35,8 +35,10 @@ use crate::answer::{Answer, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
+use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Authorization, Call, Handle, Header, Output, Pace, RESULT, Source, Step, What,
+    Adapter, Asked, Authorization, Call, Handle, Header, ModelNames, Output, Pace, RESULT, Source,
+    Step, What,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -129,6 +131,10 @@ impl Adapter for GeminiVeo {
                 max_prompt: 4_000,
             })
         })
+    }
+
+    fn model_names(&self) -> ModelNames {
+        ModelNames::SEGMENT
     }
 
     fn pace(&self) -> Pace {
@@ -235,7 +241,7 @@ impl Adapter for GeminiVeo {
 impl GeminiVeo {
     /// The path of a model, to which its verb is added.
     fn path(&self, model: &str) -> String {
-        let model = model.trim_start_matches("models/");
+        let model = in_path(model.trim_start_matches("models/"));
         match self.api {
             Api::Vertex => format!("{}/{model}", self.models),
             _ => format!("/v1beta/models/{model}"),

@@ -42,7 +42,10 @@ use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
-use crate::port::{Adapter, Asked, Body, Call, Found, Handle, Output, Pace, Part, Step};
+use crate::port::names::in_path;
+use crate::port::{
+    Adapter, Asked, Body, Call, Found, Handle, ModelNames, Output, Pace, Part, Step,
+};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "replicate",
@@ -84,6 +87,15 @@ impl Adapter for Replicate {
                 personas: false,
             })),
             _ => None,
+        }
+    }
+
+    fn model_names(&self) -> ModelNames {
+        ModelNames {
+            most_segments: 3,
+            // A version runs by itself, whatever model is named beside it.
+            colons: false,
+            reserved: &["predictions", "versions"],
         }
     }
 
@@ -241,9 +253,9 @@ fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
             "/v1/predictions".to_owned()
         }
         None if order.model.starts_with("deployments/") => {
-            format!("/v1/{}/predictions", order.model)
+            format!("/v1/{}/predictions", in_path(&order.model))
         }
-        None => format!("/v1/models/{}/predictions", order.model),
+        None => format!("/v1/models/{}/predictions", in_path(&order.model)),
     };
     Ok(Call::post("submit", path, body).submits())
 }

@@ -1,0 +1,176 @@
+//! Names of models that somebody beyond the operator can influence: a route for
+//! `*` hands on what its caller wrote, and some protocols put it into a path.
+//!
+//! A name that passes is sent as it is. Nothing in it can be read as another
+//! path, so the name that the gateway looked up is the one that the provider
+//! gets.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Which names a provider can be sent as a model's.
+///
+/// Always: 1 to 200 of `A-Z a-z 0-9 . _ : / @ -`, no segment empty, and no two
+/// dots in a row. An adapter narrows that to what its provider's names look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelNames {
+    /// Most segments between slashes.
+    pub most_segments: usize,
+    /// Whether a colon may be in a name; not where it leads to a verb or to a
+    /// version that is sent in the name's place.
+    pub colons: bool,
+    /// Segments that mean something else to the provider.
+    pub reserved: &'static [&'static str],
+}
+
+impl ModelNames {
+    /// Whatever the alphabet allows.
+    pub const ANY: Self = Self {
+        most_segments: usize::MAX,
+        colons: true,
+        reserved: &[],
+    };
+
+    /// One segment of a path, without a verb.
+    pub const SEGMENT: Self = Self {
+        most_segments: 1,
+        colons: false,
+        reserved: &[],
+    };
+
+    /// Whether this name can be sent.
+    pub fn takes(&self, name: &str) -> bool {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@-".contains(&byte);
+        let segment = |segment: &str| {
+            !segment.is_empty() && segment != "." && !self.reserved.contains(&segment)
+        };
+        name.len() <= LONGEST
+            && name.bytes().all(plain)
+            && !name.contains("..")
+            && (self.colons || !name.contains(':'))
+            && name.split('/').all(segment)
+            && name.split('/').count() <= self.most_segments
+    }
+}
+
+/// A name as part of a path, each of its segments encoded.
+pub fn in_path(name: &str) -> Cow<'_, str> {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b':')
+        .remove(b'/')
+        .remove(b'@')
+        .remove(b'-');
+    utf8_percent_encode(name, KEPT).into()
+}
+
+/// Whether a path stays where it is written: no segment, decoded as often as a
+/// server may, leads elsewhere, and nothing ends it early.
+pub(crate) fn is_straight(path: &str) -> bool {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    if path.contains(['\\', '#']) || path.contains("//") || path.contains(char::is_control) {
+        return false;
+    }
+    let mut text = path.to_owned();
+    loop {
+        let leads_away = |segment: &str| matches!(segment, "." | "..");
+        if text.split(['/', '\\']).any(leads_away) || text.contains(char::is_control) {
+            return false;
+        }
+        let decoded = percent_encoding::percent_decode_str(&text)
+            .decode_utf8_lossy()
+            .into_owned();
+        if decoded == text {
+            return true;
+        }
+        text = decoded;
+    }
+}
+
+const LONGEST: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ways out of a path that were once sent.
+    const WAYS_OUT: [&str; 18] = [
+        "veo-x/../../billing/x?y=1",
+        "veo-x/%2e%2e/billing",
+        "veo-x%2f..%2fbilling",
+        "veo-x%252f..%252fbilling",
+        "veo-x/./billing",
+        "veo-x\\..\\billing",
+        "veo-x#billing",
+        "veo-x//billing",
+        "veo-x\r\nbilling",
+        "veo-x\tbilling",
+        "veo-x/..",
+        "veo-x..",
+        "..",
+        ".",
+        "/veo-x",
+        "veo-x/",
+        "veo-x?y=1",
+        "",
+    ];
+
+    #[test]
+    fn no_name_leads_out_of_a_path() {
+        for name in WAYS_OUT {
+            assert!(!ModelNames::ANY.takes(name), "{name:?}");
+        }
+        for name in [
+            "veo-3.1",
+            "fal-ai/veo3.1",
+            "google/veo:1f2e",
+            "@cf/black_forest",
+        ] {
+            assert!(ModelNames::ANY.takes(name), "{name:?}");
+        }
+        assert!(!ModelNames::ANY.takes(&"x".repeat(201)));
+    }
+
+    #[test]
+    fn an_adapter_narrows_what_is_taken() {
+        for name in ["veo-3.1/operations", "veo-3.1:delete"] {
+            assert!(!ModelNames::SEGMENT.takes(name), "{name:?}");
+        }
+        let two = ModelNames {
+            most_segments: 2,
+            reserved: &["requests"],
+            ..ModelNames::ANY
+        };
+        assert!(two.takes("a/b") && !two.takes("a/b/c") && !two.takes("a/requests"));
+    }
+
+    #[test]
+    fn a_path_is_straight_or_not_sent() {
+        for path in [
+            "/videos/task_1",
+            "/upload/",
+            "",
+            "/a%2Fb",
+            "/a?next=../b//c#",
+        ] {
+            assert!(is_straight(path), "{path:?}");
+        }
+        for path in [
+            "/a/../b",
+            "/a/%2e%2E/b",
+            "/a%2f..%2fb",
+            "/a%252f%252e.%252fb",
+            "/a/./b",
+            "/a\\b",
+            "/a#b",
+            "/a//b",
+            "/a\r\nb",
+            "/a%0d%0ab",
+            "/a/..",
+        ] {
+            assert!(!is_straight(path), "{path:?}");
+        }
+    }
+}
