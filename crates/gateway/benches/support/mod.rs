@@ -28,7 +28,7 @@ use mediagate::clock::Clock;
 use mediagate::config::{Config, Overrides};
 use mediagate::domain::accounts;
 use mediagate::domain::keys::{self, NewKey};
-use mediagate::http::server::{Shutdown, serve};
+use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate::model::account::Caller;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -103,13 +103,14 @@ async fn another_key(app: &App) -> (String, Caller) {
 pub(crate) async fn listen(router: axum::Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
     let shutdown = Shutdown {
         draining: CancellationToken::new(),
         closing: CancellationToken::new(),
         grace: Duration::ZERO,
     };
     #[expect(clippy::disallowed_methods, reason = "ends with the process")]
-    tokio::spawn(serve(listener, router, shutdown));
+    tokio::spawn(serve(listener, router, limits, shutdown));
     address
 }
 

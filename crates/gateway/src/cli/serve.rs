@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use crate::config::{Config, Overrides, file_mark};
 use crate::domain::accounts;
 use crate::domain::keys::{self, NewKey};
 use crate::http;
-use crate::http::server::Shutdown;
+use crate::http::server::{ConnectionLimits, Shutdown};
 use crate::secret::Secret;
 use crate::telemetry;
 use crate::worker::Workers;
@@ -77,9 +78,40 @@ pub(super) async fn run_until(app: &App, listener: TcpListener, draining: Cancel
         grace: app.config.shutdown_grace,
     };
     // The workers go on while requests in flight wait for them.
-    http::server::serve(listener, http::router(app), shutdown).await;
+    http::server::serve(
+        listener,
+        http::router(app),
+        connection_limits(&app.config),
+        shutdown,
+    )
+    .await;
     app.closing.cancel();
     workers.stop().await;
+}
+
+/// The limits that the settings name, after raising that of open files as far as
+/// this process may.
+fn connection_limits(config: &Config) -> ConnectionLimits {
+    let files = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: files.maximum,
+        ..files
+    };
+    let files = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => files.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files stays as it is");
+            files.current
+        }
+    };
+    let limits = ConnectionLimits::new(
+        config.max_connections,
+        config.max_connections_per_peer,
+        files,
+        config.trusted_proxies.clone(),
+    );
+    tracing::info!(max_connections = limits.in_all, "taking connections");
+    limits
 }
 
 /// Makes the first account and key when there is none.

@@ -39,6 +39,8 @@ pub struct ConfigFile {
     pub default_music_model: Option<String>,
     pub cors_origins: Option<Vec<String>>,
     pub trusted_proxies: Option<Vec<IpNet>>,
+    pub max_connections: Option<usize>,
+    pub max_connections_per_peer: Option<usize>,
     pub cancel_policy: Option<CancelPolicy>,
     pub log_format: Option<LogFormat>,
     pub log: Option<String>,

@@ -140,6 +140,22 @@ pub struct Overrides {
         global = true
     )]
     pub trusted_proxies: Option<Vec<IpNet>>,
+    /// Connections at once, as far as the limit of open files allows [default: 8192]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MAX_CONNECTIONS",
+        value_name = "N",
+        global = true
+    )]
+    pub max_connections: Option<usize>,
+    /// Connections at once from one address, trusted proxies excepted [default: 1024]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MAX_CONNECTIONS_PER_PEER",
+        value_name = "N",
+        global = true
+    )]
+    pub max_connections_per_peer: Option<usize>,
     /// Networks that callers' addresses may lie in although they are not public [default: none]
     #[arg(
         long,

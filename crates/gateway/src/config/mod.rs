@@ -107,6 +107,10 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// Networks whose forwarding headers are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Connections at once.
+    pub max_connections: usize,
+    /// Connections at once from one address.
+    pub max_connections_per_peer: usize,
     /// What may be fetched for callers.
     pub fetch: FetchRules,
     /// Whether public personas are approved without asking.
@@ -237,6 +241,14 @@ impl Config {
                 .trusted_proxies
                 .or(file.trusted_proxies)
                 .unwrap_or_default(),
+            max_connections: flags
+                .max_connections
+                .or(file.max_connections)
+                .unwrap_or(8192),
+            max_connections_per_peer: flags
+                .max_connections_per_peer
+                .or(file.max_connections_per_peer)
+                .unwrap_or(1024),
             fetch: FetchRules {
                 allow_networks: flags
                     .fetch_allow_networks
@@ -295,6 +307,12 @@ impl Config {
         check_path_segment("persona_brand_field", &self.persona_brand_field)?;
         if self.workers == 0 || self.workers > 1024 {
             return Err(wrong("workers", "must be from 1 to 1024"));
+        }
+        if self.max_connections == 0 {
+            return Err(wrong("max_connections", "must be at least 1"));
+        }
+        if self.max_connections_per_peer == 0 {
+            return Err(wrong("max_connections_per_peer", "must be at least 1"));
         }
         if self.wait_limit.is_zero() {
             return Err(wrong("wait_limit", "must be longer than nothing"));

@@ -36,6 +36,11 @@ pub(super) fn toml(config: &Config) -> String {
     );
     set("cors_origins", list(&config.cors_origins));
     set("trusted_proxies", list(&config.trusted_proxies));
+    set("max_connections", whole(config.max_connections));
+    set(
+        "max_connections_per_peer",
+        whole(config.max_connections_per_peer),
+    );
     let policy = match config.cancel_policy {
         CancelPolicy::Refund => "refund",
         CancelPolicy::Charge => "charge",

@@ -17,8 +17,9 @@ use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::domain::limits::RateState;
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 use crate::http::error;
+use crate::http::server::Crowded;
 use crate::ids::RequestId;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -47,8 +48,13 @@ async fn frame(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(rate.clone());
     let span = tracing::info_span!("request", %request_id);
     let started = tokio::time::Instant::now();
+    let is_refused = request.extensions().get::<Crowded>().is_some() && !is_probe(&path);
     let answer = async {
-        let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+        let answer = if is_refused {
+            Ok(crowded().into_response())
+        } else {
+            AssertUnwindSafe(next.run(request)).catch_unwind().await
+        };
         let answer =
             answer.unwrap_or_else(|panic| Error::internal(panic_text(&*panic)).into_response());
         let answer = error::write(answer, &request_id);
@@ -75,6 +81,17 @@ async fn frame(mut request: Request, next: Next) -> Response {
     answer
 }
 
+/// Whether only somebody who looks after the gateway asks for this.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
+/// The answer to a connection for which there is no place.
+fn crowded() -> Error {
+    let message = "There are too many connections. Try again in a moment.";
+    Error::later(ErrorCode::Overloaded, message, 2)
+}
+
 fn request_id(headers: &HeaderMap) -> RequestId {
     let sent = headers
         .get(REQUEST_ID)
@@ -92,7 +109,7 @@ fn log(method: &Method, path: &str, status: u16, took: Duration) {
     // A media path opens the file to whoever reads the log; a probe says nothing.
     if path.starts_with("/media/") {
         tracing::debug!(%method, path = "/media/…", status, took_ms, "answered");
-    } else if matches!(path, "/healthz" | "/readyz") {
+    } else if is_probe(path) {
         tracing::debug!(%method, path, status, took_ms, "answered");
     } else {
         tracing::info!(%method, path, status, took_ms, "answered");

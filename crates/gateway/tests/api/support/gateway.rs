@@ -12,7 +12,7 @@ use mediagate::domain::keys::NewKey;
 use mediagate::domain::ledger;
 use mediagate::domain::{accounts, keys};
 use mediagate::error::{Error, ErrorCode};
-use mediagate::http::server::{Shutdown, serve};
+use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate::ids::TaskId;
 use mediagate::model::money::{Micros, Money};
 use mediagate::model::task::{Task, TaskFailure, TaskState};
@@ -150,13 +150,14 @@ impl TestGateway {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let draining = CancellationToken::new();
+        let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
         let shutdown = Shutdown {
             draining: draining.clone(),
             closing: app.closing.clone(),
             grace: Duration::from_secs(10),
         };
         let router = mediagate::http::router(&app);
-        let server = tokio::spawn(serve(listener, router, shutdown));
+        let server = tokio::spawn(serve(listener, router, limits, shutdown));
         let mut client = Client::new(&base, None);
         client.documented = documented;
         Self {

@@ -20,6 +20,23 @@ pub(crate) fn program(words: &[&str]) -> Command {
     command
 }
 
+/// The same command with limits set by the shell before it starts.
+fn within(limits: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("ulimit {limits} && exec \"$@\""), "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
 /// Runs a command that ends by itself.
 pub(crate) async fn output(mut command: Command) -> Output {
     tokio::task::spawn_blocking(move || command.output().unwrap())
@@ -41,6 +58,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(data: &Path, extra: &[&str]) -> Self {
+        Self::start_within("", data, extra).await
+    }
+
+    /// The same under limits of the system, as `ulimit` of the shell takes them.
+    pub(crate) async fn start_within(limits: &str, data: &Path, extra: &[&str]) -> Self {
         let data = data.to_str().unwrap();
         let mut words = vec![
             "serve",
@@ -52,7 +74,11 @@ impl Server {
             "warn",
         ];
         words.extend(extra);
-        let mut child = program(&words)
+        let mut command = program(&words);
+        if !limits.is_empty() {
+            command = within(limits, &command);
+        }
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -84,6 +110,17 @@ impl Server {
         })
         .await;
         server
+    }
+
+    /// The most memory that it has had at once, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .unwrap();
+        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib * 1024
     }
 
     /// What it has written to standard output so far.

@@ -1,0 +1,147 @@
+//! One connection, from its first byte to its end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::ConnectInfo;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::crowd::{Busy, Guest};
+use super::pace::Paced;
+use super::{ConnectionLimits, Crowded, LAST_WORDS};
+
+/// What is kept of a connection while it is read and written, in bytes; a head
+/// must fit.
+const BUFFER: usize = 128 * 1024;
+/// How often an HTTP/2 connection is asked whether it is there.
+const PING: Duration = Duration::from_secs(30);
+
+/// An accepted connection.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) guest: Arc<Guest>,
+    pub(super) limits: Arc<ConnectionLimits>,
+    /// Set when it shall end after the requests under way.
+    pub(super) draining: CancellationToken,
+}
+
+impl Connection {
+    /// Serves until either side ends it, it says nothing for too long, or others
+    /// need its place.
+    pub(super) async fn serve(self, router: Router) {
+        // Answers are small and complete; waiting to fill a packet only delays them.
+        drop(self.stream.set_nodelay(true));
+        let (peer, guest) = (self.peer, self.guest.clone());
+        let service =
+            service_fn(move |request| answer(router.clone(), request, peer, guest.begin()));
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            // Of the heads after the first; until then the deadline here is shorter.
+            .header_read_timeout(self.limits.idle)
+            .keep_alive(!self.guest.is_standing)
+            .max_buf_size(BUFFER);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING);
+        let io = TokioIo::new(Paced::new(self.stream));
+        let mut connection = pin!(builder.serve_connection(io, service));
+        let mut silence = pin!(silence(self.guest.is_busy(), self.limits));
+        let mut is_ending = false;
+        loop {
+            tokio::select! {
+                ended = &mut connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection ended badly");
+                    }
+                    return;
+                }
+                () = self.guest.leave.cancelled() => return,
+                () = &mut silence => {
+                    connection.as_mut().graceful_shutdown();
+                    drop(tokio::time::timeout(LAST_WORDS, &mut connection).await);
+                    return;
+                }
+                () = self.draining.cancelled(), if !is_ending => {
+                    is_ending = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+async fn answer(
+    router: Router,
+    mut request: hyper::Request<Incoming>,
+    peer: SocketAddr,
+    busy: Busy,
+) -> Result<hyper::Response<Answered>, Infallible> {
+    request.extensions_mut().insert(ConnectInfo(peer));
+    if busy.is_standing() {
+        request.extensions_mut().insert(Crowded);
+    }
+    let response = router.oneshot(request.map(Body::new)).await?;
+    Ok(response.map(|body| Answered { body, _busy: busy }))
+}
+
+/// An answer's body; the request is over when it is.
+struct Answered {
+    body: Body,
+    _busy: Busy,
+}
+
+impl HttpBody for Answered {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Ends when nothing has been asked for the time that is given for it.
+async fn silence(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
+    let mut until = Instant::now() + limits.first_request;
+    loop {
+        let busy = *is_busy.borrow_and_update();
+        tokio::select! {
+            changed = is_busy.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                until = Instant::now() + limits.idle;
+            }
+            () = tokio::time::sleep_until(until), if !busy => return,
+        }
+    }
+}
