@@ -121,9 +121,8 @@ pub fn task_accepted(task: &Task) {
 }
 
 /// Counts what did not add up in the ledger.
-pub fn ledger_checked(mismatches: usize) {
-    let count = u32::try_from(mismatches).unwrap_or(u32::MAX);
-    metrics::gauge!("mediagate_ledger_mismatches").set(f64::from(count));
+pub fn ledger_checked(mismatches: u32) {
+    metrics::gauge!("mediagate_ledger_mismatches").set(f64::from(mismatches));
 }
 
 /// Counts a request that was led to what an earlier one made.

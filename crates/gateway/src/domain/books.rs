@@ -28,13 +28,9 @@ pub struct Standing {
 /// How an account stands now.
 pub async fn standing(app: &App, account: AccountId) -> Result<Standing, Error> {
     app.store
-        .read(move |conn| -> Result<Standing, Error> {
+        .examine(move |conn| -> Result<Standing, Error> {
             let money = money_of(conn, account)?;
-            let mut keys = Vec::new();
-            for (key, money) in store::accounts::keys_of(conn, account)? {
-                let open = store::tasks::open_of_key(conn, key.id, key.max_running)?;
-                keys.push((key, money, open));
-            }
+            let keys = store::accounts::keys_of(conn, account)?;
             Ok(Standing { money, keys })
         })
         .await
@@ -48,7 +44,7 @@ fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Err
 /// Every account with its sums and how many keys it has.
 pub async fn accounts(app: &App) -> Result<Vec<(Account, AccountMoney, i64)>, Error> {
     app.store
-        .read(|conn| store::accounts::all(conn).map_err(Error::from))
+        .examine(|conn| store::accounts::all(conn).map_err(Error::from))
         .await
 }
 
@@ -108,6 +104,7 @@ pub async fn credit(
         account,
         key: None,
         task: None,
+        model: None,
     };
     let change = Change {
         credit: amount,
@@ -219,7 +216,7 @@ pub async fn entries(
     newest_first: bool,
 ) -> Result<Vec<Entry>, Error> {
     app.store
-        .read(move |conn| -> Result<Vec<Entry>, Error> {
+        .examine(move |conn| -> Result<Vec<Entry>, Error> {
             Ok(if newest_first {
                 store::ledger::newest(conn, &filter, limit)?
             } else {
@@ -232,7 +229,7 @@ pub async fn entries(
 /// How many entries, tasks, keys and accounts there are.
 pub async fn counts(app: &Parts) -> Result<[i64; 4], Error> {
     app.store
-        .read(|conn| store::ledger::counts(conn).map_err(Error::from))
+        .examine(|conn| store::ledger::counts(conn).map_err(Error::from))
         .await
 }
 

@@ -82,14 +82,14 @@ pub async fn create(
 /// Every key with its account's handle, oldest first.
 pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
     app.store
-        .read(|conn| accounts::keys(conn).map_err(Error::from))
+        .examine(|conn| accounts::keys(conn).map_err(Error::from))
         .await
 }
 
 /// The money of every key.
 pub async fn money(app: &Parts) -> Result<Vec<(KeyId, KeyMoney)>, Error> {
     app.store
-        .read(|conn| ledger::of_keys(conn, None).map_err(Error::from))
+        .examine(|conn| ledger::of_keys(conn).map_err(Error::from))
         .await
 }
 

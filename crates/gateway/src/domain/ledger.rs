@@ -4,15 +4,21 @@
 //! Everything here runs in the transaction that changes the state of the task,
 //! so that money and state cannot part. `docs/money.md` tells the rules.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
+use crate::model::catalog::EMBEDDED;
 use crate::model::ledger::EntryKind;
 use crate::model::money::{Bill, Micros, Money};
 use crate::model::task::{Task, TaskState};
-use crate::store::ledger::{Change, Mismatch, Of, Sums};
+use crate::store::ledger::{Change, Of, Sums};
 use crate::store::tasks::Ending;
+use crate::store::verify::{Check, Mismatch};
 use crate::store::{self, Conn};
+use crate::telemetry;
 
 /// Holds the price of tasks that are being accepted, or refuses them all.
 pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
@@ -60,11 +66,12 @@ fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
 }
 
 /// Whose money a task moves.
-pub(super) fn of(task: &Task) -> Of {
+pub(super) fn of(task: &Task) -> Of<'_> {
     Of {
         account: task.account,
         key: Some(task.key),
         task: Some(task.id),
+        model: Some(&task.model),
     }
 }
 
@@ -81,7 +88,19 @@ pub fn end(
         return Ok(false);
     }
     debug_assert!(fits(ending.state, ending.money), "{ending:?}");
-    write_end(conn, task, ending.money, ending.cost, now)?;
+    if task.provider != EMBEDDED {
+        // Whatever its provider still has of it takes no place, and is called off
+        // or followed to its end.
+        store::submissions::set_stray(conn, task.id, now)?;
+    }
+    write_end(
+        conn,
+        task,
+        ending.money,
+        ending.cost,
+        Some(ending.state),
+        now,
+    )?;
     Ok(true)
 }
 
@@ -113,7 +132,7 @@ pub fn close(
         return Ok(false);
     }
     let cost = bill.map_or(Micros::ZERO, |bill| bill.cost);
-    write_end(conn, task, money, cost, now)?;
+    write_end(conn, task, money, cost, None, now)?;
     Ok(true)
 }
 
@@ -122,17 +141,27 @@ fn write_end(
     task: &Task,
     money: Money,
     cost: Micros,
+    ended: Option<TaskState>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let (kind, spent) = match money {
-        Money::Free | Money::Held => return Ok(()),
-        Money::Settled => (EntryKind::Settle, cost),
-        Money::Released => (EntryKind::Release, Micros::ZERO),
+    let (kind, spent) = match (money, ended) {
+        (Money::Free | Money::Held, None) => return Ok(()),
+        (Money::Free | Money::Held, Some(state)) => {
+            return Ok(store::ledger::end_without_entry(
+                conn,
+                of(task),
+                state,
+                now,
+            )?);
+        }
+        (Money::Settled, _) => (EntryKind::Settle, cost),
+        (Money::Released, _) => (EntryKind::Release, Micros::ZERO),
     };
     let change = Change {
         held: Micros::ZERO.minus(task.reserved),
         spent,
         credit: Micros::ZERO,
+        ended,
     };
     store::ledger::add(conn, of(task), kind, change, None, now)?;
     Ok(())
@@ -140,7 +169,63 @@ fn write_end(
 
 /// Everything that does not add up; nothing is repaired.
 pub async fn verify(app: &App) -> Result<Vec<Mismatch>, Error> {
+    run(app, Check::whole()).await
+}
+
+/// Until when entries were found in order by the last check that found all in order.
+const CHECKED_UNTIL: &str = "ledger_checked_until";
+/// How much did not add up at the last check.
+const MISMATCHES: &str = "ledger_mismatches";
+/// What is written this much later than its own instant says is still looked at.
+const LATE: Duration = Duration::from_hours(1);
+/// Most mismatches that a check writes to the log.
+const MOST_LOGGED: usize = 100;
+
+/// Checks the sums, and what happened since the last check that found all in
+/// order; says what does not add up.
+pub async fn check_recent(app: &App) -> Result<(), Error> {
+    let began = app.clock.now();
+    let read = app
+        .store
+        .examine(|conn| store::upkeep::remembered(conn, CHECKED_UNTIL).map_err(Error::from));
+    let since = read.await?.map(Timestamp::from_micros);
+    let found = run(app, since.map_or_else(Check::whole, Check::since)).await?;
+    for mismatch in found.iter().take(MOST_LOGGED) {
+        tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the money does not add up");
+    }
+    let count = i64::try_from(found.len()).unwrap_or(i64::MAX);
     app.store
-        .examine(|conn| store::ledger::mismatches(conn).map_err(Error::from))
+        .write(move |conn| -> Result<(), Error> {
+            store::upkeep::remember(conn, MISMATCHES, count)?;
+            if count == 0 {
+                store::upkeep::remember(conn, CHECKED_UNTIL, began.minus(LATE).micros())?;
+            }
+            Ok(())
+        })
         .await
+}
+
+/// Tells operators what the last check found, whichever process made it.
+pub async fn tell(app: &App) -> Result<(), Error> {
+    let read = app
+        .store
+        .examine(|conn| store::upkeep::remembered(conn, MISMATCHES).map_err(Error::from));
+    let count = u32::try_from(read.await?.unwrap_or(0)).unwrap_or(u32::MAX);
+    telemetry::ledger_checked(count);
+    app.mismatches.store(count, Ordering::Relaxed);
+    Ok(())
+}
+
+async fn run(app: &App, mut check: Check) -> Result<Vec<Mismatch>, Error> {
+    loop {
+        let step = move |conn: &mut Conn<'_>| -> Result<_, Error> {
+            let has_more = check.step(conn)?;
+            Ok((check, has_more))
+        };
+        let has_more;
+        (check, has_more) = app.store.examine(step).await?;
+        if !has_more {
+            return Ok(check.found);
+        }
+    }
 }

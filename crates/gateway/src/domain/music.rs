@@ -470,7 +470,7 @@ pub async fn list(
     page: Page<ClipId>,
 ) -> Result<(Vec<Clip>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app.store.read(move |conn| {
+    let read = app.store.examine(move |conn| {
         store::clips::page(conn, account, is_trashed, one_more).map_err(Error::from)
     });
     let mut clips = read.await?;

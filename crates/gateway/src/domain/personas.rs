@@ -176,7 +176,7 @@ pub async fn list(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .read(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
+        .examine(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
     let mut personas = read.await?;
     let has_more = store::tasks::cut_one_more(&mut personas, limit);
     let mut with_clips = Vec::with_capacity(personas.len());

@@ -191,11 +191,10 @@ async fn is_affordable(app: &App, caller: &Caller, reserve: Micros) -> Result<bo
     app.store
         .read(move |conn| -> Result<bool, Error> {
             let of_account = store::ledger::of_account(conn, account)?;
-            let of_keys = store::ledger::of_keys(conn, Some(account))?;
-            let of_key = of_keys.iter().find(|(id, _)| *id == key);
+            let of_key = store::ledger::of_key(conn, key)?;
             let left = [
                 of_account.and_then(|money| money.available()),
-                of_key.and_then(|(_, money)| money.available()),
+                of_key.and_then(|money| money.available()),
             ];
             Ok(left.into_iter().flatten().all(|left| left >= reserve))
         })

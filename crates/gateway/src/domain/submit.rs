@@ -102,11 +102,9 @@ fn announce(app: &Parts, task: &Task) {
 /// Writes tasks and their reservations, unless the key has no room or nobody
 /// the money.
 pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Error> {
-    // Two requests at once must not both fit into the last place.
-    store::accounts::lock_key(conn, key.id)?;
-    let open = store::tasks::open_of_key(conn, key.id, key.max_running)?;
     let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
-    if open.saturating_add(new_tasks) > key.max_running {
+    if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
+        let open = store::accounts::open_tasks(conn, key.id)?;
         let message = format!(
             "The API key has {open} open tasks and may have {}.",
             key.max_running

@@ -45,7 +45,9 @@ pub async fn list(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let mut tasks = app
         .store
-        .read(move |conn| store::tasks::page(conn, account, &filter, one_more).map_err(Error::from))
+        .examine(move |conn| {
+            store::tasks::page(conn, account, &filter, one_more).map_err(Error::from)
+        })
         .await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
@@ -127,8 +129,6 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
                 let message = "The task has ended already and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
             }
-            // What its provider has of it is called off, or followed to its end.
-            store::submissions::set_stray(conn, id, now)?;
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         })
         .await?;
@@ -179,7 +179,9 @@ pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, E
         app.clock.now().minus(Duration::from_hours(24)),
     );
     app.store
-        .read(move |conn| store::tasks::median_run_time(conn, &model, since).map_err(Error::from))
+        .examine(move |conn| {
+            store::tasks::median_run_time(conn, &model, since).map_err(Error::from)
+        })
         .await
 }
 

@@ -1,7 +1,9 @@
 //! Usage: what an account made and paid for, by day, model and key.
 //!
 //! Money is that of the ledger, by the day of each entry, so that the sums are
-//! the ledger's own. Tasks are counted on the day on which they ended.
+//! the ledger's own. Tasks are counted on the day on which they ended. Both are
+//! read from the sums of days, so that an answer costs the same however many
+//! tasks there were.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +14,7 @@ use crate::ids::KeyId;
 use crate::model::money::Micros;
 use crate::model::task::TaskState;
 use crate::store;
+pub use crate::store::usage::day_of;
 use crate::store::usage::{DAY, Filter};
 
 /// Days since the epoch.
@@ -84,12 +87,11 @@ pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
 /// Sums up.
 pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
     let filter = wanted.filter.clone();
-    let (paid, ended, keys) = app
+    let (found, keys) = app
         .store
         .examine(move |conn| -> Result<_, Error> {
             Ok((
-                store::usage::paid(conn, &filter)?,
-                store::usage::ended(conn, &filter)?,
+                store::usage::rows(conn, &filter)?,
                 store::accounts::keys_of(conn, filter.account)?,
             ))
         })
@@ -100,21 +102,15 @@ pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
         key: wanted.by_key.then_some(key),
     };
     let mut rows: BTreeMap<Group, Sum> = BTreeMap::new();
-    for row in paid {
+    for row in found {
         let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
-        sum.cost = sum.cost.plus(row.what);
+        sum.cost = sum.cost.plus(row.paid);
+        for (state, tasks) in row.ended {
+            sum.count(state, tasks);
+        }
     }
-    for row in ended {
-        let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
-        sum.count(row.what.0, row.what.1);
-    }
-    let names = keys.into_iter().map(|(key, _)| (key.id, key.name));
+    let names = keys.into_iter().map(|(key, ..)| (key.id, key.name));
     Ok((rows.into_iter().collect(), names.collect()))
-}
-
-/// The day of an instant, in UTC.
-pub const fn day_of(instant: Timestamp) -> Day {
-    instant.micros().div_euclid(DAY)
 }
 
 /// The first instant of a day.

@@ -144,14 +144,15 @@ pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
     )
 }
 
-/// Every key of an account with its money, revoked ones too, oldest first.
+/// Every key of an account with its money and how many of its tasks have not
+/// ended, revoked ones too, oldest first.
 pub fn keys_of(
     conn: &mut Conn<'_>,
     account: AccountId,
-) -> Result<Vec<(ApiKey, KeyMoney)>, StoreError> {
+) -> Result<Vec<(ApiKey, KeyMoney, u32)>, StoreError> {
     conn.all(
         "SELECT id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running, budget_micros,
-                created_at, expires_at, revoked_at, held_micros, spent_micros
+                created_at, expires_at, revoked_at, held_micros, spent_micros, open_tasks
          FROM api_keys WHERE account_id = ?1 ORDER BY id",
         &[(&account.to_string()).into()],
         |row| {
@@ -161,7 +162,7 @@ pub fn keys_of(
                 held: Micros::new(row.int(14)?),
                 spent: Micros::new(row.int(15)?),
             };
-            Ok((key, money))
+            Ok((key, money, count(row.int(16)?)))
         },
     )
 }
@@ -175,15 +176,47 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
     Ok(changed == 1)
 }
 
-/// Takes the lock under which a key's open tasks and spending are counted.
-pub fn lock_key(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
-    // A SQLite writer is alone already; Postgres locks the row till the commit.
-    if matches!(conn, Conn::Sqlite(_)) {
-        return Ok(());
-    }
-    let sql = "SELECT id FROM api_keys WHERE id = ?1 FOR NO KEY UPDATE";
-    conn.one(sql, &[(&id.to_string()).into()], |row| row.text(0))?;
+/// Takes places for so many new tasks, unless the key then had more than `most`
+/// open ones. Whether it took them; two requests at once never both take the last.
+pub fn take_places(
+    conn: &mut Conn<'_>,
+    id: KeyId,
+    count: u32,
+    most: u32,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE api_keys SET open_tasks = open_tasks + ?2 WHERE id = ?1 AND open_tasks + ?2 <= ?3",
+        &[
+            (&id.to_string()).into(),
+            i64::from(count).into(),
+            i64::from(most).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// How many tasks of a key have not ended.
+pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
+    let open = conn.one(
+        "SELECT open_tasks FROM api_keys WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(count(open.unwrap_or(0)))
+}
+
+/// A task of this key has ended.
+pub(super) fn give_place_back(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE api_keys SET open_tasks = open_tasks - 1 WHERE id = ?1",
+        &[(&id.to_string()).into()],
+    )?;
     Ok(())
+}
+
+/// A count, whatever went wrong with it: the check of the books says what did.
+fn count(stored: i64) -> u32 {
+    u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
 }
 
 /// Whether an account can spend only what was credited to it.

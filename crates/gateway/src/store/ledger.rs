@@ -2,24 +2,28 @@
 //! and account move with each in the same transaction.
 //!
 //! The database itself keeps an entry of a kind from being written twice for a
-//! task, and a reservation from ending twice.
+//! task, and a reservation from ending twice. Whether it all adds up is looked at
+//! in `verify`.
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, EntryId, KeyId, TaskId};
 use crate::model::account::{AccountMoney, KeyMoney};
 use crate::model::ledger::{Entry, EntryKind};
 use crate::model::money::Micros;
-use crate::store::{Conn, Row, StoreError};
+use crate::model::task::TaskState;
+use crate::store::{Conn, Row, StoreError, Value, accounts, usage};
 
 /// Whose money an entry moves, for which task.
 #[derive(Debug, Clone, Copy)]
-pub struct Of {
+pub struct Of<'a> {
     /// The account.
     pub account: AccountId,
     /// The key, where one spends it.
     pub key: Option<KeyId>,
     /// The task, where it is spent on one.
     pub task: Option<TaskId>,
+    /// The task's model.
+    pub model: Option<&'a str>,
 }
 
 /// How an entry changes the sums.
@@ -31,6 +35,8 @@ pub struct Change {
     pub spent: Micros,
     /// What is credited.
     pub credit: Micros,
+    /// How the task ends, when it ends with this entry.
+    pub ended: Option<TaskState>,
 }
 
 /// The sums after an entry.
@@ -42,11 +48,11 @@ pub struct Sums {
     pub account: AccountMoney,
 }
 
-/// Adds an entry and moves the sums. Always the key first, then the account, so
-/// that two transactions never wait for each other.
+/// Adds an entry and moves the sums. Always the key first, then the account, then
+/// the day, so that two transactions never wait for each other.
 pub fn add(
     conn: &mut Conn<'_>,
-    of: Of,
+    of: Of<'_>,
     kind: EntryKind,
     change: Change,
     note: Option<&str>,
@@ -80,9 +86,14 @@ pub fn add(
     let key = match &key_id {
         None => None,
         Some(id) => conn.one(
-            "UPDATE api_keys SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3 WHERE id = ?1
-             RETURNING budget_micros, held_micros, spent_micros",
-            &[id.into(), held.get().into(), spent.get().into()],
+            "UPDATE api_keys SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3, open_tasks = open_tasks - ?4
+             WHERE id = ?1 RETURNING budget_micros, held_micros, spent_micros",
+            &[
+                id.into(),
+                held.get().into(),
+                spent.get().into(),
+                change.ended.is_some().into(),
+            ],
             |row| key_money(row, 0),
         )?,
     };
@@ -102,7 +113,26 @@ pub fn add(
         column: "ledger.account_id",
         value: account_id,
     })?;
+    usage::add(conn, of, change, now)?;
     Ok(Sums { key, account })
+}
+
+/// A task ends that moves no money now: its key has a place again, and the day
+/// counts it.
+pub fn end_without_entry(
+    conn: &mut Conn<'_>,
+    of: Of<'_>,
+    state: TaskState,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if let Some(key) = of.key {
+        accounts::give_place_back(conn, key)?;
+    }
+    let change = Change {
+        ended: Some(state),
+        ..Change::default()
+    };
+    usage::add(conn, of, change, now)
 }
 
 /// The sums of an account.
@@ -117,15 +147,20 @@ pub fn of_account(
     )
 }
 
-/// The sums of every key of an account, or of all keys, by the key's id.
-pub fn of_keys(
-    conn: &mut Conn<'_>,
-    account: Option<AccountId>,
-) -> Result<Vec<(KeyId, KeyMoney)>, StoreError> {
+/// The sums of a key.
+pub fn of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<Option<KeyMoney>, StoreError> {
+    conn.one(
+        "SELECT budget_micros, held_micros, spent_micros FROM api_keys WHERE id = ?1",
+        &[(&key.to_string()).into()],
+        |row| key_money(row, 0),
+    )
+}
+
+/// The sums of every key, by the key's id.
+pub fn of_keys(conn: &mut Conn<'_>) -> Result<Vec<(KeyId, KeyMoney)>, StoreError> {
     conn.all(
-        "SELECT id, budget_micros, held_micros, spent_micros FROM api_keys
-         WHERE CAST(?1 AS TEXT) IS NULL OR account_id = ?1 ORDER BY id",
-        &[account.map(|id| id.to_string()).as_ref().into()],
+        "SELECT id, budget_micros, held_micros, spent_micros FROM api_keys ORDER BY id",
+        &[],
         |row| Ok((row.parse(0, "api_keys.id")?, key_money(row, 1)?)),
     )
 }
@@ -135,10 +170,20 @@ pub fn of_keys(
 pub struct Filter {
     /// Only of this account.
     pub account: Option<AccountId>,
-    /// Only of this task.
+    /// Only of this task, which then is all that counts.
     pub task: Option<TaskId>,
     /// Only behind this entry: its instant and id.
     pub after: Option<(Timestamp, String)>,
+}
+
+macro_rules! entries {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
+             FROM ledger ",
+            $rest
+        )
+    };
 }
 
 /// Entries in the order in which they were written, at most `limit`.
@@ -147,34 +192,45 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
         Some((at, id)) => (at.micros(), id.as_str()),
         None => (i64::MIN, ""),
     };
-    conn.all(
-        "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
-         FROM ledger WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1) AND (CAST(?2 AS TEXT) IS NULL OR (id > ?2 || ':' AND id < ?2 || ';'))
-         AND (created_at > ?3 OR (created_at = ?3 AND id > ?4)) ORDER BY created_at, id LIMIT ?5",
-        &[
-            filter.account.map(|id| id.to_string()).as_ref().into(),
-            filter.task.map(|id| id.to_string()).as_ref().into(),
-            at.into(),
-            id.into(),
-            i64::from(limit).into(),
-        ],
-        entry,
-    )
+    let (sql, of) = match (filter.task, filter.account) {
+        (Some(task), _) => (
+            entries!(
+                "WHERE task_id = ?4 AND (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
+            ),
+            Some(task.to_string()),
+        ),
+        (None, Some(account)) => (
+            entries!(
+                "WHERE account_id = ?4 AND (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
+            ),
+            Some(account.to_string()),
+        ),
+        (None, None) => (
+            entries!("WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"),
+            None,
+        ),
+    };
+    let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
+    values.extend(of.as_ref().map(Value::from));
+    conn.all(sql, &values, entry)
 }
 
 /// The same entries, the newest first.
 pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
-    conn.all(
-        "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
-         FROM ledger WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1) AND (CAST(?2 AS TEXT) IS NULL OR (id > ?2 || ':' AND id < ?2 || ';'))
-         ORDER BY created_at DESC, id DESC LIMIT ?3",
-        &[
-            filter.account.map(|id| id.to_string()).as_ref().into(),
-            filter.task.map(|id| id.to_string()).as_ref().into(),
-            i64::from(limit).into(),
-        ],
-        entry,
-    )
+    let (sql, of) = match (filter.task, filter.account) {
+        (Some(task), _) => (
+            entries!("WHERE task_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
+            Some(task.to_string()),
+        ),
+        (None, Some(account)) => (
+            entries!("WHERE account_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
+            Some(account.to_string()),
+        ),
+        (None, None) => (entries!("ORDER BY created_at DESC, id DESC LIMIT ?1"), None),
+    };
+    let mut values = vec![i64::from(limit).into()];
+    values.extend(of.as_ref().map(Value::from));
+    conn.all(sql, &values, entry)
 }
 
 /// How many entries, tasks, keys and accounts there are.
@@ -218,111 +274,5 @@ pub(super) fn account_money(row: &Row<'_>, at: usize) -> Result<AccountMoney, St
         held: Micros::new(row.int(at + 2)?),
         spent: Micros::new(row.int(at + 3)?),
         credit: Micros::new(row.int(at + 4)?),
-    })
-}
-
-/// Something about the money that does not add up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
-    /// `key`, `account` or `task`.
-    pub what: &'static str,
-    /// Which one.
-    pub id: String,
-    /// What is wrong, with the two figures.
-    pub why: String,
-}
-
-/// Everything that does not add up. Each look is one statement, and so sees one
-/// moment, whatever is being written beside it.
-pub fn mismatches(conn: &mut Conn<'_>) -> Result<Vec<Mismatch>, StoreError> {
-    let mut found = conn.all(
-        "SELECT k.id, k.held_micros, k.spent_micros, CAST(COALESCE(SUM(l.held_micros), 0) AS BIGINT),
-                CAST(COALESCE(SUM(l.spent_micros), 0) AS BIGINT)
-         FROM api_keys k LEFT JOIN ledger l ON l.key_id = k.id GROUP BY k.id, k.held_micros, k.spent_micros
-         HAVING k.held_micros <> COALESCE(SUM(l.held_micros), 0) OR k.spent_micros <> COALESCE(SUM(l.spent_micros), 0)",
-        &[],
-        |row| sums_differ("key", row),
-    )?;
-    found.extend(conn.all(
-        "SELECT a.id, a.held_micros, a.spent_micros, CAST(COALESCE(SUM(l.held_micros), 0) AS BIGINT),
-                CAST(COALESCE(SUM(l.spent_micros), 0) AS BIGINT)
-         FROM accounts a LEFT JOIN ledger l ON l.account_id = a.id GROUP BY a.id, a.held_micros, a.spent_micros
-         HAVING a.held_micros <> COALESCE(SUM(l.held_micros), 0) OR a.spent_micros <> COALESCE(SUM(l.spent_micros), 0)",
-        &[],
-        |row| sums_differ("account", row),
-    )?);
-    found.extend(conn.all(
-        "SELECT a.id, a.credit_micros, CAST(COALESCE(SUM(l.credit_micros), 0) AS BIGINT)
-         FROM accounts a LEFT JOIN ledger l ON l.account_id = a.id GROUP BY a.id, a.credit_micros
-         HAVING a.credit_micros <> COALESCE(SUM(l.credit_micros), 0)",
-        &[],
-        |row| {
-            let (credit, sum) = (Micros::new(row.int(1)?), Micros::new(row.int(2)?));
-            Ok(Mismatch {
-                what: "account",
-                id: row.text(0)?,
-                why: format!("credited {credit}; its entries sum to {sum}"),
-            })
-        },
-    )?);
-    // A task's entries against its state; adjustments are the operator's own.
-    found.extend(conn.all(
-        "SELECT t.id, t.state, t.money, t.reserved_micros, t.cost_micros,
-                CAST(COALESCE(SUM(CASE l.kind WHEN 'reserve' THEN l.held_micros ELSE 0 END), 0) AS BIGINT),
-                CAST(COALESCE(SUM(l.held_micros), 0) AS BIGINT),
-                CAST(COALESCE(SUM(CASE l.kind WHEN 'settle' THEN l.spent_micros ELSE 0 END), 0) AS BIGINT),
-                CAST(COALESCE(SUM(CASE l.kind WHEN 'settle' THEN 1 ELSE 0 END), 0) AS BIGINT),
-                CAST(COALESCE(SUM(CASE l.kind WHEN 'release' THEN 1 ELSE 0 END), 0) AS BIGINT)
-         FROM tasks t LEFT JOIN ledger l ON l.task_id = t.id
-         GROUP BY t.id, t.state, t.money, t.reserved_micros, t.cost_micros
-         HAVING NOT (
-            (t.money = 'free' AND COUNT(l.id) = 0 AND t.cost_micros = 0)
-            OR (t.money = 'held' AND t.state IN ('queued', 'running', 'cancelled')
-                AND COALESCE(SUM(l.held_micros), 0) = t.reserved_micros AND t.cost_micros = t.reserved_micros
-                AND SUM(CASE WHEN l.kind IN ('settle', 'release') THEN 1 ELSE 0 END) = 0)
-            OR (t.money = 'settled' AND t.state IN ('succeeded', 'cancelled') AND COALESCE(SUM(l.held_micros), 0) = 0
-                AND SUM(CASE l.kind WHEN 'settle' THEN l.spent_micros ELSE 0 END) = t.cost_micros
-                AND SUM(CASE l.kind WHEN 'settle' THEN 1 ELSE 0 END) = 1)
-            OR (t.money = 'released' AND t.state IN ('failed', 'cancelled') AND COALESCE(SUM(l.held_micros), 0) = 0
-                AND t.cost_micros = 0 AND SUM(CASE l.kind WHEN 'release' THEN 1 ELSE 0 END) = 1
-                AND SUM(CASE l.kind WHEN 'settle' THEN 1 ELSE 0 END) = 0))",
-        &[],
-        |row| {
-            let amount = |at| row.int(at).map(Micros::new);
-            let (state, money) = (row.text(1)?, row.text(2)?);
-            let why = format!(
-                "it is {state} and its money {money}; reserved {}, cost {}; the ledger reserves {}, still holds {}, \
-                 settles {} ({} times) and releases {} times",
-                amount(3)?,
-                amount(4)?,
-                amount(5)?,
-                amount(6)?,
-                amount(7)?,
-                row.int(8)?,
-                row.int(9)?
-            );
-            Ok(Mismatch {
-                what: "task",
-                id: row.text(0)?,
-                why,
-            })
-        },
-    )?);
-    Ok(found)
-}
-
-fn sums_differ(what: &'static str, row: &Row<'_>) -> Result<Mismatch, StoreError> {
-    let amount = |at| row.int(at).map(Micros::new);
-    let why = format!(
-        "held {} and spent {}; its entries sum to {} and {}",
-        amount(1)?,
-        amount(2)?,
-        amount(3)?,
-        amount(4)?
-    );
-    Ok(Mismatch {
-        what,
-        id: row.text(0)?,
-        why,
     })
 }

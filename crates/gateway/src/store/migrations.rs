@@ -45,6 +45,11 @@ pub const ALL: &[Migration] = &[
         sql: include_str!("../../migrations/0005_paid_entries.sql"),
         samples: include_str!("../../migrations/samples/0004.sql"),
     },
+    Migration {
+        version: 6,
+        sql: include_str!("../../migrations/0006_growth.sql"),
+        samples: include_str!("../../migrations/samples/0006.sql"),
+    },
 ];
 
 /// Brings the database to the newest step; the caller owns the transaction.

@@ -17,7 +17,9 @@ mod postgres;
 mod sqlite;
 pub mod submissions;
 pub mod tasks;
+pub mod upkeep;
 pub mod usage;
+pub mod verify;
 pub mod workers;
 
 use std::path::Path;

@@ -242,16 +242,15 @@ pub fn unknown_since(
     Ok(count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
-/// Open submissions of a provider, by route model and credential. Those of
-/// tasks that have ended take no place, however they were left.
+/// How many submissions take one of a provider's places, by route model and
+/// credential. Those of tasks that have ended are stray, and take none.
 pub fn open_of(
     conn: &mut Conn<'_>,
     provider: &str,
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
     conn.all(
-        "SELECT s.route_model, s.credential, COUNT(*) FROM submissions s JOIN tasks t ON t.id = s.task_id
-         WHERE s.provider = ?1 AND s.state IN ('intended', 'accepted') AND t.state IN ('queued', 'running')
-         GROUP BY s.route_model, s.credential",
+        "SELECT route_model, credential, COUNT(*) FROM submissions
+         WHERE provider = ?1 AND state IN ('intended', 'accepted') AND stray = 0 GROUP BY route_model, credential",
         &[provider.into()],
         counted,
     )

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::ErrorCode;
-use crate::ids::{AccountId, KeyId, RequestId, TaskId};
+use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::money::{Bill, Micros, Money};
 use crate::model::task::{Output, Task, TaskEvent, TaskFailure, TaskKind, TaskState};
 use crate::store::conn::to_json;
@@ -19,6 +19,26 @@ macro_rules! columns {
         "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
          request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
          reserved_micros, money, tariff, bill"
+    };
+}
+
+/// A list in either direction. What it is found by is a condition of its own: a
+/// planner takes no index for one that may be left out.
+macro_rules! list {
+    ($ascending:expr, $narrowed:literal) => {
+        if $ascending {
+            list!(@ "id > ?2", $narrowed, "id")
+        } else {
+            list!(@ "id < ?2", $narrowed, "id DESC")
+        }
+    };
+    (@ $behind:literal, $narrowed:literal, $order:literal) => {
+        concat!(
+            "SELECT ", columns!(), " FROM tasks WHERE account_id = ?1 AND ", $behind, $narrowed,
+            " AND (CAST(?4 AS TEXT) IS NULL OR kind = ?4) AND (CAST(?5 AS TEXT) IS NULL OR state = ?5)
+             AND (CAST(?6 AS TEXT) IS NULL OR model = ?6) AND (CAST(?7 AS BIGINT) = 0 OR deleted_at IS NULL)
+             ORDER BY ", $order, " LIMIT ?3"
+        )
     };
 }
 
@@ -120,45 +140,59 @@ pub fn page(
     filter: &Filter,
     page: Page<TaskId>,
 ) -> Result<Vec<Task>, StoreError> {
-    let sql = if page.ascending {
-        concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE account_id = ?1 AND id > COALESCE(?2, '')
-             AND (CAST(?3 AS TEXT) IS NULL OR kind = ?3) AND (CAST(?4 AS TEXT) IS NULL OR state = ?4)
-             AND (CAST(?5 AS TEXT) IS NULL OR model = ?5) AND (CAST(?6 AS BIGINT) = 0 OR deleted_at IS NULL)
-             ORDER BY id LIMIT ?7"
-        )
-    } else {
-        concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE account_id = ?1 AND id < COALESCE(?2, 'g')
-             AND (CAST(?3 AS TEXT) IS NULL OR kind = ?3) AND (CAST(?4 AS TEXT) IS NULL OR state = ?4)
-             AND (CAST(?5 AS TEXT) IS NULL OR model = ?5) AND (CAST(?6 AS BIGINT) = 0 OR deleted_at IS NULL)
-             ORDER BY id DESC LIMIT ?7"
-        )
+    let (found_by, ascending) = (found_by(filter), page.ascending);
+    let sql = match found_by {
+        FoundBy::Nothing => list!(ascending, ""),
+        FoundBy::State => list!(ascending, " AND state = ?5"),
+        FoundBy::Model => list!(ascending, " AND model = ?6"),
+        FoundBy::Kind => list!(ascending, " AND kind = ?4"),
+        FoundBy::KindAndShown => list!(ascending, " AND kind = ?4 AND deleted_at IS NULL"),
     };
+    let after = page.after.map(|id| id.to_string());
+    // Before, and behind, every id.
+    let end = if ascending { "" } else { "g" };
     conn.all(
         sql,
         &[
             (&account.to_string()).into(),
-            page.after.map(|id| id.to_string()).as_ref().into(),
+            after.as_deref().unwrap_or(end).into(),
+            i64::from(page.limit).into(),
             filter.kind.map(TaskKind::name).into(),
             filter.state.map(TaskState::name).into(),
             filter.model.as_ref().into(),
             filter.without_deleted.into(),
-            i64::from(page.limit).into(),
         ],
         task,
     )
 }
 
-/// How many tasks of this key have not ended, counted no further than `most`.
-pub fn open_of_key(conn: &mut Conn<'_>, key: KeyId, most: u32) -> Result<u32, StoreError> {
-    let count = conn.one(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM tasks
-         WHERE key_id = ?1 AND state IN ('queued', 'running') LIMIT ?2) AS open_tasks",
-        &[(&key.to_string()).into(), i64::from(most).into()],
-        |row| row.int(0),
-    )?;
-    narrow(count.unwrap_or(0))
+/// What a list is found by; the rest of a filter is looked at in each task.
+#[derive(Debug, Clone, Copy)]
+enum FoundBy {
+    Nothing,
+    State,
+    Model,
+    Kind,
+    KindAndShown,
+}
+
+/// The condition that leaves the fewest tasks to look at.
+fn found_by(filter: &Filter) -> FoundBy {
+    match filter {
+        Filter {
+            state: Some(TaskState::Queued | TaskState::Running),
+            ..
+        } => FoundBy::State,
+        Filter { model: Some(_), .. } => FoundBy::Model,
+        Filter { state: Some(_), .. } => FoundBy::State,
+        Filter {
+            kind: Some(_),
+            without_deleted: true,
+            ..
+        } => FoundBy::KindAndShown,
+        Filter { kind: Some(_), .. } => FoundBy::Kind,
+        _ => FoundBy::Nothing,
+    }
 }
 
 /// Takes the task for an engine of this process that has been due longest and

@@ -1,10 +1,12 @@
-//! Usage: what was made and paid for, by day, model and key.
+//! The sums of each day, by account, key and model: what was paid, credited and
+//! made. They move in the transaction that moves the money or ends the task.
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId};
 use crate::model::money::Micros;
 use crate::model::task::TaskState;
-use crate::store::{Conn, StoreError};
+use crate::store::ledger::{Change, Of};
+use crate::store::{Conn, StoreError, Value};
 
 /// Microseconds of a day.
 pub const DAY: i64 = 86_400_000_000;
@@ -24,70 +26,87 @@ pub struct Filter {
     pub key: Option<KeyId>,
 }
 
-/// Something that happened on a day, with a model, by a key.
+/// What was made and paid for on a day, with a model, by a key.
 #[derive(Debug, Clone)]
-pub struct Row<T> {
+pub struct Row {
     /// Days since the epoch.
     pub day: i64,
     /// The model's own name.
     pub model: String,
     /// The key.
     pub key: KeyId,
-    /// What.
-    pub what: T,
+    /// What was paid, by the day of the ledger's entries.
+    pub paid: Micros,
+    /// How many tasks ended on that day, and how.
+    pub ended: [(TaskState, u64); 3],
 }
 
-/// What was paid, by the day of the ledger's entries.
-pub fn paid(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row<Micros>>, StoreError> {
+/// The rows of an account, by day.
+pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError> {
     conn.all(
-        "SELECT CAST(l.created_at / 86400000000 AS BIGINT), t.model, t.key_id, CAST(SUM(l.spent_micros) AS BIGINT)
-         FROM ledger l JOIN tasks t ON t.id = l.task_id
-         WHERE l.account_id = ?1 AND l.created_at >= ?2 AND l.created_at < ?3 AND l.spent_micros <> 0
-         AND (CAST(?4 AS TEXT) IS NULL OR t.model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR t.key_id = ?5)
-         GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        "SELECT day, key_id, model, spent_micros, succeeded, failed, cancelled FROM daily_sums
+         WHERE account_id = ?1 AND day >= ?2 AND day < ?3 AND key_id <> ''
+         AND (CAST(?4 AS TEXT) IS NULL OR model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR key_id = ?5)",
         &[
             (&filter.account.to_string()).into(),
-            filter.from.micros().into(),
-            filter.before.micros().into(),
+            day_of(filter.from).into(),
+            day_of(filter.before).into(),
             filter.model.as_ref().into(),
             filter.key.map(|key| key.to_string()).as_ref().into(),
         ],
         |row| {
+            let count = |at| Ok::<_, StoreError>(u64::try_from(row.int(at)?).unwrap_or(0));
             Ok(Row {
                 day: row.int(0)?,
-                model: row.text(1)?,
-                key: row.parse(2, "tasks.key_id")?,
-                what: Micros::new(row.int(3)?),
+                key: row.parse(1, "daily_sums.key_id")?,
+                model: row.text(2)?,
+                paid: Micros::new(row.int(3)?),
+                ended: [
+                    (TaskState::Succeeded, count(4)?),
+                    (TaskState::Failed, count(5)?),
+                    (TaskState::Cancelled, count(6)?),
+                ],
             })
         },
     )
 }
 
-/// How many tasks ended, and how, by the day on which they did.
-pub fn ended(
+/// Adds a change to the sums of its day.
+pub(super) fn add(
     conn: &mut Conn<'_>,
-    filter: &Filter,
-) -> Result<Vec<Row<(TaskState, u64)>>, StoreError> {
-    conn.all(
-        "SELECT CAST(finished_at / 86400000000 AS BIGINT), model, key_id, state, COUNT(*) FROM tasks
-         WHERE account_id = ?1 AND finished_at >= ?2 AND finished_at < ?3
-         AND (CAST(?4 AS TEXT) IS NULL OR model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR key_id = ?5)
-         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+    of: Of<'_>,
+    change: Change,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let is_nothing = [change.spent, change.credit] == [Micros::ZERO; 2] && change.ended.is_none();
+    if is_nothing {
+        return Ok(());
+    }
+    let key = of.key.map(|key| key.to_string()).unwrap_or_default();
+    let ended = |state| Value::from(change.ended == Some(state));
+    conn.execute(
+        "INSERT INTO daily_sums (account_id, day, key_id, model, spent_micros, credit_micros, succeeded, failed, cancelled)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
+             spent_micros = daily_sums.spent_micros + excluded.spent_micros,
+             credit_micros = daily_sums.credit_micros + excluded.credit_micros,
+             succeeded = daily_sums.succeeded + excluded.succeeded, failed = daily_sums.failed + excluded.failed,
+             cancelled = daily_sums.cancelled + excluded.cancelled",
         &[
-            (&filter.account.to_string()).into(),
-            filter.from.micros().into(),
-            filter.before.micros().into(),
-            filter.model.as_ref().into(),
-            filter.key.map(|key| key.to_string()).as_ref().into(),
+            (&of.account.to_string()).into(),
+            day_of(now).into(),
+            (&key).into(),
+            of.model.unwrap_or_default().into(),
+            change.spent.get().into(),
+            change.credit.get().into(),
+            ended(TaskState::Succeeded),
+            ended(TaskState::Failed),
+            ended(TaskState::Cancelled),
         ],
-        |row| {
-            let count = u64::try_from(row.int(4)?).unwrap_or(0);
-            Ok(Row {
-                day: row.int(0)?,
-                model: row.text(1)?,
-                key: row.parse(2, "tasks.key_id")?,
-                what: (row.parse(3, "tasks.state")?, count),
-            })
-        },
-    )
+    )?;
+    Ok(())
+}
+
+/// The day of an instant, in UTC, counted from the epoch.
+pub const fn day_of(instant: Timestamp) -> i64 {
+    instant.micros().div_euclid(DAY)
 }

@@ -27,7 +27,7 @@ use crate::model::task::Task;
 use crate::store::{self, StoreError};
 use crate::worker::hold::{Hold, Holds};
 
-pub use upkeep::{remove_expired_media, sweep_orphans};
+pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 
 /// How long a lease holds without a heartbeat. A restarted process takes its
 /// tasks up again once this is over, so it bounds the pause after a crash.
@@ -76,7 +76,7 @@ impl Workers {
         tracker.spawn(heartbeat(crew.clone()));
         tracker.spawn(note_leavers(crew.clone()));
         tracker.spawn(probe(crew.clone()));
-        tracker.spawn(upkeep::run(app.clone(), crew.stop.clone()));
+        upkeep::start(app, &tracker, &crew.stop);
         tracker.close();
         Self { tracker, crew }
     }

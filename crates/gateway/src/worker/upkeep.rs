@@ -1,73 +1,178 @@
 //! What has to happen now and then: media whose time is over is removed, and
-//! files that nothing refers to; counts are summed up.
+//! files that nothing refers to; the books are checked; counts are summed up.
+//!
+//! Each kind runs apart from the others, so that one that is slow or fails holds
+//! up none. What concerns the database or the files is done by one process of the
+//! cluster at a time, whichever finds it due.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::domain::{intents, ledger};
 use crate::error::Error;
 use crate::store;
+use crate::store::upkeep::Turn;
 use crate::telemetry;
 use crate::worker::upstream;
 
-/// How often expired media is looked for.
-const MEDIA: Duration = Duration::from_secs(10);
-/// How often the ledger is checked against what it sums up to.
-const LEDGER: Duration = Duration::from_hours(1);
-/// How often money is looked for that is held for nothing.
-const LEFT_OVER: Duration = Duration::from_secs(5);
-/// How often submissions are looked for that nobody knows the outcome of.
-const UNCLEAR: Duration = Duration::from_secs(15);
-/// How often intents are forgotten whose time is over.
-const INTENTS: Duration = Duration::from_mins(5);
-/// How often files without a record are looked for.
-const ORPHANS: Duration = Duration::from_hours(6);
+/// How long a process that fell silent keeps others from a kind of upkeep.
+const LEASE: Duration = Duration::from_secs(15);
+/// How often it is looked whether a kind is due, at least.
+const LOOK: Duration = Duration::from_mins(1);
 /// Age from which a file without a record is not merely on its way to one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
-/// Runs the upkeep until told to stop.
-pub(super) async fn run(app: App, stop: CancellationToken) {
-    let mut media = tokio::time::interval(MEDIA);
-    let mut orphans = tokio::time::interval(ORPHANS);
-    let mut ledger = tokio::time::interval(LEDGER);
-    let mut left_over = tokio::time::interval(LEFT_OVER);
-    let mut unclear = tokio::time::interval(UNCLEAR);
-    let mut intents = tokio::time::interval(INTENTS);
-    let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
-    loop {
-        let done = tokio::select! {
-            _ = counts.tick() => {
-                telemetry::keep_metrics();
-                Ok(())
-            }
-            _ = media.tick() => remove_expired_media(&app).await,
-            _ = orphans.tick() => sweep_orphans(&app).await,
-            _ = ledger.tick() => check_ledger(&app).await,
-            _ = left_over.tick() => upstream::release_left_over(&app).await,
-            _ = unclear.tick() => upstream::look_again(&app).await,
-            _ = intents.tick() => intents::forget_old(&app).await,
-            () = stop.cancelled() => return,
-        };
-        if let Err(error) = done {
-            tracing::error!(inside = ?error.inside(), "upkeep failed; it is tried again later");
+/// A kind of upkeep that the whole cluster has in common.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Media whose time is over.
+    Media,
+    /// Files without a record.
+    Orphans,
+    /// The ledger against what it sums up to.
+    Ledger,
+    /// Money that is held for nothing.
+    LeftOver,
+    /// Submissions that nobody knows the outcome of.
+    Unclear,
+    /// Intents whose time is over.
+    Intents,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::Media,
+        Self::Orphans,
+        Self::Ledger,
+        Self::LeftOver,
+        Self::Unclear,
+        Self::Intents,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Media => "media",
+            Self::Orphans => "orphans",
+            Self::Ledger => "ledger",
+            Self::LeftOver => "left-over",
+            Self::Unclear => "unclear",
+            Self::Intents => "intents",
+        }
+    }
+
+    /// How often it is done.
+    const fn every(self) -> Duration {
+        match self {
+            Self::Media => Duration::from_secs(10),
+            Self::Orphans => Duration::from_hours(6),
+            Self::Ledger => Duration::from_hours(1),
+            Self::LeftOver => Duration::from_secs(5),
+            Self::Unclear => Duration::from_secs(15),
+            Self::Intents => Duration::from_mins(5),
+        }
+    }
+
+    async fn work(self, app: &App) -> Result<(), Error> {
+        match self {
+            Self::Media => remove_expired_media(app).await,
+            Self::Orphans => sweep_orphans(app).await,
+            Self::Ledger => ledger::check_recent(app).await,
+            Self::LeftOver => upstream::release_left_over(app).await,
+            Self::Unclear => upstream::look_again(app).await,
+            Self::Intents => intents::forget_old(app).await,
         }
     }
 }
 
-/// Checks the ledger and says what does not add up; repairs nothing.
-pub(super) async fn check_ledger(app: &App) -> Result<(), Error> {
-    let wrong = ledger::verify(app).await?;
-    for mismatch in &wrong {
-        tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the money does not add up");
+/// Starts the upkeep; it runs until told to stop.
+pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) {
+    for kind in Kind::ALL {
+        let (app, stop) = (app.clone(), stop.clone());
+        tracker.spawn(async move {
+            let mut looks = tokio::time::interval(kind.every().min(LOOK));
+            looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            while !stop.is_cancelled() {
+                tokio::select! {
+                    () = async { looks.tick().await; look(&app, kind).await } => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+        });
     }
-    telemetry::ledger_checked(wrong.len());
-    let count = u32::try_from(wrong.len()).unwrap_or(u32::MAX);
-    app.mismatches.store(count, Ordering::Relaxed);
-    Ok(())
+    let (app, stop) = (app.clone(), stop.clone());
+    tracker.spawn(async move {
+        let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
+        let mut spool = tokio::time::interval(Kind::Orphans.every());
+        loop {
+            tokio::select! {
+                _ = counts.tick() => telemetry::keep_metrics(),
+                _ = spool.tick() => note(Kind::Orphans, sweep_spool(&app).await),
+                () = stop.cancelled() => return,
+            }
+        }
+    });
+}
+
+/// Does this kind of upkeep if it is due and nobody else does it.
+async fn look(app: &App, kind: Kind) {
+    let lease = LEASE.min(kind.every() / 2);
+    let taken = app
+        .store
+        .write(move |conn| store::upkeep::take(conn, kind.name(), lease).map_err(Error::from));
+    match taken.await {
+        Ok(Some(turn)) => {
+            let turn = while_prolonged(app, turn, lease, work(app, kind)).await;
+            // Due a moment before the next look at it.
+            let pause = kind.every().saturating_sub(kind.every().min(LOOK) / 2);
+            if let Some(turn) = turn.filter(|_| pause > lease) {
+                note(kind, put_off(app, turn, pause).await.map(|_| ()));
+            }
+        }
+        Ok(None) => {}
+        Err(error) => note(kind, Err(error)),
+    }
+    if matches!(kind, Kind::Ledger) {
+        note(kind, ledger::tell(app).await);
+    }
+}
+
+async fn work(app: &App, kind: Kind) {
+    note(kind, kind.work(app).await);
+}
+
+/// Works, and keeps the turn as long as that takes. `None` when it was lost.
+async fn while_prolonged(
+    app: &App,
+    mut turn: Turn,
+    lease: Duration,
+    work: impl Future<Output = ()>,
+) -> Option<Turn> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            () = &mut work => return Some(turn),
+            () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
+                Ok(prolonged) => turn = prolonged?,
+                Err(error) => tracing::warn!(inside = ?error.inside(), "cannot prolong a turn at upkeep"),
+            },
+        }
+    }
+}
+
+async fn put_off(app: &App, turn: Turn, pause: Duration) -> Result<Option<Turn>, Error> {
+    app.store
+        .write(move |conn| store::upkeep::put_off(conn, &turn, pause).map_err(Error::from))
+        .await
+}
+
+fn note(kind: Kind, done: Result<(), Error>) {
+    if let Err(error) = done {
+        tracing::error!(kind = kind.name(), inside = ?error.inside(), "upkeep failed; it is tried again later");
+    }
 }
 
 /// Removes the files whose time is over; their records say so from then on.
@@ -94,12 +199,16 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     }
 }
 
-/// Removes files that a crash left without a record, and uploads it cut off.
-pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
+/// Removes uploads that a crash of this process's predecessor cut off.
+pub async fn sweep_spool(app: &App) -> Result<(), Error> {
     let spool = app.config.spool_path();
     app.compute(move || remove_old_files(&spool))
         .await?
-        .map_err(Error::internal)?;
+        .map_err(Error::internal)
+}
+
+/// Removes files that a crash left without a record.
+pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     for (id, media) in app
         .blobs
         .written_before(app.clock.now().minus(ORPHAN_AGE))

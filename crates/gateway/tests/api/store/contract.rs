@@ -30,7 +30,6 @@ on_both! {
     clips_show_the_state_of_their_task_and_files
     personas_are_kept_until_deleted
     what_fails_leaves_nothing_behind
-    open_tasks_are_counted_by_key
 }
 
 fn ending(state: TaskState) -> Ending {
@@ -880,33 +879,4 @@ async fn what_fails_leaves_nothing_behind(db: Fixture) {
         assert_eq!(found.is_some(), number % 3 != 0);
     }
     db.store.ping().await.unwrap();
-}
-
-async fn open_tasks_are_counted_by_key(db: Fixture) {
-    let (owner, made) = db
-        .write(|conn| {
-            let owner = owner(conn)?;
-            let other = super::owner(conn)?;
-            tasks::insert(conn, &task(other, at(0)))?;
-            let made = [task(owner, at(0)), task(owner, at(0)), task(owner, at(0))];
-            for task in &made {
-                tasks::insert(conn, task)?;
-            }
-            Ok((owner, made.map(|task| task.id)))
-        })
-        .await;
-    let count = async || {
-        db.write(move |conn| {
-            accounts::lock_key(conn, owner.1)?;
-            tasks::open_of_key(conn, owner.1, 100)
-        })
-        .await
-    };
-    assert_eq!(count().await, 3);
-    for (id, state) in made.iter().zip([TaskState::Succeeded, TaskState::Failed]) {
-        let id = *id;
-        db.write(move |conn| tasks::finish(conn, id, None, &ending(state), at(1)))
-            .await;
-    }
-    assert_eq!(count().await, 1);
 }

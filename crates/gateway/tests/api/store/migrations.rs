@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use mediagate::ids::AccountId;
 use mediagate::store::migrations::{ALL, insert_samples, run, up_to, version};
 use mediagate::store::tasks::{Filter, Page};
-use mediagate::store::{Conn, Store, StoreError, accounts, assets, clips, ledger, personas, tasks};
+use mediagate::store::{Conn, Store, StoreError, accounts, assets, clips, personas, tasks};
+
+use crate::support::mismatches;
 
 /// Every step's samples go through all later steps and still read.
 fn replay(step: usize, conn: &mut Conn<'_>) {
@@ -30,7 +32,7 @@ fn replay(step: usize, conn: &mut Conn<'_>) {
         tasks::events_after(conn, task.id, 0).unwrap();
     }
     assert_eq!(
-        ledger::mismatches(conn).unwrap(),
+        mismatches(conn).unwrap(),
         [],
         "the money of old rows adds up"
     );

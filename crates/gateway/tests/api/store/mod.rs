@@ -18,11 +18,13 @@ macro_rules! on_both {
     };
 }
 
+mod books;
 mod contract;
 mod intents;
 mod machine;
 mod migrations;
 mod money;
+mod upkeep;
 
 use ipnet::IpNet;
 use mediagate::clock::Timestamp;

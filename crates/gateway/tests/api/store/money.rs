@@ -8,9 +8,11 @@ use mediagate::model::account::ApiKey;
 use mediagate::model::ledger::EntryKind;
 use mediagate::model::money::{Bill, Micros, Money, Quantity};
 use mediagate::model::task::{Task, TaskFailure, TaskState};
-use mediagate::store::ledger::{Change, Filter, Of, add, list, mismatches, of_account, of_keys};
+use mediagate::store::ledger::{Change, Filter, Of, add, list, of_account, of_key};
 use mediagate::store::tasks::{self, Ending};
 use mediagate::store::{Conn, StoreError, accounts};
+
+use crate::support::mismatches;
 
 use super::{Fixture, account, at, key, postgres, sqlite, task};
 
@@ -23,10 +25,10 @@ on_both! {
     what_does_not_add_up_is_found
 }
 
-const DIME: i64 = 100_000;
+pub(super) const DIME: i64 = 100_000;
 
 /// A key with this budget, in an account of its own.
-async fn keyed(db: &Fixture, budget: Option<i64>) -> ApiKey {
+pub(super) async fn keyed(db: &Fixture, budget: Option<i64>) -> ApiKey {
     db.write(move |conn| {
         let account = account(&format!("a{}", AccountId::new()));
         let key = ApiKey {
@@ -42,7 +44,7 @@ async fn keyed(db: &Fixture, budget: Option<i64>) -> ApiKey {
 }
 
 /// Accepts tasks of a dime each.
-async fn accept(db: &Fixture, key: &ApiKey, count: usize) -> Result<Vec<Task>, Error> {
+pub(super) async fn accept(db: &Fixture, key: &ApiKey, count: usize) -> Result<Vec<Task>, Error> {
     let tasks: Vec<Task> = (0..count)
         .map(|_| task((key.account, key.id), at(0)))
         .collect();
@@ -55,7 +57,7 @@ async fn accept(db: &Fixture, key: &ApiKey, count: usize) -> Result<Vec<Task>, E
         .await
 }
 
-fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
+pub(super) fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
     let cost = Micros::new(cost);
     Ending {
         state,
@@ -70,7 +72,7 @@ fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
     }
 }
 
-fn bill(cost: Micros) -> Bill {
+pub(super) fn bill(cost: Micros) -> Bill {
     Bill {
         price: None,
         quantity: Quantity::default(),
@@ -79,7 +81,7 @@ fn bill(cost: Micros) -> Bill {
     }
 }
 
-async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
+pub(super) async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
     let task = task.clone();
     let ended = db
         .store
@@ -90,8 +92,7 @@ async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
 /// What is held and spent: of the key, and of the account.
 async fn sums(db: &Fixture, account: AccountId, key: KeyId) -> [(i64, i64); 2] {
     db.read(move |conn| {
-        let of = of_keys(conn, Some(account))?;
-        let key = of.iter().find(|(id, _)| *id == key).unwrap().1;
+        let key = of_key(conn, key)?.unwrap();
         let account = of_account(conn, account)?.unwrap();
         Ok([
             (key.held.get(), key.spent.get()),
@@ -101,7 +102,7 @@ async fn sums(db: &Fixture, account: AccountId, key: KeyId) -> [(i64, i64); 2] {
     .await
 }
 
-async fn adds_up(db: &Fixture) {
+pub(super) async fn adds_up(db: &Fixture) {
     assert_eq!(db.read(mismatches).await, []);
 }
 
@@ -164,6 +165,7 @@ async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
         account: key.account,
         key: None,
         task: None,
+        model: None,
     };
     let change = Change {
         credit: Micros::new(2 * DIME),
@@ -211,6 +213,7 @@ async fn money_ends_once(db: Fixture) {
             account: task.account,
             key: Some(task.key),
             task: Some(task.id),
+            model: None,
         };
         let again = db.store.write(move |conn| -> Result<(), StoreError> {
             add(conn, of, kind, Change::default(), None, at(2)).map(|_| ())

@@ -353,7 +353,7 @@ impl Drop for TestGateway {
         if std::thread::panicking() {
             return;
         }
-        let sums = self.app.store.read(store::ledger::mismatches);
+        let sums = self.app.store.read(super::mismatches);
         let mismatches = sums.now_or_never().unwrap_or_else(|| Ok(Vec::new()));
         assert_eq!(mismatches.unwrap(), [], "the money does not add up");
         let look = self.app.store.read(|conn| {

@@ -15,6 +15,8 @@ use std::time::Duration;
 pub(crate) use client::{Answer, Client};
 pub(crate) use gateway::TestGateway;
 
+use mediagate::store::verify::{Check, Mismatch};
+use mediagate::store::{Conn, StoreError};
 use serde_json::{Value, json};
 
 /// A video order that is made in a moment.
@@ -49,4 +51,11 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
 pub(crate) fn path_of(address: &str) -> String {
     let url = url::Url::parse(address).unwrap();
     url[url::Position::BeforePath..].to_owned()
+}
+
+/// Everything about the money that does not add up.
+pub(crate) fn mismatches(conn: &mut Conn<'_>) -> Result<Vec<Mismatch>, StoreError> {
+    let mut check = Check::whole();
+    while check.step(conn)? {}
+    Ok(check.found)
 }

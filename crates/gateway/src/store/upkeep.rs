@@ -1,0 +1,92 @@
+//! Upkeep that one process of a cluster does at a time: when each kind is due
+//! next, by the database's clock, whoever asks.
+
+use std::time::Duration;
+
+use crate::store::{Conn, StoreError};
+
+/// What is due this much later than any upkeep can be was written by a clock that
+/// has been set back since.
+const ABSURD: i64 = 7 * 86_400_000_000;
+
+/// The right to do some upkeep, until another instant of the database's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    kind: &'static str,
+    until: i64,
+}
+
+/// Takes the turn to do this kind of upkeep, if it is due and nobody else's; it is
+/// due again for others after `lease`, unless it is prolonged or done before.
+pub fn take(
+    conn: &mut Conn<'_>,
+    kind: &'static str,
+    lease: Duration,
+) -> Result<Option<Turn>, StoreError> {
+    let now = now(conn)?;
+    let until = now.saturating_add(micros(lease));
+    let due = conn.one(
+        "SELECT due_at FROM upkeep WHERE kind = ?1",
+        &[kind.into()],
+        |row| row.int(0),
+    )?;
+    let changed = match due {
+        // Looking first keeps idle processes from writing.
+        Some(due) if due > now && due < now.saturating_add(ABSURD) => 0,
+        Some(due) => conn.execute(
+            "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
+            &[kind.into(), due.into(), until.into()],
+        )?,
+        None => conn.execute(
+            "INSERT INTO upkeep (kind, due_at) VALUES (?1, ?2) ON CONFLICT (kind) DO NOTHING",
+            &[kind.into(), until.into()],
+        )?,
+    };
+    Ok((changed == 1).then_some(Turn { kind, until }))
+}
+
+/// The kind is due again after `pause`: a lease that is prolonged, or work that is
+/// done. Returns the turn unless somebody else has taken it meanwhile.
+pub fn put_off(
+    conn: &mut Conn<'_>,
+    turn: &Turn,
+    pause: Duration,
+) -> Result<Option<Turn>, StoreError> {
+    let until = now(conn)?.saturating_add(micros(pause));
+    let changed = conn.execute(
+        "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
+        &[turn.kind.into(), turn.until.into(), until.into()],
+    )?;
+    let kind = turn.kind;
+    Ok((changed == 1).then_some(Turn { kind, until }))
+}
+
+/// A fact that upkeep remembers from one round to the next.
+pub fn remembered(conn: &mut Conn<'_>, name: &str) -> Result<Option<i64>, StoreError> {
+    conn.one(
+        "SELECT value FROM meta WHERE name = ?1",
+        &[name.into()],
+        |row| row.parse(0, "meta.value"),
+    )
+}
+
+/// Remembers a fact.
+pub fn remember(conn: &mut Conn<'_>, name: &str, value: i64) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        &[name.into(), (&value.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
+    let sql = conn.dialect(
+        "SELECT CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
+        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+    );
+    Ok(conn.one(sql, &[], |row| row.int(0))?.unwrap_or_default())
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,213 @@
+//! The counts and sums that spare looking at every task, and the check that finds
+//! where they are wrong.
+
+use mediagate::clock::Timestamp;
+use mediagate::domain::{ledger, submit};
+use mediagate::error::ErrorCode;
+use mediagate::ids::SubmissionId;
+use mediagate::model::money::{Micros, Money};
+use mediagate::model::submission::{Submission, SubmissionState};
+use mediagate::model::task::{Task, TaskState};
+use mediagate::store::usage::{self, DAY};
+use mediagate::store::verify::{Check, Mismatch};
+use mediagate::store::{Conn, StoreError, accounts, submissions};
+
+use crate::support::mismatches;
+
+use super::money::{DIME, accept, adds_up, end, ending, keyed};
+use super::{Fixture, at, postgres, sqlite, task};
+
+on_both! {
+    a_keys_places_are_taken_and_given_back
+    the_last_place_is_taken_once
+    the_sums_of_days_are_those_of_tasks_and_entries
+    a_task_that_was_submitted_twice_is_found
+    a_task_that_ends_takes_no_place_at_its_provider
+    a_check_begins_where_the_last_one_ended
+}
+
+async fn open(db: &Fixture, key: mediagate::ids::KeyId) -> u32 {
+    db.read(move |conn| accounts::open_tasks(conn, key)).await
+}
+
+async fn a_keys_places_are_taken_and_given_back(db: Fixture) {
+    let mut key = keyed(&db, None).await;
+    key.max_running = 3;
+    let mut made = accept(&db, &key, 2).await.unwrap();
+    let refused = accept(&db, &key, 2).await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::TooManyTasks);
+    assert!(refused.message().contains("2 open tasks"), "{refused}");
+    made.extend(accept(&db, &key, 1).await.unwrap());
+    assert_eq!(open(&db, key.id).await, 3);
+    end(
+        &db,
+        &made[0],
+        ending(TaskState::Succeeded, Money::Settled, DIME),
+    )
+    .await;
+    end(&db, &made[0], ending(TaskState::Failed, Money::Released, 0)).await;
+    assert_eq!(open(&db, key.id).await, 2, "a task ends once");
+    end(
+        &db,
+        &made[1],
+        ending(TaskState::Cancelled, Money::Held, DIME),
+    )
+    .await;
+    assert_eq!(open(&db, key.id).await, 1, "whatever its money does");
+    adds_up(&db).await;
+    db.write(|conn| conn.execute("UPDATE api_keys SET open_tasks = 7", &[]))
+        .await;
+    let found = db.read(mismatches).await;
+    let why = "has 7 open tasks; there are 1".to_owned();
+    let (what, id) = ("key", key.id.to_string());
+    assert_eq!(found, [Mismatch { what, id, why }]);
+}
+
+async fn the_last_place_is_taken_once(db: Fixture) {
+    let mut key = keyed(&db, None).await;
+    key.max_running = 3;
+    let many = (0..10).map(|_| accept(&db, &key, 1));
+    let results = futures_util::future::join_all(many).await;
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 3);
+    adds_up(&db).await;
+}
+
+async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let mut made = accept(&db, &key, 4).await.unwrap();
+    let free = Task {
+        money: Money::Free,
+        reserved: Micros::ZERO,
+        cost: Micros::ZERO,
+        ..task((key.account, key.id), at(0))
+    };
+    let (order, by) = (free.clone(), key.clone());
+    let written = db
+        .store
+        .write(move |conn| submit::write(conn, &by, &[order]));
+    written.await.unwrap();
+    made.push(free);
+    let ends = [
+        ending(TaskState::Succeeded, Money::Settled, 70_000),
+        ending(TaskState::Failed, Money::Released, 0),
+        ending(TaskState::Cancelled, Money::Held, DIME),
+        ending(TaskState::Cancelled, Money::Released, 0),
+        ending(TaskState::Succeeded, Money::Free, 0),
+    ];
+    for (task, ending) in made.iter().zip(ends) {
+        assert!(end(&db, task, ending).await);
+    }
+    let tomorrow = Timestamp::from_micros(at(1).micros() + DAY);
+    let late = made[2].clone();
+    let bill = super::money::bill(Micros::new(40_000));
+    let closed = db
+        .store
+        .write(move |conn| ledger::close(conn, &late, Some(&bill), tomorrow));
+    assert!(closed.await.unwrap());
+    let filter = usage::Filter {
+        account: key.account,
+        from: at(0),
+        before: Timestamp::from_micros(at(1).micros() + 2 * DAY),
+        model: Some("animatic-1".into()),
+        key: Some(key.id),
+    };
+    let mut rows = db.read(move |conn| usage::rows(conn, &filter)).await;
+    rows.sort_by_key(|row| row.day);
+    let counted: Vec<_> = rows
+        .iter()
+        .map(|row| (row.paid.get(), row.ended.map(|(_, tasks)| tasks)))
+        .collect();
+    assert_eq!(counted, [(70_000, [2, 1, 2]), (40_000, [0, 0, 0])]);
+    adds_up(&db).await;
+    db.write(|conn| conn.execute("UPDATE daily_sums SET spent_micros = spent_micros + 5", &[]))
+        .await;
+    let found = db.read(mismatches).await;
+    let what: Vec<_> = found.iter().map(|one| one.what).collect();
+    assert_eq!(what, ["account", "key", "day", "day"], "{found:?}");
+}
+
+fn submission(task: &Task, attempt: u32) -> Submission {
+    Submission {
+        id: SubmissionId::new(),
+        task: task.id,
+        attempt,
+        provider: "acme".into(),
+        route_model: "m".into(),
+        credential: "1:aa".into(),
+        state: SubmissionState::Intended,
+        handle: None,
+        created_at: at(1),
+        accepted_at: None,
+    }
+}
+
+async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 1).await.unwrap();
+    let id = made[0].id.to_string();
+    let of = made[0].clone();
+    db.write(move |conn| {
+        let (first, second) = (submission(&of, 1), submission(&of, 2));
+        submissions::intend(conn, &first, "w")?;
+        submissions::close(conn, first.id, SubmissionState::Refused, None)?;
+        submissions::intend(conn, &second, "w")
+    })
+    .await;
+    adds_up(&db).await;
+    db.write(move |conn| {
+        conn.execute(
+            "UPDATE submissions SET state = 'unclear' WHERE attempt = 1",
+            &[],
+        )
+    })
+    .await;
+    let found = db.read(mismatches).await;
+    assert_eq!((found.len(), found[0].what, &found[0].id), (1, "task", &id));
+    assert!(found[0].why.contains("submitted 2 times"), "{found:?}");
+}
+
+async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 1).await.unwrap();
+    let hosted = Task {
+        provider: "acme".into(),
+        ..made[0].clone()
+    };
+    let sent = submission(&hosted, 1);
+    db.write(move |conn| submissions::intend(conn, &sent, "w"))
+        .await;
+    let places = async || db.read(|conn| submissions::open_of(conn, "acme")).await;
+    assert_eq!(places().await, [("m".into(), "1:aa".into(), 1)]);
+    end(&db, &hosted, ending(TaskState::Failed, Money::Released, 0)).await;
+    assert_eq!(places().await, []);
+    let stray = db.read(|conn| submissions::any_stray(conn, at(9))).await;
+    assert!(stray, "somebody looks what became of it");
+}
+
+/// What a check from `since` on finds.
+fn found_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<Mismatch>, StoreError> {
+    let mut check = Check::since(since);
+    while check.step(conn)? {}
+    Ok(check.found)
+}
+
+async fn a_check_begins_where_the_last_one_ended(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 1).await.unwrap();
+    end(
+        &db,
+        &made[0],
+        ending(TaskState::Succeeded, Money::Settled, DIME),
+    )
+    .await;
+    db.write(|conn| conn.execute("UPDATE tasks SET cost_micros = 1", &[]))
+        .await;
+    let later = Timestamp::from_micros(at(1).micros() + 2 * DAY);
+    let look = async |since| db.read(move |conn| found_since(conn, since)).await;
+    assert_eq!(look(at(0)).await.len(), 1, "it ended after that");
+    assert_eq!(look(later).await, [], "it was looked at before");
+    assert_eq!(db.read(mismatches).await.len(), 1);
+    db.write(|conn| conn.execute("UPDATE accounts SET spent_micros = 1", &[]))
+        .await;
+    assert_eq!(look(later).await.len(), 1, "sums are always looked at");
+}
