@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::answer::Described;
+
 /// What an error means for the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -24,8 +26,15 @@ pub enum Class {
     Refused,
     /// The provider took the order and failed at it.
     Failed,
-    /// The provider no longer knows the job, or let it expire.
+    /// The provider took the order and failed at what it says, such as a field
+    /// that its model does not know: the same order would fail again.
+    Unfit,
+    /// The provider no longer works on the job, or let it expire.
     Lost,
+    /// The provider says that it knows no such job. One machine of several may
+    /// say so of a job that is there, so only a provider that keeps saying it
+    /// is believed ([`crate::driver::schedule::Absence`]).
+    Missing,
 }
 
 impl Class {
@@ -40,13 +49,27 @@ impl Class {
             Self::Rejected => "rejected",
             Self::Refused => "refused",
             Self::Failed => "failed",
+            Self::Unfit => "unfit",
             Self::Lost => "lost",
+            Self::Missing => "missing",
         }
     }
 
     /// Whether a call that changes nothing at the provider is worth repeating.
     pub const fn is_passing(self) -> bool {
-        matches!(self, Self::RateLimited | Self::Unavailable | Self::Unclear)
+        matches!(
+            self,
+            Self::RateLimited | Self::Unavailable | Self::Unclear | Self::Missing
+        )
+    }
+
+    /// Whether, as the error of a poll, it is the end of the job. Nothing else
+    /// that is wrong with asking ends a job that is paid for.
+    pub const fn ends_job(self) -> bool {
+        matches!(
+            self,
+            Self::Failed | Self::Unfit | Self::Refused | Self::Lost
+        )
     }
 
     /// Whether, as the error of a submission, it proves that the provider took
@@ -81,6 +104,18 @@ impl ProviderError {
             class,
             code: None,
             message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    /// The error of a job that ended badly, in the provider's words.
+    pub fn of_job(class: Class, said: Described) -> Self {
+        Self {
+            class,
+            code: said.code,
+            message: said
+                .message
+                .unwrap_or_else(|| "the provider failed at it".into()),
             retry_after: None,
         }
     }

@@ -51,6 +51,8 @@ pub enum End {
     Success,
     /// It could not be made.
     Failure,
+    /// The order is at fault: ordered again it would end so again.
+    Unfit,
     /// The content is against the rules.
     Refusal,
     /// It says that it is done and delivers nothing.

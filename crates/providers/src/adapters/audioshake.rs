@@ -26,6 +26,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
@@ -123,7 +124,7 @@ impl Adapter for AudioShake {
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let body = answer.success(describe).map_err(|error| {
             let class = match error.class {
-                Class::Rejected if answer.status == 404 => Class::Lost,
+                Class::Rejected if answer.status == 404 => Class::Missing,
                 // A task that was taken does not end by a wrong question.
                 Class::Rejected | Class::Account => Class::Unclear,
                 class => class,
@@ -197,14 +198,18 @@ fn output(target: &Value) -> Option<Output> {
     Some(Output::stem_at(what, link))
 }
 
+/// Words of a target's error; the documents list no codes.
+const ENDS: Ends = Ends {
+    codes: &[("invalid_", Class::Unfit)],
+    words: &[
+        ("unsupported", Class::Unfit),
+        ("corrupt", Class::Unfit),
+        ("too short", Class::Unfit),
+    ],
+};
+
 fn failure(target: &Value) -> ProviderError {
-    let said = Described::at(target, "/error/code", "/error/message");
-    ProviderError {
-        class: Class::Failed,
-        code: said.code,
-        message: said.message.unwrap_or_else(|| "the model failed".into()),
-        retry_after: None,
-    }
+    ENDS.error(Described::at(target, "/error/code", "/error/message"))
 }
 
 /// `{"error": {"code", "message"}}`, or the two by themselves.
@@ -368,7 +373,7 @@ mod tests {
     #[test]
     fn a_poll_that_fails_ends_nothing_but_what_is_gone() {
         for (status, class) in [
-            (404, Class::Lost),
+            (404, Class::Missing),
             (400, Class::Unclear),
             (429, Class::RateLimited),
             (502, Class::Unclear),

@@ -10,6 +10,7 @@ mod chat_video;
 mod comfyui;
 mod dashscope;
 mod elevenlabs;
+mod ends;
 mod fal;
 mod gemini_veo;
 mod kling;

@@ -23,6 +23,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
@@ -102,7 +103,7 @@ impl Adapter for Xai {
         }
         let body = answer.success(describe).map_err(|error| {
             let class = if answer.status == 404 {
-                Class::Lost
+                Class::Missing
             } else {
                 classed(error.clone()).class
             };
@@ -121,10 +122,7 @@ impl Adapter for Xai {
             }
             (Some("pending"), _) => Ok(Step::running(percent_at(&body, "/progress", 100.0))),
             (Some("failed"), _) => {
-                let said = describe(&body);
-                let message = said.message.unwrap_or("the provider failed at it".into());
-                let mut error = ProviderError::new(Class::Failed, message);
-                error.code = said.code;
+                let error = ENDS.error(describe(&body));
                 Err(if is_moderation(&error) {
                     error.of_class(Class::Refused)
                 } else {
@@ -171,6 +169,16 @@ fn classed(error: ProviderError) -> ProviderError {
     };
     error.of_class(class)
 }
+
+/// The codes of docs.x.ai for a deferred video; `service_unavailable` and
+/// `internal_error` may go away.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("invalid_argument", Class::Unfit),
+        ("failed_precondition", Class::Unfit),
+    ],
+    words: &[("content policy", Class::Refused)],
+};
 
 fn is_moderation(error: &ProviderError) -> bool {
     let says = |text: &str| text.to_lowercase().contains("moderat");
@@ -283,7 +291,7 @@ mod tests {
         ] {
             assert_eq!(polled(200, &body).unwrap_err().class, class, "{body}");
         }
-        assert_eq!(polled(404, &json!({})).unwrap_err().class, Class::Lost);
+        assert_eq!(polled(404, &json!({})).unwrap_err().class, Class::Missing);
         assert_eq!(polled(500, &json!({})).unwrap_err().class, Class::Unclear);
     }
 

@@ -25,7 +25,38 @@
 
 use std::time::Duration;
 
+use crate::error::Class;
 use crate::port::Pace;
+
+/// A provider that says "no such job" is asked this often, over this long at
+/// least, before it is believed.
+const MOST_ABSENCES: u32 = 4;
+const ABSENT_FOR: Duration = Duration::from_mins(1);
+
+/// How often, and since when, a provider has said that it knows no such job.
+#[derive(Debug, Default)]
+pub struct Absence {
+    since: Option<Duration>,
+    times: u32,
+}
+
+impl Absence {
+    /// Notes what the polls of a job bring, `elapsed` after the provider took
+    /// it; `class` is that of an error. Whether the job is lost by now.
+    pub fn note(&mut self, elapsed: Duration, class: Option<Class>) -> bool {
+        match class {
+            None => *self = Self::default(),
+            Some(Class::Missing) => {
+                let since = *self.since.get_or_insert(elapsed);
+                self.times += 1;
+                return self.times >= MOST_ABSENCES && elapsed.saturating_sub(since) >= ABSENT_FOR;
+            }
+            // It said nothing of the job.
+            Some(_) => {}
+        }
+        false
+    }
+}
 
 /// The wait before the next poll.
 ///

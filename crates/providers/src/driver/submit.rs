@@ -236,8 +236,8 @@ impl Submission<'_> {
                 | Class::Account
                 | Class::Rejected
                 | Class::Refused => SubmitError::Refused(error),
-                Class::Failed | Class::Lost => SubmitError::Failed(error),
-                Class::Unclear => SubmitError::Unclear(error),
+                Class::Failed | Class::Unfit | Class::Lost => SubmitError::Failed(error),
+                Class::Unclear | Class::Missing => SubmitError::Unclear(error),
             }
         })
     }
@@ -265,7 +265,7 @@ impl Submission<'_> {
             gone_on.map_err(SubmitError::Unclear)?;
             call = next;
             step = self.free(&call).await.map_err(|error| match error.class {
-                Class::Failed | Class::Lost | Class::Refused => SubmitError::Failed(error),
+                class if class.ends_job() => SubmitError::Failed(error),
                 _ => SubmitError::Unclear(error.of_class(Class::Unclear)),
             })?;
         }

@@ -87,10 +87,12 @@ scenarios! { scenarios:
 
     the_job_fails
     the_job_is_refused
+    the_order_is_at_fault
     the_job_makes_nothing
     an_unknown_word
     slow_answers
     polls_that_fail
+    a_poll_that_knows_no_such_job
     the_job_is_called_off
 
     a_result_that_ends_early

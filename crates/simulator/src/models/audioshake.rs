@@ -103,7 +103,7 @@ fn task(request: &Request, job: &Job) -> Value {
                 "completed"
             }
             Phase::Ended(End::Success | End::Empty) => "completed",
-            Phase::Ended(End::Failure | End::Refusal) => "error",
+            Phase::Ended(End::Failure | End::Unfit | End::Refusal) => "error",
             _ => "processing",
         };
         let model = target["model"].as_str().unwrap_or_default();

@@ -178,7 +178,9 @@ fn words(request: &Request, job: &Job) -> String {
                 job.id
             )
         }
-        End::Failure => "The generation failed, your balance was not charged.".to_owned(),
+        End::Failure | End::Unfit => {
+            "The generation failed, your balance was not charged.".to_owned()
+        }
         End::Refusal | End::Empty => String::new(),
     }
 }
@@ -188,6 +190,7 @@ fn failure(job: &Job) -> Option<Value> {
     let code = match job.plan.end {
         End::Success | End::Empty => return None,
         End::Failure => "generation_failed",
+        End::Unfit => "provider_rejected",
         End::Refusal => "content_policy",
     };
     Some(

@@ -174,7 +174,9 @@ fn history(request: &Request) -> Reply {
         Phase::Queued | Phase::Running(_) => return Reply::json(200, &json!({})),
         Phase::Ended(End::Success) => ("success", outputs(&job), json!([started])),
         Phase::Ended(End::Empty) => ("success", json!({}), json!([started])),
-        Phase::Ended(End::Failure) => ("error", json!({}), failed("CUDA out of memory\n")),
+        Phase::Ended(End::Failure | End::Unfit) => {
+            ("error", json!({}), failed("CUDA out of memory\n"))
+        }
         Phase::Ended(End::Refusal) => (
             "error",
             json!({}),
@@ -350,6 +352,7 @@ fn object(request: &Request, job: &Job) -> Value {
         Phase::Running(share) => ("running", share, None),
         Phase::Ended(End::Success | End::Empty) => ("succeeded", 1.0, None),
         Phase::Ended(End::Failure) => ("failed", 0.5, Some("execution_error")),
+        Phase::Ended(End::Unfit) => ("failed", 0.5, Some("invalid_input")),
         Phase::Ended(End::Refusal) => ("failed", 0.5, Some(REFUSAL)),
         Phase::Cancelled => ("canceled", 0.5, None),
     };

@@ -188,6 +188,11 @@ fn get(request: &Request) -> Reply {
             output["message"] = json!("An internal timeout error has occurred.");
             "FAILED"
         }
+        Phase::Ended(End::Unfit) => {
+            output["code"] = json!("InvalidParameter");
+            output["message"] = json!("The size is not supported.");
+            "FAILED"
+        }
         Phase::Ended(End::Refusal) => {
             output["code"] = json!("DataInspectionFailed");
             output["message"] = json!("Output data may contain inappropriate content.");

@@ -46,7 +46,7 @@ fn separate(request: &Request) -> Reply {
             Reply::file("application/zip", archive(&files.collect::<Vec<_>>()))
         }
         End::Empty => Reply::file("application/zip", archive(&[])),
-        End::Failure | End::Refusal => error(
+        End::Failure | End::Unfit | End::Refusal => error(
             500,
             "separation_failed",
             "The recording could not be separated",

@@ -283,6 +283,10 @@ fn response(request: &Request) -> Reply {
                 "type": "content_policy_violation"});
             Reply::json(422, &json!({"detail": [item]}))
         }
+        Phase::Ended(End::Unfit) => {
+            let item = json!({"loc": ["body", "start_image_url"], "msg": "Field required", "type": "missing"});
+            Reply::json(422, &json!({"detail": [item]})).with_header("x-fal-retryable", "false")
+        }
         Phase::Ended(End::Failure) => {
             let body =
                 json!({"detail": "The runner went away", "error_type": "runner_disconnected"});

@@ -178,6 +178,10 @@ fn get(request: &Request) -> Reply {
             "succeed"
         }
         Phase::Ended(End::Failure) | Phase::Cancelled => {
+            data["task_status_msg"] = json!("Service busy");
+            "failed"
+        }
+        Phase::Ended(End::Unfit) => {
             data["task_status_msg"] = json!("Image pixel is invalid");
             "failed"
         }

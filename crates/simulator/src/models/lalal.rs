@@ -187,7 +187,7 @@ fn task(request: &Request, job: &Job) -> Value {
         Phase::Ended(End::Empty) => {
             json!({"status": "success", "result": {"duration": 2, "tracks": []}})
         }
-        Phase::Ended(End::Failure) => {
+        Phase::Ended(End::Failure | End::Unfit) => {
             json!({"status": "error", "error": {"code": "inference_error", "detail": "Unable to detect the stem", "id": "1"}})
         }
         Phase::Ended(End::Refusal) => {

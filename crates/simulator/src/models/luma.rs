@@ -215,6 +215,11 @@ fn object(request: &Request, job: &Job) -> Value {
             Some("generation_failed"),
             Some("Generation failed"),
         ),
+        Phase::Ended(End::Unfit) => (
+            "failed",
+            Some("corrupt_input"),
+            Some("The picture cannot be read"),
+        ),
         Phase::Ended(End::Refusal) => (
             "failed",
             Some("content_moderated"),

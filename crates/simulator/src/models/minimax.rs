@@ -113,8 +113,11 @@ fn get_v1(request: &Request) -> Reply {
         }
         Phase::Ended(End::Empty) => "Success",
         Phase::Ended(End::Failure) | Phase::Cancelled => "Fail",
-        Phase::Ended(End::Refusal) => {
-            let told = json!({"status_code": 1027, "status_msg": "output new_sensitive"});
+        Phase::Ended(end @ (End::Refusal | End::Unfit)) => {
+            let told = match end {
+                End::Unfit => json!({"status_code": 2013, "status_msg": "invalid params"}),
+                _ => json!({"status_code": 1027, "status_msg": "output new_sensitive"}),
+            };
             let body = json!({"task_id": id, "status": "Fail", "file_id": "", "base_resp": told});
             return Reply::json(200, &body);
         }
@@ -211,6 +214,10 @@ fn get_v2(request: &Request) -> Reply {
         Phase::Ended(End::Empty) => "succeeded",
         Phase::Ended(End::Failure) => {
             task["error"] = failure("1000", "unknown error");
+            "failed"
+        }
+        Phase::Ended(End::Unfit) => {
+            task["error"] = failure("2013", "invalid params");
             "failed"
         }
         Phase::Ended(End::Refusal) => {

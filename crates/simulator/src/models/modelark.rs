@@ -190,6 +190,10 @@ fn task(request: &Request, job: &Job) -> Value {
             body["error"] = failure("InternalServiceError");
             "failed"
         }
+        Phase::Ended(End::Unfit) => {
+            body["error"] = failure("InvalidParameter");
+            "failed"
+        }
         Phase::Ended(End::Refusal) => {
             body["error"] = failure("OutputVideoSensitiveContentDetected");
             "failed"

@@ -113,7 +113,7 @@ fn record(request: &Request, job: &Job) -> Value {
         Phase::Running(_) => ("STARTED", json!(null)),
         Phase::Ended(End::Success) => ("SUCCEEDED", result(request, job)),
         Phase::Ended(End::Empty) => ("SUCCEEDED", json!({})),
-        Phase::Ended(End::Failure | End::Refusal) => ("FAILED", json!(null)),
+        Phase::Ended(End::Failure | End::Unfit | End::Refusal) => ("FAILED", json!(null)),
     };
     let fault = json!({"code": "GENERIC", "title": "Failed", "message": "The workflow failed."});
     json!({

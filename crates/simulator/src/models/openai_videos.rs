@@ -143,6 +143,11 @@ fn object(request: &Request, job: &Job) -> Value {
             50.0,
             json!({"code": "server_error", "message": "The generation failed."}),
         ),
+        Phase::Ended(End::Unfit) => (
+            "failed",
+            50.0,
+            json!({"code": "invalid_image", "message": "The picture cannot be read."}),
+        ),
         Phase::Ended(End::Refusal) => (
             "failed",
             50.0,

@@ -273,6 +273,12 @@ fn prediction(request: &Request, job: &Job) -> Value {
             String::new(),
             json!("CUDA out of memory"),
         ),
+        Phase::Ended(End::Unfit) => (
+            "failed",
+            Value::Null,
+            String::new(),
+            json!("The input image is too small. (E006)"),
+        ),
         Phase::Ended(End::Refusal) => (
             "failed",
             Value::Null,

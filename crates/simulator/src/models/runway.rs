@@ -173,6 +173,10 @@ fn get(request: &Request) -> Reply {
             "FAILED",
             json!({"failure": "An unexpected error occurred.", "failureCode": "INTERNAL.BAD_OUTPUT.CODE01"}),
         ),
+        Phase::Ended(End::Unfit) => (
+            "FAILED",
+            json!({"failure": "The asset could not be read.", "failureCode": "ASSET.INVALID"}),
+        ),
         Phase::Ended(End::Refusal) => (
             "FAILED",
             json!({"failure": "The input was rejected by moderation.", "failureCode": "SAFETY.INPUT.TEXT"}),

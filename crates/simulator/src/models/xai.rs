@@ -117,6 +117,11 @@ fn get(request: &Request) -> Reply {
         ),
         Phase::Ended(End::Success) => Reply::json(200, &finished(request, &job, true)),
         Phase::Ended(End::Refusal) => Reply::json(200, &finished(request, &job, false)),
+        Phase::Ended(End::Unfit) => Reply::json(
+            200,
+            &json!({"status": "failed", "model": model,
+                "error": {"code": "invalid_argument", "message": "The image is too small."}}),
+        ),
         Phase::Ended(End::Failure) => Reply::json(
             200,
             &json!({"status": "failed", "model": model,

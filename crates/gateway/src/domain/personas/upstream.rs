@@ -109,7 +109,7 @@ fn refused(error: SubmitError<Error>) -> Error {
     let ProviderError { class, message, .. } = error;
     match class {
         Class::Refused => Error::plain(ErrorCode::ContentPolicy, message),
-        Class::Rejected => Error::plain(ErrorCode::ProviderRejected, message),
+        Class::Rejected | Class::Unfit => Error::plain(ErrorCode::ProviderRejected, message),
         Class::Unclear => Error::plain(
             ErrorCode::SubmissionUnconfirmed,
             "Whether the provider made the persona cannot be found out. Nothing was charged.",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use providers::driver::Polled;
-use providers::driver::schedule::next_poll;
+use providers::driver::schedule::{Absence, next_poll};
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
@@ -56,6 +56,7 @@ impl Job<'_> {
         let (mut failures, mut fetches) = (0, 0);
         let mut asked = taken.poll_after;
         let mut shown = self.task.progress;
+        let mut absence = Absence::default();
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
             if elapsed > taken.site.config.job_limit {
@@ -76,7 +77,10 @@ impl Job<'_> {
             let (site, secret) = (&taken.site, &taken.credential.secret);
             let driver = &app.upstream.driver;
             // In boxes, as what follows: thousands of jobs sleep, few do this.
-            match Box::pin(driver.poll_due(&site.provider, secret, handle, due)).await {
+            let polled = Box::pin(driver.poll_due(&site.provider, secret, handle, due)).await;
+            let class = polled.as_ref().err().map(|error| error.class);
+            let is_lost = absence.note(elapsed + pause, class);
+            match polled {
                 Ok(Polled::Running {
                     progress,
                     poll_after,
@@ -117,18 +121,15 @@ impl Job<'_> {
                         ended => return ended,
                     }
                 }
-                Err(error) => match error.class {
-                    Class::Failed | Class::Refused | Class::Lost => {
-                        self.shown.get_or_init(Instant::now);
-                        return Err(Stopped::Failed(failure(&error), error));
-                    }
-                    // The job is paid for: nothing that is wrong with asking ends it.
-                    _ => {
-                        failures += 1;
-                        asked = error.retry_after;
-                        tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
-                    }
-                },
+                Err(error) if is_lost || error.class.ends_job() => {
+                    self.shown.get_or_init(Instant::now);
+                    return Err(Stopped::Failed(failure(&error), error));
+                }
+                Err(error) => {
+                    failures += 1;
+                    asked = error.retry_after;
+                    tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
+                }
             }
         }
     }

@@ -172,13 +172,14 @@ async fn poll(
         match Box::pin(polled).await {
             Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
             Ok(Polled::Done(_)) => return Some(End::Made),
-            Err(error) => match error.class {
-                Class::Failed | Class::Refused | Class::Lost => return Some(End::Failed),
-                _ => {
-                    failures += 1;
-                    asked = error.retry_after;
-                }
-            },
+            // Some providers forget a job that was called off.
+            Err(error) if error.class.ends_job() || error.class == Class::Missing => {
+                return Some(End::Failed);
+            }
+            Err(error) => {
+                failures += 1;
+                asked = error.retry_after;
+            }
         }
     }
 }

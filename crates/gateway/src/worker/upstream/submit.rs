@@ -470,11 +470,11 @@ pub(super) fn failure(error: &ProviderError) -> Outcome {
             ErrorCode::ContentPolicy,
             format!("The model's provider does not make this: {said}. Nothing was charged."),
         ),
-        Class::Rejected => Outcome::failed(
+        Class::Rejected | Class::Unfit => Outcome::failed(
             ErrorCode::ProviderRejected,
             format!("The model's provider refuses the request: {said}. Nothing was charged."),
         ),
-        Class::Lost => Outcome::failed(
+        Class::Lost | Class::Missing => Outcome::failed(
             ErrorCode::GenerationFailed,
             format!("The model's provider lost the task: {said}. Nothing was charged."),
         ),

@@ -76,6 +76,13 @@ async fn a_word_that_nobody_knows_ends_nothing() {
 }
 
 #[tokio::test]
+async fn a_provider_that_knows_no_such_job_for_a_moment_has_it_all_the_same() {
+    let (_simulator, gateway, view) = made(super::status(404), Role::Poll, 5).await;
+    assert_whole(&view);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn an_address_that_has_expired_is_asked_for_again() {
     let simulator = simulator().await;
     simulator
@@ -122,6 +129,8 @@ async fn a_job_that_ends_badly_costs_nothing() {
     assert_failed(&ends(End::Failure).await, "generation_failed");
     assert_failed(&ends(End::Empty).await, "generation_failed");
     assert_failed(&ends(End::Refusal).await, "content_policy");
+    // Said under 503 it would be ordered again, and fail again.
+    assert_failed(&ends(End::Unfit).await, "provider_rejected");
 }
 
 #[tokio::test]

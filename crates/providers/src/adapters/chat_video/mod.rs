@@ -254,6 +254,9 @@ fn classed(error: ProviderError, taken: bool) -> ProviderError {
             "content_policy" | "content_policy_violation" | "content_filter" | "moderation_blocked",
         ) => Class::Refused,
         Some("generation_failed") => Class::Failed,
+        Some("provider_rejected" | "invalid_request" | "unsupported_value") if taken => {
+            Class::Unfit
+        }
         Some("cancelled") => Class::Lost,
         // Another Mediagate: the job goes on there.
         Some("still_running" | "submission_unconfirmed") => Class::Unclear,
@@ -264,9 +267,8 @@ fn classed(error: ProviderError, taken: bool) -> ProviderError {
         Some("rate_limit_exceeded" | "too_many_tasks") => Class::RateLimited,
         _ => error.class,
     };
-    let ended = matches!(class, Class::Refused | Class::Failed | Class::Lost);
     // Whoever took it cannot take it back by these words.
-    error.of_class(if taken && !ended {
+    error.of_class(if taken && !class.ends_job() {
         Class::Unclear
     } else {
         class

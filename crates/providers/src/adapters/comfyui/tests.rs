@@ -350,7 +350,7 @@ fn the_jobs_api_is_read() {
         let body = json!({"status": word, "outputs": [], "error": {"code": code, "message": "x"}});
         assert_eq!(polled(200, &body).unwrap_err().class, class, "{word}");
     }
-    assert_eq!(polled(404, &json!({})).unwrap_err().class, Class::Lost);
+    assert_eq!(polled(404, &json!({})).unwrap_err().class, Class::Missing);
     for url in ["https://cdn.test/v.mp4?sig=1", "/files/v.mp4"] {
         let body = json!({"status": "succeeded", "outputs": [{"type": "image", "url": "/p.png"}, {"type": "video", "url": url}]});
         let Ok(Step::Done { outputs }) = polled(200, &body) else {

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::graph::Graphs;
 use super::{class_by_code, pace, videos_only};
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
@@ -92,7 +93,7 @@ impl Adapter for ComfyJobs {
 
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Lost));
+            return Err(answer.failure(describe).of_class(Class::Missing));
         }
         let body = answer.success(describe)?;
         match required_text(&body, "/status")?.as_str() {
@@ -102,13 +103,7 @@ impl Adapter for ComfyJobs {
             "succeeded" => Step::done(video_of(&body).into_iter().collect()),
             "failed" => {
                 let said = describe(&body);
-                let error = ProviderError {
-                    class: Class::Failed,
-                    code: said.code,
-                    message: said.message.unwrap_or_else(|| "the job failed".into()),
-                    retry_after: None,
-                };
-                Err(class_by_code(error))
+                Err(ENDS.error(said))
             }
             word @ ("canceled" | "expired") => Err(ProviderError::new(
                 Class::Lost,
@@ -127,6 +122,17 @@ impl Adapter for ComfyJobs {
 fn describe(body: &Value) -> Described {
     Described::at(body, "/error/code", "/error/message")
 }
+
+/// The error types of Comfy's router, which its jobs use too.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("content_policy_violation", Class::Refused),
+        ("invalid_input", Class::Unfit),
+        ("model_not_found", Class::Unfit),
+        ("cancelled", Class::Lost),
+    ],
+    words: &[],
+};
 
 /// The first output that is a video.
 fn video_of(body: &Value) -> Option<Output> {

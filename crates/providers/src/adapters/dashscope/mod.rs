@@ -27,6 +27,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
@@ -177,7 +178,7 @@ impl Adapter for DashScope {
 
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Lost));
+            return Err(answer.failure(describe).of_class(Class::Missing));
         }
         let body = opened(answer).map_err(|error| match error.class {
             // A code that is not known ends no job.
@@ -196,7 +197,7 @@ impl Adapter for DashScope {
                 "the task was called off at the provider",
             )),
             "UNKNOWN" => Err(ProviderError::new(
-                Class::Lost,
+                Class::Missing,
                 "the provider no longer knows the task",
             )),
             word => Ok(Step::unknown(word)),
@@ -270,7 +271,7 @@ fn describe(body: &Value) -> Described {
 }
 
 fn is_refusal(code: &str) -> bool {
-    code.starts_with("DataInspectionFailed")
+    code.starts_with("DataInspectionFailed") || code.starts_with("IPInfringementSuspect")
 }
 
 /// What the code of a refused call says beside its status.
@@ -289,19 +290,23 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     error.of_class(class)
 }
 
+/// The provider's error codes that speak of the order.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("DataInspectionFailed", Class::Refused),
+        ("IPInfringementSuspect", Class::Refused),
+        ("InvalidParameter", Class::Unfit),
+        ("InvalidURL", Class::Unfit),
+        ("InvalidFile", Class::Unfit),
+        ("InvalidImage", Class::Unfit),
+        ("BadRequest", Class::Unfit),
+        ("UnsupportedOperation", Class::Unfit),
+    ],
+    words: &[],
+};
+
 fn failure(body: &Value) -> ProviderError {
-    let said = Described::at(body, "/output/code", "/output/message");
-    let refused = said.code.as_deref().is_some_and(is_refusal);
-    ProviderError {
-        class: if refused {
-            Class::Refused
-        } else {
-            Class::Failed
-        },
-        code: said.code,
-        message: said.message.unwrap_or_else(|| "the task failed".into()),
-        retry_after: None,
-    }
+    ENDS.error(Described::at(body, "/output/code", "/output/message"))
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ fn every_status_word() {
     let class = |output| said(output).unwrap_err().class;
     assert_eq!(class(json!({"task_status": "SUCCEEDED"})), Class::Failed);
     assert_eq!(class(json!({"task_status": "CANCELED"})), Class::Lost);
-    assert_eq!(class(json!({"task_status": "UNKNOWN"})), Class::Lost);
+    assert_eq!(class(json!({"task_status": "UNKNOWN"})), Class::Missing);
     let failed = |code: &str| json!({"task_status": "FAILED", "code": code, "message": "no"});
     assert_eq!(class(failed("InternalError.Timeout")), Class::Failed);
     assert_eq!(class(failed("DataInspectionFailed")), Class::Refused);

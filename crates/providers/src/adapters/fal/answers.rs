@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::STEMS;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{StemGroup, StemTarget};
@@ -18,9 +19,10 @@ pub(super) fn result(
         return Err(failed(told, answer));
     }
     if let Some(message) = text_at(told, "/error") {
-        let mut error = ProviderError::new(Class::Failed, message);
-        error.code = text_at(told, "/error_type");
-        return Err(ended_by_code(error));
+        return Err(ENDS.error(Described {
+            code: text_at(told, "/error_type"),
+            message: Some(message),
+        }));
     }
     let body = answer.json()?;
     if handle.0["stems"] == true {
@@ -48,18 +50,37 @@ fn url_in(body: &Value, member: &str) -> Option<String> {
 /// when fal names the kind of failure, and where only a model answers so (500
 /// with words). Anything else failed on the way there, and is asked again.
 fn failed(told: &Value, answer: &Answer) -> ProviderError {
-    let mut error = classed(answer.failure(describe));
+    let error = answer.failure(describe);
+    let said = Described {
+        code: error.code.clone().or_else(|| text_at(told, "/error_type")),
+        message: Some(error.message.clone()),
+    };
+    if let Some(class) = ENDS.class(&said) {
+        return error.of_class(class);
+    }
     let named = answer.header("x-fal-error-type").is_some() || error.code.is_some();
-    let ended = match answer.status.as_u16() {
+    let status = answer.status.as_u16();
+    let ended = match status {
         500 => named || answer.json().is_ok_and(|body| body["detail"].is_string()),
         502..=504 => named,
         _ => error.class == Class::Rejected,
     };
-    let known = matches!(error.class, Class::Refused | Class::Lost);
-    if !known && (ended || told["error"].is_string()) {
-        error.class = Class::Failed;
+    // Of the job's own id, which fal gave.
+    if status == 404 && !told["error"].is_string() {
+        return error.of_class(Class::Missing);
     }
-    error
+    if !ended && !told["error"].is_string() {
+        return classed(error);
+    }
+    let may_pass = match answer.header("x-fal-retryable") {
+        Some(word) => word.eq_ignore_ascii_case("true"),
+        None => error.class != Class::Rejected,
+    };
+    error.of_class(if may_pass {
+        Class::Failed
+    } else {
+        Class::Unfit
+    })
 }
 
 /// `{"detail": "…", "error_type"}`, or `{"detail": [{"msg", "type"}]}`.
@@ -77,16 +98,31 @@ pub(super) fn classed(error: ProviderError) -> ProviderError {
         Class::Credentials if error.message.to_lowercase().contains("balance") => Class::Account,
         class => class,
     };
-    ended_by_code(error.of_class(class))
-}
-
-fn ended_by_code(error: ProviderError) -> ProviderError {
-    match error.code.as_deref() {
-        Some("content_policy_violation") => error.of_class(Class::Refused),
-        Some("client_cancelled") => error.of_class(Class::Lost),
-        _ => error,
+    match ENDS.class(&Described {
+        code: error.code.clone(),
+        message: None,
+    }) {
+        Some(by_code @ (Class::Refused | Class::Lost)) => error.of_class(by_code),
+        _ => error.of_class(class),
     }
 }
+
+/// fal's own list of error types (fal.ai/docs, Model Errors and Request
+/// Errors). All that are not here speak of the input, under status 422.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("content_policy_violation", Class::Refused),
+        ("client_cancelled", Class::Lost),
+        ("internal_server_error", Class::Failed),
+        ("generation_timeout", Class::Failed),
+        ("downstream_service_", Class::Failed),
+        ("no_media_generated", Class::Failed),
+        ("request_timeout", Class::Failed),
+        ("startup_timeout", Class::Failed),
+        ("runner_", Class::Failed),
+    ],
+    words: &[],
+};
 
 /// Before the submission nothing can be unclear.
 pub(super) fn before_submission(error: ProviderError) -> ProviderError {

@@ -217,7 +217,7 @@ impl Adapter for Fal {
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Lost));
+            return Err(answer.failure(describe).of_class(Class::Missing));
         }
         if asked.stage == "result" {
             return result(handle, &asked.memo, answer);

@@ -185,7 +185,7 @@ fn a_status_is_read_by_its_word() {
         status(200, &json!({"status": "PAUSED"})),
         Ok(Step::Running { unknown_word: Some(word), .. }) if word == "PAUSED"
     ));
-    assert_eq!(status(404, &json!({})).unwrap_err().class, Class::Lost);
+    assert_eq!(status(404, &json!({})).unwrap_err().class, Class::Missing);
     assert_eq!(status(200, &json!({})).unwrap_err().class, Class::Unclear);
     assert_eq!(status(502, &json!({})).unwrap_err().class, Class::Unclear);
 }
@@ -210,7 +210,7 @@ fn a_response_is_the_end_when_fal_says_so() {
             &done,
             422,
             json!({"detail": [{"msg": "too long", "type": "too_long"}]}),
-            Class::Failed,
+            Class::Unfit,
         ),
         (&done, 500, json!({"detail": "Internal"}), Class::Failed),
         (
@@ -234,7 +234,7 @@ fn a_response_is_the_end_when_fal_says_so() {
             json!({"detail": "slow down"}),
             Class::RateLimited,
         ),
-        (&done, 404, json!({"detail": "unknown"}), Class::Lost),
+        (&done, 404, json!({"detail": "unknown"}), Class::Missing),
     ] {
         let error = response(&handle(), told, code, &body).unwrap_err();
         assert_eq!(error.class, class, "{code} {body}");

@@ -4,21 +4,42 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described};
 use crate::error::{Class, ProviderError};
 
+/// Codes of gRPC (google.rpc.Code) in the error of an operation, and words of
+/// an interaction's error.
+pub(super) const ENDS: Ends = Ends {
+    codes: &[
+        // CANCELLED
+        ("1", Class::Lost),
+        // INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED
+        ("3", Class::Unfit),
+        ("9", Class::Unfit),
+        ("11", Class::Unfit),
+        ("12", Class::Unfit),
+        ("PROHIBITED_CONTENT", Class::Refused),
+        ("SAFETY", Class::Refused),
+        ("BLOCKLIST", Class::Refused),
+        ("INVALID_ARGUMENT", Class::Unfit),
+        ("invalid_", Class::Unfit),
+    ],
+    words: &[],
+};
+
 /// The error of an operation: `{code, message}` with a code of gRPC.
 pub(super) fn operation_failed(error: &Value) -> ProviderError {
-    let said = Described::at(error, "/code", "/message");
-    let message = said.message.unwrap_or("the provider failed at it".into());
-    let class = match error["code"].as_u64() {
-        _ if is_refusal(&message) => Class::Refused,
-        // CANCELLED
-        Some(1) => Class::Lost,
-        _ => Class::Failed,
-    };
-    let mut error = ProviderError::new(class, message);
-    error.code = said.code;
+    failed(Described::at(error, "/code", "/message"))
+}
+
+/// The error of a job that failed; what it says of its content goes first.
+pub(super) fn failed(said: Described) -> ProviderError {
+    let refused = said.message.as_deref().is_some_and(is_refusal);
+    let error = ENDS.error(said);
+    if refused {
+        return error.of_class(Class::Refused);
+    }
     error
 }
 
@@ -59,6 +80,7 @@ pub(super) fn is_refusal(message: &str) -> bool {
         "usage guidelines",
         "safety filter",
         "prohibited content",
+        "prohibited_content",
     ]
     .iter()
     .any(|words| message.contains(words))

@@ -15,9 +15,9 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::errors::is_refusal;
+use super::errors::failed;
 use super::{WITH_VIDEO, source};
-use crate::answer::{required_text, text_at};
+use crate::answer::{Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{PictureRole, Video};
 use crate::port::{Call, Handle, Output, Step, What};
@@ -80,16 +80,14 @@ pub(super) fn polled(body: &Value) -> Result<Step, ProviderError> {
             Step::done(output.transpose()?.into_iter().collect())
         }
         word @ ("failed" | "incomplete" | "budget_exceeded") => {
-            let message = ["/errors/0/message", "/error/message"]
-                .iter()
-                .find_map(|place| text_at(body, place))
+            let first = |places: [&str; 2]| places.iter().find_map(|place| text_at(body, place));
+            let message = first(["/errors/0/message", "/error/message"])
                 .unwrap_or_else(|| format!("the interaction ended as {word}"));
-            let class = if is_refusal(&message) {
-                Class::Refused
-            } else {
-                Class::Failed
-            };
-            Err(ProviderError::new(class, message).with_code(word))
+            let code = first(["/errors/0/code", "/error/code"]).unwrap_or_else(|| word.to_owned());
+            Err(failed(Described {
+                code: Some(code),
+                message: Some(message),
+            }))
         }
         "cancelled" => Err(ProviderError::new(
             Class::Lost,

@@ -174,7 +174,7 @@ fn an_operation_is_done_when_it_says_so() {
                 json!({"done": true, "error": {"code": 1, "message": "cancelled"}}),
                 Class::Lost,
             ),
-            (404, json!({"error": {"message": "no"}}), Class::Lost),
+            (404, json!({"error": {"message": "no"}}), Class::Missing),
             (200, Value::Null, Class::Unclear),
             (500, json!({}), Class::Unclear),
         ] {

@@ -35,6 +35,7 @@ use sha2::Sha256;
 
 use crate::adapters::Protocol;
 use crate::adapters::alike::fits_path;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
@@ -146,7 +147,7 @@ impl Adapter for Kling {
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let body = opened(answer).map_err(|error| {
             let class = match error.class {
-                _ if is_gone(answer, &error) => Class::Lost,
+                _ if is_gone(answer, &error) => Class::Missing,
                 // A code that is not known ends no job.
                 Class::Rejected if answer.status.is_success() => Class::Unclear,
                 class => class,
@@ -161,14 +162,10 @@ impl Adapter for Kling {
             }
             "failed" => {
                 let message = text_at(&body, "/data/task_status_msg");
-                let message = message.unwrap_or_else(|| "the task failed".into());
-                let refused = message.to_lowercase().contains("risk control");
-                let class = if refused {
-                    Class::Refused
-                } else {
-                    Class::Failed
-                };
-                Err(ProviderError::new(class, message))
+                Err(ENDS.error(Described {
+                    code: None,
+                    message,
+                }))
             }
             word => Ok(Step::unknown(word)),
         }
@@ -207,6 +204,17 @@ impl Adapter for Kling {
         Ok(Found::jobs([FoundJob::certain(handle, created)]))
     }
 }
+
+/// A failed task has a sentence and no code.
+const ENDS: Ends = Ends {
+    codes: &[],
+    words: &[
+        ("risk control", Class::Refused),
+        ("sensitive", Class::Refused),
+        ("invalid", Class::Unfit),
+        ("not supported", Class::Unfit),
+    ],
+};
 
 /// The call that makes a video.
 fn operation(video: &Video) -> &'static str {

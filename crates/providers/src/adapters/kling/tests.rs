@@ -142,11 +142,11 @@ fn every_status_word() {
     let empty = json!({"task_status": "succeed", "task_result": {"videos": []}});
     assert_eq!(class(empty), Class::Failed);
     let failed = |message: &str| json!({"task_status": "failed", "task_status_msg": message});
-    assert_eq!(class(failed("Image pixel is invalid")), Class::Failed);
+    assert_eq!(class(failed("Image pixel is invalid")), Class::Unfit);
     let risk = "Failure to pass the risk control system";
     assert_eq!(class(failed(risk)), Class::Refused);
     let gone = polled(404, json!({"code": 1203, "message": "no such task"}));
-    assert_eq!(gone.unwrap_err().class, Class::Lost);
+    assert_eq!(gone.unwrap_err().class, Class::Missing);
     let fast = polled(429, json!({"code": 1302, "message": "slow down"}));
     assert_eq!(fast.unwrap_err().class, Class::RateLimited);
     let unknown = polled(200, json!({"code": 9999, "message": "no"}));

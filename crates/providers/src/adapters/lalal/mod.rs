@@ -30,6 +30,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::error::{Class, ProviderError};
@@ -240,19 +241,20 @@ fn check(handles: &[&Handle]) -> Call {
     Call::post("check", "/check/", json!({"task_ids": ids}))
 }
 
+/// Words of the errors of tasks; the API's document lists no codes.
+const ENDS: Ends = Ends {
+    codes: &[("invalid_", Class::Unfit)],
+    words: &[
+        ("unsupported", Class::Unfit),
+        ("too short", Class::Unfit),
+        ("too long", Class::Unfit),
+        ("corrupt", Class::Unfit),
+    ],
+};
+
 /// How a task stands.
 fn read(task: &Value) -> Result<Step, ProviderError> {
-    let failed = |class, pointers: [&str; 2]| {
-        let said = Described::at(task, pointers[0], pointers[1]);
-        Err(ProviderError {
-            class,
-            code: said.code,
-            message: said
-                .message
-                .unwrap_or_else(|| "the provider failed at it".into()),
-            retry_after: None,
-        })
-    };
+    let failed = |[code, message]: [&str; 2]| Err(ENDS.error(Described::at(task, code, message)));
     match text_at(task, "/status").as_deref() {
         Some("progress") => Ok(Step::running(percent_at(task, "/progress", 100.0))),
         Some("success") => {
@@ -263,9 +265,9 @@ fn read(task: &Value) -> Result<Step, ProviderError> {
             });
             Step::done(outputs.collect())
         }
-        Some("error") => failed(Class::Failed, ["/error/code", "/error/detail"]),
+        Some("error") => failed(["/error/code", "/error/detail"]),
         // Also when the recording is gone.
-        Some("server_error") => failed(Class::Failed, ["/code", "/error"]),
+        Some("server_error") => failed(["/code", "/error"]),
         Some("cancelled") => {
             let message = "the task was called off at the provider";
             Err(ProviderError::new(Class::Lost, message))

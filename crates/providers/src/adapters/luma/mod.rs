@@ -36,6 +36,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::adapters::alike::agrees;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Handover, Limits, Pictures, VideoLimits};
@@ -147,7 +148,7 @@ impl Adapter for Luma {
 
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Lost));
+            return Err(answer.failure(describe).of_class(Class::Missing));
         }
         let body = answer.success(describe)?;
         match required_text(&body, "/state")?.as_str() {
@@ -325,28 +326,25 @@ fn class_of_refusal(error: ProviderError) -> ProviderError {
     error.of_class(class)
 }
 
-/// The error of a generation that the provider took: whatever its code, the
-/// generation has ended.
+/// The codes of Agents, from its SDK's types; Dream Machine has words alone.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("content_moderated", Class::Refused),
+        ("image_too_large", Class::Unfit),
+        ("unsupported_format", Class::Unfit),
+        ("corrupt_input", Class::Unfit),
+        ("invalid_request", Class::Unfit),
+        // Whatever its code, the generation has ended.
+        ("budget_exhausted", Class::Failed),
+        ("rate_limited", Class::Failed),
+        ("generation_failed", Class::Failed),
+        ("output_not_found", Class::Failed),
+    ],
+    words: &[("moderat", Class::Refused)],
+};
+
 fn failure(body: &Value) -> ProviderError {
-    let said = Described::at(body, "/failure_code", "/failure_reason");
-    let message = said
-        .message
-        .unwrap_or_else(|| "the generation failed".into());
-    let refused = match said.code.as_deref() {
-        Some(code) => code == "content_moderated",
-        None => message.to_lowercase().contains("moderat"),
-    };
-    let class = if refused {
-        Class::Refused
-    } else {
-        Class::Failed
-    };
-    ProviderError {
-        class,
-        code: said.code,
-        message,
-        retry_after: None,
-    }
+    ENDS.error(Described::at(body, "/failure_code", "/failure_reason"))
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ fn every_state() {
     assert_eq!(class("agents", 200, failed("rate_limited")), Class::Failed);
     let words = json!({"state": "failed", "failure_reason": "Output was moderated"});
     assert_eq!(class("dream-machine", 200, words), Class::Refused);
-    assert_eq!(class("agents", 404, json!({})), Class::Lost);
+    assert_eq!(class("agents", 404, json!({})), Class::Missing);
     assert_eq!(class("agents", 500, json!({})), Class::Unclear);
 }
 

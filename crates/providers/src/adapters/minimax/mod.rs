@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::adapters::Protocol;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{Order, Video, Work};
@@ -104,26 +105,28 @@ fn class_of(code: &str) -> Option<Class> {
 fn of_poll(answer: &Answer, error: ProviderError) -> ProviderError {
     let gone = answer.status == 404 || error.code.as_deref() == Some("2013");
     let class = match error.class {
-        _ if gone => Class::Lost,
+        _ if gone => Class::Missing,
         Class::Rejected if answer.status.is_success() => Class::Unclear,
         class => class,
     };
     error.of_class(class)
 }
 
+/// What the code of a failed job means, beside those that mean nothing here.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("1026", Class::Refused),
+        ("1027", Class::Refused),
+        ("2013", Class::Unfit),
+        ("invalid_", Class::Unfit),
+        ("bad_request", Class::Unfit),
+    ],
+    words: &[("sensitive", Class::Refused)],
+};
+
 /// The error of a job that failed.
 fn failed(code: Option<String>, message: Option<String>) -> ProviderError {
-    let refused = matches!(code.as_deref(), Some("1026" | "1027"));
-    ProviderError {
-        class: if refused {
-            Class::Refused
-        } else {
-            Class::Failed
-        },
-        code,
-        message: message.unwrap_or_else(|| "the task failed".into()),
-        retry_after: None,
-    }
+    ENDS.error(Described { code, message })
 }
 
 #[cfg(test)]

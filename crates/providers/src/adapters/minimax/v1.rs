@@ -262,7 +262,7 @@ mod tests {
         let refused = json!({"status": "Fail", "base_resp": coded(1027)});
         assert_eq!(class(polled(&refused)), Class::Refused);
         let gone = json!({"task_id": "", "status": "", "base_resp": coded(2013)});
-        assert_eq!(class(polled(&gone)), Class::Lost);
+        assert_eq!(class(polled(&gone)), Class::Missing);
         let unknown = json!({"base_resp": coded(7777)});
         assert_eq!(class(polled(&unknown)), Class::Unclear);
         let fast = json!({"base_resp": coded(1002)});

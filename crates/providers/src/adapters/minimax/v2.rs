@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(class(failed("1000")), Class::Failed);
         let gone = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid task_id"}});
         let error = v2().polled(&handle, &asked, &Answer::json_of(200, &gone));
-        assert_eq!(error.unwrap_err().class, Class::Lost);
+        assert_eq!(error.unwrap_err().class, Class::Missing);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
@@ -151,7 +152,7 @@ impl Adapter for ModelArk {
 
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Lost));
+            return Err(answer.failure(describe).of_class(Class::Missing));
         }
         let body = answer.success(describe).map_err(class_by_code)?;
         match required_text(&body, "/status")?.as_str() {
@@ -244,19 +245,27 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     error.of_class(class)
 }
 
+/// The provider's error codes that speak of the order.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("InputTextSensitiveContent", Class::Refused),
+        ("InputImageSensitiveContent", Class::Refused),
+        ("InputVideoSensitiveContent", Class::Refused),
+        ("InputAudioSensitiveContent", Class::Refused),
+        ("OutputVideoSensitiveContent", Class::Refused),
+        ("OutputImageSensitiveContent", Class::Refused),
+        ("OutputAudioSensitiveContent", Class::Refused),
+        ("SensitiveContent", Class::Refused),
+        ("InvalidParameter", Class::Unfit),
+        ("MissingParameter", Class::Unfit),
+        ("InvalidImageURL", Class::Unfit),
+        ("InvalidEndpoint", Class::Unfit),
+    ],
+    words: &[],
+};
+
 fn failure(body: &Value) -> ProviderError {
-    let said = describe(body);
-    let refused = said.code.as_deref().is_some_and(is_refusal);
-    ProviderError {
-        class: if refused {
-            Class::Refused
-        } else {
-            Class::Failed
-        },
-        code: said.code,
-        message: said.message.unwrap_or_else(|| "the task failed".into()),
-        retry_after: None,
-    }
+    ENDS.error(describe(body))
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ fn every_status_word() {
     let refused = failed("OutputVideoSensitiveContentDetected");
     assert_eq!(class(200, refused), Class::Refused);
     let gone = json!({"error": {"code": "ResourceNotFound", "message": "no"}});
-    assert_eq!(class(404, gone), Class::Lost);
+    assert_eq!(class(404, gone), Class::Missing);
     assert_eq!(class(500, json!({})), Class::Unclear);
 }
 

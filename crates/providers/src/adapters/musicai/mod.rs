@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
@@ -165,7 +166,7 @@ impl Adapter for MusicAi {
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let body = answer.success(describe).map_err(|error| {
             let class = match error.class {
-                Class::Rejected if answer.status == 404 => Class::Lost,
+                Class::Rejected if answer.status == 404 => Class::Missing,
                 // A job that was taken does not end by a wrong question.
                 Class::Rejected | Class::Account => Class::Unclear,
                 class => class,
@@ -184,15 +185,7 @@ impl Adapter for MusicAi {
                 });
                 Step::done(outputs.collect())
             }
-            Some("FAILED") => {
-                let said = describe(&body);
-                Err(ProviderError {
-                    class: Class::Failed,
-                    code: said.code,
-                    message: said.message.unwrap_or_else(|| "the workflow failed".into()),
-                    retry_after: None,
-                })
-            }
+            Some("FAILED") => Err(ENDS.error(describe(&body))),
             Some(word) => Ok(Step::unknown(word)),
             None => Err(ProviderError::unreadable(
                 "the provider's answer has no status",
@@ -236,6 +229,13 @@ impl Adapter for MusicAi {
         Ok(Found::jobs(jobs).and_then(next))
     }
 }
+
+/// The codes of music.ai's page of errors that speak of the recording or of the
+/// workflow's parameters.
+const ENDS: Ends = Ends {
+    codes: &[("BAD_INPUT", Class::Unfit), ("INVALID_", Class::Unfit)],
+    words: &[("invalid input", Class::Unfit)],
+};
 
 /// A page of the list. The first is asked for without a number; page 1 may be
 /// the same again, where they count from 1.

@@ -94,7 +94,7 @@ fn only_known_words_end_a_job() {
         );
     }
     for (status, class) in [
-        (404, Class::Lost),
+        (404, Class::Missing),
         (400, Class::Unclear),
         (429, Class::RateLimited),
         (500, Class::Unclear),

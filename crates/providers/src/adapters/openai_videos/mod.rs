@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! POST   /videos               multipart or JSON → {id, status}
-//! GET    /videos/{id}          {status: queued │ in_progress │ completed │ failed, progress, error}
+//! GET    /videos/{id}          {status: queued │ in_progress │ completed │ failed, progress, error};
+//!                              gateways have other words for the same ([`meaning`])
 //! GET    /videos/{id}/content  the bytes
 //! DELETE /videos/{id}          the only way to call a job off
 //! GET    /videos               {data: [the same], has_more}; after, limit, order
@@ -28,6 +29,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::adapters::alike::agrees;
+use crate::adapters::ends::Ends;
 use crate::answer::{
     Answer, Described, percent_at, required_list, required_text, text_at, time_at,
 };
@@ -158,54 +160,38 @@ impl Adapter for OpenAiVideos {
         // vLLM-omni tells of a failed job with a status that is not 2xx, so the
         // body goes first.
         let body = answer.json().unwrap_or(Value::Null);
-        let status = text_at(&body, "/status");
-        match status.as_deref() {
-            Some("failed") => {
-                let said = Described::at(&body, "/error/code", "/error/message");
-                let error = ProviderError {
-                    class: Class::Failed,
-                    code: said.code,
-                    message: said
-                        .message
-                        .unwrap_or_else(|| "the provider failed at it".into()),
-                    retry_after: None,
-                };
-                return Err(class_by_code(error));
-            }
-            Some("cancelled" | "deleted" | "expired") => {
-                return Err(ProviderError::new(
-                    Class::Lost,
-                    "the provider no longer works on it",
-                ));
+        let word = text_at(&body, "/status");
+        match word.as_deref().map(meaning) {
+            Some(Meaning::Failed) => return Err(failure(&body)),
+            Some(Meaning::Lost) => {
+                let message = "the provider no longer works on it";
+                return Err(ProviderError::new(Class::Lost, message));
             }
             _ => {}
         }
         if !answer.status.is_success() {
             let error = answer.failure(describe);
             let class = if answer.status == 404 {
-                Class::Lost
+                Class::Missing
             } else {
                 error.class
             };
             return Err(error.of_class(class));
         }
-        let path = format!("/videos/{}/content", handle.text("id"));
-        let mut content = Call::get("content", path);
-        content.limit_bytes = RESULT;
-        match status.as_deref() {
-            Some("completed") => Step::done(vec![Output {
-                what: What::Video,
-                source: Source::Call(Box::new(content)),
-            }]),
-            Some("queued" | "in_progress" | "submitted" | "processing") => Ok(Step::Running {
+        let Some(word) = word else {
+            let what = "the provider's answer has no status";
+            return Err(ProviderError::unreadable(what));
+        };
+        match meaning(&word) {
+            Meaning::Going => Ok(Step::Running {
                 progress: percent_at(&body, "/progress", 100.0),
                 poll_after: poll_after(answer),
                 unknown_word: None,
             }),
-            Some(word) => Ok(Step::unknown(word)),
-            None => Err(ProviderError::unreadable(
-                "the provider's answer has no status",
-            )),
+            Meaning::Unknown if address(&body).is_some() => delivered(handle, &word, &body),
+            Meaning::Unknown if body["error"].is_object() => Err(failure(&body)),
+            Meaning::Unknown => Ok(Step::unknown(word)),
+            _ => delivered(handle, &word, &body),
         }
     }
 
@@ -274,6 +260,98 @@ impl OpenAiVideos {
             fields.insert("negative_prompt".into(), json!(negative));
         }
         fields
+    }
+}
+
+/// What a status word says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Going,
+    Done,
+    Failed,
+    Lost,
+    Unknown,
+}
+
+/// `OpenAI` has four words. Gateways that speak its protocol have more, in
+/// small letters and in capitals.
+fn meaning(word: &str) -> Meaning {
+    match word.to_lowercase().as_str() {
+        "queued" | "in_progress" | "submitted" | "pending" | "processing" | "running"
+        | "generating" | "not_start" | "not_started" => Meaning::Going,
+        "completed" | "complete" | "succeeded" | "succeed" | "success" | "done" | "finished" => {
+            Meaning::Done
+        }
+        "failed" | "fail" | "failure" | "error" => Meaning::Failed,
+        "cancelled" | "canceled" | "deleted" | "expired" => Meaning::Lost,
+        _ => Meaning::Unknown,
+    }
+}
+
+/// The video of a finished job: behind its own endpoint, which `completed`
+/// promises; with a gateway's word at the address beside it, where there is one.
+fn delivered(handle: &Handle, word: &str, body: &Value) -> Result<Step, ProviderError> {
+    if word != "completed"
+        && let Some(url) = address(body)
+    {
+        return Step::done(vec![Output::video_at(url)]);
+    }
+    let path = format!("/videos/{}/content", handle.text("id"));
+    let mut content = Call::get("content", path);
+    content.limit_bytes = RESULT;
+    Step::done(vec![Output {
+        what: What::Video,
+        source: Source::Call(Box::new(content)),
+    }])
+}
+
+/// The address of a result, as servers and gateways put it beside the status.
+fn address(body: &Value) -> Option<String> {
+    let places = [
+        "/url",
+        "/video_url",
+        "/output_url",
+        "/metadata/url",
+        "/video/url",
+    ];
+    let mut found = places.iter().filter_map(|place| text_at(body, place));
+    found.find(|url| url.starts_with("https://") || url.starts_with("http://"))
+}
+
+/// The codes of `OpenAI`'s errors that an order is at fault for, those of the
+/// servers and gateways that speak its protocol, and Mediagate's own.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("moderation_blocked", Class::Refused),
+        ("content_policy", Class::Refused),
+        ("sentinel_block", Class::Refused),
+        ("invalid_", Class::Unfit),
+        ("unsupported_", Class::Unfit),
+        ("missing_", Class::Unfit),
+        ("provider_rejected", Class::Unfit),
+        ("image_", Class::Unfit),
+        ("cancelled", Class::Lost),
+    ],
+    words: &[
+        ("moderation", Class::Refused),
+        ("content policy", Class::Refused),
+    ],
+};
+
+/// The error of a job that failed; `error` may be mere text.
+fn failure(body: &Value) -> ProviderError {
+    let mut said = Described::at(body, "/error/code", "/error/message");
+    let other = ["/error", "/fail_reason", "/message"];
+    said.message = said
+        .message
+        .or_else(|| other.iter().find_map(|place| text_at(body, place)));
+    // One that goes on elsewhere has not ended here.
+    match said.code.as_deref() {
+        Some("still_running" | "submission_unconfirmed") => ProviderError {
+            class: Class::Unclear,
+            ..ENDS.error(said)
+        },
+        _ => ENDS.error(said),
     }
 }
 

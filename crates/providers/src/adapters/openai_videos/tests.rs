@@ -128,3 +128,64 @@ fn a_lost_video_is_looked_for_by_its_content() {
     assert_eq!(error.class, Class::Rejected);
     assert!(adapter.find(&stems("x"), since()).is_none());
 }
+
+/// What a poll that says this means.
+fn said(body: &Value) -> Result<Step, ProviderError> {
+    let adapter = adapter("openai-videos", &json!({}));
+    let handle = Handle(json!({"id": "video_1"}));
+    let asked = adapter.poll(&handle).unwrap().asked();
+    adapter.polled(&handle, &asked, &Answer::json_of(200, body))
+}
+
+#[test]
+fn gateways_have_words_of_their_own_for_an_end() {
+    let made = |body: &Value| match said(body) {
+        Ok(Step::Done { outputs }) => outputs[0].source.clone(),
+        other => panic!("{body}: {other:?}"),
+    };
+    for word in ["completed", "succeeded", "success", "SUCCESS", "Done"] {
+        let source = made(&json!({"id": "video_1", "status": word}));
+        assert!(matches!(source, Source::Call(call) if call.stage == "content"));
+    }
+    let url = "https://cdn.example.com/1.mp4";
+    let elsewhere = json!({"id": "video_1", "status": "SUCCESS", "metadata": {"url": url}});
+    assert!(matches!(made(&elsewhere), Source::Address(at) if at == url));
+    // A word that nobody knows is judged by what comes with it.
+    let unknown = json!({"id": "video_1", "status": "rendered", "video_url": url});
+    assert!(matches!(made(&unknown), Source::Address(at) if at == url));
+    for (body, class) in [
+        (json!({"status": "fail"}), Class::Failed),
+        (
+            json!({"status": "FAILURE", "fail_reason": "no"}),
+            Class::Failed,
+        ),
+        (
+            json!({"status": "error", "error": "content policy"}),
+            Class::Refused,
+        ),
+        (
+            json!({"status": "broken", "error": {"message": "no"}}),
+            Class::Failed,
+        ),
+        (
+            json!({"status": "failed", "error": {"code": "invalid_image"}}),
+            Class::Unfit,
+        ),
+        (
+            json!({"status": "failed", "error": {"code": 422, "message": "no"}}),
+            Class::Unfit,
+        ),
+        (json!({"status": "Canceled"}), Class::Lost),
+    ] {
+        assert_eq!(said(&body).unwrap_err().class, class, "{body}");
+    }
+    for word in ["NOT_START", "pending", "Processing"] {
+        assert!(matches!(
+            said(&json!({"status": word, "error": null})),
+            Ok(Step::Running {
+                unknown_word: None,
+                ..
+            })
+        ));
+    }
+}

@@ -95,7 +95,7 @@ impl Recipe {
             }
         }
         if matches!(answer.status.as_u16(), 404 | 410) {
-            return Err(self.failure(answer).of_class(Class::Lost));
+            return Err(self.failure(answer).of_class(Class::Missing));
         }
         let body = self.accepted(answer, Stage::Later)?;
         for (condition, class) in [
@@ -149,7 +149,8 @@ impl Recipe {
     fn ended(&self, body: &Value, class: Class) -> ProviderError {
         let said = self.describe(body);
         let class = match self.class_of(&said) {
-            Some(by_code @ (Class::Refused | Class::Lost)) if class == Class::Failed => by_code,
+            Some(Class::Rejected) if class == Class::Failed => Class::Unfit,
+            Some(by_code) if class == Class::Failed && by_code.ends_job() => by_code,
             _ => class,
         };
         let otherwise = match class {

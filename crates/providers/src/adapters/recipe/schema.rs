@@ -419,6 +419,7 @@ pub(super) enum ClassName {
     Rejected,
     Refused,
     Failed,
+    Unfit,
     Lost,
 }
 
@@ -433,6 +434,7 @@ impl From<ClassName> for Class {
             ClassName::Rejected => Self::Rejected,
             ClassName::Refused => Self::Refused,
             ClassName::Failed => Self::Failed,
+            ClassName::Unfit => Self::Unfit,
             ClassName::Lost => Self::Lost,
         }
     }

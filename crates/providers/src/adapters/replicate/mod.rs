@@ -38,6 +38,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
@@ -140,7 +141,7 @@ impl Adapter for Replicate {
 
     fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Lost));
+            return Err(answer.failure(describe).of_class(Class::Missing));
         }
         let body = answer
             .success(describe)
@@ -153,13 +154,11 @@ impl Adapter for Replicate {
             )),
             "succeeded" => Step::done(outputs(handle, &body["output"])),
             "failed" => {
-                let message = text_at(&body, "/error").unwrap_or("the model failed at it".into());
-                let class = if is_refusal(&message) {
-                    Class::Refused
-                } else {
-                    Class::Failed
-                };
-                Err(ProviderError::new(class, message))
+                let message = text_at(&body, "/error");
+                Err(ENDS.error(Described {
+                    code: None,
+                    message,
+                }))
             }
             "canceled" | "aborted" => Err(ProviderError::new(
                 Class::Lost,
@@ -366,17 +365,29 @@ fn resets_in(message: &str) -> Option<Duration> {
 }
 
 fn is_refusal(message: &str) -> bool {
-    let message = message.to_lowercase();
-    [
-        "flagged as sensitive",
-        "(e005)",
-        "nsfw",
-        "content policy",
-        "content moderation",
-    ]
-    .iter()
-    .any(|words| message.contains(words))
+    let said = Described {
+        code: None,
+        message: Some(message.to_owned()),
+    };
+    ENDS.class(&said) == Some(Class::Refused)
 }
+
+/// A prediction's error is a sentence. The official models end it with a code
+/// in brackets; the others write what Python raised.
+const ENDS: Ends = Ends {
+    codes: &[],
+    words: &[
+        ("(e005)", Class::Refused),
+        ("flagged as sensitive", Class::Refused),
+        ("nsfw", Class::Refused),
+        ("content policy", Class::Refused),
+        ("content moderation", Class::Refused),
+        ("(e006)", Class::Unfit),
+        ("input validation", Class::Unfit),
+        ("validation error", Class::Unfit),
+        ("cannot identify image file", Class::Unfit),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

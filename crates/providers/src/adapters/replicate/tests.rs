@@ -157,7 +157,7 @@ fn a_job_is_read_by_its_word() {
             json!({"status": "succeeded", "output": null, "data_removed": true}),
             Class::Lost,
         ),
-        (404, json!({"detail": "not found"}), Class::Lost),
+        (404, json!({"detail": "not found"}), Class::Missing),
         (200, json!({}), Class::Unclear),
         (502, json!({}), Class::Unclear),
     ] {

@@ -27,6 +27,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
+use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
@@ -122,7 +123,7 @@ impl Adapter for Runway {
 
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Lost));
+            return Err(answer.failure(describe).of_class(Class::Missing));
         }
         let body = answer.success(describe)?;
         match required_text(&body, "/status")?.as_str() {
@@ -250,22 +251,20 @@ fn class_by_words(error: ProviderError) -> ProviderError {
     error
 }
 
-/// `SAFETY.INPUT.TEXT`, `INTERNAL.BAD_OUTPUT.CODE01`, ….
+/// The codes of docs.dev.runwayml.com, "Handle Task Failures".
+/// `INTERNAL.BAD_OUTPUT`, other `INTERNAL` codes and those of third parties may
+/// go away.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("SAFETY.", Class::Refused),
+        ("INPUT_PREPROCESSING.SAFETY", Class::Refused),
+        ("ASSET.INVALID", Class::Unfit),
+    ],
+    words: &[],
+};
+
 fn failure(body: &Value) -> ProviderError {
-    let said = Described::at(body, "/failureCode", "/failure");
-    let code = said.code.unwrap_or_default();
-    let refused = code.split('.').any(|part| part == "SAFETY");
-    let class = if refused {
-        Class::Refused
-    } else {
-        Class::Failed
-    };
-    let message = said.message.unwrap_or_else(|| "the task failed".into());
-    let error = ProviderError::new(class, message);
-    if code.is_empty() {
-        return error;
-    }
-    error.with_code(code)
+    ENDS.error(Described::at(body, "/failureCode", "/failure"))
 }
 
 fn video_limits(model: &str) -> VideoLimits {

@@ -163,7 +163,7 @@ fn every_status_word() {
         Class::Failed
     );
     assert_eq!(class(200, json!({"status": "CANCELLED"})), Class::Lost);
-    assert_eq!(class(404, json!({"error": "no such task"})), Class::Lost);
+    assert_eq!(class(404, json!({"error": "no such task"})), Class::Missing);
     assert_eq!(
         class(429, json!({"error": "slow down"})),
         Class::RateLimited

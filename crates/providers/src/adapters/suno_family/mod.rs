@@ -380,7 +380,7 @@ fn poll_error(answer: &Answer, error: ProviderError) -> ProviderError {
     let code = error.code.as_deref().unwrap_or_default();
     let gone = answer.status == 404 || code.contains("not_found") || code.contains("not_exist");
     let class = match error.class {
-        Class::Rejected if gone => Class::Lost,
+        Class::Rejected if gone => Class::Missing,
         Class::Rejected | Class::Account => Class::Unclear,
         class => class,
     };

@@ -6,8 +6,9 @@
 
 use serde_json::Value;
 
+use crate::adapters::ends::Ends;
 use crate::adapters::stem_names;
-use crate::answer::{percent_at, text_at};
+use crate::answer::{Described, percent_at, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::StemTarget;
 use crate::port::{ClipFacts, Handle, Output, Source, Step, What};
@@ -126,17 +127,28 @@ fn failure(task: &Value, clips: &[Value]) -> ProviderError {
     };
     let code = said("/metadata/error_type");
     let message = said("/metadata/error_message").or_else(|| text_at(task, "/fail_reason"));
-    let class = match code.as_deref() {
-        Some(code) if code.contains("moderation") || code.contains("content_policy") => {
-            Class::Refused
-        }
-        Some("cancelled") => Class::Lost,
-        _ => Class::Failed,
-    };
-    ProviderError {
-        class,
-        code,
-        message: message.unwrap_or_else(|| "the provider failed at it".into()),
-        retry_after: None,
-    }
+    ENDS.error(Described { code, message })
 }
+
+/// Words of `error_type` and of the sentence beside it, as clips and tasks of
+/// several aggregators show them.
+const ENDS: Ends = Ends {
+    codes: &[
+        ("moderation", Class::Refused),
+        ("content_policy", Class::Refused),
+        ("copyright", Class::Refused),
+        ("cancelled", Class::Lost),
+        ("invalid_", Class::Unfit),
+        ("provider_rejected", Class::Unfit),
+        ("bad_request", Class::Unfit),
+    ],
+    words: &[
+        ("contains artist name", Class::Refused),
+        ("artist name", Class::Refused),
+        ("producer tag", Class::Refused),
+        ("moderat", Class::Refused),
+        ("copyright", Class::Refused),
+        ("sensitive", Class::Refused),
+        ("too long", Class::Unfit),
+    ],
+};

@@ -394,8 +394,8 @@ fn a_failure_says_why() {
     let empty = poll(200, &task("SUCCESS", &json!([]))).unwrap_err();
     assert_eq!(empty.class, Class::Failed);
     let gone = json!({"code": "task_not_exist", "message": "no such task", "data": null});
-    assert_eq!(poll(200, &gone).unwrap_err().class, Class::Lost);
-    assert_eq!(poll(404, &json!(null)).unwrap_err().class, Class::Lost);
+    assert_eq!(poll(200, &gone).unwrap_err().class, Class::Missing);
+    assert_eq!(poll(404, &json!(null)).unwrap_err().class, Class::Missing);
     for status in [400, 402, 500, 502] {
         assert_eq!(
             poll(status, &json!(null)).unwrap_err().class,

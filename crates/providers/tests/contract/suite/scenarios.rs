@@ -17,6 +17,9 @@ const WORDLESS: [&str; 2] = ["gemini-veo", "comfyui"];
 /// Protocols whose jobs can be called off while they wait, and no longer.
 const WHILE_QUEUED: [&str; 2] = ["modelark", "dashscope"];
 
+/// Cases whose provider tells a wrong order from a failure in mere words.
+const CODELESS: [&str; 3] = ["chat-video", "comfyui: ", "luma dream-machine"];
+
 pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
     let (order, adapter) = (&stage.case.order, stage.provider.adapter());
     assert_eq!(order.model, stage.case.model);
@@ -161,6 +164,15 @@ pub(super) async fn the_job_is_refused(stage: Stage) {
     }
 }
 
+pub(super) async fn the_order_is_at_fault(stage: Stage) {
+    let is_codeless = CODELESS
+        .iter()
+        .any(|start| stage.case.name.starts_with(start));
+    if matches!(stage.case.makes, Makes::Video) && !is_codeless {
+        ended(stage, End::Unfit, Class::Unfit).await;
+    }
+}
+
 pub(super) async fn the_job_makes_nothing(stage: Stage) {
     stage.world().set_plan(plan(End::Empty));
     match stage.submit().await {
@@ -236,6 +248,14 @@ pub(super) async fn polls_that_fail(stage: Stage) {
     ] {
         stage.fault(fault, Role::Poll, 1);
     }
+    let outputs = stage.outcome().await.unwrap();
+    stage.check(&outputs).await;
+    stage.paid_once();
+}
+
+/// One machine of several may not have heard of the job yet.
+pub(super) async fn a_poll_that_knows_no_such_job(stage: Stage) {
+    stage.fault(status(404, None), Role::Poll, 3);
     let outputs = stage.outcome().await.unwrap();
     stage.check(&outputs).await;
     stage.paid_once();

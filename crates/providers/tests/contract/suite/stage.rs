@@ -111,7 +111,7 @@ impl Stage {
     }
 
     /// Polls until the job is done, as a process would that starts anew each
-    /// time. Errors that pass are passed over.
+    /// time. Only the end of the job ends it.
     pub(crate) async fn finish(&self, accepted: Accepted) -> Result<Vec<Output>, ProviderError> {
         let handle = match accepted {
             Accepted::Done(outputs) => return Ok(outputs),
@@ -125,9 +125,8 @@ impl Stage {
                 let handle: Handle = serde_json::from_str(&kept).unwrap();
                 match self.poll(&handle).await {
                     Ok(Polled::Done(outputs)) => return Ok(outputs),
-                    Ok(Polled::Running { .. }) => {}
-                    Err(error) if error.class.is_passing() => {}
-                    Err(error) => return Err(error),
+                    Err(error) if error.class.ends_job() => return Err(error),
+                    Ok(Polled::Running { .. }) | Err(_) => {}
                 }
             }
         };

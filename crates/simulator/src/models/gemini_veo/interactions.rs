@@ -105,6 +105,11 @@ fn shown(request: &Request, job: &Job) -> Value {
         Phase::Ended(End::Failure) => {
             ("failed", json!([]), json!([{"message": "Internal error."}]))
         }
+        Phase::Ended(End::Unfit) => (
+            "failed",
+            json!([]),
+            json!([{"code": "INVALID_ARGUMENT", "message": "The duration is not supported."}]),
+        ),
         Phase::Ended(End::Refusal) => (
             "failed",
             json!([]),

@@ -317,6 +317,9 @@ fn operation(
         End::Success => operation["response"] = delivered(),
         End::Empty => operation["response"] = empty,
         End::Refusal => operation["response"] = held,
+        End::Unfit => {
+            operation["error"] = json!({"code": 3, "message": "The image cannot be read."});
+        }
         End::Failure => {
             operation["error"] = json!({"code": 13, "message": "Internal error encountered."});
         }

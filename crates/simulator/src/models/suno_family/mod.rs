@@ -237,6 +237,7 @@ fn clips(request: &Request, job: &Job) -> Vec<Value> {
         Phase::Ended(End::Success) => ("complete", None),
         Phase::Ended(End::Empty) => return Vec::new(),
         Phase::Ended(End::Refusal) => ("error", Some("moderation_failure")),
+        Phase::Ended(End::Unfit) => ("error", Some("invalid_request")),
         Phase::Ended(End::Failure) | Phase::Cancelled => ("error", Some("generation_failed")),
     };
     let groups = job.memo["clips"].as_array().cloned().unwrap_or_default();
@@ -309,7 +310,9 @@ fn persona(request: &Request) -> Reply {
     match job.plan.end {
         End::Success => {}
         End::Empty => return Reply::json(200, &json!({})),
-        End::Failure | End::Refusal => return error(500, "persona_failed", "The persona failed"),
+        End::Failure | End::Unfit | End::Refusal => {
+            return error(500, "persona_failed", "The persona failed");
+        }
     }
     let record = json!({
         "id": job.id, "name": body["name"], "description": body["description"],

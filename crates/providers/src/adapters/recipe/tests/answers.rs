@@ -85,7 +85,7 @@ fn where_a_job_stands() {
             Class::Failed,
         ),
         (451, json!({}), Class::Refused),
-        (404, json!({}), Class::Lost),
+        (404, json!({}), Class::Missing),
         (500, json!({}), Class::Unclear),
         (429, json!({}), Class::RateLimited),
         (200, json!({"status": "done"}), Class::Failed),

@@ -1,0 +1,73 @@
+//! What the codes and words mean by which a provider tells that a job failed.
+//!
+//! Most failures may go away: the order can be placed again. Some say that the
+//! order itself is at fault, or its content: repeated it would fail again, and
+//! might be paid for again.
+
+use crate::answer::Described;
+use crate::error::{Class, ProviderError};
+
+/// A provider's ways of saying why a job failed. What is in neither list is
+/// [`Class::Failed`], but for a code that is an HTTP status of the caller's
+/// fault.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    /// Beginnings of codes; the first that fits holds.
+    pub(super) codes: &'static [(&'static str, Class)],
+    /// Words of messages in lower case, for failures whose code says nothing.
+    pub(super) words: &'static [(&'static str, Class)],
+}
+
+impl Ends {
+    /// The error of a job that failed.
+    pub(super) fn error(&self, said: Described) -> ProviderError {
+        ProviderError::of_job(self.class(&said).unwrap_or(Class::Failed), said)
+    }
+
+    /// What the code, else the message, says of the job.
+    pub(super) fn class(&self, said: &Described) -> Option<Class> {
+        let code = said.code.as_deref().unwrap_or_default();
+        let by_code = self.codes.iter().find(|(start, _)| begins(code, start));
+        let message = said.message.as_deref().unwrap_or_default().to_lowercase();
+        let by_words = || self.words.iter().find(|(words, _)| message.contains(words));
+        let found = by_code.or_else(by_words).map(|(_, class)| *class);
+        found.or_else(|| of_status(code))
+    }
+}
+
+/// Numbers are compared whole.
+fn begins(code: &str, start: &str) -> bool {
+    let is_number = start.bytes().all(|byte| byte.is_ascii_digit());
+    code == start || (!is_number && code.starts_with(start))
+}
+
+/// Some give an HTTP status for a code.
+fn of_status(code: &str) -> Option<Class> {
+    matches!(code, "400" | "404" | "413" | "415" | "422").then_some(Class::Unfit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_goes_before_the_words() {
+        let ends = Ends {
+            codes: &[("SAFETY", Class::Refused), ("ASSET", Class::Unfit)],
+            words: &[("moderat", Class::Refused)],
+        };
+        let class = |code: &str, message: &str| {
+            let said = Described {
+                code: Some(code.into()).filter(|_| !code.is_empty()),
+                message: Some(message.into()),
+            };
+            ends.error(said).class
+        };
+        assert_eq!(class("SAFETY.INPUT", ""), Class::Refused);
+        assert_eq!(class("ASSET.INVALID", "Moderated"), Class::Unfit);
+        assert_eq!(class("", "Moderated"), Class::Refused);
+        assert_eq!(class("422", "no such field"), Class::Unfit);
+        assert_eq!(class("500", "broken"), Class::Failed);
+        assert_eq!(class("", ""), Class::Failed);
+    }
+}
