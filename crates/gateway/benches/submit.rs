@@ -175,9 +175,9 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
 async fn task_alone(
     Allowed { caller, .. }: Allowed<VideoCreate>,
     State(app): State<App>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Error> {
-    let order = read(&body)?;
+    let (order, _) = body.read(&app, read).await?;
     let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
     let request = RequestId::generate();
     let tasks = new.into_iter();

@@ -11,15 +11,17 @@ use crate::attendance::Attendance;
 use crate::bell::Bell;
 use crate::blob::Blobs;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Database, Overrides};
+use crate::config::{Config, ConfigError, Database, Overrides, cores};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
+use crate::domain::shares::{Stock, Turns};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
 use crate::ids::TaskId;
 use crate::model::task::Task;
+use crate::private;
 use crate::signer::Signer;
 use crate::store::Store;
 use crate::telemetry;
@@ -65,8 +67,15 @@ pub struct Parts {
     pub mismatches: AtomicU32,
     /// Bounds the work on uploads: each holds a decoded recording in memory.
     pub ingest: tokio::sync::Semaphore,
-    /// Bounds the large bodies that are in memory at once.
-    pub large_bodies: Arc<tokio::sync::Semaphore>,
+    /// Bytes of memory for bodies that arrive or wait to be worked on.
+    pub bodies: Stock,
+    /// Bounds the large bodies that are parsed at once.
+    pub parsing: Arc<tokio::sync::Semaphore>,
+    /// Uploads that an account may have under way, those that arrive or are
+    /// fetched included.
+    pub uploads: Turns,
+    /// An account's own line for `ingest`.
+    pub ingest_of_account: Turns,
     /// Set when requests in flight must end.
     pub closing: CancellationToken,
 }
@@ -77,8 +86,14 @@ const USUAL_TIMES: Duration = Duration::from_secs(5);
 /// Uploads that are decoded at once.
 const INGESTS: usize = 2;
 
-/// Bodies of more than a megabyte, at most 32, that are read at once.
-const LARGE_BODIES: usize = 16;
+/// Of those, an account's at once.
+const INGESTS_OF_ACCOUNT: usize = 1;
+/// Uploads of an account that are under way at once.
+const UPLOADS: usize = 8;
+
+/// Bytes of bodies in memory at once, of all accounts and of one.
+const BODIES: u64 = 512_000_000;
+const BODIES_OF_ACCOUNT: u64 = 128_000_000;
 
 /// A gateway could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -113,12 +128,21 @@ impl App {
             path: config.data.display().to_string(),
             error,
         };
-        make_private_folder(&config.data).map_err(in_data)?;
-        make_private_folder(&config.spool_path()).map_err(in_data)?;
+        private::folder(&config.data).map_err(in_data)?;
+        private::folder(&config.spool_path()).map_err(in_data)?;
+        private::folder(&config.media_path()).map_err(in_data)?;
         let store = match &config.database {
             Database::Sqlite => Store::sqlite(&config.sqlite_path())?,
             Database::Postgres(url) => Store::postgres(url.expose())?,
         };
+        for name in [
+            "mediagate.db",
+            "mediagate.db-wal",
+            "mediagate.db-shm",
+            "signing.key",
+        ] {
+            private::file(&config.data.join(name)).map_err(in_data)?;
+        }
         let signer = match &config.signing_secret {
             Some(secret) => Signer::new(secret.expose().as_bytes()),
             None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
@@ -144,7 +168,10 @@ impl App {
             mismatches: AtomicU32::new(0),
             attendance: Attendance::new(clock.clone()),
             ingest: tokio::sync::Semaphore::new(INGESTS),
-            large_bodies: Arc::new(tokio::sync::Semaphore::new(LARGE_BODIES)),
+            ingest_of_account: Turns::new(INGESTS_OF_ACCOUNT),
+            uploads: Turns::new(UPLOADS),
+            bodies: Stock::new(BODIES, BODIES_OF_ACCOUNT),
+            parsing: Arc::new(tokio::sync::Semaphore::new(cores())),
             closing: CancellationToken::new(),
             config,
             clock,
@@ -175,15 +202,6 @@ impl App {
             .await
             .map_err(Error::internal)
     }
-}
-
-/// A new data folder is its owner's alone; an existing one stays as it is.
-fn make_private_folder(path: &std::path::Path) -> std::io::Result<()> {
-    let mut folder = std::fs::DirBuilder::new();
-    folder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
-    folder.create(path)
 }
 
 impl std::ops::Deref for App {

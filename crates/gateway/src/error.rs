@@ -311,13 +311,7 @@ impl Error {
     /// What the caller is told.
     pub fn message(&self) -> String {
         match self {
-            Self::Invalid(faults) => faults
-                .iter()
-                .map(|fault| {
-                    if fault.param.is_empty() { fault.message.clone() } else { format!("{}: {}", fault.param, fault.message) }
-                })
-                .collect::<Vec<_>>()
-                .join(" "),
+            Self::Invalid(faults) => told(faults),
             Self::Plain { message, .. } | Self::Later { message, .. } => message.clone(),
             Self::OfTask { error, .. } => error.message(),
             Self::Internal(_) => {
@@ -368,6 +362,23 @@ impl Error {
     }
 }
 
+/// The first faults, and how many more there are.
+fn told(faults: &[Fault]) -> String {
+    const TOLD: usize = 20;
+    let told = faults.iter().take(TOLD).map(|fault| {
+        if fault.param.is_empty() {
+            fault.message.clone()
+        } else {
+            format!("{}: {}", fault.param, fault.message)
+        }
+    });
+    let mut told: Vec<String> = told.collect();
+    if faults.len() > TOLD {
+        told.push(format!("And {} more.", faults.len() - TOLD));
+    }
+    told.join(" ")
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code(), self.message())
@@ -408,6 +419,19 @@ mod tests {
             "model: is required. messages: is required."
         );
         assert_eq!(error.param(), Some("model"));
+    }
+
+    #[test]
+    fn of_many_faults_twenty_are_named() {
+        let fault = |number| Fault {
+            code: ErrorCode::MissingField,
+            param: format!("a[{number}]"),
+            message: "is required.".into(),
+        };
+        let error = Error::Invalid((0..16_000).map(fault).collect());
+        let message = error.message();
+        assert_eq!(message.matches("is required.").count(), 20);
+        assert!(message.ends_with("And 15980 more."), "{message}");
     }
 
     #[test]

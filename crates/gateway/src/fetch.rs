@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use providers::driver::guard::{embedded_v4, is_public};
+use tokio::io::AsyncWriteExt as _;
 use url::{Host, Url};
 
 use crate::config::FetchRules;
@@ -39,6 +40,17 @@ pub enum FetchError {
     },
 }
 
+/// Why what is at an address could not be saved.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// It could not be fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// It could not be written.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+}
+
 /// Fetches for callers, by the operator's rules.
 #[derive(Clone)]
 pub struct Fetcher {
@@ -53,22 +65,40 @@ impl Fetcher {
 
     /// The bytes at `address`, at most `limit_bytes` of them.
     pub async fn get(&self, address: &str, limit_bytes: u64) -> Result<Bytes, FetchError> {
-        tokio::time::timeout(IN_ALL, self.follow(address, limit_bytes))
+        let read = async {
+            let answer = self.follow(address).await?;
+            read(answer, limit_bytes).await
+        };
+        tokio::time::timeout(IN_ALL, read)
             .await
-            .unwrap_or_else(|_| {
-                Err(FetchError::Failed(
-                    "the file did not arrive within 30 seconds".into(),
-                ))
-            })
+            .unwrap_or_else(|_| Err(late()))
     }
 
-    async fn follow(&self, address: &str, limit_bytes: u64) -> Result<Bytes, FetchError> {
+    /// Writes the bytes at `address`, at most `limit_bytes` of them, to a file as
+    /// they arrive.
+    pub async fn save(
+        &self,
+        address: &str,
+        limit_bytes: u64,
+        file: &mut tokio::fs::File,
+    ) -> Result<(), SaveError> {
+        let save = async {
+            let answer = self.follow(address).await?;
+            save(answer, limit_bytes, file).await
+        };
+        tokio::time::timeout(IN_ALL, save)
+            .await
+            .unwrap_or_else(|_| Err(late().into()))
+    }
+
+    /// The answer at the end of all redirects.
+    async fn follow(&self, address: &str) -> Result<reqwest::Response, FetchError> {
         let mut url = Url::parse(address)
             .map_err(|_| FetchError::Blocked("it is not an absolute address"))?;
         for _ in 0..=REDIRECTS {
             let answer = self.hop(&url).await?;
             if !answer.status().is_redirection() {
-                return read(answer, limit_bytes).await;
+                return Ok(answer);
             }
             let target = answer
                 .headers()
@@ -171,7 +201,45 @@ async fn resolve(name: &str) -> Result<Vec<IpAddr>, FetchError> {
     Ok(addresses)
 }
 
+fn late() -> FetchError {
+    FetchError::Failed("the file did not arrive within 30 seconds".into())
+}
+
+async fn save(
+    mut answer: reqwest::Response,
+    limit_bytes: u64,
+    file: &mut tokio::fs::File,
+) -> Result<(), SaveError> {
+    check(&answer, limit_bytes)?;
+    let mut length = 0;
+    while let Some(chunk) = answer.chunk().await.map_err(|error| broken(&error))? {
+        length += chunk.len() as u64;
+        if length > limit_bytes {
+            return Err(FetchError::TooLarge { limit_bytes }.into());
+        }
+        file.write_all(&chunk).await?;
+    }
+    Ok(file.flush().await?)
+}
+
 async fn read(mut answer: reqwest::Response, limit_bytes: u64) -> Result<Bytes, FetchError> {
+    check(&answer, limit_bytes)?;
+    let mut bytes = BytesMut::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| broken(&error))? {
+        if (bytes.len() + chunk.len()) as u64 > limit_bytes {
+            return Err(FetchError::TooLarge { limit_bytes });
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.freeze())
+}
+
+fn broken(error: &reqwest::Error) -> FetchError {
+    FetchError::Failed(plain(error))
+}
+
+/// Refuses an answer that is no file, or says that it is too long.
+fn check(answer: &reqwest::Response, limit_bytes: u64) -> Result<(), FetchError> {
     if !answer.status().is_success() {
         return Err(FetchError::Failed(format!(
             "the server answers with status {}",
@@ -184,17 +252,7 @@ async fn read(mut answer: reqwest::Response, limit_bytes: u64) -> Result<Bytes, 
     {
         return Err(FetchError::TooLarge { limit_bytes });
     }
-    let mut bytes = BytesMut::new();
-    loop {
-        match answer.chunk().await {
-            Ok(Some(chunk)) if (bytes.len() + chunk.len()) as u64 > limit_bytes => {
-                return Err(FetchError::TooLarge { limit_bytes });
-            }
-            Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-            Ok(None) => return Ok(bytes.freeze()),
-            Err(error) => return Err(FetchError::Failed(plain(&error))),
-        }
-    }
+    Ok(())
 }
 
 /// What a caller may know of a client error: its kind, no addresses.

@@ -65,7 +65,7 @@ impl Settings {
         let found = words.iter().find(|word| **word == text);
         found.copied().ok_or_else(|| {
             let all = words.join(", ");
-            SettingsError::at(key, format!("{text:?} is none of {all}"))
+            SettingsError::at(key, format!("must be one of {all}"))
         })
     }
 

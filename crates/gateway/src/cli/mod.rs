@@ -118,6 +118,7 @@ impl From<crate::error::Error> for CliError {
 pub fn main() -> ExitCode {
     // The TLS library wants its cryptography chosen before its first use.
     drop(rustls::crypto::ring::default_provider().install_default());
+    crate::private::from_now_on();
     let cli = Cli::parse();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,

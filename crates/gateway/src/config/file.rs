@@ -167,24 +167,42 @@ fn explain(text: &str, at: usize, message: &str) -> String {
     {
         return unknown_key(unknown, known);
     }
+    let message = without_value(message);
     match key_at(text, at) {
         Some(key) => format!("`{key}`: {message}"),
         None => message.replace('\n', " "),
     }
 }
 
+/// The reader's message without the value that it is about: that may be a secret
+/// in the wrong place.
+fn without_value(message: &str) -> String {
+    match message.rsplit_once(", expected ") {
+        Some((found, expected)) => {
+            let kind = found.split(['"', '`']).next().unwrap_or_default();
+            format!("{}, expected {expected}", kind.trim_end())
+        }
+        // An address that cannot be read is told after its fault.
+        None => message.split(": \"").next().unwrap_or_default().to_owned(),
+    }
+}
+
 /// What is said of a key that nobody knows.
 pub fn unknown_key(unknown: &str, known: &[&str]) -> String {
+    format!("unknown key `{unknown}`; {}", meant(unknown, known))
+}
+
+/// What may have been meant by an unknown word.
+pub fn meant(unknown: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
         .min()
         .filter(|(distance, _)| *distance <= unknown.len().div_ceil(2));
-    let hint = near.map_or_else(
-        || format!("the keys here are {}", known.join(", ")),
+    near.map_or_else(
+        || format!("there are {}", known.join(", ")),
         |(_, name)| format!("did you mean `{name}`?"),
-    );
-    format!("unknown key `{unknown}`; {hint}")
+    )
 }
 
 /// The key of the line that holds the byte `at`, with its table.
@@ -193,6 +211,11 @@ fn key_at(text: &str, at: usize) -> Option<String> {
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text.get(line_start..)?.lines().next()?;
     let key = line.split_once('=')?.0.trim();
+    // Within a list or a text of several lines, this is part of a value.
+    let is_key = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    if !key.bytes().all(is_key) {
+        return None;
+    }
     let table = before
         .lines()
         .rev()
@@ -204,11 +227,9 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map(Some).map_err(|_| {
-        serde::de::Error::custom(format!(
-            "{text:?} is no time such as \"30s\", \"15m\" or \"30d\""
-        ))
-    })
+    humantime::parse_duration(&text)
+        .map(Some)
+        .map_err(|_| serde::de::Error::custom("must be a time such as \"30s\", \"15m\" or \"30d\""))
 }
 
 #[cfg(test)]
@@ -246,9 +267,35 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("a.toml:1: `wait_limit`: \"soon\" is no time"),
+                .starts_with("a.toml:1: `wait_limit`: must be a time such as"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn no_error_carries_a_value() {
+        for text in [
+            "cors_origins = \"hunter2, expected\"",
+            "trusted_proxies = [\"hunter2\"]",
+            "trusted_proxies = [\n  \"hunter2=\",\n]",
+            "listen = \"hunter2\"",
+            "wait_limit = \"hunter2\"",
+            "workers = \"hunter2\"",
+            "log_format = \"hunter2\"",
+            "public_url = \"hunter2\"",
+            "[providers.a]\nprotocol = \"fal\"\napi_keys = \"hunter2\"",
+            "[providers.a]\nprotocol = \"fal\"\nhosts = \"hunter2\"",
+            "[models.a]\nkind = \"hunter2\"",
+            "[models.a]\naliases = \"hunter2\"",
+            "[models.a]\nroutes = \"hunter2\"",
+            "[models.a]\nlimits = { sizes = [\"hunter2\"] }",
+            "[models.a]\nprice = { unit = \"second\", usd = \"hunter2\" }",
+            "[models.a]\nprice = [{ unit = \"second\", usd = \"1\", from = \"hunter2\" }]",
+        ] {
+            let error = parse("a.toml", text).unwrap_err().to_string();
+            assert!(error.starts_with("a.toml:"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
     }
 
     #[test]

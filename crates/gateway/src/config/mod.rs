@@ -327,10 +327,10 @@ impl Config {
         {
             return Err(wrong("signing_secret", "must have at least 32 characters"));
         }
-        if let Some(origin) = self.cors_origins.iter().find(|origin| !is_origin(origin)) {
+        if !self.cors_origins.iter().all(|origin| is_origin(origin)) {
             return Err(wrong(
                 "cors_origins",
-                &format!("{origin:?} is no origin such as https://app.example.com"),
+                "must be origins such as https://app.example.com, without a path",
             ));
         }
         Ok(())
@@ -383,7 +383,8 @@ fn wrong(key: &str, message: &str) -> ConfigError {
     }
 }
 
-fn cores() -> usize {
+/// The cores that this process may use.
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 

@@ -299,9 +299,7 @@ fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestam
         }
     };
     Timestamp::parse(&text).map(Some).ok_or_else(|| {
-        let message =
-            format!("{text:?} is no date such as \"2026-12-01\" or \"2026-12-01T00:00:00Z\"");
-        de::Error::custom(message)
+        de::Error::custom("must be a date such as \"2026-12-01\" or \"2026-12-01T00:00:00Z\"")
     })
 }
 
@@ -321,9 +319,7 @@ fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<(u32, 
     texts
         .iter()
         .map(|text| {
-            size(text).ok_or_else(|| {
-                serde::de::Error::custom(format!("{text:?} is no size such as \"1280x720\""))
-            })
+            size(text).ok_or_else(|| serde::de::Error::custom("must be sizes such as \"1280x720\""))
         })
         .collect::<Result<Vec<_>, _>>()
         .map(Some)

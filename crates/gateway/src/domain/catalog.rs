@@ -80,7 +80,7 @@ impl Catalog {
         }
         Err(ConfigError::Value {
             key: key.into(),
-            message: format!("there is no {kind} model named {name:?}"),
+            message: format!("there is no {kind} model of this name"),
         })
     }
 
@@ -263,10 +263,7 @@ fn routed(
             };
             wrong(
                 ".routes",
-                format!(
-                    "there is no provider {:?}; configured: {known}",
-                    route.provider
-                ),
+                format!("there is no provider of this name; configured: {known}"),
             )
         })?;
         let own = site

@@ -15,6 +15,7 @@ pub mod personas;
 pub mod pictures;
 pub mod quotes;
 pub mod routing;
+pub mod shares;
 pub mod songs;
 pub mod submit;
 pub mod tasks;

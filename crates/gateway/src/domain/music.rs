@@ -9,7 +9,7 @@ use crate::domain::intents::Visit;
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::engines::{EngineError, stems_engine};
 use crate::error::{Error, ErrorCode};
-use crate::fetch::FetchError;
+use crate::fetch::{FetchError, SaveError};
 use crate::ids::{AccountId, ClipId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::Model;
@@ -44,23 +44,19 @@ pub async fn upload(
     title: Option<String>,
     param: &str,
 ) -> Result<Clip, Error> {
-    // Recordings are large, decoded ones more so; the queue for them is here.
-    let _turn = app.ingest.acquire().await.map_err(Error::internal)?;
-    let fetched = match &source {
-        AudioSource::Spooled(_) => None,
-        AudioSource::Address(address) => {
-            let fetched = app.fetcher.get(address, LIMIT_BYTES).await;
-            Some(fetched.map_err(|error| fetch_error(&error, param))?)
-        }
+    let file = match source {
+        AudioSource::Spooled(file) => file,
+        AudioSource::Address(address) => fetch(app, &address, param).await?,
     };
+    // Recordings are large, decoded ones more so; the queue for them is here, and
+    // an account's own before it.
+    let _own_turn = app.ingest_of_account.wait(caller.account.id).await;
+    let _turn = app.ingest.acquire().await.map_err(Error::internal)?;
     let id = ClipId::new();
     let made = app
-        .compute(move || match (source, fetched) {
-            (AudioSource::Spooled(path), _) => {
-                let bytes = std::fs::read(&path).map_err(IngestError::Spool)?;
-                ingest(id, &bytes)
-            }
-            (AudioSource::Address(_), fetched) => ingest(id, &fetched.unwrap_or_default()),
+        .compute(move || {
+            let bytes = std::fs::read(&file).map_err(IngestError::Spool)?;
+            ingest(id, &bytes)
         })
         .await?;
     let made = made.map_err(|error| error.into_error(param))?;
@@ -94,6 +90,19 @@ pub async fn upload(
     crash::point("clip-uploaded");
     tracing::info!(clip_id = %id, "clip uploaded");
     Ok(clip)
+}
+
+/// The recording at an address, in a file of this process.
+async fn fetch(app: &App, address: &str, param: &str) -> Result<tempfile::TempPath, Error> {
+    let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    let saved = app.fetcher.save(address, LIMIT_BYTES, &mut file).await;
+    saved.map_err(|error| match error {
+        SaveError::Fetch(error) => fetch_error(&error, param),
+        SaveError::File(error) => Error::internal(error),
+    })?;
+    Ok(path)
 }
 
 /// Why a recording cannot become a clip.

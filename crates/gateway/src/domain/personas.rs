@@ -13,8 +13,8 @@ use crate::model::account::Caller;
 use crate::model::intent::Made;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipState, Persona};
-use crate::store;
 use crate::store::tasks::Page;
+use crate::store::{self, Conn};
 
 mod upstream;
 
@@ -194,9 +194,11 @@ pub async fn delete(
     id: PersonaId,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let found = get(app, account, id).await?;
-    let deleted = app
-        .store
-        .write(move |conn| store::personas::trash(conn, id, account).map_err(Error::from))
-        .await?;
+    let (image, now) = (found.0.image, app.clock.now());
+    let delete = move |conn: &mut Conn<'_>| -> Result<bool, Error> {
+        store::assets::expire(conn, image, account, now)?;
+        Ok(store::personas::trash(conn, id, account)?)
+    };
+    let deleted = app.store.write(delete).await?;
     if deleted { Ok(found) } else { Err(not_found()) }
 }

@@ -53,6 +53,8 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let secret = bearer(&parts.headers)?;
         let caller = keys::check(app, secret, client_address(parts, app)).await?;
+        // Whose share of memory the body takes.
+        parts.extensions.insert(caller.account.id);
         let (rate, verdict) = app.limits.count(&caller.key);
         if let Some(slot) = parts.extensions.get::<RateSlot>() {
             // Set once: the first check of a request counts it.

@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::clock::Timestamp;
 use crate::domain::assets;
 use crate::ids::AssetId;
+use crate::model::account::{ApiKey, Scope};
 use crate::model::media::MediaType;
 
 /// Makes absolute addresses.
@@ -19,11 +20,26 @@ pub struct Base {
     app: App,
     /// `https://media.example.com`, without a slash at the end.
     pub origin: String,
+    /// Whether files' addresses are told; empty ones stand in their place otherwise.
+    is_open: bool,
 }
 
 impl Base {
+    /// The same for an answer to this key: an address opens the file to whoever has
+    /// it, so only keys that may read are told one.
+    #[must_use]
+    pub fn as_told_to(self, key: &ApiKey) -> Self {
+        Self {
+            is_open: key.may(Scope::TasksRead),
+            ..self
+        }
+    }
+
     /// The address of a file whose time ends at `expires_at`, or that stays.
     pub fn media(&self, id: AssetId, media: MediaType, expires_at: Option<Timestamp>) -> String {
+        if !self.is_open {
+            return String::new();
+        }
         let expires_at = expires_at.unwrap_or_else(|| assets::standing_expiry(&self.app));
         format!(
             "{}{}",
@@ -45,6 +61,7 @@ impl FromRequestParts<App> for Base {
         Ok(Self {
             app: app.clone(),
             origin,
+            is_open: true,
         })
     }
 }

@@ -41,18 +41,21 @@ pub(super) async fn complete(
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Error> {
+    let fingerprint = Fingerprint::of("POST /v1/chat/completions");
+    let read = fingerprint.read(&app, body, |body| fields::read(body, read));
+    let (chat, fingerprint, held) = read.await?;
     let Chat {
         order,
         stream,
         include_usage,
-    } = fields::read(&body, read)?;
-    let fingerprint = Fingerprint::of("POST /v1/chat/completions").json(&body);
+    } = chat;
     let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
         let caller = &allowed.caller;
         let draft = video::draft(&app, caller, &request_id, order).await?;
+        drop(held);
         let tasks = submit::accept(&app, caller, visit, draft).await?;
         Ok(Fresh::Untold(Found::Tasks(tasks)))
     };

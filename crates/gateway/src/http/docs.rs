@@ -2,8 +2,9 @@
 //! the page that shows it.
 
 use axum::Router;
-use axum::http::header;
-use axum::response::IntoResponse;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Response as AnyResponse};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
@@ -115,9 +116,24 @@ pub(super) fn json(
     }
 }
 
+/// The page is written by somebody else: it sets styles on its elements, and has
+/// pictures in its style sheet.
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                      frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
+
 /// The page that shows the document; its files are in the binary.
 pub(super) fn ui(document: OpenApi) -> Router<App> {
-    SwaggerUi::new("/docs")
+    let page: Router<App> = SwaggerUi::new("/docs")
         .url("/docs/openapi.json", document)
-        .into()
+        .into();
+    page.layer(map_response(guard))
+}
+
+/// Nothing runs on the page that is not a file of it, and nobody frames it.
+async fn guard(mut response: AnyResponse) -> AnyResponse {
+    let headers = response.headers_mut();
+    let policy = HeaderValue::from_static(POLICY);
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    response
 }

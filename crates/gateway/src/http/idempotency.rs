@@ -18,8 +18,10 @@ use crate::attendance::{Close, Presence};
 use crate::crash;
 use crate::domain::assets;
 use crate::domain::intents::{self, Begun, Found, Visit, Wanted};
+use crate::domain::shares::Share;
 use crate::domain::submit::{self, Draft};
 use crate::error::{Error, ErrorCode};
+use crate::http::body::JsonBody;
 use crate::ids::RequestId;
 use crate::model::account::Caller;
 use crate::model::intent::StoredAnswer;
@@ -56,6 +58,19 @@ impl Fingerprint {
     pub(super) fn json(mut self, value: &Value) -> Self {
         self.add(value);
         self
+    }
+
+    /// With a JSON body in it, and what `read` reads out of that; the share of
+    /// memory is for whoever keeps it.
+    pub(super) async fn read<T: Send + 'static>(
+        self,
+        app: &App,
+        body: JsonBody,
+        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
+    ) -> Result<(T, Self, Share), Error> {
+        let both = |body: &Value| Ok((read(body)?, self.json(body)));
+        let ((order, fingerprint), held) = body.read(app, both).await?;
+        Ok((order, fingerprint, held))
     }
 
     /// With this file in it, by its digest.

@@ -35,11 +35,11 @@ pub(super) async fn submit(
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Error> {
-    let order = read(&body)?;
     let caller = &allowed.caller;
-    let fingerprint = Fingerprint::of("POST /submit/music").json(&body);
+    let fingerprint = Fingerprint::of("POST /submit/music");
+    let (order, fingerprint, _) = fingerprint.read(&app, body, read).await?;
     let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
     let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
         let answer = record(&tasks[0], clips, &caller.account, &base)?;
@@ -102,11 +102,12 @@ pub(super) async fn fetch_many(
     allowed: Allowed<TasksRead>,
     base: Base,
     State(app): State<App>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Json<Envelope<Vec<JobRecord>>>, Error> {
     let account = &allowed.caller.account;
     let mut jobs = Vec::new();
-    for id in read_fetch(&body)? {
+    let (ids, _) = body.read(&app, read_fetch).await?;
+    for id in ids {
         match load(&app, account, id).await {
             Ok((task, clips)) => jobs.extend(JobRecord::new(&task, &clips, account, &base)),
             Err(error) if error.code() == tasks::not_found().code() => {}
@@ -184,7 +185,7 @@ pub(super) async fn trash(
 ) -> Result<Json<ClipRecord>, Error> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, true).await?;
-    one(&app, clip, account, &base).await
+    one(&app, clip, account, &base.as_told_to(&allowed.caller.key)).await
 }
 
 /// Take a clip out of the trash.
@@ -198,7 +199,7 @@ pub(super) async fn restore(
 ) -> Result<Json<ClipRecord>, Error> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, false).await?;
-    one(&app, clip, account, &base).await
+    one(&app, clip, account, &base.as_told_to(&allowed.caller.key)).await
 }
 
 async fn one(

@@ -35,11 +35,11 @@ pub(super) async fn create(
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Error> {
-    let new = read(&body)?;
     let caller = &allowed.caller;
-    let fingerprint = Fingerprint::of("POST /persona/create").json(&body);
+    let fingerprint = Fingerprint::of("POST /persona/create");
+    let (new, fingerprint, _) = fingerprint.read(&app, body, read).await?;
     let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
     // A provider may be asked for it, and that is no task.
     let asked = asked.reserved();
@@ -106,6 +106,7 @@ pub(super) async fn delete(
 ) -> Result<Json<Value>, Error> {
     let account = &allowed.caller.account;
     let (persona, clips) = personas::delete(&app, account.id, parse(&id)?).await?;
+    let base = base.as_told_to(&allowed.caller.key);
     let mut record = record(&app, &persona, &clips, account, &base)?;
     record["is_trashed"] = true.into();
     Ok(Json(record))

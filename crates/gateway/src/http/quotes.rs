@@ -13,7 +13,7 @@ use crate::http::wire::music_orders::{self, MusicOrder};
 use crate::http::wire::quotes::{QuoteObject, QuoteRequest, inside_body, read, unknown_endpoint};
 use crate::http::wire::{chat_orders, fields, personas, videos};
 use crate::ids::RequestId;
-use crate::model::account::Scope;
+use crate::model::account::{Caller, Scope};
 
 /// An endpoint that makes something.
 #[derive(Clone, Copy)]
@@ -78,11 +78,23 @@ pub(super) async fn quote(
     allowed: Allowed<AnyKey>,
     request_id: RequestId,
     State(app): State<App>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Json<QuoteObject>, Error> {
     let caller = &allowed.caller;
-    let (path, body) = read(&body)?;
-    let paths = Endpoint::ALL.map(|endpoint| endpoint.path(&app.config.brand));
+    let (asker, brand) = (caller.clone(), app.config.brand.clone());
+    let read = body.read(&app, move |body| wish(&asker, &brand, body));
+    // What was read may hold a picture.
+    let ((path, wish), _held) = read.await?;
+    let quoted = quotes::quote(&app, caller, &request_id, wish).await;
+    let quoted = quoted.map_err(inside_body)?;
+    let shows_providers = app.catalog.load().shows_providers() || caller.key.may(Scope::Admin);
+    Ok(Json(QuoteObject::new(path, &quoted, shows_providers)))
+}
+
+/// The endpoint that is asked about, and what is asked of it.
+fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, Wish), Error> {
+    let (path, body) = read(body)?;
+    let paths = Endpoint::ALL.map(|endpoint| endpoint.path(brand));
     let known = paths
         .iter()
         .zip(Endpoint::ALL)
@@ -90,8 +102,5 @@ pub(super) async fn quote(
     let (_, endpoint) = known.ok_or_else(|| unknown_endpoint(&paths))?;
     require(caller, endpoint.scope())?;
     let wish = endpoint.read(body).map_err(inside_body)?;
-    let quoted = quotes::quote(&app, caller, &request_id, wish).await;
-    let quoted = quoted.map_err(inside_body)?;
-    let shows_providers = app.catalog.load().shows_providers() || caller.key.may(Scope::Admin);
-    Ok(Json(QuoteObject::new(path, &quoted, shows_providers)))
+    Ok((path, wish))
 }

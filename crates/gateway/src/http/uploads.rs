@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::multipart::Field;
-use axum::extract::{FromRequest as _, Multipart, Request, State};
+use axum::extract::{FromRequest as _, Request, State};
 use axum::response::Response;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
@@ -18,7 +17,8 @@ use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, MediaUpload};
 use crate::http::base::Base;
-use crate::http::body::{JsonBody, is_multipart, malformed_form, too_large};
+use crate::http::body::form::{Form, Part};
+use crate::http::body::{JsonBody, is_multipart, too_large};
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
 use crate::http::tasks::cost;
 use crate::http::wire::music::{ClipRecord, MadeBy};
@@ -43,6 +43,9 @@ pub(super) async fn audio(
     request: Request,
 ) -> Result<Response, Error> {
     let headers = request.headers().clone();
+    let caller = &allowed.caller;
+    // From the first byte on: what arrives slowly stands in nobody else's way.
+    let _turn = app.uploads.wait(caller.account.id).await;
     let fingerprint = Fingerprint::of("POST /uploads/audio");
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
         let read = tokio::time::timeout(TIME, read_form(request, &app)).await;
@@ -53,12 +56,12 @@ pub(super) async fn audio(
         let fingerprint = fingerprint.json(&title.clone().into()).file(&digest);
         (AudioSource::Spooled(file), title, "file", fingerprint)
     } else {
-        let JsonBody(body) = JsonBody::from_request(request, &app).await?;
-        let (address, title) = read_upload(&body)?;
+        let body = JsonBody::from_request(request, &app).await?;
+        let (read, fingerprint, _) = fingerprint.read(&app, body, read_upload).await?;
+        let (address, title) = read;
         let source = AudioSource::Address(address);
-        (source, title, "url", fingerprint.json(&body))
+        (source, title, "url", fingerprint)
     };
-    let caller = &allowed.caller;
     let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
     let make = async |visit: &Visit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
@@ -90,24 +93,19 @@ async fn read_form(
     request: Request,
     app: &App,
 ) -> Result<(TempPath, Vec<u8>, Option<String>), Error> {
-    let mut form = Multipart::from_request(request, app)
-        .await
-        .map_err(|error| malformed_form(&error.body_text()))?;
+    let mut form = Form::open(request, app, LIMIT_BYTES).await?;
     let mut file = None;
     let mut title = None;
-    while let Some(part) = form
-        .next_field()
-        .await
-        .map_err(|error| malformed_form(&error.body_text()))?
-    {
+    while let Some(part) = form.next().await? {
         match part.name() {
-            Some("file") => {
+            // A second one would be a second file on the disk.
+            Some("file") if file.is_none() => {
                 let named = part.file_name().map(stem_of);
                 title = title.or_else(|| named.and_then(|name| read_title(&name).ok().flatten()));
                 file = Some(spool(part, app).await?);
             }
-            Some("title") => title = read_title(&text(part).await?)?.or(title),
-            _ => {}
+            Some("title") => title = read_title(&part.text(FIELD_LIMIT).await?)?.or(title),
+            _ => part.skip().await?,
         }
     }
     let missing = || {
@@ -120,17 +118,13 @@ async fn read_form(
 
 /// Writes a form's file to the disk as it arrives, so that a slow or large
 /// upload takes no memory.
-async fn spool(mut part: Field<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
+async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
     let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
     let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
     let (mut length, mut digest) = (0, Sha256::new());
-    while let Some(chunk) = part
-        .chunk()
-        .await
-        .map_err(|error| malformed_form(&error.body_text()))?
-    {
+    while let Some(chunk) = part.chunk().await? {
         length += chunk.len();
         if length > limit {
             return Err(too_large("The form's field \"file\"", limit));
@@ -140,22 +134,6 @@ async fn spool(mut part: Field<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Er
     }
     file.flush().await.map_err(Error::internal)?;
     Ok((path, digest.finalize().to_vec()))
-}
-
-async fn text(mut part: Field<'_>) -> Result<String, Error> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = part
-        .chunk()
-        .await
-        .map_err(|error| malformed_form(&error.body_text()))?
-    {
-        if bytes.len() + chunk.len() > FIELD_LIMIT {
-            return Err(Error::at(ErrorCode::InvalidValue, "title", "Is too long."));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| Error::at(ErrorCode::InvalidValue, "title", "Must be UTF-8 text."))
 }
 
 /// A file's name without folders and ending.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
+use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -15,11 +15,13 @@ use crate::app::App;
 use crate::attendance::Presence;
 use crate::domain::intents::{self, Found, Visit};
 use crate::domain::pictures::LIMIT_BYTES;
+use crate::domain::shares::Share;
 use crate::domain::{tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
 use crate::http::base::Base;
-use crate::http::body::{JsonBody, is_multipart, malformed_form, place, too_large};
+use crate::http::body::form::Form;
+use crate::http::body::{JsonBody, held, is_multipart, no_memory, too_large};
 use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::media;
 use crate::http::page_params::{Query, page};
@@ -35,8 +37,8 @@ use crate::store::tasks::Filter;
 
 /// How long a form may take to arrive.
 const FORM_TIME: Duration = Duration::from_mins(2);
-/// Longest text field of a form: a prompt, or a data: address.
-const FIELD_LIMIT: usize = 32_000_000;
+/// Largest form; a field may be a prompt, a data: address or a file.
+const FORM_LIMIT: usize = 32_000_000;
 
 /// Make a video.
 #[utoipa::path(post, path = "/v1/videos", tag = "video",
@@ -51,17 +53,17 @@ pub(super) async fn create(
 ) -> Result<Response, Error> {
     let headers = request.headers().clone();
     let fingerprint = Fingerprint::of("POST /v1/videos");
-    let (order, fingerprint) = if is_multipart(&headers) {
-        let _place = place(&headers, &app)?;
-        let (form, file) = form(request, &app).await?;
+    let (order, fingerprint, held) = if is_multipart(&headers) {
+        let mut held = held(&request, &app)?;
+        let (form, file) = form(request, &app, &mut held).await?;
         let mut fingerprint = fingerprint.json(&form);
         if let Some(file) = &file {
             fingerprint = fingerprint.file(&Sha256::digest(file));
         }
-        (read_form(&form, file)?, fingerprint)
+        (read_form(&form, file)?, fingerprint, held)
     } else {
-        let JsonBody(body) = JsonBody::from_request(request, &app).await?;
-        (read(&body)?, fingerprint.json(&body))
+        let body = JsonBody::from_request(request, &app).await?;
+        fingerprint.read(&app, body, read).await?
     };
     let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
     let told = async |tasks: &[Task]| -> Result<Response, Error> {
@@ -71,6 +73,7 @@ pub(super) async fn create(
     let make = async |visit: &Visit| {
         let caller = &allowed.caller;
         let draft = video::draft(&app, caller, &request_id, order).await?;
+        drop(held);
         let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
         idempotency::accept(&app, caller, visit, draft, tell).await
     };
@@ -82,8 +85,12 @@ pub(super) async fn create(
 }
 
 /// A form's text fields, nested by their brackets, and its file.
-async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
-    tokio::time::timeout(FORM_TIME, read_fields(request, app))
+async fn form(
+    request: Request,
+    app: &App,
+    held: &mut Share,
+) -> Result<(Value, Option<Bytes>), Error> {
+    tokio::time::timeout(FORM_TIME, read_fields(request, app, held))
         .await
         .unwrap_or_else(|_| {
             Err(Error::plain(
@@ -93,47 +100,41 @@ async fn form(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Err
         })
 }
 
-async fn read_fields(request: Request, app: &App) -> Result<(Value, Option<Bytes>), Error> {
-    let mut form = Multipart::from_request(request, app)
-        .await
-        .map_err(|error| malformed_form(&error.body_text()))?;
+async fn read_fields(
+    request: Request,
+    app: &App,
+    held: &mut Share,
+) -> Result<(Value, Option<Bytes>), Error> {
+    let mut form = Form::open(request, app, FORM_LIMIT as u64).await?;
     let mut fields = Map::new();
     let mut file = None;
-    let mut total = 0;
-    while let Some(mut part) = form
-        .next_field()
-        .await
-        .map_err(|error| malformed_form(&error.body_text()))?
-    {
+    while let Some(mut part) = form.next().await? {
         let name = part.name().unwrap_or_default().to_owned();
         let is_file = part.file_name().is_some();
+        if is_file && name != "input_reference" {
+            part.skip().await?;
+            continue;
+        }
         let limit = if is_file {
             usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX)
         } else {
-            FIELD_LIMIT
+            FORM_LIMIT
         };
         let mut bytes = Vec::new();
-        while let Some(chunk) = part
-            .chunk()
-            .await
-            .map_err(|error| malformed_form(&error.body_text()))?
-        {
-            total += chunk.len();
-            if bytes.len() + chunk.len() > limit || total > FIELD_LIMIT {
+        while let Some(chunk) = part.chunk().await? {
+            if bytes.len() + chunk.len() > limit {
                 return Err(too_large(&format!("The form's field {name:?}"), limit));
             }
+            held.grow(chunk.len() as u64).map_err(no_memory)?;
             bytes.extend_from_slice(&chunk);
         }
-        match (name.as_str(), is_file) {
-            ("input_reference", true) => file = Some(Bytes::from(bytes)),
-            (_, true) => {}
-            (_, false) => {
-                let text = String::from_utf8(bytes).map_err(|_| {
-                    Error::at(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text.")
-                })?;
-                insert_nested(&mut fields, &name, text);
-            }
+        if is_file {
+            file = Some(Bytes::from(bytes));
+            continue;
         }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Error::at(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text."))?;
+        insert_nested(&mut fields, &name, text);
     }
     Ok((Value::Object(fields), file))
 }

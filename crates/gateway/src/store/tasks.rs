@@ -476,6 +476,15 @@ pub fn mark_deleted(
     Ok(changed == 1)
 }
 
+/// Writes what a task made once more: where its files are has changed.
+pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &Output) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE tasks SET output = ?2 WHERE id = ?1",
+        &[(&id.to_string()).into(), (&to_json(output)?).into()],
+    )?;
+    Ok(())
+}
+
 /// Whether the task was taken out of the Videos API's list.
 pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
     let found = conn.one(

@@ -18,7 +18,7 @@ use providers::{Secret, Settings};
 use sha2::{Digest as _, Sha256};
 
 use crate::clock::Timestamp;
-use crate::config::file::unknown_key;
+use crate::config::file::{meant, unknown_key};
 use crate::config::providers::ProviderConfig;
 use crate::config::{ConfigError, FetchRules, ModelConfig};
 use crate::model::catalog::{EMBEDDED, Model, Route};
@@ -103,9 +103,8 @@ impl Site {
         }
         let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
             let names: Vec<&str> = providers::PROTOCOLS.iter().map(|p| p.name).collect();
-            let hint =
-                unknown_key(&config.protocol, &names).replace("unknown key", "unknown protocol");
-            wrong("protocol", hint.replace("the keys here are", "there are"))
+            let hint = format!("unknown protocol; {}", meant(&config.protocol, &names));
+            wrong("protocol", hint)
         })?;
         let common = [
             "protocol",

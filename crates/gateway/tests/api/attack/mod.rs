@@ -1,7 +1,11 @@
 //! One caller against the gateway: what is tried must neither stop it nor take
 //! more memory than is allowed for.
 
+mod bodies;
 mod connections;
+mod forms;
+mod leaks;
+mod shares;
 
 use std::time::Duration;
 

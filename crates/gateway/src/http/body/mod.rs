@@ -1,0 +1,185 @@
+//! Bodies: read within limits of size, time and memory, and judged while they
+//! arrive. `judge` bounds what JSON becomes when it is parsed, `form` reads
+//! multipart forms.
+//!
+//! Of a body nothing outlives its reading but what was read out of it.
+
+pub(super) mod form;
+mod judge;
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use self::judge::Judge;
+use crate::app::App;
+use crate::domain::shares::{Exhausted, Share};
+use crate::error::{Error, ErrorCode};
+use crate::ids::AccountId;
+
+/// JSON with the `data:` addresses in it, in bytes.
+const LIMIT: usize = 32_000_000;
+/// How long a body of JSON may take to arrive.
+const TIME: Duration = Duration::from_mins(1);
+/// How long the rest of a refused body is listened to: who writes does not read
+/// the answer yet.
+const LAST: Duration = Duration::from_secs(5);
+/// Bodies from this size on are parsed off the async threads.
+const LARGE: usize = 65_536;
+
+/// A JSON body that has arrived.
+pub struct JsonBody {
+    bytes: Bytes,
+    held: Share,
+}
+
+impl FromRequest<App> for JsonBody {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        if !is_json(request.headers()) {
+            let message =
+                "The body must be JSON, sent with the header \"Content-Type: application/json\".";
+            return Err(Error::plain(ErrorCode::UnsupportedMediaType, message));
+        }
+        let mut held = held(&request, app)?;
+        let mut body = request.into_body();
+        let arrived = tokio::time::timeout(TIME, receive(&mut body, &mut held)).await;
+        let late = || {
+            let message = format!("The body did not arrive within {} seconds.", TIME.as_secs());
+            Err(Error::plain(ErrorCode::InvalidValue, message))
+        };
+        match arrived.unwrap_or_else(|_| late()) {
+            Ok(bytes) => Ok(Self { bytes, held }),
+            Err(error) => {
+                drop(held);
+                drain(body).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl JsonBody {
+    /// Parses it and reads it by `read`; the parsed body is gone afterwards. The
+    /// share of memory is for whoever keeps what was read, as long as that is
+    /// kept.
+    pub async fn read<T: Send + 'static>(
+        self,
+        app: &App,
+        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
+    ) -> Result<(T, Share), Error> {
+        let Self { bytes, held } = self;
+        if bytes.len() < LARGE {
+            return Ok((read(&parse(&bytes)?)?, held));
+        }
+        // A parsed body is many times its text: only so many at once.
+        let turn = app.parsing.clone().acquire_owned().await;
+        let turn = turn.map_err(Error::internal)?;
+        let work = move || {
+            let value = parse(&bytes)?;
+            drop(bytes);
+            let read = read(&value)?;
+            drop((value, turn));
+            Ok((read, held))
+        };
+        app.compute(work).await?
+    }
+}
+
+/// The caller's share of the memory for bodies, empty yet.
+pub(super) fn held(request: &Request, app: &App) -> Result<Share, Error> {
+    let account = request.extensions().get::<AccountId>().copied();
+    let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
+    Ok(app.bodies.open(account))
+}
+
+/// The answer when there is no memory for a body.
+pub(super) fn no_memory(why: Exhausted) -> Error {
+    let message = match why {
+        Exhausted::Account => {
+            "Too many large requests of this account at once. Try again in a moment."
+        }
+        Exhausted::All => "Too many large requests at once. Try again in a moment.",
+    };
+    Error::later(ErrorCode::Overloaded, message, 2)
+}
+
+async fn receive(body: &mut Body, held: &mut Share) -> Result<Bytes, Error> {
+    let mut bytes = BytesMut::new();
+    let mut judge = Judge::default();
+    while let Some(frame) = body.frame().await {
+        let broken = |_| {
+            let message = "The body broke off before its end.";
+            Error::plain(ErrorCode::InvalidValue, message)
+        };
+        let Ok(piece) = frame.map_err(broken)?.into_data() else {
+            continue;
+        };
+        if bytes.len() + piece.len() > LIMIT {
+            return Err(too_large("The body", LIMIT));
+        }
+        judge.look(&piece)?;
+        held.grow(piece.len() as u64).map_err(no_memory)?;
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes.freeze())
+}
+
+/// Takes the rest of a body and keeps nothing of it.
+async fn drain(mut body: Body) {
+    let rest = async {
+        let mut left = LIMIT;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(less) => left = less,
+                None => return,
+            }
+        }
+    };
+    drop(tokio::time::timeout(LAST, rest).await);
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, Error> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let message = format!("The body is not JSON: {error}.");
+        Error::plain(ErrorCode::InvalidJson, message)
+    })
+}
+
+/// The answer to something longer than its limit.
+pub(super) fn too_large(what: &str, limit: usize) -> Error {
+    Error::plain(
+        ErrorCode::BodyTooLarge,
+        format!("{what} is larger than {} MB.", limit / 1_000_000),
+    )
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = media_type(headers);
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Whether the body is a multipart form.
+pub(super) fn is_multipart(headers: &HeaderMap) -> bool {
+    media_type(headers) == "multipart/form-data"
+}
+
+/// The `Content-Type` without its parameters, in lower case.
+fn media_type(headers: &HeaderMap) -> String {
+    let text = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    text.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}
