@@ -117,6 +117,8 @@ pub(crate) fn plan(
     let mut poses = poses(direction, &room, timing, seed);
     if site.deep {
         deepen(&mut poses);
+    } else {
+        swing(&mut poses);
     }
     place(&poses, &room, site.interest)
 }
@@ -186,6 +188,15 @@ fn deepen(poses: &mut [Pose]) {
         pose.sweep = SWEEP * pose.yaw;
         // The layers show the walk around; the sheets themselves need turn less.
         pose.yaw *= 0.5;
+    }
+}
+
+/// Makes an orbit show in a flat picture, in which nothing moves past anything else: it turns
+/// further, and drifts across the frame.
+fn swing(poses: &mut [Pose]) {
+    for pose in poses {
+        pose.x += DRIFT * pose.yaw;
+        pose.yaw *= FURTHER;
     }
 }
 
@@ -379,6 +390,12 @@ const LONGER: f64 = 1.5;
 
 /// Frame widths that the farthest layer moves for each radian of orbit.
 const SWEEP: f64 = 0.45;
+
+/// Frame widths that a flat picture drifts for each radian of orbit.
+const DRIFT: f64 = 0.35;
+
+/// How much further a flat picture turns.
+const FURTHER: f64 = 1.4;
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {

@@ -129,7 +129,7 @@ impl Quality {
     }
 
     /// Below this the eye sees nothing more.
-    pub(crate) const BEST: Self = Self(29);
+    pub(crate) const BEST: Self = Self(31);
 
     /// The end of the scale: even white noise takes a hundredth of the ceiling.
     const WORST: Self = Self(51);

@@ -12,7 +12,9 @@ use openh264::encoder::{
 };
 use openh264::formats::YUVSlices;
 use openh264::{OpenH264API, Timestamp};
-use openh264_sys2::{ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, PRO_HIGH, SEncParamExt};
+use openh264_sys2::{
+    ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, PRO_HIGH, SEncParamExt, SM_FIXEDSLCNUM_SLICE,
+};
 
 use crate::yuv::I420;
 
@@ -22,8 +24,13 @@ use crate::yuv::I420;
 /// Frames come in pyramids of [`PYRAMID`]: each refers to the nearest one of a higher level, and
 /// the higher levels, to which more frames refer, are finer. A pan over a photograph takes about half
 /// the bytes, at the same SSIM, that a chain of equal frames takes.
+///
+/// A frame is two slices, each on a thread of its own, whatever the machine has.
 pub(crate) struct Encoder {
     inner: openh264::encoder::Encoder,
+    settings: SEncParamExt,
+    quantiser: i32,
+    group: u32,
     millis_per_frame: f64,
     frames: u32,
 }
@@ -47,8 +54,11 @@ pub(crate) struct EncoderError(String);
 
 impl Encoder {
     /// `quantiser` from 0, the finest, to 51: that of the lowest level, which half of the frames
-    /// belong to. The highest is five finer.
+    /// belong to. The highest is nine finer.
     pub(crate) fn new(format: Format, quantiser: u8) -> Result<Self, EncoderError> {
+        if !skips_are_exact() {
+            return Err(EncoderError("built without its change".to_owned()));
+        }
         let api = OpenH264API::from_source();
         let mut inner = openh264::encoder::Encoder::with_api_config(api, config(format))
             .map_err(|error| EncoderError(error.to_string()))?;
@@ -56,9 +66,12 @@ impl Encoder {
         // The change starts it afresh, so that nothing of this frame remains.
         let blank = I420::new(format.width, format.height);
         submit(&mut inner, &blank, 0.0, &mut Vec::new())?;
-        settle(&mut inner, quantiser)?;
+        let settings = settle(&mut inner)?;
         Ok(Self {
             inner,
+            settings,
+            quantiser: i32::from(quantiser.min(51)),
+            group: format.group,
             millis_per_frame: 1000.0 / f64::from(format.fps),
             frames: 0,
         })
@@ -70,6 +83,10 @@ impl Encoder {
         frame: &I420,
         packet: &mut Vec<u8>,
     ) -> Result<bool, EncoderError> {
+        let level = level(self.frames % self.group);
+        // The encoder takes something off by itself; the option is read anew for each frame.
+        self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser - FINER[level] + ITS_OWN[level];
+        apply(&mut self.inner, &mut self.settings)?;
         let millis = f64::from(self.frames) * self.millis_per_frame;
         let before = packet.len();
         let key = submit(&mut self.inner, frame, millis, packet)?;
@@ -99,19 +116,13 @@ fn config(format: Format) -> EncoderConfig {
         .background_detection(false)
         .scene_change_detect(false)
         .adaptive_quantization(false)
-        // One slice and one thread: the same bytes on every machine.
-        .num_threads(1)
         .vui(VuiConfig::bt709())
 }
 
 /// What the safe wrapper has no setting for: CABAC instead of CAVLC, which takes a seventh fewer
-/// bits for the same picture; the pyramid; its quantiser.
-#[expect(unsafe_code, reason = "two calls into the C API for three settings")]
-fn settle(encoder: &mut openh264::encoder::Encoder, quantiser: u8) -> Result<(), EncoderError> {
-    let done = |status: i32| match status {
-        0 => Ok(()),
-        other => Err(EncoderError(format!("the settings were refused: {other}"))),
-    };
+/// bits for the same picture; the pyramid; the slices.
+#[expect(unsafe_code, reason = "a call into the C API for what it is set to")]
+fn settle(encoder: &mut openh264::encoder::Encoder) -> Result<SEncParamExt, EncoderError> {
     let mut settings = SEncParamExt::default();
     let place = (&raw mut settings).cast();
     // SAFETY: the encoder is initialised, as it has encoded a frame; `raw_api` asks that nothing
@@ -121,11 +132,53 @@ fn settle(encoder: &mut openh264::encoder::Encoder, quantiser: u8) -> Result<(),
     done(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })?;
     settings.iEntropyCodingModeFlag = 1;
     settings.iTemporalLayerNum = LEVELS;
-    settings.sSpatialLayers[0].uiProfileIdc = PRO_HIGH;
-    settings.sSpatialLayers[0].iDLayerQp = i32::from(quantiser.min(51));
-    let place = (&raw mut settings).cast();
-    // SAFETY: as above; the call copies the settings and keeps no pointer to them.
+    settings.iMultipleThreadIdc = SLICES;
+    // It would move the border of the slices by how long each took: other bytes every time.
+    settings.bUseLoadBalancing = false;
+    let layer = &mut settings.sSpatialLayers[0];
+    layer.uiProfileIdc = PRO_HIGH;
+    layer.sSliceArgument.uiSliceMode = SM_FIXEDSLCNUM_SLICE;
+    layer.sSliceArgument.uiSliceNum = u32::from(SLICES);
+    apply(encoder, &mut settings)?;
+    Ok(settings)
+}
+
+#[expect(unsafe_code, reason = "a call into the C API to set it")]
+fn apply(
+    encoder: &mut openh264::encoder::Encoder,
+    settings: &mut SEncParamExt,
+) -> Result<(), EncoderError> {
+    let place = (&raw mut *settings).cast();
+    // SAFETY: as in `settle`.
+    let api = unsafe { encoder.raw_api() };
+    // SAFETY: as in `settle`; the call copies the settings and keeps no pointer to them.
     done(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })
+}
+
+fn done(status: i32) -> Result<(), EncoderError> {
+    match status {
+        0 => Ok(()),
+        other => Err(EncoderError(format!("the settings were refused: {other}"))),
+    }
+}
+
+/// The level of a frame within its group: 0 is the highest.
+fn level(frame: u32) -> usize {
+    match frame % PYRAMID {
+        0 => 0,
+        4 => 1,
+        2 | 6 => 2,
+        _ => 3,
+    }
+}
+
+/// Whether the encoder is the one of `build.rs`: calling this makes the linker take it.
+#[expect(unsafe_code, reason = "a function of the C++ that build.rs adds to")]
+fn skips_are_exact() -> bool {
+    unsafe extern "C" {
+        safe fn animatic_skips_are_exact() -> std::ffi::c_int;
+    }
+    animatic_skips_are_exact() != 0
 }
 
 fn submit(
@@ -160,6 +213,16 @@ const LEVELS: i32 = 4;
 
 /// Frames of a pyramid.
 pub(crate) const PYRAMID: u32 = 8;
+
+/// How much finer than the lowest level each level is: steep, because a frame that nothing refers
+/// to may be coarse as long as its blocks are where they should be.
+const FINER: [i32; LEVELS as usize] = [9, 5, 2, 0];
+
+/// How much finer the encoder makes each level by itself.
+const ITS_OWN: [i32; LEVELS as usize] = [5, 2, 1, 0];
+
+/// Slices of a frame, one for each of two threads.
+const SLICES: u16 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -111,7 +111,7 @@ fn every_group_of_pictures_stands_alone() {
     let video = film(
         Some(&detailed(480, 480)),
         "pan left",
-        options((480, 480), 5.0, 25, 0),
+        options((480, 480), 8.0, 25, 0),
     );
     let file = OnDisk::new("groups", &video);
     let entries = ["-select_streams", "v", "-of", "csv=p=0", "-show_entries"];
@@ -121,9 +121,9 @@ fn every_group_of_pictures_stands_alone() {
     );
     let keys: Vec<&str> = said.lines().filter(|l| l.contains(",K")).collect();
     let times: Vec<&str> = keys.iter().filter_map(|l| l.split(',').next()).collect();
-    assert_eq!(times, ["0.000000", "2.560000"]);
+    assert_eq!(times, ["0.000000", "4.160000"]);
     // From the second key frame on, alone: decodes without a complaint.
-    let tail = file.ask("ffmpeg", &["-ss", "2.56", "-f", "framemd5", "-"]);
+    let tail = file.ask("ffmpeg", &["-ss", "4.16", "-f", "framemd5", "-"]);
     assert!(tail.lines().any(|l| l.starts_with("0,")), "{tail}");
 }
 

@@ -260,7 +260,13 @@ fn unaided(clause: &[String], at: usize, verb: Verb) -> Option<MoveKind> {
         Verb::Pedestal if word(clause, at + 1) == "shot" => Some(MoveKind::PedestalUp),
         Verb::Travel if camera && clause[at].starts_with("ris") => Some(MoveKind::PedestalUp),
         Verb::Tilt if camera && around => Some(MoveKind::TiltUp),
-        Verb::Roll if camera && clause[at].starts_with("roll") => Some(MoveKind::RollClockwise),
+        // A sushi roll is food; a clause of nothing but direction has nothing to roll but the camera.
+        Verb::Roll
+            if clause[at].starts_with("roll")
+                && (camera || clause.iter().all(|w| is_direction_word(w))) =>
+        {
+            Some(MoveKind::RollClockwise)
+        }
         Verb::Orbit if camera || paced || (opens && (around || clause.len() == 1)) => {
             Some(MoveKind::OrbitRight)
         }

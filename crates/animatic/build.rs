@@ -1,0 +1,148 @@
+//! Builds one file of `OpenH264` anew, with a small difference of ours.
+//!
+//! Its encoder lets a block stand still as soon as the error is below that of its neighbours, or
+//! vanishes in the quantiser. On a slow camera move that makes films pulse: blocks stay behind and
+//! jump later. Here a block is skipped only where nothing visible remains to be coded.
+//!
+//! The sources are those that the crate `openh264-sys2` brings, wherever cargo keeps them; they
+//! are read, changed in memory and compiled. The object defines all that the unchanged one
+//! defines, so that the linker takes it in its place. `docs/decisions` says why it is done so;
+//! `OpenH264`'s licence is in `licenses/openh264.txt`.
+
+#![expect(
+    clippy::panic,
+    reason = "the way in which a build script says that it cannot build"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=Cargo.toml");
+    let own = folder("CARGO_MANIFEST_DIR");
+    let out = folder("OUT_DIR");
+    let codec = sources(&own, &out).join("upstream/codec");
+
+    let original = codec.join("encoder/core/src/svc_base_layer_md.cpp");
+    let mut text = read(&original);
+    for (old, new) in DIFFERENCES {
+        let found = text.matches(old).count();
+        assert!(
+            found == 1,
+            "{} has {found} times `{old}`: build.rs was made for another version",
+            original.display()
+        );
+        text = text.replace(old, new);
+    }
+    text.push_str(ANCHOR);
+    let changed = out.join("skips.cpp");
+    fs::write(&changed, text).unwrap_or_else(|error| panic!("{}: {error}", changed.display()));
+
+    cc::Build::new()
+        .cpp(true)
+        .warnings(false)
+        .pic(true)
+        .flag_if_supported("-fno-strict-aliasing")
+        .includes(INCLUDES.map(|include| codec.join(include)))
+        .file(changed)
+        .compile("animatic_skips");
+}
+
+/// What is changed: text that must be there just once, and what takes its place.
+const DIFFERENCES: [(&str, &str); 3] = [
+    // No skip because the neighbours, or the block before, were as far off.
+    ("iSadCostMb < pWelsMd->iSadPredSkip ", "false "),
+    (
+        "iSadCostMb < pCurLayer->pRefPic->pMbSkipSad[pCurMb->iMbXY]",
+        "false",
+    ),
+    // No skip because the quantiser swallows the error, unless it is 1.25 a pixel at most.
+    (
+        "if (WelsTryPYskip (",
+        "if (iSadCostLuma <= 320 && WelsTryPYskip (",
+    ),
+];
+
+/// What only this object has: `h264.rs` calls it, so that a program without the difference does
+/// not link.
+const ANCHOR: &str = "\nextern \"C\" int animatic_skips_are_exact (void) { return 1; }\n";
+
+const INCLUDES: [&str; 5] = [
+    "api/wels",
+    "common/inc",
+    "encoder/core/inc",
+    "encoder/plus/inc",
+    "processing/interface",
+];
+
+/// The folder of `openh264-sys2` in the version that our manifest names.
+///
+/// Cargo says where it is, for a manifest that depends on nothing else: so nothing is needed that
+/// the build itself does not need, and registries, mirrors and vendored folders all do.
+fn sources(own: &Path, out: &Path) -> PathBuf {
+    let manifest = read(&own.join("Cargo.toml"));
+    let version = manifest
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("openh264-sys2 = { version = \"")?
+                .split('"')
+                .next()
+        })
+        .unwrap_or_else(|| panic!("Cargo.toml does not name openh264-sys2"));
+    let asking = out.join("asking");
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(&asking)
+            .and_then(|()| fs::write(asking.join(name), text))
+            .unwrap_or_else(|error| panic!("{}: {error}", asking.display()));
+    };
+    write("lib.rs", "");
+    write(
+        "Cargo.toml",
+        &format!(
+            "[package]\nname = \"asking\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
+             [workspace]\n[dependencies]\n\
+             openh264-sys2 = {{ version = \"{version}\", default-features = false }}\n"
+        ),
+    );
+    let answer = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--offline",
+            "--manifest-path",
+        ])
+        .arg(asking.join("Cargo.toml"))
+        // Where cargo looks for its configuration.
+        .current_dir(own)
+        .output()
+        .unwrap_or_else(|error| panic!("cargo metadata: {error}"));
+    assert!(
+        answer.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&answer.stderr)
+    );
+    let answer = String::from_utf8_lossy(&answer.stdout);
+    // The only manifest of that crate: `"manifest_path":"/…/openh264-sys2-0.9.9/Cargo.toml"`.
+    let path = answer
+        .split("\"manifest_path\":\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .find(|path| path.contains("openh264-sys2"))
+        .unwrap_or_else(|| panic!("cargo does not know where openh264-sys2 is"));
+    // JSON doubles the backslashes of Windows.
+    PathBuf::from(path.replace("\\\\", "\\"))
+        .parent()
+        .map(Path::to_path_buf)
+        .unwrap_or_default()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn folder(variable: &str) -> PathBuf {
+    env::var_os(variable).map_or_else(|| panic!("{variable} is not set"), PathBuf::from)
+}

@@ -1,0 +1,143 @@
+//! The steps of finished films: every move goes as far from frame to frame as the camera does,
+//! measured on the decoded frames against those that the encoder was given.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a helper that fails has failed its test"
+)]
+
+#[expect(dead_code, reason = "the other tests use the rest of it")]
+mod common;
+#[expect(dead_code, reason = "the other tests use the rest of it")]
+mod reading;
+mod steps;
+
+use animatic::{Control, Picture, Request};
+use common::{byte, film, options};
+use reading::decoded;
+use steps::Frames;
+
+const SIZE: (u32, u32) = (854, 480);
+
+/// The largest error of any step that a viewer may be shown, in pixels.
+const LIMIT: f32 = 0.25;
+
+/// A card full of fine detail that repeats nowhere: where a block stays behind, it shows.
+fn card() -> Picture {
+    let (width, height) = (1280, 720);
+    let mut state = 7_u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state >> 8) / f64::from(1 << 24) - 0.5
+    };
+    let grain: Vec<f64> = (0..width * height).map(|_| noise()).collect();
+    let mut rgb = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            // Three pixels wide, so that the encoder has something to keep.
+            let around = (0..9).map(|i| {
+                let (x, y) = ((x + i % 3) % width, (y + i / 3) % height);
+                grain[(y * width + x) as usize]
+            });
+            let (fx, fy) = (f64::from(x), f64::from(y));
+            let coarse = ((fx / 37.0).sin() + (fy / 29.0).cos()) * 30.0;
+            let squares = if (x / 40 + y / 40) % 2 == 0 {
+                15.0
+            } else {
+                -15.0
+            };
+            let value = 128.0 + coarse + squares + 20.0 * around.sum::<f64>();
+            rgb.extend([byte(value), byte(0.9 * value), byte(0.8 * value)]);
+        }
+    }
+    Picture::from_rgb(width, height, rgb).unwrap()
+}
+
+/// The largest error of a step in the film of a prompt.
+fn largest_error(card: &Picture, prompt: &str) -> f32 {
+    let options = options(SIZE, 1.0, 24, 3);
+    let shown = decoded(&film(Some(card), prompt, options));
+    let request = Request {
+        picture: Some(card),
+        prompt,
+        options,
+    };
+    let mut given = Vec::new();
+    animatic::write_y4m(&request, &mut given, &mut Control::unattended()).unwrap();
+    let start = given.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let luma = (SIZE.0 * SIZE.1) as usize;
+    let given = given[start..].chunks_exact("FRAME\n".len() + luma * 3 / 2);
+    let width = SIZE.0 as usize;
+    let given = Frames::new(width, given.map(|frame| &frame["FRAME\n".len()..][..luma]));
+    Frames::new(width, shown.iter().map(Vec::as_slice)).largest_error(&given)
+}
+
+fn check(prompts: &[&str]) {
+    let card = card();
+    for prompt in prompts {
+        let error = largest_error(&card, prompt);
+        assert!(error <= LIMIT, "{prompt}: {error} pixels");
+    }
+}
+
+#[test]
+fn zooms_and_dollies_do_not_judder() {
+    check(&[
+        "zoom in",
+        "slow zoom out",
+        "push in",
+        "slow push in",
+        "pull out",
+        "fast pull out",
+    ]);
+}
+
+#[test]
+fn pans_and_trucks_do_not_judder() {
+    check(&[
+        "pan left",
+        "slow pan right",
+        "fast pan right",
+        "truck right",
+        "slow truck left",
+    ]);
+}
+
+#[test]
+fn tilts_and_pedestals_do_not_judder() {
+    check(&[
+        "tilt up",
+        "slow tilt down",
+        "pedestal up",
+        "slow pedestal down",
+    ]);
+}
+
+#[test]
+fn turns_and_hands_do_not_judder() {
+    check(&[
+        "roll clockwise",
+        "slow roll",
+        "orbit left",
+        "slow orbit right",
+        "handheld",
+    ]);
+}
+
+#[test]
+fn a_static_shot_stands_still() {
+    let error = largest_error(&card(), "static");
+    assert!(error < 0.01, "{error} pixels");
+}
+
+#[test]
+fn the_measure_sees_a_frame_that_stayed_behind() {
+    let card = card();
+    let options = options(SIZE, 1.0, 24, 3);
+    let mut frames = decoded(&film(Some(&card), "pan left", options));
+    let truth = Frames::new(SIZE.0 as usize, frames.iter().map(Vec::as_slice));
+    frames[12] = frames[11].clone();
+    let stuck = Frames::new(SIZE.0 as usize, frames.iter().map(Vec::as_slice));
+    let error = stuck.largest_error(&truth);
+    assert!(error > 0.5, "{error} pixels");
+}
