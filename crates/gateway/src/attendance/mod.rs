@@ -6,6 +6,7 @@
 //! database a moment later (`domain/intents`); until then this is the truth.
 
 mod presence;
+mod refusals;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,8 @@ use crate::clock::{Clock, Timestamp};
 use crate::ids::{AccountId, AssetId, IntentId, KeyId};
 
 pub use presence::{Accepting, Close, Presence};
+pub use refusals::Refusal;
+use refusals::Refusals;
 
 /// How long an ended visit is kept whose intent is not in the database: the
 /// write may still be under way.
@@ -31,6 +34,7 @@ struct Inner {
     name: String,
     clock: Clock,
     book: Mutex<Book>,
+    refusals: Mutex<Refusals>,
     /// Somebody left: the database is to be told.
     left: Notify,
     /// Counts every change, for those who wait for one.
@@ -62,6 +66,8 @@ struct Visit {
     /// Whether it is there now, or may be.
     written: bool,
     accepting: bool,
+    /// Whether something may have been made.
+    doubtful: bool,
     left: Option<Leaving>,
 }
 
@@ -112,6 +118,7 @@ impl Attendance {
             name: format!("c-{}", &AssetId::new().simple()[16..]),
             clock,
             book: Mutex::default(),
+            refusals: Mutex::default(),
             left: Notify::new(),
             changes: watch::Sender::new(0),
         }))
@@ -175,6 +182,13 @@ impl Attendance {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.0
+            .refusals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn changed(&self) {
@@ -339,6 +353,7 @@ impl Visit {
             reserved,
             written: reserved,
             accepting: false,
+            doubtful: false,
             left: None,
         }
     }

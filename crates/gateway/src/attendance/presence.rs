@@ -62,11 +62,19 @@ impl Presence {
         self.written.store(true, Ordering::Release);
     }
 
+    /// Whether nothing was made for it, for certain.
+    pub fn made_nothing(&self) -> bool {
+        let book = self.attendance.book();
+        book.visits
+            .get(&self.id)
+            .is_some_and(|visit| visit.number == self.number && !visit.doubtful)
+    }
+
     /// Something is about to be written to the database; until the guard is
     /// dropped, nobody may conclude from its absence that it is not there.
     pub fn accepting(self: &Arc<Self>) -> Accepting {
         if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
-            (visit.accepting, visit.written) = (true, true);
+            (visit.accepting, visit.written, visit.doubtful) = (true, true, true);
         }
         Accepting {
             attendance: self.attendance.clone(),
@@ -123,7 +131,7 @@ impl Accepting {
     pub fn reserved(self) {
         let mut book = self.attendance.book();
         if let Some(visit) = book.visits.get_mut(&self.id) {
-            visit.reserved = true;
+            (visit.reserved, visit.doubtful) = (true, false);
         }
     }
 
@@ -131,7 +139,7 @@ impl Accepting {
     pub fn undone(self) {
         let mut book = self.attendance.book();
         if let Some(visit) = book.visits.get_mut(&self.id) {
-            visit.written = visit.reserved;
+            (visit.written, visit.doubtful) = (visit.reserved, false);
         }
     }
 }

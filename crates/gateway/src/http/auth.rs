@@ -47,34 +47,76 @@ pub struct Allowed<N: Needs> {
     needs: PhantomData<N>,
 }
 
+/// A caller whose key works and has the scope, and that wants something made.
+pub struct Wants<N: Needs> {
+    /// Who calls.
+    pub caller: Caller,
+    /// Set when the key has no request left this minute. Whoever knows the body
+    /// refuses the request: its retry has to be told from that of an order alike.
+    pub too_many: Option<Error>,
+    needs: PhantomData<N>,
+}
+
+/// The longest body that is read from a caller that is going to be refused.
+const READ_IN_VAIN: u64 = 1_000_000;
+
 impl<N: Needs> FromRequestParts<App> for Allowed<N> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let secret = bearer(&parts.headers)?;
-        let caller = keys::check(app, secret, client_address(parts, app)).await?;
-        // Whose share of memory the body takes.
-        parts.extensions.insert(caller.account.id);
-        let (rate, verdict) = app.limits.count(&caller.key);
-        if let Some(slot) = parts.extensions.get::<RateSlot>() {
-            // Set once: the first check of a request counts it.
-            let _ = slot.0.set(rate);
-        }
-        if let Err(wait) = verdict {
-            let seconds = u32::try_from(wait.as_secs())
-                .unwrap_or(60)
-                .saturating_add(1);
-            let message = format!("The API key may make {} requests a minute.", rate.limit);
-            return Err(Error::later(ErrorCode::RateLimitExceeded, message, seconds));
-        }
-        if let Some(scope) = N::SCOPE {
-            require(&caller, scope)?;
-        }
+        let (caller, verdict) = check(parts, app).await?;
+        verdict?;
+        require_scope::<N>(&caller)?;
         Ok(Self {
             caller,
             needs: PhantomData,
         })
     }
+}
+
+impl<N: Needs> FromRequestParts<App> for Wants<N> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let (caller, verdict) = check(parts, app).await?;
+        let length = parts.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        let too_many = match verdict {
+            Err(error) if length.is_some_and(|length: u64| length <= READ_IN_VAIN) => Some(error),
+            verdict => verdict.map(|()| None)?,
+        };
+        require_scope::<N>(&caller)?;
+        Ok(Self {
+            caller,
+            too_many,
+            needs: PhantomData,
+        })
+    }
+}
+
+/// Who calls, and whether the key has a request left.
+async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error>), Error> {
+    let secret = bearer(&parts.headers)?;
+    let caller = keys::check(app, secret, client_address(parts, app)).await?;
+    // Whose share of memory the body takes.
+    parts.extensions.insert(caller.account.id);
+    let (rate, verdict) = app.limits.count(&caller.key);
+    if let Some(slot) = parts.extensions.get::<RateSlot>() {
+        // Set once: the first check of a request counts it.
+        let _ = slot.0.set(rate);
+    }
+    let verdict = verdict.map_err(|wait| {
+        let seconds = u32::try_from(wait.as_secs())
+            .unwrap_or(60)
+            .saturating_add(1);
+        let message = format!("The API key may make {} requests a minute.", rate.limit);
+        Error::later(ErrorCode::RateLimitExceeded, message, seconds)
+    });
+    Ok((caller, verdict))
+}
+
+fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {
+    N::SCOPE.map_or(Ok(()), |scope| require(caller, scope))
 }
 
 /// Refuses a caller whose key lacks a scope.

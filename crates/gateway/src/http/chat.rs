@@ -15,7 +15,7 @@ use crate::attendance::Presence;
 use crate::domain::intents::{self, Found, Visit};
 use crate::domain::{submit, tasks, video};
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{Allowed, VideoCreate};
+use crate::http::auth::{VideoCreate, Wants};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::idempotency::{self, Asked, Fingerprint, Fresh};
@@ -36,7 +36,7 @@ use crate::model::task::{Payload, Task};
     responses((status = 200, description = "The videos; with `stream`, server-sent chunks", content(
         (ChatCompletion = "application/json"), (ChatChunk = "text/event-stream")))))]
 pub(super) async fn complete(
-    allowed: Allowed<VideoCreate>,
+    wants: Wants<VideoCreate>,
     request_id: RequestId,
     base: Base,
     headers: HeaderMap,
@@ -51,9 +51,10 @@ pub(super) async fn complete(
         stream,
         include_usage,
     } = chat;
-    let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
+    let asked =
+        Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
     let make = async |visit: &Visit| {
-        let caller = &allowed.caller;
+        let caller = &wants.caller;
         let draft = video::draft(&app, caller, &request_id, order).await?;
         drop(held);
         let tasks = submit::accept(&app, caller, visit, draft).await?;

@@ -1,5 +1,7 @@
 //! The one mapping from [`Error`] to an answer, and the one place that logs it.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -11,16 +13,19 @@ use crate::ids::RequestId;
 /// An error on its way out. The frame around all endpoints, which knows the
 /// request's id, writes the body.
 #[derive(Clone)]
-pub(super) struct Outgoing(std::sync::Arc<Error>);
+pub(super) struct Outgoing(Arc<Error>);
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let mut response = status(&self).into_response();
-        response
-            .extensions_mut()
-            .insert(Outgoing(std::sync::Arc::new(self)));
-        response
+        answer(&Arc::new(self))
     }
+}
+
+/// An answer that says this, as far as it can be written without the request's id.
+pub(super) fn answer(error: &Arc<Error>) -> Response {
+    let mut response = status(error).into_response();
+    response.extensions_mut().insert(Outgoing(error.clone()));
+    response
 }
 
 fn status(error: &Error) -> StatusCode {
@@ -46,7 +51,7 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
         .extensions()
         .get::<Outgoing>()
         .map(|Outgoing(error)| error.clone());
-    let Some(error) = known.or_else(|| foreign(response.status()).map(std::sync::Arc::new)) else {
+    let Some(error) = known.or_else(|| foreign(response.status()).map(Arc::new)) else {
         return response;
     };
     log(&error);

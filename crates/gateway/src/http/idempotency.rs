@@ -145,7 +145,8 @@ fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, Error> {
     Ok(Wanted {
         fingerprint: body.finish(),
         idempotency_key: key.transpose()?,
-        is_retry: retries.unwrap_or(0) > 0,
+        tries: retries.unwrap_or(0),
+        is_new: Arc::default(),
     })
 }
 
@@ -157,6 +158,8 @@ pub(super) struct Asked<'a> {
     wanted: Wanted,
     /// Whether the intent must be on disk before anything is done for it.
     reserve: bool,
+    /// Why nothing is done for it at all.
+    refused: Option<Error>,
 }
 
 /// An answer, and whether it is the last word on its intent.
@@ -168,6 +171,8 @@ pub(super) struct Answer {
     /// Whether it is given again, byte for byte, to the next request with the
     /// same key; a stream is told anew.
     pub(super) is_kept: bool,
+    /// What was made failed, and a retry makes something new.
+    failed: Option<Arc<Error>>,
 }
 
 /// What was made for a request, and how far.
@@ -221,7 +226,13 @@ impl<'a> Asked<'a> {
             request_id,
             wanted: wanted(headers, body)?,
             reserve: false,
+            refused: None,
         })
+    }
+
+    /// The request is refused if there is an error already.
+    pub(super) fn unless(self, refused: Option<Error>) -> Self {
+        Self { refused, ..self }
     }
 
     /// The intent must be on disk before anything is done for it.
@@ -236,10 +247,13 @@ impl<'a> Asked<'a> {
     /// before, and `answer` tells of it. `answer` is handed the caller's
     /// presence, and whether others asked before.
     pub(super) async fn answer(
-        self,
+        mut self,
         make: impl AsyncFnOnce(&Visit) -> Result<Fresh, Error>,
         answer: impl AsyncFnOnce(Found, &Arc<Presence>, bool) -> Result<Answer, Error>,
     ) -> Result<Response, Error> {
+        if let Some(refused) = self.refused.take() {
+            return Err(self.came_to_nothing(refused).await);
+        }
         let (visit, found, is_known) = match self.come(make).await? {
             Come::Told(response, presence) => return Ok(watch(response, presence)),
             Come::Answered(stored) => return replay(stored),
@@ -249,7 +263,11 @@ impl<'a> Asked<'a> {
         let answered = answer(found, &presence, is_known).await;
         let mut answer =
             answered.unwrap_or_else(|error| Answer::failed(error, self.request_id, Close::Now));
-        if answer.is_kept && visit.keeps_answer() {
+        if let Some(failed) = &answer.failed {
+            intents::failed(self.app, self.caller, &self.wanted, failed);
+        }
+        // The bytes of the first answer are for those who come by its key.
+        if answer.is_kept && self.wanted.idempotency_key.is_some() {
             answer.response = self.keep(&visit, answer.response).await?;
         }
         if is_known {
@@ -266,9 +284,10 @@ impl<'a> Asked<'a> {
         &self,
         make: impl AsyncFnOnce(&Visit) -> Result<Fresh, Error>,
     ) -> Result<Come, Error> {
-        let visit = match self.begin().await? {
-            Ok(known) => return Ok(known),
-            Err(new) => new,
+        let visit = match self.begin().await {
+            Ok(Ok(known)) => return Ok(known),
+            Ok(Err(new)) => new,
+            Err(error) => return Err(self.came_to_nothing(error).await),
         };
         // Of what made nothing, nothing is kept.
         match make(&visit).await {
@@ -284,8 +303,15 @@ impl<'a> Asked<'a> {
                 // What was ahead may have failed by now.
                 self.begin().await?.map_err(|_| intents::overtaken())
             }
+            Err(error) if visit.made_nothing() => Err(self.came_to_nothing(error).await),
             Err(error) => Err(error),
         }
+    }
+
+    /// Nothing was made: a retry of this is an intent of its own.
+    async fn came_to_nothing(&self, error: Error) -> Error {
+        intents::came_to_nothing(self.app, self.caller, &self.wanted, &error).await;
+        error
     }
 
     /// What an earlier request came to, or this one's visit to a new intent.
@@ -315,6 +341,7 @@ impl Answer {
             response: response.into_response(),
             close: Some(close),
             is_kept: true,
+            failed: None,
         }
     }
 
@@ -324,6 +351,7 @@ impl Answer {
             response: response.into_response(),
             close: None,
             is_kept: false,
+            failed: None,
         }
     }
 
@@ -339,10 +367,12 @@ impl Answer {
                 | ErrorCode::InternalError
                 | ErrorCode::Overloaded
         );
+        let error = Arc::new(error);
         Self {
             close: (!goes_on).then_some(close),
             is_kept: !code.retryable(),
-            response: super::error::write(error.into_response(), request_id),
+            response: super::error::write(super::error::answer(&error), request_id),
+            failed: (code.retryable() && !goes_on).then_some(error),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::attendance::Presence;
 use crate::domain::intents::{self, Found, Visit};
 use crate::domain::{music, songs, tasks};
 use crate::error::Error;
-use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead};
+use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead, Wants};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
@@ -30,17 +30,18 @@ use crate::model::task::{Payload, Task};
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
-    allowed: Allowed<MusicCreate>,
+    wants: Wants<MusicCreate>,
     request_id: RequestId,
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, Error> {
-    let caller = &allowed.caller;
+    let caller = &wants.caller;
     let fingerprint = Fingerprint::of("POST /submit/music");
     let (order, fingerprint, _) = fingerprint.read(&app, body, read).await?;
-    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    let asked =
+        Asked::new(&app, caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
     let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
         let answer = record(&tasks[0], clips, &caller.account, &base)?;
         Ok((about_all(tasks), answer).into_response())

@@ -13,7 +13,7 @@ use crate::attendance::{Close, Presence};
 use crate::domain::intents::{Found, Visit};
 use crate::domain::personas;
 use crate::error::Error;
-use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead};
+use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead, Wants};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
@@ -30,17 +30,18 @@ use crate::model::music::{Clip, Persona};
 #[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,
     responses((status = 200, description = "The persona", body = PersonaRecord)))]
 pub(super) async fn create(
-    allowed: Allowed<PersonaCreate>,
+    wants: Wants<PersonaCreate>,
     request_id: RequestId,
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, Error> {
-    let caller = &allowed.caller;
+    let caller = &wants.caller;
     let fingerprint = Fingerprint::of("POST /persona/create");
     let (new, fingerprint, _) = fingerprint.read(&app, body, read).await?;
-    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    let asked =
+        Asked::new(&app, caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
     // A provider may be asked for it, and that is no task.
     let asked = asked.reserved();
     let make = async |visit: &Visit| {

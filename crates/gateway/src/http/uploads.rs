@@ -15,7 +15,7 @@ use crate::attendance::{Close, Presence};
 use crate::domain::intents::{Found, Visit};
 use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{Allowed, MediaUpload};
+use crate::http::auth::{MediaUpload, Wants};
 use crate::http::base::Base;
 use crate::http::body::form::{Form, Part};
 use crate::http::body::{JsonBody, is_multipart, too_large};
@@ -36,14 +36,14 @@ const FIELD_LIMIT: usize = 10_000;
     request_body(content((UploadRequest = "application/json"), (UploadForm = "multipart/form-data"))),
     responses((status = 200, description = "The complete clip", body = ClipRecord)))]
 pub(super) async fn audio(
-    allowed: Allowed<MediaUpload>,
+    wants: Wants<MediaUpload>,
     request_id: RequestId,
     base: Base,
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, Error> {
     let headers = request.headers().clone();
-    let caller = &allowed.caller;
+    let caller = &wants.caller;
     // From the first byte on: what arrives slowly stands in nobody else's way.
     let _turn = app.uploads.wait(caller.account.id).await;
     let fingerprint = Fingerprint::of("POST /uploads/audio");
@@ -62,7 +62,8 @@ pub(super) async fn audio(
         let source = AudioSource::Address(address);
         (source, title, "url", fingerprint)
     };
-    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?;
+    let asked =
+        Asked::new(&app, caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
     let make = async |visit: &Visit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
         Ok(Fresh::Untold(Found::Clip(Box::new(clip))))

@@ -18,7 +18,7 @@ use crate::domain::pictures::LIMIT_BYTES;
 use crate::domain::shares::Share;
 use crate::domain::{tasks, video};
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate};
+use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate, Wants};
 use crate::http::base::Base;
 use crate::http::body::form::Form;
 use crate::http::body::{JsonBody, held, is_multipart, no_memory, too_large};
@@ -45,7 +45,7 @@ const FORM_LIMIT: usize = 32_000_000;
     request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
     responses((status = 200, description = "The queued video", body = VideoObject)))]
 pub(super) async fn create(
-    allowed: Allowed<VideoCreate>,
+    wants: Wants<VideoCreate>,
     request_id: RequestId,
     base: Base,
     State(app): State<App>,
@@ -65,13 +65,14 @@ pub(super) async fn create(
         let body = JsonBody::from_request(request, &app).await?;
         fingerprint.read(&app, body, read).await?
     };
-    let asked = Asked::new(&app, &allowed.caller, &request_id, &headers, fingerprint)?;
+    let asked =
+        Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
     let told = async |tasks: &[Task]| -> Result<Response, Error> {
         let answer = object(&app, &base, &tasks[0]).await?;
         Ok((about_all(tasks), answer).into_response())
     };
     let make = async |visit: &Visit| {
-        let caller = &allowed.caller;
+        let caller = &wants.caller;
         let draft = video::draft(&app, caller, &request_id, order).await?;
         drop(held);
         let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;

@@ -19,7 +19,7 @@ macro_rules! columns {
 
 /// What an intent is looked up by: 64 bits of endpoint, body and API key. Others
 /// may have the same; they are told apart by the columns themselves.
-fn lookup(key: KeyId, fingerprint: &str) -> i64 {
+pub(super) fn lookup(key: KeyId, fingerprint: &str) -> i64 {
     let mut hash = Sha256::new();
     hash.update(key.to_string().as_bytes());
     hash.update(fingerprint.as_bytes());
@@ -130,30 +130,35 @@ pub fn open_elsewhere(
     Ok(found)
 }
 
-/// All intents with this body, delivered ones too; at most 100, those with the
-/// fewest visits first.
+/// The intents with this body, delivered ones too; of those at most 100, closed
+/// last.
 pub fn all_with(conn: &mut Conn<'_>, body: &Body) -> Result<Vec<Intent>, StoreError> {
-    conn.all(
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM intents WHERE body = ?4 AND joinable_until IS NULL
-             AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3
-             UNION ALL
-             SELECT ",
-            columns!(),
-            " FROM intents WHERE body = ?4 AND joinable_until IS NOT NULL
-             AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3
-             ORDER BY visits, id LIMIT 100"
-        ),
-        &[
-            (&body.key.to_string()).into(),
-            (&body.fingerprint).into(),
-            body.since.micros().into(),
-            lookup(body.key, &body.fingerprint).into(),
-        ],
+    macro_rules! which {
+        ($which:literal) => {
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM intents WHERE body = ?4 AND joinable_until IS ",
+                $which,
+                " LIMIT 100"
+            )
+        };
+    }
+    let key = body.key.to_string();
+    let values = [
+        (&key).into(),
+        (&body.fingerprint).into(),
+        body.since.micros().into(),
+        lookup(body.key, &body.fingerprint).into(),
+    ];
+    let open = which!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
+    let mut found = conn.all(open, &values, intent)?;
+    found.extend(conn.all(
+        which!("NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"),
+        &values,
         intent,
-    )
+    )?);
+    Ok(found)
 }
 
 /// What the visit number `visit` of a working intent made. Returns whether that

@@ -50,6 +50,11 @@ pub const ALL: &[Migration] = &[
         sql: include_str!("../../migrations/0006_growth.sql"),
         samples: include_str!("../../migrations/samples/0006.sql"),
     },
+    Migration {
+        version: 7,
+        sql: include_str!("../../migrations/0007_refusals.sql"),
+        samples: include_str!("../../migrations/samples/0007.sql"),
+    },
 ];
 
 /// Brings the database to the newest step; the caller owns the transaction.

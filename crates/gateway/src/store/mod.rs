@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod migrations;
 pub mod personas;
 mod postgres;
+pub mod refusals;
 mod sqlite;
 pub mod submissions;
 pub mod tasks;

@@ -137,8 +137,8 @@ enum Seen {
     Here,
     /// It left without, or with one that is given again.
     Lost,
-    /// It got it.
-    Closed,
+    /// It got it, at this instant.
+    Closed(Timestamp),
 }
 
 async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
@@ -146,12 +146,9 @@ async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
     let mut held = None;
     loop {
         let now = app.clock.now();
-        let open = |until: Option<Timestamp>| {
-            if until.is_none_or(|until| until > now) {
-                Seen::Lost
-            } else {
-                Seen::Closed
-            }
+        let open = |until: Option<Timestamp>| match until {
+            Some(until) if until <= now => Seen::Closed(until),
+            _ => Seen::Lost,
         };
         match app.attendance.standing(intent.id) {
             Some(Standing::Here(_)) => return Ok(Seen::Here),
@@ -182,7 +179,7 @@ async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
         }
         match read {
             Some(read) => intent = read,
-            None => return Ok(Seen::Closed),
+            None => return Ok(Seen::Closed(intent.created_at)),
         }
         tokio::time::sleep(LOOK).await;
     }

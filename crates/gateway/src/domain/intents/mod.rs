@@ -13,6 +13,7 @@
 //! provider, the intent is written down before anything is done for it.
 
 mod find;
+mod refused;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,7 @@ use crate::store::intents::Left;
 use crate::store::{self, Conn};
 
 pub use find::begin;
+pub use refused::{came_to_nothing, failed};
 
 /// How long intents are known.
 pub const KNOWN: Duration = Duration::from_hours(24);
@@ -41,8 +43,17 @@ pub struct Wanted {
     pub fingerprint: String,
     /// The `Idempotency-Key`.
     pub idempotency_key: Option<String>,
+    /// How often the caller's SDK says that it asked before.
+    pub tries: u32,
+    /// Whether the try before is known to have made nothing.
+    pub is_new: Arc<AtomicBool>,
+}
+
+impl Wanted {
     /// Whether the caller's SDK says that it asked before.
-    pub is_retry: bool,
+    pub const fn is_retry(&self) -> bool {
+        self.tries > 0
+    }
 }
 
 /// How a request that wants something made begins.
@@ -151,6 +162,11 @@ impl Visit {
             written
         });
         written.await.map_err(Error::internal)?
+    }
+
+    /// Whether nothing was made, for certain.
+    pub fn made_nothing(&self) -> bool {
+        self.presence.made_nothing()
     }
 
     /// Lives as long as the caller waits.
@@ -265,9 +281,10 @@ pub async fn keep_answer(
     }
 }
 
-/// Tells the database of callers that left, as they leave; runs as long as the
-/// process serves.
+/// Tells the database of callers that left or were refused, as that happens; runs
+/// as long as the process serves.
 pub async fn note_leavers(app: &App) -> Result<(), Error> {
+    refused::note(app).await?;
     let leavers = app.attendance.leavers();
     if leavers.is_empty() {
         return Ok(());
@@ -301,6 +318,7 @@ pub async fn note_leavers(app: &App) -> Result<(), Error> {
 /// Forgets intents whose time is over.
 pub async fn forget_old(app: &App) -> Result<(), Error> {
     const MOST: u32 = 1000;
+    refused::forget_old(app).await?;
     loop {
         let before = app.clock.now().minus(KNOWN);
         let forgotten = app.store.write(move |conn| {

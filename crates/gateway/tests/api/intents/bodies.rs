@@ -7,7 +7,7 @@ use mediagate::domain::keys::NewKey;
 use mediagate::error::ErrorCode;
 use reqwest::Method;
 
-use super::{NOTICED, chat, hang_up, keyed, prompt, retried, task_of, tasks};
+use super::{NOTICED, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks};
 use crate::support::{TestGateway, sound};
 
 #[tokio::test]
@@ -79,14 +79,6 @@ async fn three_that_lost_their_answers_join_three_tasks() {
     gateway.stop().await;
 }
 
-async fn claim(gateway: &TestGateway) -> Option<mediagate::ids::TaskId> {
-    let list = gateway.get("/v1/tasks?status=queued").await.ok();
-    if list["data"].as_array().unwrap().is_empty() {
-        return None;
-    }
-    Some(gateway.claim().await.id)
-}
-
 #[tokio::test]
 async fn while_the_first_caller_waits_the_same_body_is_a_new_intent() {
     let gateway = TestGateway::builder().without_workers().start().await;
@@ -129,7 +121,7 @@ async fn a_wait_that_ended_leads_back_to_its_task() {
 }
 
 #[tokio::test]
-async fn the_retry_of_an_sdk_joins_its_first_try_for_an_hour() {
+async fn the_retry_of_an_sdk_joins_its_first_try_while_that_is_open_or_just_ended() {
     let gateway = TestGateway::builder()
         .without_workers()
         .manual_clock()
@@ -145,11 +137,17 @@ async fn the_retry_of_an_sdk_joins_its_first_try_for_an_hour() {
         .send(retried(&colleague, "/v1/videos", &prompt("a lake")))
         .await;
     assert_ne!(task_of(&other_key), task_of(&first), "of the same API key");
+    let again = || gateway.send(retried(&gateway, "/v1/videos", &prompt("a lake")));
     gateway.app.clock.advance(Duration::from_secs(3601));
-    let late = gateway
-        .send(retried(&gateway, "/v1/videos", &prompt("a lake")))
-        .await;
-    assert_ne!(task_of(&late), task_of(&first));
+    assert_eq!(task_of(&again().await), task_of(&first), "its task is open");
+    let task = gateway.claim().await;
+    gateway.fail(task.id, ErrorCode::ContentPolicy).await;
+    tokio::time::sleep(NOTICED).await;
+    gateway.app.clock.advance(Duration::from_secs(9));
+    assert_eq!(task_of(&again().await), task_of(&first));
+    tokio::time::sleep(NOTICED).await;
+    gateway.app.clock.advance(Duration::from_secs(11));
+    assert_ne!(task_of(&again().await), task_of(&first));
     gateway.stop().await;
 }
 
@@ -247,7 +245,7 @@ async fn an_unconfirmed_submission_is_told_again_for_ten_minutes() {
         tokio::spawn(async move { client.send(request).await })
     };
     let first = ask();
-    let task = crate::support::eventually("a task", async || claim(&gateway).await).await;
+    let task = claim_soon(&gateway).await;
     gateway.fail(task, ErrorCode::SubmissionUnconfirmed).await;
     let first = first.await.unwrap();
     first.refused(424, "submission_unconfirmed");

@@ -3,9 +3,11 @@
 mod bodies;
 mod keys;
 mod processes;
+mod refused;
 
 use std::time::Duration;
 
+use mediagate::ids::TaskId;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -37,6 +39,20 @@ async fn hang_up(gateway: &TestGateway, path: &str, body: &Value) -> String {
     sent.abort();
     drop(sent.await);
     task
+}
+
+/// Takes a task as a worker would, if one waits.
+async fn claim(gateway: &TestGateway) -> Option<TaskId> {
+    let list = gateway.get("/v1/tasks?status=queued").await.ok();
+    if list["data"].as_array().unwrap().is_empty() {
+        return None;
+    }
+    Some(gateway.claim().await.id)
+}
+
+/// The same, as soon as one waits.
+async fn claim_soon(gateway: &TestGateway) -> TaskId {
+    eventually("a task waits", async || claim(gateway).await).await
 }
 
 /// The ids of all tasks, newest first.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mediagate::ids::{AccountId, IntentId, KeyId, TaskId};
 use mediagate::model::intent::{Intent, IntentState, Made};
 use mediagate::store::intents::{self, Body, Left};
+use mediagate::store::refusals;
 
 use super::{Fixture, at, postgres, sqlite};
 
@@ -14,6 +15,7 @@ on_both! {
     bodies_lead_to_what_is_open
     what_made_nothing_is_forgotten
     old_intents_are_forgotten
+    a_refused_try_is_good_for_one_retry
 }
 
 fn intent(key: Option<&str>) -> Intent {
@@ -187,4 +189,27 @@ async fn old_intents_are_forgotten(db: Fixture) {
         })
         .await;
     assert_eq!(forgotten, [2, 1]);
+}
+
+async fn a_refused_try_is_good_for_one_retry(db: Fixture) {
+    let key = KeyId::new();
+    db.write(move |conn| {
+        let add = |conn: &mut _, body, tries, count, now| {
+            refusals::add(conn, (key, body), tries, count, at(now + 60), at(now))
+        };
+        add(conn, "aa", 0, 1, 0)?;
+        add(conn, "aa", 0, 1, 1)?;
+        add(conn, "aa", 2, 1, 1)?;
+        add(conn, "bb", 0, 1, 0)?;
+        let find = |conn: &mut _, tries, now| refusals::find(conn, (key, "aa"), tries, at(now));
+        assert_eq!(find(conn, 1, 2)?, Some(0));
+        assert_eq!(find(conn, 2, 2)?, Some(2), "the latest");
+        assert_eq!(find(conn, 1, 61)?, None, "too late");
+        let mut take = |conn: &mut _| refusals::take(conn, (key, "aa"), 0);
+        assert!(take(conn)? && take(conn)?);
+        assert!(!take(conn)?);
+        assert_eq!(refusals::forget(conn, at(60))?, 1);
+        Ok(())
+    })
+    .await;
 }

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::{
-    Begun, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load, look_again, seen,
-    unconfirmed,
+    Begun, Found, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load, look_again,
+    seen, unconfirmed,
 };
 use crate::app::App;
 use crate::attendance::Standing;
 use crate::clock::Timestamp;
-use crate::domain::intents::UNCONFIRMED;
+use crate::domain::intents::{UNCONFIRMED, refused};
 use crate::error::Error;
 use crate::ids::IntentId;
 use crate::model::account::Caller;
@@ -19,8 +19,9 @@ use crate::store;
 use crate::store::intents::Body;
 use crate::telemetry;
 
-/// How long the retry mark of an SDK leads to its first try.
-const RETRIES: Duration = Duration::from_hours(1);
+/// How long after its answer the retry mark of an SDK leads to its first try: it
+/// asks again at once, never minutes later.
+const RETRIES: Duration = Duration::from_secs(10);
 /// A caller that was here for this long may have just left: a moment is given
 /// to the connection to tell.
 const SETTLED_IN: Duration = Duration::from_millis(50);
@@ -53,9 +54,22 @@ pub(super) async fn begin(
 ) -> Result<Begun, Error> {
     loop {
         let Candidates { intents, known } = candidates(app, caller, wanted).await?;
-        match join_any(app, caller, wanted, intents).await? {
+        let mut seen = look_at(app, intents).await?;
+        // Callers whose answers were lost come first, whoever asks: as many tasks are
+        // made as there are orders.
+        let lost = seen.extract_if(.., |(seen, _)| matches!(seen, Seen::Lost));
+        let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
+        let mut joined = join_first(app, caller, lost, |_| true).await?;
+        let mut is_alone = false;
+        if matches!(joined, Joined::No) && wanted.is_retry() {
+            is_alone = refused::is_retry_of_refused(app, caller, wanted).await?;
+            if !is_alone {
+                joined = join_first_try(app, caller, seen).await?;
+            }
+        }
+        match joined {
             Joined::To(begun) => {
-                let way = if wanted.is_retry { "retry" } else { "body" };
+                let way = if wanted.is_retry() { "retry" } else { "body" };
                 telemetry::request_joined(way);
                 return Ok(*begun);
             }
@@ -65,7 +79,7 @@ pub(super) async fn begin(
         let new = draft(app, caller, wanted);
         let body = (new.key, new.fingerprint.clone());
         // Of two retries of one request the second joins the first.
-        let alone_but_for = wanted.is_retry.then_some(known.as_slice());
+        let alone_but_for = (wanted.is_retry() && !is_alone).then_some(known.as_slice());
         let Some(presence) = app.attendance.begin(new.id, body, alone_but_for) else {
             continue;
         };
@@ -75,28 +89,36 @@ pub(super) async fn begin(
     }
 }
 
-/// Joins the intent that the request most likely means.
-async fn join_any(
+/// Intents with what is known of their callers, those with the fewest visits first.
+async fn look_at(app: &App, intents: Vec<Intent>) -> Result<Vec<(Seen, Intent)>, Error> {
+    let mut looked_at = Vec::new();
+    for intent in intents {
+        looked_at.push((seen(app, &intent).await?, intent));
+    }
+    looked_at.sort_by_key(|(_, intent)| (intent.visits, intent.id));
+    Ok(looked_at)
+}
+
+/// Joins what an SDK's first try most likely made: one that still waits, then one
+/// whose answer has just ended or whose task is open.
+async fn join_first_try(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
-    intents: Vec<Intent>,
+    mut seen: Vec<(Seen, Intent)>,
 ) -> Result<Joined, Error> {
-    let mut known = Vec::new();
-    for intent in intents {
-        let seen = seen(app, &intent).await?;
-        let age = app.clock.now().since(intent.created_at);
-        let rank = match seen {
-            Seen::Lost => 0,
-            Seen::Here if wanted.is_retry && age <= RETRIES => 1,
-            Seen::Closed if wanted.is_retry && age <= RETRIES => 2,
-            Seen::Here | Seen::Closed => continue,
-        };
-        known.push((rank, intent));
+    let here = seen.extract_if(.., |(seen, _)| matches!(seen, Seen::Here));
+    let here: Vec<Intent> = here.map(|(_, intent)| intent).collect();
+    let joined = join_first(app, caller, here, |_| true).await?;
+    if !matches!(joined, Joined::No) {
+        return Ok(joined);
     }
-    known.sort_by_key(|(rank, intent)| (*rank, intent.visits, intent.id));
-    for (_, intent) in known {
-        match join(app, caller, intent).await? {
+    for (seen, intent) in seen {
+        let Seen::Closed(at) = seen else { continue };
+        let is_fresh = app.clock.now().since(at) < RETRIES;
+        let joined = join_first(app, caller, vec![intent], |found| {
+            is_fresh || is_open(found)
+        });
+        match joined.await? {
             Joined::No => {}
             joined => return Ok(joined),
         }
@@ -104,13 +126,41 @@ async fn join_any(
     Ok(Joined::No)
 }
 
+/// Joins the first of these that can be joined and is meant.
+async fn join_first(
+    app: &App,
+    caller: &Caller,
+    intents: Vec<Intent>,
+    is_meant: impl Fn(&Found) -> bool,
+) -> Result<Joined, Error> {
+    for intent in intents {
+        match join(app, caller, intent, &is_meant).await? {
+            Joined::No => {}
+            joined => return Ok(joined),
+        }
+    }
+    Ok(Joined::No)
+}
+
+fn is_open(found: &Found) -> bool {
+    match found {
+        Found::Tasks(tasks) => tasks.iter().any(|task| !task.state.is_terminal()),
+        Found::Clip(_) | Found::Persona(..) => false,
+    }
+}
+
 /// Joins an intent, if that is still possible.
-async fn join(app: &App, caller: &Caller, intent: Intent) -> Result<Joined, Error> {
+async fn join(
+    app: &App,
+    caller: &Caller,
+    intent: Intent,
+    is_meant: impl Fn(&Found) -> bool,
+) -> Result<Joined, Error> {
     let Some(made) = &intent.made else {
         return unmade(app, &intent).await;
     };
     let found = load(app, caller.account.id, made).await?;
-    let Some(found) = found.filter(can_be_joined) else {
+    let Some(found) = found.filter(|found| can_be_joined(found) && is_meant(found)) else {
         return Ok(Joined::No);
     };
     let visit = come(app, intent).await?;
@@ -148,7 +198,7 @@ async fn unmade(app: &App, intent: &Intent) -> Result<Joined, Error> {
 /// The intents that a request with this body may mean.
 async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Candidates, Error> {
     let key = caller.key.id;
-    if wanted.is_retry {
+    if wanted.is_retry() {
         // Its first try may have come through only now: a connection that waits
         // for a server to start hands over what its caller has given up.
         let written = app.attendance.written(key, &wanted.fingerprint);
@@ -169,7 +219,7 @@ async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Candi
         fingerprint: wanted.fingerprint.clone(),
         since: now.minus(KNOWN),
     };
-    let (holder, is_retry) = (app.attendance.name().to_owned(), wanted.is_retry);
+    let (holder, is_retry) = (app.attendance.name().to_owned(), wanted.is_retry());
     let intents = app
         .store
         .read(move |conn| -> Result<Vec<Intent>, Error> {

@@ -144,13 +144,13 @@ async fn revisit(app: &App, account: AccountId, intent: Intent) -> Result<Option
                 app.attendance.change_within(LOOK).await;
                 Ok(None)
             }
-            Seen::Lost | Seen::Closed if intent.sent_at.is_some() => {
+            Seen::Lost | Seen::Closed(_) if intent.sent_at.is_some() => {
                 if still_working(app, intent.id).await? {
                     return Err(unconfirmed());
                 }
                 Ok(None)
             }
-            Seen::Lost | Seen::Closed => Ok(come(app, intent).await?.map(Begun::New)),
+            Seen::Lost | Seen::Closed(_) => Ok(come(app, intent).await?.map(Begun::New)),
         },
     }
 }

@@ -1,0 +1,71 @@
+//! Tries that were refused before anything was made, until their retries come.
+
+use crate::clock::Timestamp;
+use crate::ids::KeyId;
+use crate::store::intents::lookup;
+use crate::store::{Conn, StoreError};
+
+/// Tries with this body were refused, `tries` being how many came before.
+pub fn add(
+    conn: &mut Conn<'_>,
+    (key, fingerprint): (KeyId, &str),
+    tries: u32,
+    count: u32,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO refusals (body, tries, refused, until_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (body, tries) DO UPDATE SET
+             refused = CASE WHEN refusals.until_at > ?5 THEN refusals.refused ELSE 0 END + excluded.refused,
+             until_at = CASE WHEN refusals.until_at > excluded.until_at THEN refusals.until_at ELSE excluded.until_at END",
+        &[
+            lookup(key, fingerprint).into(),
+            i64::from(tries).into(),
+            i64::from(count).into(),
+            until.micros().into(),
+            now.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The latest try with this body that was refused, of those before which there
+/// were no more than `tries`: how many there were.
+pub fn find(
+    conn: &mut Conn<'_>,
+    (key, fingerprint): (KeyId, &str),
+    tries: u32,
+    now: Timestamp,
+) -> Result<Option<i64>, StoreError> {
+    conn.one(
+        "SELECT tries FROM refusals WHERE body = ?1 AND tries <= ?2 AND refused > 0 AND until_at > ?3 ORDER BY tries DESC LIMIT 1",
+        &[
+            lookup(key, fingerprint).into(),
+            i64::from(tries).into(),
+            now.micros().into(),
+        ],
+        |row| row.int(0),
+    )
+}
+
+/// Takes one for its retry. Returns whether it was still there.
+pub fn take(
+    conn: &mut Conn<'_>,
+    (key, fingerprint): (KeyId, &str),
+    tries: i64,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE refusals SET refused = refused - 1 WHERE body = ?1 AND tries = ?2 AND refused > 0",
+        &[lookup(key, fingerprint).into(), tries.into()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Forgets those whose retries are not expected any more.
+pub fn forget(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    conn.execute(
+        "DELETE FROM refusals WHERE until_at <= ?1",
+        &[now.micros().into()],
+    )
+}
