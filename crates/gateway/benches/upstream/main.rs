@@ -176,7 +176,8 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
         let wanted = Wanted {
             fingerprint: request.as_str().to_owned(),
             idempotency_key: None,
-            is_retry: false,
+            tries: 0,
+            is_new: Arc::default(),
         };
         let (app, caller) = (&gateway.app, &gateway.caller);
         let begun = intents::begin(app, caller, &wanted, false).await.unwrap();

@@ -63,12 +63,19 @@ struct Visit {
     since: Instant,
     /// Whether the intent was in the database before anything was made for it.
     reserved: bool,
-    /// Whether it is there now, or may be.
-    written: bool,
+    written: Written,
     accepting: bool,
-    /// Whether something may have been made.
-    doubtful: bool,
     left: Option<Leaving>,
+}
+
+/// What the database has of an intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Nothing,
+    /// The intent itself; nothing was made for it.
+    Intent,
+    /// Something may have been made.
+    Perhaps,
 }
 
 /// A visit that ended and of which the database does not know yet.
@@ -168,7 +175,9 @@ impl Attendance {
     ) -> Result<Arc<Presence>, Claimed> {
         let mut book = self.book();
         let other = book.by_key.get(&key).and_then(|id| book.visits.get(id));
-        if let Some(other) = other.filter(|visit| visit.accepting || !visit.written) {
+        if let Some(other) =
+            other.filter(|visit| visit.accepting || visit.written == Written::Nothing)
+        {
             return Err(Claimed {
                 fingerprint: other.body.1.clone(),
                 is_here: other.left.is_none(),
@@ -223,7 +232,7 @@ impl Attendance {
     /// the database, or refused.
     pub async fn written(&self, key: KeyId, fingerprint: &str) {
         let mut changes = self.0.changes.subscribe();
-        let under_way = |visit: &Visit| visit.accepting || !visit.written;
+        let under_way = |visit: &Visit| visit.accepting || visit.written == Written::Nothing;
         while self.any_with_body(key, fingerprint, under_way) {
             // The sender lives as long as this does.
             let _ = changes.changed().await;
@@ -312,7 +321,9 @@ impl Book {
 
     /// Of a visit that ended and left nothing in the database nobody needs to know.
     fn forget_unwritten(&mut self, id: IntentId, number: u32) {
-        let is_over = |visit: &Visit| !visit.written && !visit.accepting && visit.left.is_some();
+        let is_over = |visit: &Visit| {
+            visit.written == Written::Nothing && !visit.accepting && visit.left.is_some()
+        };
         if self.visits.get(&id).is_some_and(is_over) {
             self.remove(id, number);
         }
@@ -343,6 +354,17 @@ impl Book {
     }
 }
 
+impl Written {
+    /// When nothing was made yet.
+    const fn before(reserved: bool) -> Self {
+        if reserved {
+            Self::Intent
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
 impl Visit {
     fn new(number: u32, body: Body, key: Option<IdempotencyKey>, reserved: bool) -> Self {
         Self {
@@ -351,9 +373,8 @@ impl Visit {
             key,
             since: Instant::now(),
             reserved,
-            written: reserved,
+            written: Written::before(reserved),
             accepting: false,
-            doubtful: false,
             left: None,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::{Attendance, Leaving};
+use super::{Attendance, Leaving, Written};
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::ids::IntentId;
@@ -65,16 +65,15 @@ impl Presence {
     /// Whether nothing was made for it, for certain.
     pub fn made_nothing(&self) -> bool {
         let book = self.attendance.book();
-        book.visits
-            .get(&self.id)
-            .is_some_and(|visit| visit.number == self.number && !visit.doubtful)
+        let visit = book.visits.get(&self.id);
+        visit.is_some_and(|visit| visit.number == self.number && visit.written != Written::Perhaps)
     }
 
     /// Something is about to be written to the database; until the guard is
     /// dropped, nobody may conclude from its absence that it is not there.
     pub fn accepting(self: &Arc<Self>) -> Accepting {
         if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
-            (visit.accepting, visit.written, visit.doubtful) = (true, true, true);
+            (visit.accepting, visit.written) = (true, Written::Perhaps);
         }
         Accepting {
             attendance: self.attendance.clone(),
@@ -131,7 +130,7 @@ impl Accepting {
     pub fn reserved(self) {
         let mut book = self.attendance.book();
         if let Some(visit) = book.visits.get_mut(&self.id) {
-            (visit.reserved, visit.doubtful) = (true, false);
+            (visit.reserved, visit.written) = (true, Written::Intent);
         }
     }
 
@@ -139,7 +138,7 @@ impl Accepting {
     pub fn undone(self) {
         let mut book = self.attendance.book();
         if let Some(visit) = book.visits.get_mut(&self.id) {
-            (visit.written, visit.doubtful) = (visit.reserved, false);
+            visit.written = Written::before(visit.reserved);
         }
     }
 }
