@@ -177,7 +177,7 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
             fingerprint: request.as_str().to_owned(),
             idempotency_key: None,
             tries: 0,
-            is_new: Arc::default(),
+            is_new: std::sync::Arc::default(),
         };
         let (app, caller) = (&gateway.app, &gateway.caller);
         let begun = intents::begin(app, caller, &wanted, false).await.unwrap();

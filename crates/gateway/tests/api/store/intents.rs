@@ -205,7 +205,7 @@ async fn a_refused_try_is_good_for_one_retry(db: Fixture) {
         assert_eq!(find(conn, 1, 2)?, Some(0));
         assert_eq!(find(conn, 2, 2)?, Some(2), "the latest");
         assert_eq!(find(conn, 1, 61)?, None, "too late");
-        let mut take = |conn: &mut _| refusals::take(conn, (key, "aa"), 0);
+        let take = |conn: &mut _| refusals::take(conn, (key, "aa"), 0);
         assert!(take(conn)? && take(conn)?);
         assert!(!take(conn)?);
         assert_eq!(refusals::forget(conn, at(60))?, 1);
