@@ -145,12 +145,17 @@ fn run(cli: &Cli) -> Result<(), CliError> {
             let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
             let shelf = crate::engines::own_models::Shelf::new(&config);
             shelf.scan();
-            crate::domain::catalog::Catalog::new(
+            let catalog = crate::domain::catalog::Catalog::new(
                 &config.models,
                 shelf.models(),
                 &sites,
                 crate::clock::Clock::system().now(),
             )?;
+            let slips = crate::domain::slips::find(&config.models, &sites, &catalog);
+            if !slips.is_empty() {
+                let lines: Vec<String> = slips.iter().map(ToString::to_string).collect();
+                return Err(CliError::Usage(lines.join("\n")));
+            }
             say(&config.show())
         }
         Command::Openapi => {

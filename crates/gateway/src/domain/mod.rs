@@ -16,6 +16,7 @@ pub mod pictures;
 pub mod quotes;
 pub mod routing;
 pub mod shares;
+pub mod slips;
 pub mod songs;
 pub mod submit;
 pub mod tasks;

@@ -95,6 +95,59 @@ pub fn base_url(protocol: &Protocol, settings: &Settings) -> Result<Url, Setting
     })
 }
 
+/// What is wrong with an address that an operator gives a provider, and what to
+/// write instead, as far as that shows; `own` is the protocol's own address.
+pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
+    let host = url.host()?;
+    if url.scheme() == "http" && is_public(&host) {
+        return Some(format!(
+            "would send the key unencrypted: write \"https://{host}{}\"",
+            url.path().trim_end_matches('/')
+        ));
+    }
+    let path = url.path().trim_end_matches('/');
+    let parts: Vec<&str> = path.rsplit('/').take(2).collect();
+    if let [last, before] = parts[..]
+        && last == before
+        && !last.is_empty()
+    {
+        return Some(format!("has \"/{last}\" twice: leave one out"));
+    }
+    let own = own.and_then(|own| Url::parse(own).ok())?;
+    if own.path() == "/v1" && path.is_empty() && is_public(&host) {
+        let host = url.as_str().trim_end_matches('/');
+        return Some(format!("lacks the API's path: write \"{host}/v1\""));
+    }
+    let is_same = own.host_str() == url.host_str();
+    let differs = own.path().trim_end_matches('/') != path;
+    (is_same && differs).then(|| {
+        let own = own.as_str().trim_end_matches('/');
+        format!("is not where this provider's API is: write \"{own}\", or leave it out")
+    })
+}
+
+/// Whether a host is one of the public network, by its name or address alone.
+fn is_public(host: &url::Host<&str>) -> bool {
+    const OWN: [&str; 8] = [
+        "localhost",
+        "local",
+        "internal",
+        "lan",
+        "test",
+        "invalid",
+        "example",
+        "arpa",
+    ];
+    match host {
+        url::Host::Domain(name) => name
+            .trim_end_matches('.')
+            .rsplit_once('.')
+            .is_some_and(|(_, last)| !OWN.contains(&last)),
+        url::Host::Ipv4(ip) => !(ip.is_loopback() || ip.is_private() || ip.is_link_local()),
+        url::Host::Ipv6(ip) => !(ip.is_loopback() || ip.is_unique_local()),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -13,8 +13,8 @@
 //! false` means that the video was made and is withheld. The address lives for
 //! 24 hours.
 //!
-//! Unknown: a way to call a job off, so there is none here; which models make
-//! 1080p, so it is not offered; the error code of refused content and of an
+//! Unknown: a way to call a job off, so there is none here; whether another
+//! model than 1.5 makes 1080p (the SDK's types name it and no model); the error code of refused content and of an
 //! empty account, which are known by the words of the message instead.
 
 use std::sync::Arc;
@@ -43,10 +43,14 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 struct Xai;
 
 impl Adapter for Xai {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let mut sizes = vec![(1280, 720), (720, 1280), (720, 720), (854, 480), (480, 854)];
+        if model.contains("1.5") {
+            sizes.extend([(1920, 1080), (1080, 1920), (1080, 1080)]);
+        }
         (kind == Kind::Video).then(|| {
             Limits::Video(VideoLimits {
-                sizes: vec![(1280, 720), (720, 1280), (720, 720), (854, 480), (480, 854)],
+                sizes,
                 durations: Durations::Range { min: 1, max: 15 },
                 default_seconds: 6,
                 pictures: Pictures::frames(1),
@@ -55,6 +59,10 @@ impl Adapter for Xai {
                 max_prompt: 4_000,
             })
         })
+    }
+
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        matches!(size.0.min(size.1), 480 | 720 | 1080)
     }
 
     fn pace(&self) -> Pace {

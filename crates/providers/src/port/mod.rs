@@ -50,6 +50,26 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         ModelNames::ANY
     }
 
+    /// What is wrong with a route to this model, and what to write instead, as
+    /// far as that shows without asking the provider.
+    fn fault_of_model(&self, kind: Kind, model: &str) -> Option<String> {
+        let _ = (kind, model);
+        None
+    }
+
+    /// What is wrong with a credential, as far as its form tells.
+    fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
+        let _ = secret;
+        None
+    }
+
+    /// Whether a size can be said to the provider as it is, so that another one
+    /// is not what comes.
+    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
+        let _ = (model, size);
+        true
+    }
+
     /// How the provider wants to be polled.
     fn pace(&self) -> Pace;
 

@@ -216,3 +216,152 @@ async fn what_is_right_is_shown_with_its_keys_masked() {
     );
     assert!(!shown.contains("secret"), "{shown}");
 }
+
+/// A provider with a route to one of its models.
+fn route(protocol: &str, lines: &str, kind: &str, model: &str) -> String {
+    format!(
+        "[providers.acme]\nprotocol = \"{protocol}\"\n{lines}\n[models.film]\nkind = \"{kind}\"\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
+    )
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_told_before_a_server_starts() {
+    let key = "api_key = \"x\"";
+    let at = |url: &str| format!("api_key = \"x\"\nbase_url = \"{url}\"");
+    let vertex = "api_key = \"x\"\napi = \"vertex\"\nproject = \"p\"";
+    let google = |api: &str| format!("api_key = \"x\"\napi = \"{api}\"");
+    for (toml, line, words) in [
+        (
+            route("kling", key, "video", "kling-v2-6"),
+            3,
+            "ACCESSKEY:SECRETKEY",
+        ),
+        (
+            route("gemini-veo", vertex, "video", "veo-3.1-generate-001"),
+            3,
+            "JSON of a service account",
+        ),
+        (
+            route("gemini-veo", key, "video", "veo-3.1-generate-preview"),
+            6,
+            "shut down on 2026-10-22: write \"gemini-omni-1.1-flash\"",
+        ),
+        (
+            route(
+                "gemini-veo",
+                &google("gemini"),
+                "video",
+                "gemini-omni-1.1-flash",
+            ),
+            7,
+            "api = \"interactions\"",
+        ),
+        (
+            route(
+                "gemini-veo",
+                &google("interactions"),
+                "video",
+                "veo-3.1-generate-001",
+            ),
+            7,
+            "api = \"vertex\"",
+        ),
+        (
+            route(
+                "openai-videos",
+                &at("https://api.openai.com/v1/v1"),
+                "video",
+                "sora-2",
+            ),
+            4,
+            "twice",
+        ),
+        (
+            route(
+                "openai-videos",
+                &at("https://api.openai.com"),
+                "video",
+                "sora-2",
+            ),
+            4,
+            "write \"https://api.openai.com/v1\"",
+        ),
+        (
+            route(
+                "openai-videos",
+                &at("https://gateway.acme.com/"),
+                "video",
+                "sora-2",
+            ),
+            4,
+            "write \"https://gateway.acme.com/v1\"",
+        ),
+        (
+            route(
+                "runway",
+                &at("https://api.dev.runwayml.com/v1"),
+                "video",
+                "gen4.5",
+            ),
+            4,
+            "write \"https://api.dev.runwayml.com\"",
+        ),
+        (
+            route(
+                "openai-videos",
+                &at("http://api.acme.com/v1"),
+                "video",
+                "sora-2",
+            ),
+            4,
+            "write \"https://api.acme.com/v1\"",
+        ),
+        (
+            route("minimax", key, "video", "MiniMax-H3"),
+            6,
+            "api = \"v2\"",
+        ),
+        (route("luma", key, "video", "ray-2"), 6, "dream-machine"),
+        (route("replicate", key, "video", "veo-3.1"), 6, "owner/name"),
+        (
+            route("replicate", key, "music", "cjwbw/demucs"),
+            6,
+            "with a version",
+        ),
+        (
+            route("elevenlabs", key, "music", "music_v1"),
+            6,
+            "two_stems_v1",
+        ),
+        (
+            route("modelark", key, "video", "seedance-2-0")
+                + "limits = { sizes = [\"1280x720\", \"3840x2160\"] }\n",
+            7,
+            "cannot be asked for 3840x2160",
+        ),
+        (
+            route("kling", "api_key = \"a:b\"", "video", "kling-v3")
+                + "limits = { sizes = [\"3840x2160\"] }\n",
+            7,
+            "cannot be asked for 3840x2160",
+        ),
+        (
+            route(
+                "minimax",
+                "api_key = \"x\"\napi = \"v2\"",
+                "video",
+                "MiniMax-H3-Max",
+            ) + "limits = { sizes = [\"854x480\"] }\n",
+            8,
+            "cannot be asked for 854x480",
+        ),
+    ] {
+        let said = refused(&toml).await;
+        assert!(
+            said.starts_with(&format!("m.toml:{line}: ")),
+            "{toml}{said}"
+        );
+        assert!(said.contains(words), "{toml}{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}

@@ -93,8 +93,8 @@ impl Adapter for DashScope {
         }
         let version = version(model);
         let sizes = match version {
-            Some(26..) => [P720, P1080].concat(),
-            Some(25) => [P720, P1080, P480].concat(),
+            Some(26..30) => [P720, P1080].concat(),
+            Some(25..) => [P720, P1080, P480].concat(),
             Some(22) if model.ends_with("-plus") => [P1080, P480].concat(),
             Some(22) => [P720, P480].concat(),
             _ => P720.to_vec(),
@@ -123,6 +123,10 @@ impl Adapter for DashScope {
             seed: true,
             max_prompt: if version >= Some(25) { 1500 } else { 800 },
         }))
+    }
+
+    fn can_say(&self, _: &str, (width, height): (u32, u32)) -> bool {
+        u64::from(width) * u64::from(height) < 3_000_000
     }
 
     fn pace(&self) -> Pace {

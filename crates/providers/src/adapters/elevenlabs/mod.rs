@@ -97,6 +97,11 @@ impl Adapter for ElevenLabs {
         })
     }
 
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let known = [TWO, SIX].contains(&model) || !model.starts_with("music_");
+        (!known).then(|| format!("{model} separates nothing: write \"{TWO}\" or \"{SIX}\""))
+    }
+
     fn pace(&self) -> Pace {
         Pace::new(Duration::from_secs(1), Duration::from_secs(1))
     }

@@ -1,31 +1,19 @@
-//! The inputs of fal's video models, which each model names by itself.
+//! The inputs of fal's video endpoints, which each model names by itself:
+//! `endpoints.tsv`, and its source, and what it leaves to guess.
 //!
-//! Source: the models' own pages on fal.ai, read in 2026. fal checks inputs
-//! when a job starts, so a wrong member ends as a failed job (422), which fal
-//! may charge for if a runner had begun.
+//! A model is several endpoints: one for text, and beside it those for a
+//! picture, two frames or references. Which one an order goes to is told by its
+//! pictures; a picture that none of them takes is refused before anything is
+//! sent. fal checks inputs when a job starts, so a wrong member ends as a failed
+//! job (422), which fal may charge for if a runner had begun.
+
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::{Durations, Pictures, VideoLimits};
+use crate::limits::{Durations, Pictures, Purpose, VideoLimits};
 use crate::order::{File, PictureRole, Video};
 use crate::shape;
-
-/// How a family of models is asked.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Inputs {
-    /// Part of the model's path.
-    part: &'static str,
-    /// Lengths; the first is the default.
-    lengths: &'static [u32],
-    length: Length,
-    /// Finenesses by the shorter side, the default first.
-    tiers: &'static [u32],
-    /// Whether `resolution` is a member; without it the first tier is what comes.
-    resolution: bool,
-    ratio: Ratio,
-    negative_prompt: bool,
-    seed: bool,
-}
 
 /// How a length is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,193 +26,391 @@ pub(super) enum Length {
     Seconds,
 }
 
-/// When `aspect_ratio` is a member.
+/// Where a file goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ratio {
-    Never,
-    /// A picture brings its own shape.
-    WithoutPicture,
-    Always,
+pub(super) enum Place {
+    /// Into this member.
+    Member(&'static str),
+    /// Into the list under this member.
+    List(&'static str),
 }
 
-/// What most models offer.
-const OTHER: Inputs = Inputs {
-    part: "",
-    lengths: &[5],
-    length: Length::Number,
-    tiers: &[720],
-    resolution: true,
-    ratio: Ratio::WithoutPicture,
-    negative_prompt: false,
-    seed: true,
-};
+/// A line of `endpoints.tsv`.
+#[derive(Debug, Clone)]
+struct Endpoint {
+    path: String,
+    /// The member for the picture or the first frame.
+    picture: Option<&'static str>,
+    last: Option<&'static str>,
+    references: Option<&'static str>,
+    /// Whether nothing is made without a picture.
+    needs_picture: bool,
+    seconds: Vec<u32>,
+    default_seconds: u32,
+    /// How the length is written; without it there is no member for it.
+    length: Option<Length>,
+    /// Finenesses by the shorter side and the word for each, the default first.
+    tiers: Vec<(u32, &'static str)>,
+    /// Whether `resolution` is a member.
+    has_resolution: bool,
+    /// Names of shapes; none where there is no member for it.
+    shapes: Vec<&'static str>,
+    /// `n` where it takes a negative prompt, `s` where it takes a seed.
+    takes: &'static str,
+}
 
-/// The first line whose part is in the model's path holds.
-const KNOWN: [Inputs; 6] = [
-    Inputs {
-        part: "/veo2",
-        lengths: &[5, 6, 7, 8],
-        length: Length::Seconds,
-        resolution: false,
-        ratio: Ratio::Always,
-        seed: false,
-        ..OTHER
-    },
-    Inputs {
-        part: "/veo3",
-        lengths: &[8, 4, 6],
-        length: Length::Seconds,
-        tiers: &[720, 1080],
-        ratio: Ratio::Always,
-        seed: false,
-        ..OTHER
-    },
-    Inputs {
-        part: "/kling-video/",
-        lengths: &[5, 10],
-        length: Length::Text,
-        resolution: false,
-        negative_prompt: true,
-        seed: false,
-        ..OTHER
-    },
-    Inputs {
-        part: "/hailuo-",
-        lengths: &[6, 10],
-        length: Length::Text,
-        tiers: &[768],
-        resolution: false,
-        ratio: Ratio::Never,
-        seed: false,
-        ..OTHER
-    },
-    Inputs {
-        part: "/seedance",
-        lengths: &[5, 10],
-        length: Length::Text,
-        tiers: &[720, 480],
-        ratio: Ratio::Always,
-        ..OTHER
-    },
-    Inputs {
-        part: "/sora-2",
-        lengths: &[4, 8, 12],
-        ratio: Ratio::Always,
-        seed: false,
-        ..OTHER
-    },
-];
+/// Most references that every model takes that takes any.
+const REFERENCES: usize = 3;
+
+static KNOWN: LazyLock<Vec<Endpoint>> =
+    LazyLock::new(|| lines().filter_map(Endpoint::read).collect());
+
+fn lines() -> impl Iterator<Item = &'static str> {
+    let all = include_str!("endpoints.tsv").lines();
+    all.filter(|line| !line.starts_with('#') && !line.is_empty())
+}
+
+/// A model: the endpoint that was named, and those beside it.
+#[derive(Debug, Clone)]
+pub(super) struct Inputs {
+    named: Endpoint,
+    picture: Option<Endpoint>,
+    frames: Option<Endpoint>,
+}
 
 /// How a model is asked.
 pub(super) fn of(model: &str) -> Inputs {
-    let found = KNOWN.iter().find(|inputs| model.contains(inputs.part));
-    found.copied().unwrap_or(OTHER)
+    let beside = |path: String| known(&path);
+    let Some(named) = known(model) else {
+        return Inputs {
+            named: Endpoint::unknown(model),
+            picture: swapped(model).map(|path| Endpoint::unknown(&path)),
+            frames: None,
+        };
+    };
+    if named.picture.is_some() || named.references.is_some() {
+        return Inputs {
+            named,
+            picture: None,
+            frames: None,
+        };
+    }
+    let of_picture = swapped(model).unwrap_or_else(|| format!("{model}/image-to-video"));
+    Inputs {
+        picture: beside(of_picture),
+        frames: beside(format!("{model}/first-last-frame-to-video")),
+        named,
+    }
 }
 
 impl Inputs {
-    pub(super) fn limits(self, model: &str) -> VideoLimits {
-        let mut sizes = Vec::new();
-        for tier in self.tiers {
-            // Coders want even numbers: 854×480, 1366×768.
-            let wide = (tier * 16).div_ceil(9).next_multiple_of(2);
-            sizes.push((wide, *tier));
-            if self.ratio != Ratio::Never {
-                sizes.push((*tier, wide));
-            }
-        }
-        let mut lengths = self.lengths.to_vec();
-        lengths.sort_unstable();
-        let last = model.contains("/first-last-frame-to-video")
-            || (model.contains("/veo3.1") && !has_task(model));
+    pub(super) fn limits(&self) -> VideoLimits {
+        let named = &self.named;
+        let takes = self.picture.as_ref().unwrap_or(named);
+        let sizes = named.sizes();
+        let others = takes.sizes();
+        // What only some of the endpoints offer would depend on the pictures.
+        let offered = |size: &(u32, u32)| {
+            let short = size.0.min(size.1);
+            others.iter().any(|other| other.0.min(other.1) == short)
+        };
+        let mut seconds = named.seconds.clone();
+        seconds.retain(|one| takes.seconds.contains(one));
+        let of_references = named.picture.is_none() && named.references.is_some();
+        let last = self.frames.is_some() || takes.last.is_some();
+        let most = match (takes.picture, last) {
+            _ if of_references => REFERENCES,
+            (None, _) => 0,
+            (Some(_), false) => 1,
+            (Some(_), true) => 2,
+        };
         VideoLimits {
-            sizes,
-            durations: Durations::Only(lengths),
-            default_seconds: self.lengths.first().copied().unwrap_or(5),
+            sizes: sizes.into_iter().filter(offered).collect(),
+            durations: Durations::Only(seconds),
+            default_seconds: named.default_seconds,
             pictures: Pictures {
-                needed: has_task(model) && !model.ends_with("/text-to-video"),
-                ..Pictures::frames(if last { 2 } else { 1 })
+                needed: named.needs_picture,
+                purpose: if of_references {
+                    Purpose::References
+                } else {
+                    Purpose::Frames
+                },
+                ..Pictures::frames(most)
             },
-            negative_prompt: self.negative_prompt,
-            seed: self.seed,
+            negative_prompt: named.takes.contains('n') && takes.takes.contains('n'),
+            seed: named.takes.contains('s') && takes.takes.contains('s'),
             max_prompt: 2_000,
         }
     }
 
-    /// The endpoint that makes a video of these pictures.
-    pub(super) fn endpoint(self, model: &str, video: &Video) -> String {
-        let Some(task) = picture_task(video) else {
-            return model.to_owned();
-        };
-        if let Some(stem) = model.strip_suffix("/text-to-video") {
-            return format!("{stem}/{task}");
-        }
-        // Veo's endpoint for text has no name of its own.
-        if self.part.starts_with("/veo") && !has_task(model) {
-            return format!("{model}/{task}");
-        }
-        model.to_owned()
+    /// Whether the endpoint has a word for this size's fineness.
+    pub(super) fn can_say(&self, size: (u32, u32)) -> bool {
+        let short = size.0.min(size.1);
+        // What is not known may take any.
+        known(&self.named.path).is_none_or(|one| one.tiers.iter().any(|(tier, _)| *tier == short))
     }
 
-    /// The input, and the files that belong into it.
+    /// The endpoint that makes a video of these pictures.
+    fn endpoint(&self, video: &Video) -> &Endpoint {
+        let first = video.picture(PictureRole::FirstFrame).is_some();
+        let last = video.picture(PictureRole::LastFrame).is_some();
+        let frames = self.frames.as_ref().filter(|_| last);
+        let picture = self.picture.as_ref().filter(|_| first);
+        frames.or(picture).unwrap_or(&self.named)
+    }
+
+    /// The path, the input, and the files that belong into it.
     pub(super) fn fill(
-        self,
-        endpoint: &str,
+        &self,
         video: &Video,
         length: Option<Length>,
-    ) -> (Map<String, Value>, Vec<(&'static str, File)>) {
+    ) -> (String, Map<String, Value>, Vec<(Place, File)>) {
+        let endpoint = self.endpoint(video);
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| input.insert(name.to_owned(), value);
         put("prompt", json!(video.prompt));
         let seconds = video.seconds;
-        put(
-            "duration",
-            match length.unwrap_or(self.length) {
-                Length::Number => json!(seconds),
-                Length::Text => json!(seconds.to_string()),
-                Length::Seconds => json!(format!("{seconds}s")),
-            },
-        );
-        let with_picture = !video.pictures.is_empty();
-        if self.ratio == Ratio::Always || (self.ratio == Ratio::WithoutPicture && !with_picture) {
+        match length.or(endpoint.length) {
+            Some(Length::Number) => put("duration", json!(seconds)),
+            Some(Length::Text) => put("duration", json!(seconds.to_string())),
+            Some(Length::Seconds) => put("duration", json!(format!("{seconds}s"))),
+            None => None,
+        };
+        if !endpoint.shapes.is_empty() {
             put("aspect_ratio", json!(shape::ratio(video.size)));
         }
-        if self.resolution {
-            put("resolution", json!(shape::tier(video.size)));
+        if endpoint.has_resolution {
+            put("resolution", json!(endpoint.tier(video.size)));
         }
         if let Some(negative) = &video.negative_prompt
-            && self.negative_prompt
+            && endpoint.takes.contains('n')
         {
             put("negative_prompt", json!(negative));
         }
         if let Some(seed) = video.seed
-            && self.seed
+            && endpoint.takes.contains('s')
         {
             put("seed", json!(seed));
         }
-        let members = if endpoint.ends_with("/first-last-frame-to-video") {
-            ["first_frame_url", "last_frame_url"]
-        } else {
-            ["image_url", ""]
-        };
-        let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
-        let files = members
-            .into_iter()
-            .zip(roles)
-            .filter(|(member, _)| !member.is_empty())
-            .filter_map(|(member, role)| Some((member, video.picture(role)?.clone())));
-        (input, files.collect())
+        let frames = [
+            (endpoint.picture, PictureRole::FirstFrame),
+            (endpoint.last, PictureRole::LastFrame),
+        ];
+        let frames = frames.into_iter().filter_map(|(member, role)| {
+            Some((Place::Member(member?), video.picture(role)?.clone()))
+        });
+        let references = endpoint.references.into_iter().flat_map(|member| {
+            let files = video.references();
+            files.map(move |file| (Place::List(member), file.clone()))
+        });
+        (
+            endpoint.path.clone(),
+            input,
+            frames.chain(references).collect(),
+        )
     }
 }
 
-/// Whether a path says by its end what is made from what.
-fn has_task(model: &str) -> bool {
-    model.ends_with("-to-video")
+impl Endpoint {
+    /// Reads a line; `None` when it is not one.
+    fn read(line: &'static str) -> Option<Self> {
+        let mut columns = line.split('\t');
+        let mut next = || columns.next();
+        let path = next()?.to_owned();
+        let (picture, picture_needed) = member(next()?);
+        let (last, _) = member(next()?);
+        let (references, references_needed) = member(next()?);
+        let (lengths, default) = match next()?.split_once('/') {
+            Some((lengths, default)) => (lengths, Some(default)),
+            None => (path_length(line)?, None),
+        };
+        let bare = lengths.trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
+        let length = match lengths.get(bare.len()..)? {
+            "n" => Some(Length::Number),
+            "t" => Some(Length::Text),
+            "s" => Some(Length::Seconds),
+            _ => None,
+        };
+        let seconds = seconds(bare)?;
+        let tiers = next()?;
+        let fixed = tiers.strip_prefix('=');
+        let words = fixed.unwrap_or(tiers).split(',');
+        let tiers = words.map(|word| Some((shorter_side(word)?, word)));
+        let shapes = next()?.split(',').filter(|shape| *shape != "-");
+        let takes = next()?;
+        Some(Self {
+            path,
+            picture,
+            last,
+            references,
+            needs_picture: picture_needed || references_needed,
+            default_seconds: match default {
+                Some(default) => default.parse().ok()?,
+                None => *seconds.first()?,
+            },
+            seconds,
+            length,
+            tiers: tiers.collect::<Option<_>>()?,
+            has_resolution: fixed.is_none(),
+            shapes: shapes.collect(),
+            takes,
+        })
+    }
+
+    /// What most models offer.
+    fn unknown(path: &str) -> Self {
+        let of_text = path.contains("/text-to-video");
+        let of_picture = path.contains("-to-video") && !of_text;
+        Self {
+            path: path.to_owned(),
+            picture: (!of_text).then_some("image_url"),
+            last: None,
+            references: None,
+            needs_picture: of_picture,
+            seconds: vec![5],
+            default_seconds: 5,
+            length: Some(Length::Number),
+            tiers: vec![(720, "720p")],
+            has_resolution: true,
+            // A picture brings its own shape.
+            shapes: if of_picture {
+                Vec::new()
+            } else {
+                vec!["16:9", "9:16"]
+            },
+            takes: "s",
+        }
+    }
+
+    fn sizes(&self) -> Vec<(u32, u32)> {
+        let shapes = match (self.shapes.is_empty(), self.needs_picture) {
+            (false, _) => &self.shapes[..],
+            // The picture decides.
+            (true, true) => &["16:9", "9:16"],
+            (true, false) => &["16:9"],
+        };
+        // The usual one first, whatever the endpoint's own order.
+        let wide = shapes.iter().filter(|shape| **shape == "16:9");
+        let shapes: Vec<&str> = wide
+            .chain(shapes.iter().filter(|shape| **shape != "16:9"))
+            .copied()
+            .collect();
+        let tiers = self.tiers.iter();
+        let all = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
+        all.collect()
+    }
+
+    /// The word for a size's fineness.
+    fn tier(&self, (width, height): (u32, u32)) -> &'static str {
+        let short = width.min(height);
+        let found = self.tiers.iter().find(|(tier, _)| *tier == short);
+        found
+            .or(self.tiers.first())
+            .map_or("720p", |(_, word)| *word)
+    }
 }
 
-fn picture_task(video: &Video) -> Option<&'static str> {
-    video.picture(PictureRole::FirstFrame)?;
-    Some(match video.picture(PictureRole::LastFrame) {
-        Some(_) => "first-last-frame-to-video",
-        None => "image-to-video",
+fn known(path: &str) -> Option<Endpoint> {
+    KNOWN.iter().find(|one| one.path == path).cloned()
+}
+
+/// The path of the endpoint for a picture beside one for text.
+fn swapped(path: &str) -> Option<String> {
+    path.contains("/text-to-video")
+        .then(|| path.replacen("/text-to-video", "/image-to-video", 1))
+}
+
+/// The lengths of an endpoint that has but one and no member for it.
+fn path_length(line: &'static str) -> Option<&'static str> {
+    line.split('\t').nth(4)
+}
+
+/// A member's name, and whether it is needed.
+fn member(text: &'static str) -> (Option<&'static str>, bool) {
+    let name = text.trim_end_matches('!');
+    (
+        Some(name).filter(|name| *name != "-"),
+        name.len() < text.len(),
+    )
+}
+
+/// `5,10` or `3..15`.
+fn seconds(text: &str) -> Option<Vec<u32>> {
+    if let Some((min, max)) = text.split_once("..") {
+        return Some((min.parse().ok()?..=max.parse().ok()?).collect());
+    }
+    text.split(',').map(|one| one.parse().ok()).collect()
+}
+
+/// `720p`, `768P`, `4k`, or a bare number.
+fn shorter_side(word: &str) -> Option<u32> {
+    match word {
+        "4k" | "4K" => Some(2160),
+        "2k" | "2K" => Some(1440),
+        word => word.trim_end_matches(['p', 'P']).parse().ok(),
+    }
+}
+
+/// A size of this shape whose shorter side is the tier. Coders want even
+/// numbers: 854×480, 1366×768.
+fn size(tier: u32, shape: &str) -> Option<(u32, u32)> {
+    let (width, height) = shape.split_once(':')?;
+    let (width, height): (u32, u32) = (width.parse().ok()?, height.parse().ok()?);
+    let (short, long) = (width.min(height), width.max(height));
+    let long = (tier * long).div_ceil(short).next_multiple_of(2);
+    Some(if width >= height {
+        (long, tier)
+    } else {
+        (tier, long)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_read() {
+        assert!(lines().count() > 100);
+        for line in lines() {
+            let endpoint = Endpoint::read(line).unwrap_or_else(|| panic!("{line}"));
+            let limits = of(&endpoint.path).limits();
+            assert!(!limits.sizes.is_empty(), "{line}");
+            let default = f64::from(limits.default_seconds);
+            assert!(limits.durations.contains(default), "{line}: {limits:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_endpoint() {
+        let sizes = |model: &str| of(model).limits().sizes;
+        assert!(sizes("fal-ai/veo3.1").contains(&(1920, 1080)));
+        assert!(!sizes("fal-ai/veo3.1").contains(&(3840, 2160)));
+        assert!(sizes("fal-ai/veo3.1/reference-to-video").contains(&(3840, 2160)));
+        assert_eq!(
+            sizes("fal-ai/minimax/hailuo-2.3/pro/text-to-video"),
+            [(1920, 1080)]
+        );
+        assert_eq!(sizes("fal-ai/ltx-2/text-to-video/fast").len(), 3);
+    }
+
+    #[test]
+    fn a_picture_goes_where_it_is_taken_or_nowhere() {
+        let most = |model: &str| of(model).limits().pictures.max;
+        for (model, pictures) in [
+            ("fal-ai/kling-video/v2.6/pro/text-to-video", 2),
+            ("fal-ai/kling-video/v2.1/master/text-to-video", 1),
+            ("fal-ai/ltx-2/text-to-video/fast", 1),
+            ("fal-ai/sora-2/text-to-video/pro", 1),
+            ("fal-ai/luma-dream-machine/ray-2", 2),
+            ("fal-ai/veo3.1", 2),
+            ("fal-ai/veo3", 1),
+            // There is no endpoint for a picture beside it.
+            ("fal-ai/vidu/q2/text-to-video", 0),
+            ("fal-ai/kling-video/o3/pro/reference-to-video", 2),
+            ("fal-ai/veo3.1/reference-to-video", REFERENCES),
+        ] {
+            assert_eq!(most(model), pictures, "{model}");
+        }
+    }
 }

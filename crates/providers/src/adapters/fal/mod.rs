@@ -44,7 +44,7 @@ use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 
 use answers::{before_submission, classed, describe, result};
-use inputs::Length;
+use inputs::{Length, Place};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "fal",
@@ -106,7 +106,7 @@ struct Fal {
 impl Adapter for Fal {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
         match (kind, is_demucs(model)) {
-            (Kind::Video, false) => Some(Limits::Video(inputs::of(model).limits(model))),
+            (Kind::Video, false) => Some(Limits::Video(inputs::of(model).limits())),
             (Kind::Music, true) => Some(Limits::Music(MusicLimits {
                 stems: Some(StemLimits {
                     groups: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -132,6 +132,10 @@ impl Adapter for Fal {
             reserved: &["requests"],
             ..ModelNames::ANY
         }
+    }
+
+    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
+        is_demucs(model) || inputs::of(model.trim_matches('/')).can_say(size)
     }
 
     fn pace(&self) -> Pace {
@@ -252,7 +256,7 @@ impl Fal {
     fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
         let (path, mut input, files) = self.input(order)?;
         let mut urls = uploaded.iter();
-        for (member, file) in files {
+        for (place, file) in files {
             let address = if is_large(&file) {
                 let Some(url) = urls.next() else {
                     let asked = json!({"content_type": file.mime, "file_name": file.name});
@@ -265,7 +269,17 @@ impl Fal {
             } else {
                 file.url_or_data()
             };
-            input.insert(member.into(), json!(address));
+            match place {
+                Place::Member(name) => {
+                    input.insert(name.into(), json!(address));
+                }
+                Place::List(name) => {
+                    let list = input.entry(name).or_insert_with(|| json!([]));
+                    if let Some(list) = list.as_array_mut() {
+                        list.push(json!(address));
+                    }
+                }
+            }
         }
         Ok(Call::post(
             "submit",
@@ -288,9 +302,12 @@ impl Fal {
         match &order.work {
             Work::Video(video) => {
                 let inputs = inputs::of(model);
-                let endpoint = inputs.endpoint(model, video);
-                let (input, files) = inputs.fill(&endpoint, video, self.length);
-                Ok((endpoint, input, files))
+                let taken = inputs.limits().pictures.max;
+                if taken < video.pictures.len() {
+                    let message = format!("{model} takes {taken} picture(s)");
+                    return Err(ProviderError::new(Class::Rejected, message));
+                }
+                Ok(inputs.fill(video, self.length))
             }
             Work::Stems(stems) => {
                 let mut input = Map::new();
@@ -304,7 +321,7 @@ impl Fal {
                 if let Some(names) = names.filter(|_| !stems.full) {
                     input.insert("stems".into(), json!(names));
                 }
-                let files = vec![("audio_url", stems.source.file.clone())];
+                let files = vec![(Place::Member("audio_url"), stems.source.file.clone())];
                 Ok((model.to_owned(), input, files))
             }
             _ => Err(ProviderError::new(
@@ -315,7 +332,7 @@ impl Fal {
     }
 }
 
-type Input = (String, Map<String, Value>, Vec<(&'static str, File)>);
+type Input = (String, Map<String, Value>, Vec<(Place, File)>);
 
 fn is_demucs(model: &str) -> bool {
     model.contains("demucs")

@@ -80,10 +80,22 @@ fn lengths_and_endpoints_are_the_models() {
             json!("5"),
         ),
         (
-            "fal-ai/sora-2/text-to-video",
-            &[][..],
-            "/fal-ai/sora-2/text-to-video",
+            "fal-ai/sora-2/text-to-video/pro",
+            &first[..],
+            "/fal-ai/sora-2/image-to-video/pro",
             json!(5),
+        ),
+        (
+            "fal-ai/ltx-2/text-to-video/fast",
+            &first[..],
+            "/fal-ai/ltx-2/image-to-video/fast",
+            json!(5),
+        ),
+        (
+            "fal-ai/luma-dream-machine/ray-2",
+            &first[..],
+            "/fal-ai/luma-dream-machine/ray-2/image-to-video",
+            json!("5s"),
         ),
         (
             "somebody/new-model",
@@ -309,4 +321,48 @@ fn stems_are_asked_for_and_labelled() {
     }
     let call = fal().start(&order).unwrap();
     assert_eq!(body(&call)["stems"], json!(["vocals"]));
+}
+
+#[test]
+fn each_model_has_its_own_name_for_a_picture() {
+    let both = [PictureRole::FirstFrame, PictureRole::LastFrame];
+    for (model, members) in [
+        (
+            "fal-ai/kling-video/v2.6/pro/text-to-video",
+            ["start_image_url", "end_image_url"],
+        ),
+        (
+            "fal-ai/kling-video/v3/pro/image-to-video",
+            ["start_image_url", "end_image_url"],
+        ),
+        (
+            "fal-ai/kling-video/v4/standard/text-to-video",
+            ["start_image_url", "end_image_url"],
+        ),
+        (
+            "fal-ai/kling-video/o3/pro/text-to-video",
+            ["image_url", "end_image_url"],
+        ),
+        (
+            "fal-ai/kling-video/v2.5-turbo/pro/text-to-video",
+            ["image_url", "tail_image_url"],
+        ),
+        ("fal-ai/veo3.1", ["first_frame_url", "last_frame_url"]),
+    ] {
+        let call = fal().start(&with_pictures(video(model), 9, &both)).unwrap();
+        for member in members {
+            assert!(body(&call)[member].is_string(), "{model}: {}", body(&call));
+        }
+    }
+    let references = [PictureRole::Reference, PictureRole::Reference];
+    let order = with_pictures(video("fal-ai/veo3.1/reference-to-video"), 9, &references);
+    let call = fal().start(&order).unwrap();
+    assert_eq!(body(&call)["image_urls"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_picture_that_no_endpoint_takes_is_refused() {
+    let first = [PictureRole::FirstFrame];
+    let order = with_pictures(video("fal-ai/vidu/q2/text-to-video"), 9, &first);
+    assert_eq!(fal().start(&order).unwrap_err().class, Class::Rejected);
 }

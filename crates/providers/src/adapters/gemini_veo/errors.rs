@@ -59,7 +59,9 @@ pub(super) fn classed(mut error: ProviderError, answer: &Answer) -> ProviderErro
     let billing = error.message.to_lowercase().contains("billing");
     let class = match error.class {
         Class::Rejected if wrong_key => Class::Credentials,
-        Class::Rejected | Class::Credentials if billing => Class::Account,
+        // "You exceeded your current quota, please check your plan and billing
+        // details": under 429, and no wait mends it.
+        Class::Rejected | Class::Credentials | Class::RateLimited if billing => Class::Account,
         Class::Rejected if is_refusal(&error.message) => Class::Refused,
         class => class,
     };

@@ -9,8 +9,7 @@
 //! GET  /v1/files/{id}:download?alt=media
 //! ```
 //!
-//! Unknown: the lengths that models take (those of Veo are offered), and what
-//! an interaction that requires an action wants; it counts as an unknown word.
+//! Unknown: what an interaction that requires an action wants; it counts as an unknown word.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -41,7 +40,7 @@ pub(super) fn start(model: &str, video: &Video) -> Call {
         "response_format": {
             "type": "video",
             "aspect_ratio": shape::ratio(video.size),
-            "resolution": shape::tier(video.size),
+            "resolution": super::resolution(video.size),
             "duration": format!("{}s", video.seconds),
             "delivery": "uri",
         },

@@ -54,6 +54,38 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
+/// Models that Google has shut down, the day, and what it recommends instead
+/// (ai.google.dev/gemini-api/docs/deprecations and the model pages of Vertex,
+/// read in November 2026).
+const RETIRED: [(&str, &str, &str); 6] = [
+    (
+        "veo-3.1-generate-preview",
+        "2026-10-22",
+        "gemini-omni-1.1-flash",
+    ),
+    (
+        "veo-3.1-fast-generate-preview",
+        "2026-10-22",
+        "gemini-omni-1.1-flash",
+    ),
+    (
+        "veo-3.1-lite-generate-preview",
+        "2026-10-22",
+        "gemini-omni-1.1-flash",
+    ),
+    (
+        "gemini-omni-flash-preview",
+        "2026-09-30",
+        "gemini-omni-1.1-flash",
+    ),
+    ("veo-3.0-generate-001", "2026-06-30", "veo-3.1-generate-001"),
+    (
+        "veo-3.0-fast-generate-001",
+        "2026-06-30",
+        "veo-3.1-fast-generate-001",
+    ),
+];
+
 /// Most bytes of an answer that may hold the video itself.
 const WITH_VIDEO: u64 = 300_000_000;
 
@@ -66,7 +98,8 @@ enum Api {
 
 #[derive(Debug)]
 struct GeminiVeo {
-    api: Api,
+    /// The one that the operator names; else the model decides.
+    api: Option<Api>,
     /// Where Vertex is.
     base_url: Option<String>,
     /// The path to Vertex's models.
@@ -77,14 +110,16 @@ struct GeminiVeo {
 }
 
 fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    let api = match settings.word("api", &["gemini", "vertex", "interactions"])? {
-        "vertex" => Api::Vertex,
-        "interactions" => Api::Interactions,
-        _ => Api::Gemini,
+    let apis = ["by model", "interactions", "gemini", "vertex"];
+    let api = match settings.word("api", &apis)? {
+        "vertex" => Some(Api::Vertex),
+        "gemini" => Some(Api::Gemini),
+        "interactions" => Some(Api::Interactions),
+        _ => None,
     };
     let project = settings.text("project")?;
     let location = settings.text("location")?;
-    if api == Api::Vertex && project.is_none() {
+    if api == Some(Api::Vertex) && project.is_none() {
         return Err(SettingsError::at("project", "vertex needs one"));
     }
     for (key, value) in [("project", project), ("location", location)] {
@@ -104,7 +139,7 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
     );
     Ok(Arc::new(GeminiVeo {
         api,
-        base_url: (api == Api::Vertex).then(|| format!("https://{host}")),
+        base_url: (api == Some(Api::Vertex)).then(|| format!("https://{host}")),
         models,
         audio: settings.word("audio", &["on", "off"])? == "on",
         person_generation: settings.text("person_generation")?.map(str::to_owned),
@@ -119,15 +154,20 @@ impl Adapter for GeminiVeo {
             sizes.extend([(1920, 1080), (1080, 1920)]);
         }
         let last_frames = model.contains("veo-3.1");
-        let classic = self.api != Api::Interactions;
+        let api = self.api_of(model);
+        let classic = api != Api::Interactions;
         (kind == Kind::Video).then(|| {
             Limits::Video(VideoLimits {
                 sizes,
-                durations: Durations::Only(if second { vec![5, 6, 8] } else { vec![4, 6, 8] }),
+                durations: if model.contains("omni") {
+                    Durations::Range { min: 3, max: 10 }
+                } else {
+                    Durations::Only(if second { vec![5, 6, 8] } else { vec![4, 6, 8] })
+                },
                 default_seconds: 8,
                 pictures: Pictures::frames(if last_frames && classic { 2 } else { 1 }),
                 negative_prompt: classic,
-                seed: self.api == Api::Vertex,
+                seed: api == Api::Vertex,
                 max_prompt: 4_000,
             })
         })
@@ -135,6 +175,40 @@ impl Adapter for GeminiVeo {
 
     fn model_names(&self) -> ModelNames {
         ModelNames::SEGMENT
+    }
+
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let name = model.trim_start_matches("models/");
+        if let Some((_, day, other)) = RETIRED.iter().find(|(id, ..)| *id == name) {
+            return Some(format!("{name} was shut down on {day}: write \"{other}\""));
+        }
+        let is_omni = name.contains("omni");
+        match self.api {
+            Some(Api::Gemini | Api::Vertex) if is_omni => Some(format!(
+                "{name} is served by another API: write api = \"interactions\""
+            )),
+            Some(Api::Interactions) if name.contains("veo") => Some(format!(
+                "{name} is served by another API: write api = \"vertex\", or \"gemini\""
+            )),
+            _ => None,
+        }
+    }
+
+    fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
+        let is_account = secret.expose().trim_start().starts_with('{');
+        match self.api {
+            Some(Api::Vertex) if !is_account => Some(
+                "vertex takes the JSON of a service account: write \"file:service-account.json\"",
+            ),
+            Some(Api::Gemini | Api::Interactions) | None if is_account => {
+                Some("a service account is for api = \"vertex\"; write an API key here")
+            }
+            _ => None,
+        }
+    }
+
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        matches!(size.0.min(size.1), 360 | 720 | 1080 | 2160)
     }
 
     fn pace(&self) -> Pace {
@@ -147,7 +221,7 @@ impl Adapter for GeminiVeo {
 
     fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
         match self.api {
-            Api::Vertex => service_account::exchange(secret, now),
+            Some(Api::Vertex) => service_account::exchange(secret, now),
             _ => Ok(Authorization::header("x-goog-api-key", secret)),
         }
     }
@@ -167,7 +241,7 @@ impl Adapter for GeminiVeo {
                 "this provider makes videos only",
             ));
         };
-        if self.api == Api::Interactions {
+        if self.api_of(&order.model) == Api::Interactions {
             return Ok(interactions::start(&order.model, video));
         }
         let body =
@@ -180,7 +254,7 @@ impl Adapter for GeminiVeo {
         let body = answer
             .success(describe)
             .map_err(|error| classed(error, answer))?;
-        Ok(Step::submitted(match self.api {
+        Ok(Step::submitted(match self.api_of(&order.model) {
             Api::Interactions => json!({"id": required_text(&body, "/id")?}),
             Api::Gemini => json!({"name": required_text(&body, "/name")?}),
             // The poll goes to the model.
@@ -191,7 +265,7 @@ impl Adapter for GeminiVeo {
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        Ok(match self.api {
+        Ok(match self.api_of_job(handle) {
             Api::Interactions => interactions::poll(handle),
             Api::Gemini => Call::get("poll", format!("/v1beta/{}", handle.text("name"))),
             Api::Vertex => {
@@ -202,14 +276,14 @@ impl Adapter for GeminiVeo {
         })
     }
 
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if answer.status == 404 {
             return Err(answer.failure(describe).of_class(Class::Missing));
         }
         let body = answer
             .success(describe)
             .map_err(|error| classed(error, answer))?;
-        if self.api == Api::Interactions {
+        if self.api_of_job(handle) == Api::Interactions {
             return interactions::polled(&body);
         }
         if !body.is_object() {
@@ -227,7 +301,7 @@ impl Adapter for GeminiVeo {
     }
 
     fn cancel(&self, handle: &Handle) -> Option<Call> {
-        (self.api == Api::Interactions).then(|| interactions::cancel(handle))
+        (self.api_of_job(handle) == Api::Interactions).then(|| interactions::cancel(handle))
     }
 
     fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
@@ -239,11 +313,29 @@ impl Adapter for GeminiVeo {
 }
 
 impl GeminiVeo {
+    /// Veo is asked for by the classic way, all newer models by interactions.
+    fn api_of(&self, model: &str) -> Api {
+        self.api.unwrap_or(if model.contains("veo") {
+            Api::Gemini
+        } else {
+            Api::Interactions
+        })
+    }
+
+    fn api_of_job(&self, handle: &Handle) -> Api {
+        let by_name = if handle.text("name").is_empty() {
+            Api::Interactions
+        } else {
+            Api::Gemini
+        };
+        self.api.unwrap_or(by_name)
+    }
+
     /// The path of a model, to which its verb is added.
     fn path(&self, model: &str) -> String {
         let model = in_path(model.trim_start_matches("models/"));
         match self.api {
-            Api::Vertex => format!("{}/{model}", self.models),
+            Some(Api::Vertex) => format!("{}/{model}", self.models),
             _ => format!("/v1beta/models/{model}"),
         }
     }
@@ -257,7 +349,7 @@ impl GeminiVeo {
         // Veo 2 has one resolution and no sound.
         let second = order.model.contains("veo-2");
         if !second {
-            put("resolution", json!(shape::tier(video.size)));
+            put("resolution", json!(resolution(video.size)));
         }
         if let Some(negative) = &video.negative_prompt {
             put("negativePrompt", json!(negative));
@@ -265,7 +357,7 @@ impl GeminiVeo {
         if let Some(people) = &self.person_generation {
             put("personGeneration", json!(people));
         }
-        if self.api == Api::Vertex {
+        if self.api == Some(Api::Vertex) {
             if !second {
                 put("generateAudio", json!(self.audio));
             }
@@ -274,6 +366,14 @@ impl GeminiVeo {
             }
         }
         Value::Object(parameters)
+    }
+}
+
+/// The word for a size's fineness: `720p`, `1080p`, and `4k`.
+fn resolution(size: (u32, u32)) -> String {
+    match size.0.min(size.1) {
+        2160 => "4k".to_owned(),
+        _ => shape::tier(size),
     }
 }
 

@@ -389,3 +389,41 @@ fn a_wrong_credential_is_not_quoted() {
         assert!(!error.message.contains("hush") && !error.message.contains("AIza"));
     }
 }
+
+#[test]
+fn the_model_decides_on_the_api() {
+    let google = adapter("gemini-veo", &json!({}));
+    let path = |model: &str| google.start(&video(model)).unwrap().to;
+    assert_eq!(
+        path("gemini-omni-1.1-flash"),
+        Target::Path("/v1/interactions".into())
+    );
+    assert_eq!(
+        path("veo-3.1-generate-001"),
+        Target::Path("/v1beta/models/veo-3.1-generate-001:predictLongRunning".into())
+    );
+    let poll = |handle: Value| google.poll(&Handle(handle)).unwrap().to;
+    let is = |to: Target, start: &str| matches!(to, Target::Path(path) if path.starts_with(start));
+    assert!(is(poll(json!({"id": "i1"})), "/v1/interactions/i1"));
+    assert!(is(
+        poll(json!({"name": "models/veo/operations/o1"})),
+        "/v1beta/models/veo/operations/o1"
+    ));
+    let Some(Limits::Video(omni)) = google.limits(Kind::Video, "gemini-omni-1.1-flash") else {
+        panic!("no video");
+    };
+    assert_eq!(omni.durations, Durations::Range { min: 3, max: 10 });
+}
+
+#[test]
+fn an_empty_account_is_no_haste() {
+    let google = adapter("gemini-veo", &json!({}));
+    let order = video("gemini-omni-1.1-flash");
+    let asked = google.start(&order).unwrap().asked();
+    let body = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED",
+        "message": "You exceeded your current quota, please check your plan and billing details."}});
+    let error = google
+        .submitted(&order, &asked, &Answer::json_of(429, &body))
+        .unwrap_err();
+    assert_eq!(error.class, Class::Account);
+}

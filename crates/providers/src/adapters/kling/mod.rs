@@ -76,7 +76,9 @@ impl Adapter for Kling {
         }
         Some(Limits::Video(VideoLimits {
             sizes,
-            durations: if model.starts_with("kling-v3") {
+            durations: if model.starts_with("kling-v4") {
+                Durations::Range { min: 3, max: 30 }
+            } else if model.starts_with("kling-v3") {
                 Durations::Range { min: 3, max: 15 }
             } else {
                 Durations::Only(vec![5, 10])
@@ -87,6 +89,15 @@ impl Adapter for Kling {
             seed: false,
             max_prompt: 2500,
         }))
+    }
+
+    fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
+        let is_pair = token(secret.expose(), UNIX_EPOCH).is_ok();
+        (!is_pair).then_some("a Kling key is two: write \"ACCESSKEY:SECRETKEY\"")
+    }
+
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        matches!(size.0.min(size.1), 720 | 960 | 1080 | 1440) && size.0.max(size.1) <= 1920
     }
 
     fn pace(&self) -> Pace {

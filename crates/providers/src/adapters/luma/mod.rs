@@ -108,6 +108,22 @@ impl Adapter for Luma {
         })
     }
 
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let older = model.starts_with("ray-2") || model.starts_with("ray-flash-2");
+        let api = match (self.api, older) {
+            (Api::Agents, true) => "dream-machine",
+            (Api::DreamMachine, false) => "agents",
+            _ => return None,
+        };
+        Some(format!(
+            "{model} is served by another API: write api = \"{api}\""
+        ))
+    }
+
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        matches!(size.0.min(size.1), 360 | 540 | 720 | 1080)
+    }
+
     fn pace(&self) -> Pace {
         Pace::new(Duration::from_secs(3), Duration::from_secs(15))
     }

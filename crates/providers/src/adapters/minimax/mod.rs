@@ -73,7 +73,8 @@ fn opened(answer: &Answer) -> Result<Value, ProviderError> {
 /// The code of an error; `None` where the answer tells of none.
 fn code_of(body: &Value) -> Option<String> {
     let code = text_at(body, "/base_resp/status_code").filter(|code| code != "0");
-    code.or_else(|| text_at(body, "/error/code"))
+    let of_error = || ["/error/code", "/error/type"];
+    code.or_else(|| of_error().iter().find_map(|place| text_at(body, place)))
 }
 
 fn describe(body: &Value) -> Described {
@@ -86,14 +87,19 @@ fn describe(body: &Value) -> Described {
 
 /// 1002, 1004, 1008, 1026, 1027, 2013 and 2038 are used here as they are
 /// documented for video; the others come from the list for all of the
-/// provider's APIs.
+/// provider's APIs. Version 2 has types, as the provider's other APIs, and no codes.
 fn class_of(code: &str) -> Option<Class> {
     Some(match code {
-        "1002" | "1039" | "1041" => Class::RateLimited,
-        "1004" | "2038" | "2049" => Class::Credentials,
-        "1008" | "2056" => Class::Account,
+        "1002" | "1039" | "1041" | "rate_limit_error" => Class::RateLimited,
+        "1004"
+        | "2038"
+        | "2049"
+        | "authentication_error"
+        | "permission_error"
+        | "authorized_error" => Class::Credentials,
+        "1008" | "2056" | "insufficient_balance_error" | "billing_error" => Class::Account,
         "1026" | "1027" => Class::Refused,
-        "2013" => Class::Rejected,
+        "2013" | "invalid_request_error" | "bad_request_error" => Class::Rejected,
         "1000" | "1001" | "1013" | "1024" | "1033" => Class::Unclear,
         _ => return None,
     })
@@ -175,6 +181,19 @@ mod tests {
             let error = adapter.start(&stems("x")).unwrap_err();
             assert_eq!(error.class, Class::Rejected);
         }
+    }
+
+    #[test]
+    fn version_two_has_types_and_no_codes() {
+        let adapter = adapter("minimax", &json!({"api": "v2"}));
+        let order = video("MiniMax-H3");
+        let asked = adapter.start(&order).unwrap().asked();
+        let body = json!({"type": "error", "error": {"type": "insufficient_balance_error",
+            "message": "insufficient balance", "http_code": "429"}});
+        let answer = Answer::json_of(429, &body);
+        let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
+        assert_eq!(error.class, Class::Account);
+        assert_eq!(error.message, "insufficient balance");
     }
 
     #[test]

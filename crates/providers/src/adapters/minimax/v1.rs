@@ -63,6 +63,15 @@ impl Adapter for V1 {
         })
     }
 
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let newer = model.starts_with("MiniMax-H3");
+        newer.then(|| format!("{model} is served by version 2: write api = \"v2\""))
+    }
+
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        matches!(size.0.min(size.1), 512 | 720 | 768 | 1080)
+    }
+
     fn pace(&self) -> Pace {
         PACE
     }

@@ -49,6 +49,15 @@ impl Adapter for V2 {
         })
     }
 
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let older = model.contains("Hailuo") || model.contains("2V-01");
+        older.then(|| format!("{model} is served by version 1: write api = \"v1\""))
+    }
+
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        matches!(size.0.min(size.1), 768 | 1440)
+    }
+
     fn pace(&self) -> Pace {
         PACE
     }

@@ -71,7 +71,7 @@ impl Adapter for ModelArk {
             (496, 864),
             (640, 640),
         ];
-        let large = is("1-0-pro") || is("1-5-pro") || is("2-0");
+        let large = is("1-0-pro") || is("1-5-pro") || is("2-0") || is("2-5");
         if large && !is("fast") && !is("mini") {
             sizes.extend([(1920, 1080), (1080, 1920), (1440, 1440)]);
         }
@@ -79,7 +79,9 @@ impl Adapter for ModelArk {
         // they get what all models have.
         let (min, max) = if is("1-0-") {
             (2, 12)
-        } else if is("2-0") || is("2-5") {
+        } else if is("2-5") {
+            (4, 30)
+        } else if is("2-0") {
             (4, 15)
         } else {
             (4, 12)
@@ -105,6 +107,10 @@ impl Adapter for ModelArk {
                 max_prompt: 2000,
             })
         })
+    }
+
+    fn can_say(&self, _: &str, (width, height): (u32, u32)) -> bool {
+        u64::from(width) * u64::from(height) < 3_000_000
     }
 
     fn pace(&self) -> Pace {

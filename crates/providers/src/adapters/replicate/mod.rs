@@ -100,6 +100,16 @@ impl Adapter for Replicate {
         }
     }
 
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let versioned = version(model).is_some() || model.starts_with("deployments/");
+        if !versioned && !model.contains('/') {
+            return Some(format!("{model:?} is no model: write \"owner/name\""));
+        }
+        // Replicate offers its demucs by version alone, as all that others publish.
+        let by_version = !versioned && model.contains("demucs");
+        by_version.then(|| format!("{model} has to be named with a version: write \"{model}:…\""))
+    }
+
     fn pace(&self) -> Pace {
         Pace::new(Duration::from_secs(2), Duration::from_secs(15))
     }

@@ -16,9 +16,9 @@
 //! for the account's own other tasks.
 //!
 //! Common knowledge only: that an empty account is told by a 400 that speaks of
-//! credits. Unknown: which models take other members than those here; models
-//! that want a named ratio and a resolution (`hailuo3`, `wan3`, …) are refused
-//! by the provider.
+//! credits. Which model takes what is in [`models`].
+
+mod models;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,11 +30,13 @@ use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
+use crate::limits::Limits;
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
 use crate::port::{Adapter, Asked, Body, Call, Handle, Output, Pace, Part, Step, Target};
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
+
+use models::Told;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "runway",
@@ -60,7 +62,11 @@ struct Runway;
 
 impl Adapter for Runway {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        (kind == Kind::Video).then(|| Limits::Video(video_limits(model)))
+        (kind == Kind::Video).then(|| Limits::Video(models::of(model).limits()))
+    }
+
+    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
+        models::of(model).can_say(size)
     }
 
     fn pace(&self) -> Pace {
@@ -190,7 +196,8 @@ fn address(file: &File) -> Option<String> {
 }
 
 fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, ProviderError> {
-    let longest = video_limits(&order.model).max_prompt;
+    let model = models::of(&order.model);
+    let longest = model.max_prompt();
     if video.prompt.encode_utf16().count() > longest {
         let message = format!("the prompt is longer than {longest} UTF-16 units");
         return Err(ProviderError::new(Class::Rejected, message));
@@ -199,10 +206,27 @@ fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, Pro
     fields.insert("model".into(), json!(order.model));
     fields.insert("promptText".into(), json!(video.prompt));
     fields.insert("duration".into(), json!(video.seconds));
-    // This one takes its shape from the picture and has no such member then.
-    if uris.is_empty() || order.model != "kling2.5_turbo_pro" {
-        let ratio = shape::size_text(video.size, ':');
-        fields.insert("ratio".into(), json!(ratio));
+    let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
+    match model.told(!uris.is_empty()) {
+        Told::Pixels => {
+            put("ratio", shape::size_text(video.size, ':'));
+        }
+        Told::Shape => {
+            put("ratio", shape::ratio(video.size).to_owned());
+            put("resolution", model.tier(video.size).to_owned());
+        }
+        Told::Tier => {
+            put("resolution", model.tier(video.size).to_owned());
+        }
+        Told::Auto => {
+            let tier = match video.size.0.min(video.size.1) {
+                1080.. => "1080p",
+                720.. => "720p",
+                _ => "480p",
+            };
+            put("ratio", format!("auto_{tier}"));
+        }
+        Told::Nothing => {}
     }
     if let Some(negative) = &video.negative_prompt {
         fields.insert("negativePrompt".into(), json!(negative));
@@ -239,8 +263,27 @@ fn versioned(call: Call) -> Call {
     call.with_header("X-Runway-Version", VERSION)
 }
 
+/// `{"error": "Validation of body failed", "issues": [{"path", "message"}]}`:
+/// only the issues say what is wrong.
 fn describe(body: &Value) -> Described {
-    Described::at(body, "/code", "/error")
+    let said = Described::at(body, "/code", "/error");
+    let issues = body["issues"].as_array().into_iter().flatten();
+    let issues: Vec<String> = issues
+        .filter_map(|issue| {
+            let path = issue["path"].as_array().into_iter().flatten();
+            let path: Vec<&str> = path.filter_map(Value::as_str).collect();
+            let what = text_at(issue, "/message")?;
+            Some(format!("{}: {what}", path.join(".")))
+        })
+        .collect();
+    if issues.is_empty() {
+        return said;
+    }
+    let message = said.message.unwrap_or_else(|| "invalid".to_owned());
+    Described {
+        message: Some(format!("{message}: {}", issues.join("; "))),
+        ..said
+    }
 }
 
 fn class_by_words(error: ProviderError) -> ProviderError {
@@ -265,70 +308,6 @@ const ENDS: Ends = Ends {
 
 fn failure(body: &Value) -> ProviderError {
     ENDS.error(Described::at(body, "/failureCode", "/failure"))
-}
-
-fn video_limits(model: &str) -> VideoLimits {
-    const HD: [(u32, u32); 2] = [(1280, 720), (720, 1280)];
-    const FULL_HD: [(u32, u32); 2] = [(1920, 1080), (1080, 1920)];
-    const GEN4: [(u32, u32); 4] = [(1104, 832), (832, 1104), (960, 960), (1584, 672)];
-    const SEEDANCE: [(u32, u32); 10] = [
-        (960, 960),
-        (1112, 834),
-        (834, 1112),
-        (1470, 630),
-        (864, 496),
-        (496, 864),
-        (640, 640),
-        (752, 560),
-        (560, 752),
-        (992, 432),
-    ];
-    let five_or_ten = Durations::Only(vec![5, 10]);
-    let three_to_fifteen = Durations::Range { min: 3, max: 15 };
-    let (sizes, durations, pictures) = match model {
-        "gen4_turbo" => ([&HD[..], &GEN4].concat(), five_or_ten, 1),
-        // Of the shapes that it makes from pictures it makes two from text.
-        "gen4.5" => (HD.to_vec(), Durations::Range { min: 2, max: 10 }, 1),
-        "veo3.1" | "veo3.1_fast" => ([HD, FULL_HD].concat(), Durations::Only(vec![4, 6, 8]), 2),
-        "kling2.5_turbo_pro" => (
-            [&HD[..], &FULL_HD, &[(720, 720), (1440, 1440)]].concat(),
-            five_or_ten,
-            2,
-        ),
-        "kling3.0_standard" | "klingO3_standard" => {
-            ([&HD[..], &[(960, 960)]].concat(), three_to_fifteen, 2)
-        }
-        "kling3.0_pro" | "klingO3_pro" => (
-            [&FULL_HD[..], &[(1440, 1440)]].concat(),
-            three_to_fifteen,
-            2,
-        ),
-        "seedance2" | "seedance2_fast" | "seedance2_mini" => {
-            let mut sizes = [&HD[..], &SEEDANCE].concat();
-            if model == "seedance2" {
-                sizes.extend(FULL_HD);
-            }
-            (sizes, Durations::Range { min: 4, max: 15 }, 2)
-        }
-        _ => (HD.to_vec(), five_or_ten, 1),
-    };
-    let veo = model.starts_with("veo");
-    VideoLimits {
-        sizes,
-        default_seconds: if veo { 4 } else { 5 },
-        durations,
-        pictures: Pictures {
-            needed: model == "gen4_turbo",
-            ..Pictures::frames(pictures)
-        },
-        negative_prompt: veo,
-        seed: veo || model.starts_with("gen4") || model.starts_with("seedance2"),
-        max_prompt: if model.starts_with("seedance2") {
-            3500
-        } else {
-            1000
-        },
-    }
 }
 
 #[cfg(test)]

@@ -194,3 +194,56 @@ fn what_cannot_be_asked_for() {
     }
     assert_eq!(runway().start(&order).unwrap_err().class, Class::Rejected);
 }
+
+#[test]
+fn each_model_is_told_its_size_in_its_own_way() {
+    let sized = |model: &str, size: (u32, u32), with: bool| {
+        let mut order = video(model);
+        if let Work::Video(video) = &mut order.work {
+            video.size = size;
+        }
+        if with {
+            order = with_picture(PictureRole::FirstFrame, 0, order);
+        }
+        let call = runway().start(&order).unwrap();
+        let text = |name: &str| body(&call)[name].as_str().map(str::to_owned);
+        (text("ratio"), text("resolution"))
+    };
+    let said = |ratio: &str, resolution: &str| {
+        let word = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        (word(ratio), word(resolution))
+    };
+    let (hd, full_hd, uhd) = ((1280, 720), (1920, 1080), (3840, 2160));
+    for (model, size, with, ratio, resolution) in [
+        ("kling3.0_4k", uhd, false, "3840:2160", ""),
+        ("klingO3_4k", uhd, true, "3840:2160", ""),
+        ("hailuo3", (1366, 768), false, "16:9", "768P"),
+        ("hailuo3", (2560, 1440), true, "", "2K"),
+        ("h3_max", (854, 480), false, "", "480p"),
+        ("grok_imagine_1_5", full_hd, false, "16:9", "1080p"),
+        ("grok_imagine_1_5", hd, true, "", "720p"),
+        ("kling_4", full_hd, false, "1920:1080", ""),
+        ("kling_4", hd, true, "auto_720p", ""),
+        ("kling_4", (1440, 1440), true, "auto_1080p", ""),
+        ("happyhorse_1_0", full_hd, false, "1920:1080", ""),
+        ("happyhorse_1_0", full_hd, true, "", "1080p"),
+        ("wan3", hd, false, "1280:720", ""),
+    ] {
+        assert_eq!(sized(model, size, with), said(ratio, resolution), "{model}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_request_is_told() {
+    let body = json!({"error": "Validation of body failed",
+        "issues": [{"path": ["ratio"], "message": "Invalid enum value"}]});
+    let order = video("gen4.5");
+    let asked = runway().start(&order).unwrap().asked();
+    let error = runway()
+        .submitted(&order, &asked, &Answer::json_of(400, &body))
+        .unwrap_err();
+    assert_eq!(
+        error.message,
+        "Validation of body failed: ratio: Invalid enum value"
+    );
+}

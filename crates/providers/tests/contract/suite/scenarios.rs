@@ -36,6 +36,10 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
             assert!(video.pictures.len() <= limits.pictures.max, "{limits:?}");
             assert!(!limits.pictures.needed || !video.pictures.is_empty());
             assert!(video.prompt.chars().count() <= limits.max_prompt);
+            let offered = limits.sizes.iter();
+            let unsayable = offered.filter(|size| !adapter.can_say(stage.case.model, **size));
+            assert_eq!(unsayable.count(), 0, "{limits:?}");
+            assert_eq!(adapter.fault_of_secret(&stage.secret), None);
             assert!(limits.seed || video.seed.is_none());
             assert!(limits.negative_prompt || video.negative_prompt.is_none());
         }
