@@ -93,6 +93,8 @@ codes! {
     LinkExpired = "link_expired", 410, NotFound;
     /// The body is larger than the message's limit.
     BodyTooLarge = "body_too_large", 413, InvalidRequest;
+    /// The account keeps as much as `storage_limit` lets it.
+    StorageFull = "storage_full", 413, InvalidRequest;
     /// The body's media type is not taken here.
     UnsupportedMediaType = "unsupported_media_type", 415, InvalidRequest;
     /// The range asked for lies outside the file.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use crate::config::providers::{ModelSettings, ProviderTable};
+use crate::config::size::ByteSize;
 use crate::config::{CancelPolicy, ConfigError, LogFormat};
 use crate::secret::SecretSource;
 
@@ -29,6 +30,8 @@ pub struct ConfigFile {
     pub wait_limit: Option<Duration>,
     #[serde(deserialize_with = "duration")]
     pub media_ttl: Option<Duration>,
+    pub storage_limit: Option<ByteSize>,
+    pub disk_floor: Option<ByteSize>,
     #[serde(deserialize_with = "duration")]
     pub shutdown_grace: Option<Duration>,
     pub brand: Option<String>,

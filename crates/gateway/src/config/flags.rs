@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use url::Url;
 
+use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
 
 /// How the log is written.
@@ -80,6 +81,17 @@ pub struct Overrides {
     /// How long media is kept [default: 30d]
     #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub media_ttl: Option<Duration>,
+    /// How many bytes an account may keep, as in "20GB" [default: 20GB]
+    #[arg(
+        long,
+        env = "MEDIAGATE_STORAGE_LIMIT",
+        value_name = "SIZE",
+        global = true
+    )]
+    pub storage_limit: Option<ByteSize>,
+    /// Free space of the disk below which uploads and pictures are not taken [default: 500MB]
+    #[arg(long, env = "MEDIAGATE_DISK_FLOOR", value_name = "SIZE", global = true)]
+    pub disk_floor: Option<ByteSize>,
     /// How long requests in flight may take after SIGTERM [default: 30s]
     #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub shutdown_grace: Option<Duration>,

@@ -9,6 +9,7 @@ pub mod file;
 mod flags;
 pub mod providers;
 mod show;
+pub mod size;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ pub use flags::{CancelPolicy, LogFormat, Overrides};
 
 use crate::config::file::{ConfigFile, Source};
 use crate::config::providers::{ModelSettings, ProviderConfig};
+use crate::config::size::ByteSize;
 use crate::secret::{Secret, SecretError, SecretSource};
 
 /// What is wrong with the settings.
@@ -93,6 +95,10 @@ pub struct Config {
     pub wait_limit: Duration,
     /// How long media is kept.
     pub media_ttl: Duration,
+    /// How many bytes an account may keep.
+    pub storage_limit: ByteSize,
+    /// How much of the disk stays free of what callers hand in.
+    pub disk_floor: ByteSize,
     /// How long requests in flight may take once the process is told to end.
     pub shutdown_grace: Duration,
     /// First path segment of the music endpoints.
@@ -215,6 +221,14 @@ impl Config {
                 .media_ttl
                 .or(file.media_ttl)
                 .unwrap_or(Duration::from_hours(30 * 24)),
+            storage_limit: flags
+                .storage_limit
+                .or(file.storage_limit)
+                .unwrap_or(ByteSize(20_000_000_000)),
+            disk_floor: flags
+                .disk_floor
+                .or(file.disk_floor)
+                .unwrap_or(ByteSize(500_000_000)),
             shutdown_grace: flags
                 .shutdown_grace
                 .or(file.shutdown_grace)

@@ -21,6 +21,8 @@ pub(super) fn toml(config: &Config) -> String {
     set("database", text(database(&config.database)));
     set("wait_limit", time(config.wait_limit));
     set("media_ttl", time(config.media_ttl));
+    set("storage_limit", text(config.storage_limit));
+    set("disk_floor", text(config.disk_floor));
     set("shutdown_grace", time(config.shutdown_grace));
     set("brand", text(&config.brand));
     set("persona_brand_field", text(&config.persona_brand_field));

@@ -9,12 +9,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::app::Parts;
 use crate::clock::Timestamp;
+use crate::config::size::ByteSize;
 use crate::engines::stems_engine::MadeClip;
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::{Asset, MediaType};
 use crate::model::music::ClipMedia;
-use crate::store;
+use crate::store::{self, Conn};
 
 /// How long a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,70 @@ pub async fn keep_as(
     };
     app.blobs.put(asset.id, media, bytes).await?;
     Ok(asset)
+}
+
+/// Refuses what a caller hands in when the account keeps too much or the disk is
+/// almost full. Asked before anything is received; [`check_kept`] has the last
+/// word.
+pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Result<(), Error> {
+    check_disk(app)?;
+    let limit = app.config.storage_limit;
+    let kept = app
+        .store
+        .read(move |conn| store::assets::kept(conn, account).map_err(Error::from))
+        .await?;
+    // Who is at the limit has no room for anything, not even for what has no size yet.
+    if kept.saturating_add(more_bytes.max(1)) > limit.0 {
+        return Err(storage_full(limit));
+    }
+    Ok(())
+}
+
+/// Refuses more on the disk than the operator wants there.
+pub fn check_disk(app: &Parts) -> Result<(), Error> {
+    let disk = rustix::fs::statvfs(app.config.media_path()).map_err(Error::internal)?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
+        return Ok(());
+    }
+    tracing::warn!("what callers hand in is refused: the disk is almost full");
+    let message = "There is almost no room for files. Try again later.";
+    Err(Error::later(ErrorCode::Overloaded, message, 60))
+}
+
+/// Refuses what was handed in, in the transaction that records it, when the
+/// account keeps too much with it.
+pub fn check_kept(conn: &mut Conn<'_>, account: AccountId, limit: ByteSize) -> Result<(), Error> {
+    if store::assets::kept(conn, account)? > limit.0 {
+        return Err(storage_full(limit));
+    }
+    Ok(())
+}
+
+fn storage_full(limit: ByteSize) -> Error {
+    let message = format!(
+        "The account keeps as much as it may: its storage_limit is {limit}. \
+         Delete videos, or wait until older files have passed their time."
+    );
+    Error::plain(ErrorCode::StorageFull, message)
+}
+
+/// Removes files whose records were refused; after another error, which leaves
+/// open whether they are in the database, upkeep finds out.
+pub async fn discard(
+    app: &Parts,
+    files: &[(AssetId, MediaType)],
+    error: &Error,
+) -> Result<(), Error> {
+    if matches!(
+        error.code(),
+        ErrorCode::InternalError | ErrorCode::Overloaded
+    ) {
+        return Ok(());
+    }
+    for (id, media) in files {
+        app.blobs.delete(*id, *media).await?;
+    }
+    Ok(())
 }
 
 fn record(

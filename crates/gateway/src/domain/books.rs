@@ -23,6 +23,8 @@ pub struct Standing {
     pub money: AccountMoney,
     /// Its keys with their sums and their open tasks, oldest first.
     pub keys: Vec<(ApiKey, KeyMoney, u32)>,
+    /// How many bytes it keeps.
+    pub storage_bytes: u64,
 }
 
 /// How an account stands now.
@@ -31,7 +33,11 @@ pub async fn standing(app: &App, account: AccountId) -> Result<Standing, Error> 
         .examine(move |conn| -> Result<Standing, Error> {
             let money = money_of(conn, account)?;
             let keys = store::accounts::keys_of(conn, account)?;
-            Ok(Standing { money, keys })
+            Ok(Standing {
+                money,
+                keys,
+                storage_bytes: store::assets::kept(conn, account)?,
+            })
         })
         .await
 }

@@ -79,14 +79,19 @@ pub async fn upload(
         created_at: app.clock.now(),
     };
     let row = clip.clone();
-    visit
-        .make(app, Made::Clip(id), move |conn| {
-            for file in &files {
-                store::assets::insert(conn, file)?;
-            }
-            Ok(store::clips::insert(conn, &row, 0)?)
-        })
-        .await?;
+    let (account, limit) = (caller.account.id, app.config.storage_limit);
+    let stored = files.each_ref().map(|file| (file.id, file.media));
+    let made = visit.make(app, Made::Clip(id), move |conn| {
+        for file in &files {
+            store::assets::insert(conn, file)?;
+        }
+        assets::check_kept(conn, account, limit)?;
+        Ok(store::clips::insert(conn, &row, 0)?)
+    });
+    if let Err(error) = made.await {
+        assets::discard(app, &stored, &error).await?;
+        return Err(error);
+    }
     crash::point("clip-uploaded");
     tracing::info!(clip_id = %id, "clip uploaded");
     Ok(clip)

@@ -45,6 +45,8 @@ pub async fn create(
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let clips = prepare(app, caller, &new).await?;
+    // Before a provider is asked; what it made is kept in any case.
+    assets::check_room(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
     let (record, accepting) = (visit.record(), visit.accepting());
     let made = async move {

@@ -35,6 +35,13 @@ pub struct Picture {
     bytes: Bytes,
 }
 
+impl Picture {
+    /// How large its file is.
+    pub fn size_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
 /// Gets and checks a picture. `param` names the field for errors.
 pub async fn take(app: &App, source: PictureSource, param: &str) -> Result<Picture, Error> {
     let bytes = match source {

@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 
 use crate::app::{App, Parts};
 use crate::crash;
-use crate::domain::assets::sha256_hex;
+use crate::domain::assets::{self, sha256_hex};
 use crate::domain::intents::Visit;
 use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
@@ -60,6 +60,9 @@ pub async fn accept(
 ) -> Result<Vec<Task>, Error> {
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (visit.record(), visit.accepting());
+    let (account, limit) = (caller.account.id, app.config.storage_limit);
+    let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
+    let files: Vec<_> = files.collect();
     let accepted = async move {
         let written = app
             .store
@@ -67,6 +70,9 @@ pub async fn accept(
                 write(conn, &key, &draft.tasks)?;
                 for asset in &draft.assets {
                     store::assets::insert(conn, asset)?;
+                }
+                if !draft.assets.is_empty() {
+                    assets::check_kept(conn, account, limit)?;
                 }
                 for (clip, position) in draft.clips.iter().zip(0..) {
                     store::clips::insert(conn, clip, position)?;
@@ -77,6 +83,9 @@ pub async fn accept(
             })
             .await;
         accepting.done(&written);
+        if let Err(error) = &written {
+            assets::discard(&app, &files, error).await?;
+        }
         let tasks = written?;
         crash::point("task-accepted");
         for task in &tasks {

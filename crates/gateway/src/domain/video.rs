@@ -64,16 +64,23 @@ pub async fn draft(
     request_id: &RequestId,
     order: VideoOrder,
 ) -> Result<Draft, Error> {
+    if !order.pictures.is_empty() {
+        assets::check_room(app, caller.account.id, 0).await?;
+    }
     let (new, pictures) = prepare(app, caller, &order, Purpose::Order).await?;
-    let mut assets = Vec::new();
+    if !pictures.is_empty() {
+        let size = pictures.iter().map(Picture::size_bytes).sum();
+        assets::check_room(app, caller.account.id, size).await?;
+    }
+    let mut stored = Vec::new();
     for picture in &pictures {
-        assets.push(pictures::keep(app, caller, picture).await?);
+        stored.push(pictures::keep(app, caller, picture).await?);
     }
     let new = new.into_iter();
     let tasks = new.map(|new| submit::task(app, caller, request_id, new));
     Ok(Draft {
         tasks: tasks.collect(),
-        assets,
+        assets: stored,
         ..Draft::default()
     })
 }

@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::app::App;
 use crate::attendance::{Close, Presence};
+use crate::domain::assets;
 use crate::domain::intents::{Found, Visit};
 use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
@@ -28,6 +29,8 @@ use crate::model::money::Micros;
 
 /// How long an upload may take to arrive.
 const TIME: Duration = Duration::from_mins(10);
+/// How much of an upload is taken between two looks at the free space.
+const DISK_CHECK: usize = 8_000_000;
 /// Longest text field of the form.
 const FIELD_LIMIT: usize = 10_000;
 
@@ -45,6 +48,7 @@ pub(super) async fn audio(
     let headers = request.headers().clone();
     let caller = &wants.caller;
     // From the first byte on: what arrives slowly stands in nobody else's way.
+    assets::check_room(&app, caller.account.id, 0).await?;
     let _turn = app.uploads.wait(caller.account.id).await;
     let fingerprint = Fingerprint::of("POST /uploads/audio");
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
@@ -126,6 +130,10 @@ async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Err
     let mut file = tokio::fs::File::from_std(file);
     let (mut length, mut digest) = (0, Sha256::new());
     while let Some(chunk) = part.chunk().await? {
+        // A thousand small pieces are not a thousand questions.
+        if length / DISK_CHECK != (length + chunk.len()) / DISK_CHECK {
+            assets::check_disk(app)?;
+        }
         length += chunk.len();
         if length > limit {
             return Err(too_large("The form's field \"file\"", limit));

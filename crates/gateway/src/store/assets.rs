@@ -26,7 +26,25 @@ pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
             asset.expires_at.map(Timestamp::micros).into(),
         ],
     )?;
+    conn.execute(
+        "INSERT INTO account_storage (account_id, size_bytes) VALUES (?1, ?2)
+         ON CONFLICT (account_id) DO UPDATE SET size_bytes = account_storage.size_bytes + excluded.size_bytes",
+        &[
+            (&asset.account.to_string()).into(),
+            i64::try_from(asset.size_bytes).unwrap_or(i64::MAX).into(),
+        ],
+    )?;
     Ok(())
+}
+
+/// How many bytes an account keeps.
+pub fn kept(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
+    let kept = conn.one(
+        "SELECT size_bytes FROM account_storage WHERE account_id = ?1",
+        &[(&account.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(kept.map_or(0, |kept| u64::try_from(kept).unwrap_or(0)))
 }
 
 /// The file with this id, whoever owns it: a signed address is permission enough.
@@ -54,10 +72,17 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
 
 /// Notes that the file is gone.
 pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<(), StoreError> {
-    conn.execute(
+    let removed = conn.execute(
         "UPDATE assets SET removed_at = ?2 WHERE id = ?1 AND removed_at IS NULL",
         &[(&id.to_string()).into(), now.micros().into()],
     )?;
+    if removed == 1 {
+        conn.execute(
+            "UPDATE account_storage SET size_bytes = size_bytes - (SELECT size_bytes FROM assets WHERE id = ?1)
+             WHERE account_id = (SELECT account_id FROM assets WHERE id = ?1)",
+            &[(&id.to_string()).into()],
+        )?;
+    }
     Ok(())
 }
 

@@ -55,6 +55,11 @@ pub const ALL: &[Migration] = &[
         sql: include_str!("../../migrations/0007_refusals.sql"),
         samples: include_str!("../../migrations/samples/0007.sql"),
     },
+    Migration {
+        version: 8,
+        sql: include_str!("../../migrations/0008_storage.sql"),
+        samples: include_str!("../../migrations/samples/0008.sql"),
+    },
 ];
 
 /// Brings the database to the newest step; the caller owns the transaction.

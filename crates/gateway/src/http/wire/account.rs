@@ -38,6 +38,10 @@ pub struct AccountObject {
     /// What all its tasks together may cost; null without a bound.
     #[schema(required = true)]
     pub budget_usd: Option<String>,
+    /// How many bytes of files it may keep.
+    pub storage_limit: u64,
+    /// How many it keeps.
+    pub storage_bytes: u64,
     /// The key that asked.
     pub key: KeyObject,
     /// Every key of the account for one with the scope `admin`, else just its own.
@@ -121,6 +125,8 @@ impl AccountObject {
             credit_usd: money.credit.to_string(),
             available_usd: text(money.available()),
             budget_usd: text(money.budget),
+            storage_limit: app.config.storage_limit.0,
+            storage_bytes: standing.storage_bytes,
             key: own.map_or_else(|| KeyObject::new(&caller.key, &unused(&caller.key), 0), key),
             keys: keys.map(key).collect(),
             ledger_mismatches: is_operator.then(|| app.mismatches.load(Ordering::Relaxed)),

@@ -367,6 +367,23 @@ impl Drop for TestGateway {
                 |row| row.text(0),
             )
         });
+        let kept = self.app.store.read(|conn| {
+            conn.all(
+                "SELECT a.id FROM accounts a WHERE
+                   COALESCE((SELECT s.size_bytes FROM account_storage s WHERE s.account_id = a.id), 0) <>
+                   (SELECT CAST(COALESCE(SUM(f.size_bytes), 0) AS BIGINT) FROM assets f
+                    WHERE f.account_id = a.id AND f.removed_at IS NULL)",
+                &[],
+                |row| row.text(0),
+            )
+        });
+        if let Some(found) = kept.now_or_never() {
+            let wrong = found.unwrap_or_else(|error: StoreError| panic!("{error}"));
+            assert!(
+                wrong.is_empty(),
+                "what these accounts keep is miscounted: {wrong:?}"
+            );
+        }
         // SQLite answers at once; on Postgres the store's own tests look.
         if let Some(found) = look.now_or_never() {
             let unsound = found.unwrap_or_else(|error: StoreError| panic!("{error}"));

@@ -1,0 +1,139 @@
+//! What an account may keep, and how full the disk may get.
+
+use base64::Engine as _;
+use mediagate::worker::remove_expired_media;
+use reqwest::Method;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+
+use crate::support::gateway::finished;
+use crate::support::{Answer, TestGateway, sound, videos_order};
+
+async fn try_upload(gateway: &TestGateway) -> Answer {
+    let form = Form::new().part("file", Part::bytes(sound::wav(2, 1)).file_name("song.wav"));
+    let request = gateway.request(Method::POST, "/musicgen/uploads/audio");
+    gateway.send(request.multipart(form)).await
+}
+
+fn with_picture() -> Value {
+    let picture = base64::engine::general_purpose::STANDARD.encode(sound::png(64, 64));
+    let mut order = videos_order();
+    order["input_reference"] = json!({"image_url": format!("data:image/png;base64,{picture}")});
+    order
+}
+
+async fn standing(gateway: &TestGateway) -> (u64, u64) {
+    let account = gateway.get("/v1/account").await.ok();
+    let number = |name: &str| account[name].as_u64().unwrap();
+    (number("storage_bytes"), number("storage_limit"))
+}
+
+async fn gateway(toml: &str, on_postgres: bool) -> TestGateway {
+    let builder = TestGateway::builder().toml(toml);
+    let builder = if on_postgres {
+        builder.on_postgres()
+    } else {
+        builder
+    };
+    builder.start().await
+}
+
+async fn is_bounded(on_postgres: bool) {
+    let gateway = gateway("storage_limit = \"2MB\"", on_postgres).await;
+    let (mut before, limit) = standing(&gateway).await;
+    assert_eq!(limit, 2_000_000);
+    let refused = loop {
+        let answer = try_upload(&gateway).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        let (kept, _) = standing(&gateway).await;
+        assert!(kept > before && kept <= limit);
+        before = kept;
+    };
+    refused.refused(413, "storage_full");
+    assert!(refused.message().contains("storage_limit") && refused.message().contains("2MB"));
+    assert_eq!(
+        standing(&gateway).await.0,
+        before,
+        "what was refused is not counted"
+    );
+    // What is ordered is made and kept all the same.
+    let video = gateway.post("/v1/videos", &videos_order()).await.ok();
+    let task = video["id"].as_str().unwrap().replace("video_", "");
+    assert_eq!(finished(&gateway, &task).await["status"], "succeeded");
+    assert!(standing(&gateway).await.0 > before);
+    // A deletion makes room, once the files are gone.
+    gateway
+        .delete(&format!("/v1/videos/{}", video["id"].as_str().unwrap()))
+        .await
+        .ok();
+    remove_expired_media(&gateway.app).await.unwrap();
+    assert_eq!(standing(&gateway).await.0, before);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_account_keeps_is_bounded() {
+    is_bounded(false).await;
+}
+
+#[tokio::test]
+async fn what_an_account_keeps_is_bounded_on_postgres() {
+    is_bounded(true).await;
+}
+
+#[tokio::test]
+async fn without_room_nothing_is_taken_and_nothing_left_behind() {
+    let gateway = gateway("storage_limit = \"1kB\"", false).await;
+    let media = gateway.app.config.media_path();
+    let before = count(&media);
+    try_upload(&gateway).await.refused(413, "storage_full");
+    let order = with_picture();
+    gateway
+        .post("/v1/videos", &order)
+        .await
+        .refused(413, "storage_full");
+    assert_eq!(count(&media), before);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_order_leaves_no_picture() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let new = mediagate::domain::keys::NewKey {
+        max_running: Some(1),
+        ..Default::default()
+    };
+    let caller = gateway.with_key(&gateway.new_key("default", new).await);
+    caller.post("/v1/videos", &videos_order()).await.ok();
+    let media = gateway.app.config.media_path();
+    let before = count(&media);
+    let order = with_picture();
+    caller
+        .post("/v1/videos", &order)
+        .await
+        .refused(429, "too_many_tasks");
+    assert_eq!(count(&media), before);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_takes_no_more() {
+    let gateway = gateway("disk_floor = \"1000TB\"", false).await;
+    try_upload(&gateway).await.refused(503, "overloaded");
+    let order = with_picture();
+    gateway
+        .post("/v1/videos", &order)
+        .await
+        .refused(503, "overloaded");
+    gateway.post("/v1/videos", &videos_order()).await.ok();
+    gateway.stop().await;
+}
+
+/// Files in a folder and those below it.
+fn count(folder: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let count = |path: std::path::PathBuf| if path.is_dir() { count(&path) } else { 1 };
+    entries.map(|entry| count(entry.unwrap().path())).sum()
+}
