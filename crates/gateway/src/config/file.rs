@@ -33,6 +33,8 @@ pub struct ConfigFile {
     pub storage_limit: Option<ByteSize>,
     pub disk_floor: Option<ByteSize>,
     #[serde(deserialize_with = "duration")]
+    pub record_ttl: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
     pub shutdown_grace: Option<Duration>,
     pub brand: Option<String>,
     pub persona_brand_field: Option<String>,

@@ -92,6 +92,9 @@ pub struct Overrides {
     /// Free space of the disk below which uploads and pictures are not taken [default: 500MB]
     #[arg(long, env = "MEDIAGATE_DISK_FLOOR", value_name = "SIZE", global = true)]
     pub disk_floor: Option<ByteSize>,
+    /// How long finished tasks are kept [default: for ever]
+    #[arg(long, env = "MEDIAGATE_RECORD_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub record_ttl: Option<Duration>,
     /// How long requests in flight may take after SIGTERM [default: 30s]
     #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub shutdown_grace: Option<Duration>,

@@ -99,6 +99,8 @@ pub struct Config {
     pub storage_limit: ByteSize,
     /// How much of the disk stays free of what callers hand in.
     pub disk_floor: ByteSize,
+    /// How long finished tasks are kept; for ever when `None`.
+    pub record_ttl: Option<Duration>,
     /// How long requests in flight may take once the process is told to end.
     pub shutdown_grace: Duration,
     /// First path segment of the music endpoints.
@@ -229,6 +231,7 @@ impl Config {
                 .disk_floor
                 .or(file.disk_floor)
                 .unwrap_or(ByteSize(500_000_000)),
+            record_ttl: flags.record_ttl.or(file.record_ttl),
             shutdown_grace: flags
                 .shutdown_grace
                 .or(file.shutdown_grace)
@@ -333,6 +336,12 @@ impl Config {
         }
         if self.media_ttl < Duration::from_secs(1) {
             return Err(wrong("media_ttl", "must be at least a second"));
+        }
+        if self
+            .record_ttl
+            .is_some_and(|ttl| ttl < Duration::from_secs(1))
+        {
+            return Err(wrong("record_ttl", "must be at least a second"));
         }
         if self
             .signing_secret

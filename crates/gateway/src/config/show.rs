@@ -23,6 +23,9 @@ pub(super) fn toml(config: &Config) -> String {
     set("media_ttl", time(config.media_ttl));
     set("storage_limit", text(config.storage_limit));
     set("disk_floor", text(config.disk_floor));
+    if let Some(ttl) = config.record_ttl {
+        set("record_ttl", time(ttl));
+    }
     set("shutdown_grace", time(config.shutdown_grace));
     set("brand", text(&config.brand));
     set("persona_brand_field", text(&config.persona_brand_field));

@@ -64,6 +64,7 @@ pub async fn upload(
     let clip = Clip {
         id,
         account: caller.account.id,
+        past_payload: None,
         origin: ClipOrigin::Upload,
         title: title
             .filter(|title| !title.trim().is_empty())
@@ -255,6 +256,7 @@ fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec
     let clip = |(id, target): &(ClipId, StemTarget)| Clip {
         id: *id,
         account: task.account,
+        past_payload: None,
         origin: ClipOrigin::Stem {
             task: task.id,
             source: job.source,

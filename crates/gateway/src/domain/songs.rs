@@ -129,6 +129,7 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
     Clip {
         id,
         account: task.account,
+        past_payload: None,
         origin: ClipOrigin::Song { task: task.id },
         title: title.to_owned(),
         model: task.model.clone(),

@@ -17,7 +17,8 @@ use crate::telemetry;
 
 /// The account's task with this id.
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
-    if let Some(task) = app.ended.get(&id).filter(|task| task.account == account) {
+    let known = app.ended.get(&id);
+    if let Some(task) = known.filter(|task| task.account == account && !is_past(app, task)) {
         return Ok(Task::clone(&task));
     }
     let read = app
@@ -28,6 +29,35 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
         app.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
+}
+
+/// Whether the task's record may be gone by now.
+fn is_past(app: &Parts, task: &Task) -> bool {
+    let end = task.finished_at.zip(app.config.record_ttl);
+    end.is_some_and(|(finished, ttl)| finished.plus(ttl) <= app.clock.now())
+}
+
+/// Removes the records of finished tasks whose time is over.
+pub async fn remove_past(app: &Parts) -> Result<(), Error> {
+    /// Tasks that one transaction removes.
+    const BATCH: u32 = 200;
+    let Some(ttl) = app.config.record_ttl else {
+        return Ok(());
+    };
+    loop {
+        let before = app.clock.now().minus(ttl);
+        let past = app
+            .store
+            .examine(move |conn| store::records::past(conn, before, BATCH).map_err(Error::from))
+            .await?;
+        if past.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(tasks = past.len(), "records removed: their time was over");
+        app.store
+            .write(move |conn| store::records::remove(conn, &past).map_err(Error::from))
+            .await?;
+    }
 }
 
 /// The answer to an id that is not one, or not the account's.

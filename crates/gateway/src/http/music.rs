@@ -222,11 +222,12 @@ async fn records(
 ) -> Result<Vec<ClipRecord>, Error> {
     let mut records = Vec::with_capacity(clips.len());
     for clip in clips {
-        let task = match clip.origin.task() {
-            Some(task) => Some(tasks::get(app, account.id, task).await?),
-            None => None,
+        let payload = match (clip.origin.task(), &clip.past_payload) {
+            (Some(_), Some(payload)) => Some(payload.clone()),
+            (Some(task), None) => Some(tasks::get(app, account.id, task).await?.payload),
+            (None, _) => None,
         };
-        let made_by = match task.as_ref().map(|task| &task.payload) {
+        let made_by = match &payload {
             Some(Payload::StemsV1(job)) => MadeBy::separation(job),
             Some(Payload::SongV1(job)) => MadeBy::song(job),
             Some(Payload::VideoV1(_)) | None => MadeBy::default(),

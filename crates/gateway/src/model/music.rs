@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, ClipId, PersonaId, TaskId};
-use crate::model::task::StemTarget;
+use crate::model::task::{Payload, StemTarget};
 
 pub use providers::StemGroup;
 pub use providers::order::plain;
@@ -109,6 +109,8 @@ pub struct Clip {
     pub account: AccountId,
     /// Where it came from.
     pub origin: ClipOrigin,
+    /// What was asked for, where the task that made it is no longer kept.
+    pub past_payload: Option<Payload>,
     /// Name for people.
     pub title: String,
     /// The model that made it; empty for an upload.

@@ -12,9 +12,9 @@ use crate::store::{Conn, Row, StoreError};
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT c.id, c.account_id, c.task_id, c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
+            "SELECT c.id, c.account_id, COALESCE(c.task_id, c.past_task_id), c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
                     c.image, c.image_large, c.milliseconds, c.is_trashed, c.created_at,
-                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream
+                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream, c.past_payload
              FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
             $rest
         )
@@ -225,6 +225,10 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
         upstream: row
             .text_or_null(19)?
             .map(|_| row.json(19, "clips.upstream"))
+            .transpose()?,
+        past_payload: row
+            .text_or_null(20)?
+            .map(|_| row.json(20, "clips.past_payload"))
             .transpose()?,
         created_at: Timestamp::from_micros(row.int(13)?),
     })

@@ -94,7 +94,9 @@ pub(super) type Statements = HashMap<&'static str, ::postgres::Statement>;
 
 impl Conn<'_> {
     /// Runs a statement and returns how many rows it changed.
+    #[track_caller]
     pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        note(sql, values);
         match self {
             Self::Sqlite(conn) => {
                 let changed = conn
@@ -110,12 +112,14 @@ impl Conn<'_> {
     }
 
     /// All rows of a query, each read by `read`.
+    #[track_caller]
     pub fn all<T>(
         &mut self,
         sql: &'static str,
         values: &[Value<'_>],
         mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
+        note(sql, values);
         match self {
             Self::Sqlite(conn) => {
                 let mut statement = conn.prepare_cached(sql)?;
@@ -135,6 +139,7 @@ impl Conn<'_> {
     }
 
     /// The first row of a query.
+    #[track_caller]
     pub fn one<T>(
         &mut self,
         sql: &'static str,
@@ -154,11 +159,22 @@ impl Conn<'_> {
 
     /// The text that fits this database, for the few statements that differ.
     pub fn dialect(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
+        #[cfg(debug_assertions)]
+        super::record::note_dialect(sqlite, postgres);
         match self {
             Self::Sqlite(_) => sqlite,
             Self::Postgres(..) => postgres,
         }
     }
+}
+
+/// Tells a test that wants to know which statements ran.
+#[track_caller]
+fn note(sql: &'static str, values: &[Value<'_>]) {
+    #[cfg(debug_assertions)]
+    super::record::note(std::panic::Location::caller(), sql, values);
+    #[cfg(not(debug_assertions))]
+    let _ = (sql, values);
 }
 
 fn prepared(

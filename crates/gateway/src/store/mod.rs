@@ -14,6 +14,10 @@ pub mod ledger;
 pub mod migrations;
 pub mod personas;
 mod postgres;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod record;
+pub mod records;
 pub mod refusals;
 mod sqlite;
 pub mod submissions;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::domain::{intents, ledger};
+use crate::domain::{intents, ledger, tasks};
 use crate::error::Error;
 use crate::store;
 use crate::store::upkeep::Turn;
@@ -41,16 +41,19 @@ enum Kind {
     Unclear,
     /// Intents whose time is over.
     Intents,
+    /// Finished tasks whose time is over.
+    Records,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
         Self::LeftOver,
         Self::Unclear,
         Self::Intents,
+        Self::Records,
     ];
 
     const fn name(self) -> &'static str {
@@ -61,11 +64,12 @@ impl Kind {
             Self::LeftOver => "left-over",
             Self::Unclear => "unclear",
             Self::Intents => "intents",
+            Self::Records => "records",
         }
     }
 
     /// How often it is done.
-    const fn every(self) -> Duration {
+    fn every(self, app: &App) -> Duration {
         match self {
             Self::Media => Duration::from_secs(10),
             Self::Orphans => Duration::from_hours(6),
@@ -73,6 +77,10 @@ impl Kind {
             Self::LeftOver => Duration::from_secs(5),
             Self::Unclear => Duration::from_secs(15),
             Self::Intents => Duration::from_mins(5),
+            Self::Records => {
+                let ttl = app.config.record_ttl.unwrap_or(LOOK);
+                (ttl / 2).clamp(Duration::from_secs(1), LOOK)
+            }
         }
     }
 
@@ -84,6 +92,7 @@ impl Kind {
             Self::LeftOver => upstream::release_left_over(app).await,
             Self::Unclear => upstream::look_again(app).await,
             Self::Intents => intents::forget_old(app).await,
+            Self::Records => tasks::remove_past(app).await,
         }
     }
 }
@@ -93,7 +102,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     for kind in Kind::ALL {
         let (app, stop) = (app.clone(), stop.clone());
         tracker.spawn(async move {
-            let mut looks = tokio::time::interval(kind.every().min(LOOK));
+            let mut looks = tokio::time::interval(kind.every(&app).min(LOOK));
             looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while !stop.is_cancelled() {
                 tokio::select! {
@@ -106,7 +115,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     let (app, stop) = (app.clone(), stop.clone());
     tracker.spawn(async move {
         let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
-        let mut spool = tokio::time::interval(Kind::Orphans.every());
+        let mut spool = tokio::time::interval(Kind::Orphans.every(&app));
         loop {
             tokio::select! {
                 _ = counts.tick() => telemetry::keep_metrics(),
@@ -119,7 +128,8 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
 
 /// Does this kind of upkeep if it is due and nobody else does it.
 async fn look(app: &App, kind: Kind) {
-    let lease = LEASE.min(kind.every() / 2);
+    let every = kind.every(app);
+    let lease = LEASE.min(every / 2);
     let taken = app
         .store
         .write(move |conn| store::upkeep::take(conn, kind.name(), lease).map_err(Error::from));
@@ -127,7 +137,7 @@ async fn look(app: &App, kind: Kind) {
         Ok(Some(turn)) => {
             let turn = while_prolonged(app, turn, lease, work(app, kind)).await;
             // Due a moment before the next look at it.
-            let pause = kind.every().saturating_sub(kind.every().min(LOOK) / 2);
+            let pause = every.saturating_sub(every.min(LOOK) / 2);
             if let Some(turn) = turn.filter(|_| pause > lease) {
                 note(kind, put_off(app, turn, pause).await.map(|_| ()));
             }

@@ -37,6 +37,7 @@ mod own_models;
 mod pages;
 mod personas;
 mod pricing;
+mod records;
 mod store;
 mod support;
 mod upstream;

@@ -185,6 +185,11 @@ async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
     }
 }
 
+fn no_longer_kept() -> Error {
+    let message = "What this request made the first time is no longer kept, and was not made again. Nothing was charged now.";
+    Error::plain(ErrorCode::TaskNotFound, message)
+}
+
 async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found>, Error> {
     Ok(match made {
         Made::Tasks(ids) => {
@@ -196,8 +201,9 @@ async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found
                     Ok(tasks.collect::<Result<Vec<_>, _>>()?)
                 })
                 .await?;
+            // Making them again would have them paid for again.
             let tasks: Option<Vec<Task>> = tasks.into_iter().collect();
-            tasks.map(Found::Tasks)
+            Some(Found::Tasks(tasks.ok_or_else(no_longer_kept)?))
         }
         Made::Clip(id) => {
             let clips = music::clips(app, account, vec![*id]).await?;

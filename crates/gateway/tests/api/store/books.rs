@@ -126,7 +126,7 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     assert_eq!(what, ["account", "key", "day", "day"], "{found:?}");
 }
 
-fn submission(task: &Task, attempt: u32) -> Submission {
+pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
     Submission {
         id: SubmissionId::new(),
         task: task.id,

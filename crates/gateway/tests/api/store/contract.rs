@@ -632,10 +632,11 @@ async fn files_expire_and_are_removed(db: Fixture) {
     );
 }
 
-fn upload(account: mediagate::ids::AccountId, media: Option<ClipMedia>) -> Clip {
+pub(super) fn upload(account: mediagate::ids::AccountId, media: Option<ClipMedia>) -> Clip {
     Clip {
         id: ClipId::new(),
         account,
+        past_payload: None,
         origin: ClipOrigin::Upload,
         title: "Song".into(),
         model: String::new(),
@@ -669,6 +670,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             tasks::insert(conn, &job)?;
             let stem = |target| Clip {
                 id: ClipId::new(),
+                past_payload: None,
                 origin: ClipOrigin::Stem {
                     task: job.id,
                     source: source.id,

@@ -15,6 +15,11 @@ macro_rules! on_both {
                 super::$name(super::postgres().await).await;
             })*
         }
+        /// All of them, for what they make the store ask its database.
+        #[cfg(debug_assertions)]
+        pub(super) async fn all_on_sqlite() {
+            $(Box::pin($name(sqlite())).await;)*
+        }
     };
 }
 
@@ -24,6 +29,10 @@ mod intents;
 mod machine;
 mod migrations;
 mod money;
+#[cfg(debug_assertions)]
+mod plans;
+mod records;
+mod scale;
 mod upkeep;
 
 use ipnet::IpNet;

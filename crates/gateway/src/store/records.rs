@@ -1,0 +1,104 @@
+//! Records whose time is over: finished tasks with their events, submissions and
+//! entries leave the database, a batch at a time, and their sums stay.
+//!
+//! A clip that a task made outlives it: it keeps the task's id and what was asked
+//! for, and so goes on being shown, fetched and separated.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Timestamp;
+use crate::ids::TaskId;
+use crate::store::conn::to_json;
+use crate::store::usage::DAY;
+use crate::store::{Conn, StoreError};
+
+/// Tasks that ended before `before` and that nobody is still at work on, at most
+/// `most`, the longest ended first.
+pub fn past(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<Vec<TaskId>, StoreError> {
+    // Its money is not closed, or its job may still turn up at a provider.
+    conn.all(
+        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < ?1 AND money <> 'held'
+         AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.task_id = tasks.id
+                         AND (s.state IN ('intended', 'accepted') OR (s.state = 'unclear' AND s.due_at IS NOT NULL)))
+         ORDER BY finished_at, id LIMIT ?2",
+        &[before.micros().into(), i64::from(most).into()],
+        |row| row.parse(0, "tasks.id"),
+    )
+}
+
+/// One of the tasks that `?1` names, a list in JSON.
+macro_rules! of_these {
+    ($conn:expr, $before:literal, $after:literal) => {
+        $conn.dialect(
+            concat!($before, " IN (SELECT value FROM json_each(?1))", $after),
+            concat!(
+                $before,
+                " = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+                $after
+            ),
+        )
+    };
+}
+
+/// Removes these tasks. Their money stays in the sums of keys, accounts and days.
+pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
+    let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let these = [(&ids).into()];
+    keep_sums(conn, &ids)?;
+    let statements = [
+        of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
+        of_these!(conn, "DELETE FROM submissions WHERE task_id", ""),
+        of_these!(conn, "DELETE FROM task_events WHERE task_id", ""),
+        // What was promised and never made.
+        of_these!(
+            conn,
+            "DELETE FROM clips WHERE task_id",
+            " AND audio IS NULL"
+        ),
+        of_these!(
+            conn,
+            "UPDATE clips SET past_task_id = task_id, task_id = NULL,
+                    past_payload = (SELECT payload FROM tasks WHERE tasks.id = clips.task_id)
+             WHERE task_id",
+            ""
+        ),
+        of_these!(conn, "DELETE FROM tasks WHERE id", ""),
+    ];
+    for sql in statements {
+        conn.execute(sql, &these)?;
+    }
+    Ok(())
+}
+
+/// Notes in the sums of days how much of them has no entries any more.
+fn keep_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
+    let sql = of_these!(
+        conn,
+        "SELECT l.account_id, l.created_at, l.key_id, t.model, l.spent_micros
+         FROM ledger l JOIN tasks t ON t.id = l.task_id WHERE l.spent_micros <> 0 AND l.task_id",
+        ""
+    );
+    let entries = conn.all(sql, &[ids.into()], |row| {
+        let day = row.int(1)?.div_euclid(DAY);
+        let of = (row.text(0)?, day, row.text(2)?, row.text(3)?);
+        Ok((of, row.int(4)?))
+    })?;
+    let mut sums: BTreeMap<_, i64> = BTreeMap::new();
+    for (of, spent) in entries {
+        *sums.entry(of).or_default() += spent;
+    }
+    for ((account, day, key, model), spent) in sums {
+        conn.execute(
+            "UPDATE daily_sums SET past_micros = past_micros + ?5
+             WHERE account_id = ?1 AND day = ?2 AND key_id = ?3 AND model = ?4",
+            &[
+                (&account).into(),
+                day.into(),
+                (&key).into(),
+                (&model).into(),
+                spent.into(),
+            ],
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! `record_ttl`: finished tasks leave, what was made and paid stays.
+
+use std::time::Duration;
+
+use mediagate::domain::tasks::remove_past;
+use mediagate::error::ErrorCode;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::gateway::{finished, upload};
+use crate::support::spec::assert_clip;
+use crate::support::{TestGateway, eventually, sound, video_order};
+
+const DAY: Duration = Duration::from_hours(24);
+const TTL: Duration = Duration::from_mins(1);
+
+#[tokio::test]
+async fn a_task_past_its_time_is_gone_and_its_sums_stay() {
+    let gateway = TestGateway::builder()
+        .set(|settings| settings.record_ttl = Some(Duration::from_secs(1)))
+        .start()
+        .await;
+    let answer = gateway.post("/v1/chat/completions", &video_order()).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    let body = answer.ok();
+    let url = body["choices"][0]["message"]["content"].as_str().unwrap();
+    let path = format!("/v1/tasks/{task}");
+    // Nobody asks for it to be done: upkeep looks often enough by itself.
+    eventually("the record leaves", async || {
+        (gateway.get(&path).await.status == 404).then_some(())
+    })
+    .await;
+    gateway.get(&path).await.refused(404, "task_not_found");
+    for path in [
+        format!("{path}/events"),
+        format!("/v1/videos/video_{}", task.replace('-', "")),
+    ] {
+        assert_eq!(gateway.get(&path).await.status, 404, "{path}");
+    }
+    let listed = gateway.get("/v1/tasks").await.ok();
+    assert_eq!(listed["data"], json!([]));
+    let usage = gateway.get("/v1/usage").await.ok();
+    assert_eq!(usage["total"]["succeeded"], 1);
+    let played = reqwest::get(url).await.unwrap();
+    assert_eq!(played.status(), 200, "an address lives as long as its file");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn clips_and_personas_outlive_the_task_that_made_them() {
+    let gateway = TestGateway::builder()
+        .manual_clock()
+        .set(|settings| settings.record_ttl = Some(DAY))
+        .start()
+        .await;
+    let source = upload(&gateway, "Song", sound::wav_of(8_000, 1, &[100; 8000])).await;
+    let order = json!({"task": "gen_stem", "continue_clip_id": source["id"]});
+    let made = gateway.post("/musicgen/submit/music", &order).await.ok();
+    let task = made["id"].as_str().unwrap();
+    finished(&gateway, task).await;
+    let stem = made["clips"][0]["id"].as_str().unwrap();
+    let path = format!("/musicgen/clips/{stem}");
+    let before = gateway.get(&path).await.ok();
+    gateway.app.clock.advance(2 * DAY);
+    remove_past(&gateway.app).await.unwrap();
+    for path in [
+        format!("/musicgen/tasks/{task}"),
+        format!("/musicgen/fetch/{task}"),
+    ] {
+        gateway.get(&path).await.refused(404, "task_not_found");
+    }
+    let after = gateway.get(&path).await.ok();
+    assert_clip(&after);
+    assert_eq!(after["metadata"], before["metadata"]);
+    assert_eq!(
+        (&after["status"], &after["title"]),
+        (&json!("complete"), &before["title"])
+    );
+    let persona = json!({"root_clip_id": stem, "name": "Voice"});
+    gateway
+        .post("/musicgen/persona/create", &persona)
+        .await
+        .ok();
+    let again = json!({"task": "gen_stem", "continue_clip_id": stem, "task_id": task});
+    let again = gateway.post("/musicgen/submit/music", &again).await.ok();
+    finished(&gateway, again["id"].as_str().unwrap()).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_makes_nothing_new_when_its_task_is_gone() {
+    let gateway = TestGateway::builder()
+        .manual_clock()
+        .without_workers()
+        .set(|settings| settings.record_ttl = Some(TTL))
+        .start()
+        .await;
+    let request = || {
+        let request = gateway.request(Method::POST, "/v1/chat/completions");
+        request.header("idempotency-key", "k").json(&video_order())
+    };
+    // A caller that leaves before its answer.
+    let sent = tokio::spawn(request().send());
+    eventually("a task is made", async || {
+        let listed = gateway.get("/v1/tasks").await.ok();
+        (listed["data"].as_array().unwrap().len() == 1).then_some(())
+    })
+    .await;
+    sent.abort();
+    let task = gateway.claim().await;
+    gateway.fail(task.id, ErrorCode::ContentPolicy).await;
+    gateway.app.clock.advance(2 * TTL);
+    remove_past(&gateway.app).await.unwrap();
+    let again = gateway.send(request()).await;
+    again.refused(404, "task_not_found");
+    let listed = gateway.get("/v1/tasks").await.ok();
+    assert_eq!(listed["data"], json!([]));
+    gateway.stop().await;
+}

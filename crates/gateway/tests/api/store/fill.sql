@@ -1,0 +1,74 @@
+-- 20,000 tasks of ten accounts with forty keys, a hundredth of them open, what goes with
+-- them, and books that add up. One text for SQLite and Postgres.
+INSERT INTO accounts (id, handle, display_name, avatar, created_at)
+WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+SELECT 'a0000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2), 'h' || CAST(i AS TEXT), 'n', 'f0000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
+       1700000000000000 + i FROM n;
+
+INSERT INTO api_keys (id, account_id, name, prefix, sha256, scopes, rpm, max_running, created_at)
+WITH RECURSIVE n(i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 3999)
+SELECT 'b0000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
+       'a0000000-0000-7000-8000-' || substr(CAST(1000000000000 + 1 + i % 1000 AS TEXT), 2), 'n', 'p', 's' || CAST(i AS TEXT), '[]', 600, 100, 1 FROM n;
+
+INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state, request_id,
+                   created_at, finished_at, event_seq, due_at, money, reserved_micros, cost_micros, lease_owner)
+WITH RECURSIVE n(i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 19999),
+t(i, state) AS (
+    SELECT i, CASE WHEN i % 200 = 0 THEN 'queued' WHEN i % 200 = 1 THEN 'running' WHEN i % 20 = 2 THEN 'failed'
+                   WHEN i % 5000 = 3 THEN 'cancelled' ELSE 'succeeded' END FROM n)
+SELECT '10000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
+       'a0000000-0000-7000-8000-' || substr(CAST(1000000000000 + 1 + i % 10 AS TEXT), 2),
+       'b0000000-0000-7000-8000-' || substr(CAST(1000000000000 + i % 10 + 1000 * (i / 10 % 4) AS TEXT), 2),
+       CASE i % 3 WHEN 0 THEN 'music' ELSE 'video' END, 'm' || CAST(i % 7 AS TEXT), 'm',
+       CASE i % 2 WHEN 0 THEN 'embedded' ELSE 'acme' END, 'fp', 
+       '{"type":"video_v1","prompt":"a sea","picture":null,"width":1280,"height":720,"milliseconds":5000,"fps":0,"seed":7,"user":null}',
+       state, 'req_1',
+       1700000000000000 + i * 1000000, CASE WHEN state IN ('queued', 'running') THEN NULL ELSE 1700000001000000 + i * 1000000 END,
+       2, 1700000000000000 + i * 1000000,
+       CASE WHEN state IN ('queued', 'running') THEN 'held' WHEN state = 'succeeded' THEN 'settled' ELSE 'released' END,
+       100000, CASE WHEN state IN ('failed', 'cancelled') THEN 0 ELSE 100000 END,
+       CASE state WHEN 'running' THEN 'w1' ELSE NULL END
+FROM t;
+
+INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 1, 'queued', 0 FROM tasks;
+INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 2, state, 50 FROM tasks;
+
+INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at)
+SELECT id || ':reserve', account_id, key_id, id, 'reserve', 100000, 0, 0, created_at FROM tasks;
+INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at)
+SELECT id || ':end', account_id, key_id, id, CASE money WHEN 'settled' THEN 'settle' ELSE 'release' END, -100000, cost_micros, 0,
+       finished_at FROM tasks WHERE finished_at IS NOT NULL;
+
+INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower)
+SELECT 'e' || substr(id, 2), id, 1, 'acme', 'x', '1:aa', CASE WHEN finished_at IS NULL THEN 'accepted' ELSE 'ended' END, created_at, 'w1'
+FROM tasks WHERE provider = 'acme';
+
+INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at)
+SELECT 'f' || substr(id, 2), account_id, 'mp4', 1, 'x', created_at, created_at + 900000000000000 FROM tasks;
+
+INSERT INTO clips (id, account_id, task_id, position, title, model, asked_model, audio, image, image_large, is_trashed, created_at)
+SELECT 'c' || substr(id, 2), account_id, id, 0, 't', 'm', 'm', 'f' || substr(id, 2), 'f' || substr(id, 2), 'f' || substr(id, 2), CASE model WHEN 'm1' THEN 1 ELSE 0 END, created_at
+FROM tasks WHERE kind = 'music';
+
+INSERT INTO personas (id, account_id, name, description, image, root_clip_id, clip_ids, is_public, is_public_approved, created_at)
+SELECT 'd' || substr(id, 2), account_id, 'n', '', audio, id, '[]', 0, 0, created_at FROM clips;
+
+INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, body, state, visits, joinable_until, created_at)
+SELECT '9' || substr(id, 2), account_id, key_id, id, 'ff', created_at % 9973, 'made', 1,
+       CASE WHEN finished_at IS NULL THEN NULL ELSE finished_at END, created_at FROM tasks;
+
+INSERT INTO daily_sums (account_id, day, key_id, model, spent_micros, succeeded, failed, cancelled)
+SELECT account_id, finished_at / 86400000000, key_id, model, CAST(SUM(cost_micros) AS BIGINT),
+       SUM(CASE state WHEN 'succeeded' THEN 1 ELSE 0 END), SUM(CASE state WHEN 'failed' THEN 1 ELSE 0 END),
+       SUM(CASE state WHEN 'cancelled' THEN 1 ELSE 0 END)
+FROM tasks WHERE finished_at IS NOT NULL GROUP BY account_id, finished_at / 86400000000, key_id, model;
+
+UPDATE api_keys SET
+    held_micros = (SELECT CAST(COALESCE(SUM(reserved_micros), 0) AS BIGINT) FROM tasks WHERE account_id = api_keys.account_id AND key_id = api_keys.id AND money = 'held'),
+    open_tasks = (SELECT COUNT(*) FROM tasks WHERE key_id = api_keys.id AND state IN ('queued', 'running')),
+    spent_micros = (SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = api_keys.account_id AND key_id = api_keys.id);
+UPDATE accounts SET
+    held_micros = (SELECT CAST(COALESCE(SUM(held_micros), 0) AS BIGINT) FROM api_keys WHERE account_id = accounts.id),
+    spent_micros = (SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM api_keys WHERE account_id = accounts.id);
+
+INSERT INTO workers (name, held_until) VALUES ('w1', 1800000000000000), ('w2', 1800000000000000);

@@ -1,0 +1,375 @@
+//! How the databases run each statement, once there is much in them: none reads a
+//! table that grows from end to end, and none sorts without a bound.
+//!
+//! The statements are not a list that somebody keeps: they are those that the
+//! store's own tests, which call each of its functions, make it run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mediagate::ids::{ClipId, IntentId};
+use mediagate::model::task::{TaskKind, TaskState};
+use mediagate::store::record::{self, Given, Record};
+use mediagate::store::{
+    Conn, Store, StoreError, accounts, clips, intents, ledger, submissions, tasks, workers,
+};
+use providers::Handle;
+use serde_json::Value;
+
+use super::at;
+use super::scale::fill;
+
+/// Tables whose size is that of the business.
+const GROWING: [&str; 10] = [
+    "accounts",
+    "api_keys",
+    "tasks",
+    "task_events",
+    "assets",
+    "clips",
+    "personas",
+    "submissions",
+    "ledger",
+    "intents",
+];
+
+/// Indexes of what is never much, whatever is kept: work that waits or is held.
+const SMALL: [&str; 9] = [
+    "tasks_free",
+    "tasks_free_upstream",
+    "tasks_held",
+    "tasks_cancelled_and_held",
+    "submissions_stray",
+    "submissions_unclear",
+    "submissions_taking_place",
+    "assets_expiring",
+    "intents_open",
+];
+
+/// What may read all, and why.
+const ALLOWED: [(&str, &str); 6] = [
+    (
+        "FROM accounts a ORDER BY a.created_at",
+        "the operator's list of accounts",
+    ),
+    (
+        "FROM api_keys k JOIN accounts",
+        "the operator's list of keys",
+    ),
+    (
+        "held_micros, spent_micros FROM api_keys ORDER BY id",
+        "the operator's list of keys",
+    ),
+    (
+        "(SELECT COUNT(*) FROM ledger)",
+        "the command `ledger verify` says how many",
+    ),
+    (
+        "FROM (SELECT MIN(day) AS day FROM daily_sums",
+        "the first of an index",
+    ),
+    ("DISTINCT lease_owner", "the tasks that are held"),
+];
+
+/// Most rows that may be sorted: a page, a task's entries, a key's models.
+const SORTED: u64 = 2000;
+
+#[tokio::test]
+async fn every_statement_finds_what_it_wants_by_an_index() {
+    let record = recorded().await;
+    let mut wrong = on_sqlite(&record).await;
+    let texts: Vec<(String, Vec<Given>)> = record
+        .statements
+        .iter()
+        .map(|(sql, values)| {
+            let sql = record.on_postgres.get(sql).unwrap_or(sql);
+            ((*sql).to_owned(), values.clone())
+        })
+        .collect();
+    crate::support::client::install_tls();
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let url = database.url.clone();
+    let store = Store::postgres(&url).unwrap();
+    store.write(|conn| fill(conn, TASKS)).await.unwrap();
+    let judged = tokio::task::spawn_blocking(move || on_postgres(&url, &texts));
+    wrong.extend(judged.await.unwrap());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Runs the store's tests, and says what they made the store ask for.
+async fn recorded() -> Record {
+    record::begin();
+    super::contract::all_on_sqlite().await;
+    super::intents::all_on_sqlite().await;
+    super::money::all_on_sqlite().await;
+    super::books::all_on_sqlite().await;
+    super::records::all_on_sqlite().await;
+    super::upkeep::all_on_sqlite().await;
+    super::sqlite().write(the_rest).await;
+    let record = record::end();
+    let ran: BTreeSet<(String, u32)> = record
+        .places
+        .iter()
+        .map(|(path, line)| (name_of(path), *line))
+        .collect();
+    let places = places();
+    let missing: Vec<_> = places.difference(&ran).collect();
+    assert!(
+        missing.len() * 12 < places.len(),
+        "the store's tests leave too much out: {missing:?}"
+    );
+    record
+}
+
+/// What those tests leave out, because tests through HTTP look at it.
+fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    let (account, key) = super::owner(conn)?;
+    let task = super::task((account, key), at(0));
+    tasks::insert(conn, &task)?;
+    let sent = super::books::submission(&task, 1);
+    let handle = Handle(serde_json::json!({"id": "1"}));
+    accounts::all(conn)?;
+    accounts::rename(conn, account, "name")?;
+    accounts::set_budget(conn, account, None)?;
+    accounts::keys_of(conn, account)?;
+    clips::remove_empty(conn, ClipId::new())?;
+    intents::answer(conn, IntentId::new(), "{}")?;
+    ledger::of_keys(conn)?;
+    ledger::counts(conn)?;
+    for (account, task) in [(None, None), (Some(account), None), (None, Some(task.id))] {
+        let after = None;
+        let filter = ledger::Filter {
+            account,
+            task,
+            after,
+        };
+        ledger::newest(conn, &filter, 50)?;
+        ledger::list(conn, &filter, 50)?;
+    }
+    for state in [None, Some(TaskState::Queued), Some(TaskState::Failed)] {
+        for kind in [None, Some(TaskKind::Video)] {
+            for (model, without_deleted) in [(None, false), (None, true), (Some("m"), false)] {
+                for ascending in [true, false] {
+                    let filter = tasks::Filter {
+                        kind,
+                        state,
+                        model: model.map(Into::into),
+                        without_deleted,
+                    };
+                    let page = tasks::Page {
+                        after: None,
+                        limit: 21,
+                        ascending,
+                    };
+                    tasks::page(conn, account, &filter, page)?;
+                }
+            }
+        }
+    }
+    submissions::intend(conn, &sent, "w")?;
+    submissions::lock_provider(conn, "acme")?;
+    submissions::let_go(conn, sent.id, at(1))?;
+    submissions::let_go_of_task(conn, task.id, "w", at(1))?;
+    submissions::claim_strays(conn, "w", 100, at(1))?;
+    submissions::look_again(conn, sent.id, None)?;
+    submissions::unclear_due(conn, 20, at(1))?;
+    submissions::found(conn, sent.id, &handle, at(1))?;
+    submissions::is_known(conn, "acme", &handle, at(1))?;
+    submissions::unknown_since(conn, "acme", "m", at(1))?;
+    tasks::cancelled_and_held(conn)?;
+    workers::held_until(conn, "w")?;
+    Ok(())
+}
+
+fn name_of(path: &str) -> String {
+    path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned()
+}
+
+/// The files and lines at which the store runs statements.
+fn places() -> BTreeSet<(String, u32)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store");
+    let mut places = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let is_of_tables = !["mod.rs", "conn.rs", "migrations.rs", "sqlite.rs"].contains(&&*name);
+        if !is_of_tables || path.is_dir() {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for call in [".execute(", ".all(", ".one("] {
+            for (at, _) in text.match_indices(call) {
+                let line = 1 + text[..at].matches('\n').count();
+                if text[..at].trim_end().ends_with("conn") {
+                    places.insert((name.clone(), u32::try_from(line).unwrap()));
+                }
+            }
+        }
+    }
+    places
+}
+
+fn is_allowed(sql: &str) -> bool {
+    ALLOWED.iter().any(|(part, _)| sql.contains(part))
+}
+
+/// As many tasks as make an index worth its while.
+const TASKS: usize = 20_000;
+
+async fn on_sqlite(record: &Record) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let store = Store::sqlite(&path).unwrap();
+    store.write(|conn| fill(conn, TASKS)).await.unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let elsewhere: BTreeSet<_> = record.on_postgres.values().collect();
+    let mut wrong = Vec::new();
+    for sql in record.statements.keys() {
+        if elsewhere.contains(sql) || is_allowed(sql) {
+            continue;
+        }
+        let tables = aliases(sql);
+        let mut plan = connection
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .unwrap_or_else(|error| panic!("{error}: {sql}"));
+        let count = plan.parameter_count();
+        for number in 1..=count {
+            plan.raw_bind_parameter(number, rusqlite::types::Null)
+                .unwrap();
+        }
+        let mut rows = plan.raw_query();
+        let mut steps: Vec<String> = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            steps.push(row.get(3).unwrap());
+        }
+        if steps
+            .iter()
+            .any(|step| is_slow_on_sqlite(step, sql, &tables))
+        {
+            wrong.push(format!("SQLite: {sql}\n  {}", steps.join("\n  ")));
+        }
+    }
+    wrong
+}
+
+fn is_slow_on_sqlite(step: &str, sql: &str, tables: &BTreeMap<String, String>) -> bool {
+    let mut words = step.split(' ');
+    match words.next() {
+        Some("SCAN") => {
+            let name = words.next().unwrap_or_default();
+            let grows = tables
+                .get(name)
+                .is_some_and(|table| GROWING.contains(&&**table));
+            let index = step.split("INDEX ").nth(1).unwrap_or_default();
+            let is_small = SMALL.contains(&index);
+            // The first rows of an index, in its order.
+            let is_cut = !index.is_empty() && sql.contains("LIMIT") && !sql.contains("GROUP BY");
+            grows && !is_small && !is_cut
+        }
+        // Of a page, or of what one account, task or provider has at work.
+        Some("USE") => step.contains("ORDER BY") && !sql.contains("AS holders") && !is_bounded(sql),
+        _ => false,
+    }
+}
+
+/// Whether a statement sorts what is few by its nature.
+fn is_bounded(sql: &str) -> bool {
+    SMALL_SORTS.iter().any(|part| sql.contains(part))
+}
+
+/// Statements that sort a task's entries, what is claimed from an index of what
+/// waits, or the intents of one body.
+const SMALL_SORTS: [&str; 3] = ["task_id = ?", "lease_owner IS NULL", "WHERE body = ?"];
+
+/// The tables of a statement by the names that it gives them.
+fn aliases(sql: &str) -> BTreeMap<String, String> {
+    let words: Vec<&str> = sql
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut tables = BTreeMap::new();
+    for at in 0..words.len() {
+        if !["FROM", "JOIN", "UPDATE", "INTO"].contains(&words[at]) {
+            continue;
+        }
+        let mut following = words[at + 1..].iter().filter(|word| **word != "AS");
+        let Some(table) = following.next() else {
+            continue;
+        };
+        tables.insert((*table).to_owned(), (*table).to_owned());
+        if let Some(alias) = following.next() {
+            tables.insert((*alias).to_owned(), (*table).to_owned());
+        }
+    }
+    tables
+}
+
+fn on_postgres(url: &str, texts: &[(String, Vec<Given>)]) -> Vec<String> {
+    let mut client = postgres::Client::connect(url, postgres::NoTls).unwrap();
+    client.batch_execute("ANALYZE").unwrap();
+    let mut wrong = Vec::new();
+    for (sql, values) in texts {
+        if is_allowed(sql) || sql.contains("pg_advisory") {
+            continue;
+        }
+        let explain = format!("EXPLAIN (FORMAT JSON) {}", filled_in(sql, values));
+        let answer = client
+            .simple_query(&explain)
+            .unwrap_or_else(|error| panic!("{error:?}: {explain}"));
+        let text: String = answer
+            .iter()
+            .filter_map(|row| match row {
+                postgres::SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            })
+            .collect();
+        let plan: Value = serde_json::from_str(&text).unwrap();
+        let mut slow = Vec::new();
+        judge_on_postgres(&plan[0]["Plan"], false, &mut slow);
+        if !slow.is_empty() {
+            wrong.push(format!("Postgres: {explain}\n  {}", slow.join("\n  ")));
+        }
+    }
+    wrong
+}
+
+/// A statement with its parameters in their places.
+fn filled_in(sql: &str, values: &[Given]) -> String {
+    let mut text = sql.to_owned();
+    for (number, value) in values.iter().enumerate().rev() {
+        let literal = match value {
+            Given::Null => "NULL".to_owned(),
+            Given::Int(value) => format!("CAST('{value}' AS BIGINT)"),
+            Given::Text(value) => format!("CAST('{}' AS TEXT)", value.replace('\'', "''")),
+        };
+        text = text.replace(&format!("?{}", number + 1), &literal);
+    }
+    text
+}
+
+fn judge_on_postgres(node: &Value, is_cut: bool, slow: &mut Vec<String>) {
+    let kind = node["Node Type"].as_str().unwrap_or_default();
+    let table = node["Relation Name"].as_str().unwrap_or_default();
+    let index = node["Index Name"].as_str().unwrap_or_default();
+    let rows = node["Plan Rows"].as_u64().unwrap_or(0);
+    let grows = GROWING.contains(&table);
+    match kind {
+        "Seq Scan" if grows => slow.push(format!("reads all of {table}")),
+        "Index Scan" | "Index Only Scan" => {
+            let is_whole = node.get("Index Cond").is_none();
+            if grows && is_whole && !is_cut && !SMALL.contains(&index) {
+                slow.push(format!("reads all of {index}"));
+            }
+        }
+        "Sort" => {
+            let sorted = node["Plans"][0]["Plan Rows"].as_u64().unwrap_or(rows);
+            if sorted > SORTED {
+                slow.push(format!("sorts {sorted} rows"));
+            }
+        }
+        _ => {}
+    }
+    let is_cut = kind == "Limit" || (is_cut && !kind.contains("Aggregate"));
+    for below in node["Plans"].as_array().into_iter().flatten() {
+        judge_on_postgres(below, is_cut, slow);
+    }
+}

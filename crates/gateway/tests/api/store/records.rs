@@ -1,0 +1,187 @@
+//! Finished tasks that leave the database, and what stays of them.
+
+use mediagate::ids::ClipId;
+use mediagate::model::money::Money;
+use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState};
+use mediagate::model::task::{StemTarget, TaskState};
+use mediagate::model::{music::StemGroup, task::Task};
+use mediagate::store::usage::Filter;
+use mediagate::store::{assets, clips, ledger, records, submissions, tasks, usage};
+
+use super::money::{DIME, accept, adds_up, end, ending, keyed};
+use super::{Fixture, asset, at, postgres, sqlite};
+
+on_both! {
+    finished_tasks_leave_and_their_sums_stay
+    what_is_not_over_stays
+    a_clip_outlives_its_task
+}
+
+/// Removes what ended before `second`. Returns how many tasks that were.
+async fn remove_before(db: &Fixture, second: i64) -> usize {
+    db.write(move |conn| {
+        let past = records::past(conn, at(second), 100)?;
+        records::remove(conn, &past)?;
+        Ok(past.len())
+    })
+    .await
+}
+
+async fn is_kept(db: &Fixture, task: &Task) -> bool {
+    let id = task.id;
+    let kept = db.read(move |conn| tasks::of_anyone(conn, id)).await;
+    kept.is_some()
+}
+
+async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 3).await.unwrap();
+    end(
+        &db,
+        &made[0],
+        ending(TaskState::Succeeded, Money::Settled, DIME),
+    )
+    .await;
+    end(&db, &made[1], ending(TaskState::Failed, Money::Released, 0)).await;
+    let filter = Filter {
+        account: key.account,
+        from: at(0),
+        before: at(200_000),
+        model: None,
+        key: None,
+    };
+    let all = filter.clone();
+    let usage_of = async || {
+        let filter = all.clone();
+        let rows = db.read(move |conn| usage::rows(conn, &filter)).await;
+        format!("{rows:?}")
+    };
+    let before = usage_of().await;
+    assert_eq!(remove_before(&db, 1).await, 0, "they ended at that second");
+    assert_eq!(remove_before(&db, 2).await, 2);
+    assert_eq!(remove_before(&db, 2).await, 0);
+    let kept = [is_kept(&db, &made[0]).await, is_kept(&db, &made[1]).await];
+    assert_eq!((kept, is_kept(&db, &made[2]).await), ([false; 2], true));
+    assert_eq!(usage_of().await, before);
+    let of = ledger::Filter {
+        account: Some(key.account),
+        ..ledger::Filter::default()
+    };
+    let entries = db.read(move |conn| ledger::list(conn, &of, 100)).await;
+    let tasks: Vec<_> = entries.iter().map(|entry| entry.task).collect();
+    assert_eq!(tasks, [Some(made[2].id)]);
+    let id = made[0].id;
+    let events = db.read(move |conn| tasks::events_after(conn, id, 0)).await;
+    assert_eq!(events, []);
+    adds_up(&db).await;
+    // What comes later is added to the same day.
+    end(
+        &db,
+        &made[2],
+        ending(TaskState::Succeeded, Money::Settled, DIME),
+    )
+    .await;
+    adds_up(&db).await;
+    assert_eq!(remove_before(&db, 2).await, 1);
+    adds_up(&db).await;
+}
+
+async fn what_is_not_over_stays(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 2).await.unwrap();
+    end(
+        &db,
+        &made[0],
+        ending(TaskState::Cancelled, Money::Held, DIME),
+    )
+    .await;
+    let hosted = Task {
+        provider: "acme".into(),
+        ..made[1].clone()
+    };
+    let sent = super::books::submission(&hosted, 1);
+    let id = sent.id;
+    db.write(move |conn| submissions::intend(conn, &sent, "w"))
+        .await;
+    end(&db, &hosted, ending(TaskState::Failed, Money::Released, 0)).await;
+    assert_eq!(
+        remove_before(&db, 9).await,
+        0,
+        "a job goes on, and money is held"
+    );
+    db.write(move |conn| {
+        submissions::close(
+            conn,
+            id,
+            mediagate::model::submission::SubmissionState::Ended,
+            None,
+        )
+    })
+    .await;
+    assert_eq!(remove_before(&db, 9).await, 1);
+    assert!(is_kept(&db, &made[0]).await);
+    adds_up(&db).await;
+}
+
+async fn a_clip_outlives_its_task(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 1).await.unwrap();
+    let task = made[0].clone();
+    end(
+        &db,
+        &task,
+        ending(TaskState::Succeeded, Money::Settled, DIME),
+    )
+    .await;
+    let (account, job) = (key.account, task.id);
+    let (kept, empty) = db
+        .write(move |conn| {
+            let file = asset(account, None);
+            assets::insert(conn, &file)?;
+            let source = super::contract::upload(
+                account,
+                Some(ClipMedia {
+                    audio: file.id,
+                    image: file.id,
+                    image_large: file.id,
+                    milliseconds: 5,
+                    expires_at: None,
+                }),
+            );
+            let stem = |media| Clip {
+                id: ClipId::new(),
+                origin: ClipOrigin::Stem {
+                    task: job,
+                    source: source.id,
+                    target: StemTarget::Only(StemGroup::Vocals),
+                },
+                media,
+                ..source.clone()
+            };
+            let (kept, empty) = (stem(source.media), stem(None));
+            for clip in [&source, &kept, &empty] {
+                clips::insert(conn, clip, 0)?;
+            }
+            Ok((kept, empty.id))
+        })
+        .await;
+    assert_eq!(remove_before(&db, 9).await, 1);
+    let id = kept.id;
+    let shown = db.read(move |conn| clips::by_id(conn, id, account)).await;
+    let wanted = Clip {
+        past_payload: Some(task.payload),
+        ..kept
+    };
+    assert_eq!(
+        shown.unwrap(),
+        wanted,
+        "its task and what was asked are known"
+    );
+    assert_eq!(wanted.state, ClipState::Complete);
+    assert!(
+        db.read(move |conn| clips::by_id(conn, empty, account))
+            .await
+            .is_none()
+    );
+    adds_up(&db).await;
+}

@@ -1,0 +1,147 @@
+//! What things cost with a million tasks. Takes minutes:
+//! `cargo test --release -p mediagate --test api store::scale -- --ignored --nocapture`,
+//! with another number in `MEDIAGATE_SCALE_TASKS`, on Postgres with
+//! `MEDIAGATE_SCALE_ON=postgres`.
+
+use std::time::{Duration, Instant};
+
+use mediagate::clock::Timestamp;
+use mediagate::ids::AccountId;
+use mediagate::model::task::{TaskKind, TaskState};
+use mediagate::store::tasks::{Filter, Page};
+use mediagate::store::usage::DAY;
+use mediagate::store::{Conn, StoreError, accounts, ledger, submissions, tasks, usage};
+
+use crate::support::mismatches;
+
+use super::{Fixture, postgres, sqlite};
+
+type Work = fn(&mut Conn<'_>, AccountId) -> Result<usize, StoreError>;
+
+/// What is measured, and the time that it may take at a million tasks.
+const MEASURED: [(&str, Duration, Work); 9] = [
+    ("tasks?status=cancelled", SHORT, |conn, account| {
+        listed(conn, account, Some(TaskState::Cancelled), None)
+    }),
+    ("tasks?status=running", SHORT, |conn, account| {
+        listed(conn, account, Some(TaskState::Running), None)
+    }),
+    ("tasks?model=none", SHORT, |conn, account| {
+        listed(conn, account, None, Some("none"))
+    }),
+    ("usage of a month", SHORT, |conn, account| {
+        let filter = usage::Filter {
+            account,
+            from: Timestamp::from_micros(START),
+            before: Timestamp::from_micros(START + 31 * DAY),
+            model: None,
+            key: None,
+        };
+        usage::rows(conn, &filter).map(|rows| rows.len())
+    }),
+    ("keys and their open tasks", SHORT, |conn, account| {
+        accounts::keys_of(conn, account).map(|keys| keys.len())
+    }),
+    ("ledger list of an account", SHORT, |conn, account| {
+        let filter = ledger::Filter {
+            account: Some(account),
+            ..ledger::Filter::default()
+        };
+        ledger::newest(conn, &filter, 50).map(|entries| entries.len())
+    }),
+    ("a page of the export", SHORT, |conn, _| {
+        let filter = ledger::Filter {
+            after: Some((Timestamp::from_micros(START + DAY), String::new())),
+            ..ledger::Filter::default()
+        };
+        ledger::list(conn, &filter, 1000).map(|entries| entries.len())
+    }),
+    ("places and submissions at a provider", SHORT, |conn, _| {
+        let open = submissions::open_of(conn, "acme")?;
+        let lately = submissions::made_since(conn, "acme", Timestamp::from_micros(i64::MAX))?;
+        Ok(open.len() + lately.len())
+    }),
+    ("ledger verify", Duration::from_mins(1), |conn, _| {
+        mismatches(conn).map(|found| {
+            assert_eq!(found, []);
+            found.len()
+        })
+    }),
+];
+
+const SHORT: Duration = Duration::from_millis(100);
+/// When the first task was made.
+const START: i64 = 1_700_000_000_000_000;
+
+fn listed(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    state: Option<TaskState>,
+    model: Option<&str>,
+) -> Result<usize, StoreError> {
+    let filter = Filter {
+        kind: model.is_none().then_some(TaskKind::Video),
+        state,
+        model: model.map(Into::into),
+        without_deleted: false,
+    };
+    let page = Page {
+        after: None,
+        limit: 21,
+        ascending: false,
+    };
+    tasks::page(conn, account, &filter, page).map(|found| found.len())
+}
+
+#[tokio::test]
+#[ignore = "a million tasks: minutes"]
+async fn nothing_costs_more_because_there_is_much() {
+    let count = std::env::var("MEDIAGATE_SCALE_TASKS").map_or(1_000_000, |text| {
+        text.parse().expect("MEDIAGATE_SCALE_TASKS is a number")
+    });
+    let on_postgres = std::env::var("MEDIAGATE_SCALE_ON").is_ok_and(|name| name == "postgres");
+    let db: Fixture = if on_postgres {
+        postgres().await
+    } else {
+        sqlite()
+    };
+    let began = Instant::now();
+    db.write(move |conn| fill(conn, count)).await;
+    println!("{count} tasks written in {:.1?}", began.elapsed());
+    let account: AccountId = db
+        .read(|conn| {
+            conn.one("SELECT MIN(id) FROM accounts", &[], |row| {
+                row.parse(0, "id")
+            })
+        })
+        .await
+        .unwrap();
+    let mut slow = Vec::new();
+    for (name, most, work) in MEASURED {
+        // The first one prepares the statement, and reads from the disk.
+        let mut best = Duration::MAX;
+        for _ in 0..if most == SHORT { 3 } else { 1 } {
+            let began = Instant::now();
+            let rows = db.read(move |conn| work(conn, account)).await;
+            best = best.min(began.elapsed());
+            println!("{name:40} {:>12.2?} {rows:>6} rows", began.elapsed());
+        }
+        if best > most {
+            slow.push(name);
+        }
+    }
+    assert_eq!(slow, <[&str; 0]>::default(), "at {count} tasks");
+}
+
+/// Writes so many tasks, and what goes with them.
+pub(super) fn fill(conn: &mut Conn<'_>, tasks: usize) -> Result<(), StoreError> {
+    let text = include_str!("fill.sql").replace("19999", &(tasks - 1).to_string());
+    let statements: &'static str = text.leak();
+    for sql in statements
+        .split_inclusive(";\n")
+        .filter(|sql| sql.contains(';'))
+    {
+        conn.execute(sql, &[])?;
+    }
+    Ok(())
+}
