@@ -3,6 +3,9 @@
 //! endpoint without it, which writes the task and nothing else. One caller shows
 //! what an answer waits for, many show what the machine can do. And grouped commits against what a plain gateway does on the same disk,
 //! one commit for each request.
+//!
+//! With `MEDIAGATE_TEST_POSTGRES` the same on that server, in a database of its
+//! own that is left there: give it one that waits for its disk (`fsync = on`).
 
 #![expect(
     clippy::unwrap_used,
@@ -58,32 +61,62 @@ const WAYS: [Way; 3] = [Way::TaskAlone, Way::Whole, Way::Keyed];
 fn main() {
     support::client_or_continue();
     support::runtime().block_on(async {
-        println!("durable submits over HTTP               a second         ms CPU each");
-        for callers in CALLERS_OVER_HTTP {
-            over_http(callers).await;
+        if let Ok(server) = std::env::var("MEDIAGATE_TEST_POSTGRES") {
+            let database = new_database(server);
+            println!("on Postgres");
+            measure(Some(database)).await;
+            return;
         }
-        let (mut grouped, mut single) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            grouped.push(with_groups().await);
-            single.push(one_commit_each().await);
-        }
-        let (grouped, single) = (middle(grouped), middle(single));
-        println!("the task alone, {CALLERS} callers, without HTTP");
-        println!("  grouped commits                    {grouped:8.0}");
-        println!("  one commit for each                {single:8.0}");
-        println!(
-            "  ratio                              {:8.2}",
-            grouped / single
-        );
+        measure(None).await;
     });
 }
 
-async fn over_http(callers: usize) {
+async fn measure(database: Option<String>) {
+    let database = database.as_deref();
+    println!("durable submits over HTTP               a second         ms CPU each");
+    for callers in CALLERS_OVER_HTTP {
+        over_http(database, callers).await;
+    }
+    let (mut grouped, mut single) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        grouped.push(with_groups(database, true).await);
+        single.push(match database {
+            Some(_) => with_groups(database, false).await,
+            None => one_commit_each().await,
+        });
+    }
+    let (grouped, single) = (middle(grouped), middle(single));
+    println!("the task alone, {CALLERS} callers of one account, without HTTP");
+    println!("  grouped commits                    {grouped:8.0}");
+    println!("  one commit for each                {single:8.0}");
+    println!(
+        "  ratio                              {:8.2}",
+        grouped / single
+    );
+}
+
+/// The address of a new database at this server.
+fn new_database(server: String) -> String {
+    // The driver runs a runtime of its own, which may not start on a thread of ours.
+    let made = std::thread::spawn(move || {
+        let name = format!("bench_{}", uuid::Uuid::now_v7().simple());
+        let mut client = postgres::Client::connect(&server, postgres::NoTls).unwrap();
+        client
+            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .unwrap();
+        let mut url = url::Url::parse(&server).unwrap();
+        url.set_path(&name);
+        url.to_string()
+    });
+    made.join().unwrap()
+}
+
+async fn over_http(database: Option<&str>, callers: usize) {
     // The ways alternate, and the middle shows.
     let mut runs = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         for (way, runs) in WAYS.into_iter().zip(&mut runs) {
-            runs.push(submits(way, callers).await);
+            runs.push(submits(database, way, callers).await);
         }
     }
     let [alone, whole, keyed] = runs.map(|runs| {
@@ -116,12 +149,12 @@ fn middle(mut rates: Vec<f64>) -> f64 {
 }
 
 /// Submits a second, and milliseconds of the server's CPU for each.
-async fn submits(way: Way, callers: usize) -> (f64, f64) {
+async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64) {
     let settings = match way {
         Way::TaskAlone => "",
         Way::Whole | Way::Keyed => PRICED,
     };
-    let gateway = support::Gateway::with_settings(settings).await;
+    let gateway = support::Gateway::on(database, settings).await;
     let keys = gateway.callers(callers).await;
     let router = match way {
         Way::TaskAlone => {
@@ -201,8 +234,8 @@ async fn task_alone(
     Ok((headers, Json(VideoObject::new(&tasks[0], None))).into_response())
 }
 
-async fn with_groups() -> f64 {
-    let gateway = Arc::new(support::Gateway::open().await);
+async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
+    let gateway = Arc::new(support::Gateway::on(database, PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     count(move |number| {
         let (gateway, callers) = (gateway.clone(), callers.clone());
@@ -211,11 +244,14 @@ async fn with_groups() -> f64 {
             let request = RequestId::generate();
             let task = submit::task(&gateway.app, caller, &request, order(&gateway));
             let key = caller.key.clone();
-            let written = gateway
-                .app
-                .store
-                .write(move |conn| submit::write(conn, &key, std::slice::from_ref(&task)));
-            written.await.unwrap();
+            let (account, store) = (caller.account.id, &gateway.app.store);
+            let work =
+                move |conn: &mut Conn<'_>| submit::write(conn, &key, std::slice::from_ref(&task));
+            if is_grouped {
+                store.write_for(account, work).await.unwrap();
+            } else {
+                store.write(work).await.unwrap();
+            }
         }
     })
     .await
@@ -223,7 +259,7 @@ async fn with_groups() -> f64 {
 
 /// The same work on one connection behind a lock, committed each time.
 async fn one_commit_each() -> f64 {
-    let gateway = Arc::new(support::Gateway::open().await);
+    let gateway = Arc::new(support::Gateway::with_settings(PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     let conn = rusqlite::Connection::open(gateway.app.config.sqlite_path()).unwrap();
     conn.pragma_update(None, "synchronous", "FULL").unwrap();

@@ -15,6 +15,7 @@ use crate::config::{Config, ConfigError, Database, Overrides, cores};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
+use crate::domain::readiness::Writable;
 use crate::domain::shares::{Stock, Turns};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
@@ -22,8 +23,8 @@ use crate::fetch::Fetcher;
 use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::private;
-use crate::signer::Signer;
-use crate::store::Store;
+use crate::signer::{self, Signer};
+use crate::store::{Options, Store};
 use crate::telemetry;
 use crate::upstream::{self, Upstream};
 
@@ -76,6 +77,8 @@ pub struct Parts {
     pub uploads: Turns,
     /// An account's own line for `ingest`.
     pub ingest_of_account: Turns,
+    /// Whether anything can be written, as found out a moment ago.
+    pub writable: Writable,
     /// Set when requests in flight must end.
     pub closing: CancellationToken,
 }
@@ -132,21 +135,25 @@ impl App {
         private::folder(&config.spool_path()).map_err(in_data)?;
         private::folder(&config.media_path()).map_err(in_data)?;
         let store = match &config.database {
-            Database::Sqlite => Store::sqlite(&config.sqlite_path())?,
-            Database::Postgres(url) => Store::postgres(url.expose())?,
+            Database::Sqlite => Store::sqlite(&config.sqlite_path(), config.migrate)?,
+            Database::Postgres(url) => {
+                let options = Options {
+                    connections: config.database_connections,
+                    migrate: config.migrate,
+                };
+                Store::postgres(url.expose(), options)?
+            }
         };
         for name in [
             "mediagate.db",
             "mediagate.db-wal",
             "mediagate.db-shm",
+            "mediagate.db-turn",
             "signing.key",
         ] {
             private::file(&config.data.join(name)).map_err(in_data)?;
         }
-        let signer = match &config.signing_secret {
-            Some(secret) => Signer::new(secret.expose().as_bytes()),
-            None => Signer::from_file(&config.signing_key_path()).map_err(OpenError::SigningKey)?,
-        };
+        let signer = signer(&config, &store)?;
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
         let shelf = Shelf::new(&config);
         shelf.scan();
@@ -172,6 +179,7 @@ impl App {
             uploads: Turns::new(UPLOADS),
             bodies: Stock::new(BODIES, BODIES_OF_ACCOUNT),
             parsing: Arc::new(tokio::sync::Semaphore::new(cores())),
+            writable: Writable::default(),
             closing: CancellationToken::new(),
             config,
             clock,
@@ -202,6 +210,23 @@ impl App {
             .await
             .map_err(Error::internal)
     }
+}
+
+/// Signs with the configured secret, or with one that was made at the first start:
+/// of one machine in its data folder, of several in their database.
+fn signer(config: &Config, store: &Store) -> Result<Signer, OpenError> {
+    if let Some(secret) = &config.signing_secret {
+        return Ok(Signer::new(secret.expose().as_bytes()));
+    }
+    let path = config.signing_key_path();
+    if config.database == Database::Sqlite {
+        return Signer::from_file(&path).map_err(OpenError::SigningKey);
+    }
+    // What this machine signed by itself so far stays good, if nobody was first.
+    let own = signer::secret(&path).map_err(OpenError::SigningKey)?;
+    let kept = store.keep_secret(signer::to_text(&own))?;
+    let kept = signer::from_text(&kept).map_err(OpenError::SigningKey)?;
+    Ok(Signer::new(&kept))
 }
 
 impl std::ops::Deref for App {

@@ -243,6 +243,13 @@ pub enum Error {
         /// What went wrong.
         error: Box<Error>,
     },
+    /// The database does not answer, or cannot take what is to be written.
+    Away {
+        /// What the log should know of it.
+        inside: Box<dyn StdError + Send + Sync>,
+        /// Whether something may have been written all the same.
+        is_open: bool,
+    },
     /// A surprise; the caller learns only that it happened.
     Internal(Box<dyn StdError + Send + Sync>),
 }
@@ -289,6 +296,24 @@ impl Error {
         Self::Internal(inside.into())
     }
 
+    /// The database is away; `is_open` where something may have been written.
+    pub fn away(inside: impl Into<Box<dyn StdError + Send + Sync>>, is_open: bool) -> Self {
+        Self::Away {
+            inside: inside.into(),
+            is_open,
+        }
+    }
+
+    /// Whether something may have been written although it failed.
+    pub fn leaves_open(&self) -> bool {
+        match self {
+            Self::Internal(_) => true,
+            Self::Away { is_open, .. } => *is_open,
+            Self::OfTask { error, .. } => error.leaves_open(),
+            Self::Invalid(_) | Self::Plain { .. } | Self::Later { .. } => false,
+        }
+    }
+
     /// The process is going down; another one, or the next, will serve.
     pub fn shutting_down() -> Self {
         Self::later(
@@ -306,6 +331,7 @@ impl Error {
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
             Self::Plain { code, .. } | Self::Later { code, .. } => *code,
             Self::OfTask { error, .. } => error.code(),
+            Self::Away { .. } => ErrorCode::Overloaded,
             Self::Internal(_) => ErrorCode::InternalError,
         }
     }
@@ -316,6 +342,9 @@ impl Error {
             Self::Invalid(faults) => told(faults),
             Self::Plain { message, .. } | Self::Later { message, .. } => message.clone(),
             Self::OfTask { error, .. } => error.message(),
+            Self::Away { .. } => {
+                "The gateway's database does not answer in time. Try again in a moment.".to_owned()
+            }
             Self::Internal(_) => {
                 "Something went wrong inside the gateway. Report the request id if it happens again.".to_owned()
             }
@@ -331,7 +360,7 @@ impl Error {
                 .filter(|param| !param.is_empty()),
             Self::Plain { param, .. } => param.as_deref(),
             Self::OfTask { error, .. } => error.param(),
-            Self::Later { .. } | Self::Internal(_) => None,
+            Self::Later { .. } | Self::Away { .. } | Self::Internal(_) => None,
         }
     }
 
@@ -340,7 +369,7 @@ impl Error {
         match self {
             Self::Later { retry_after, .. } => Some(*retry_after),
             Self::OfTask { error, .. } => error.retry_after(),
-            Self::Invalid(_) | Self::Plain { .. } | Self::Internal(_) => {
+            Self::Invalid(_) | Self::Plain { .. } | Self::Away { .. } | Self::Internal(_) => {
                 self.code().retryable().then_some(2)
             }
         }
@@ -357,7 +386,7 @@ impl Error {
     /// What only the log may see.
     pub fn inside(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         match self {
-            Self::Internal(inside) => Some(inside.as_ref()),
+            Self::Away { inside, .. } | Self::Internal(inside) => Some(inside.as_ref()),
             Self::OfTask { error, .. } => error.inside(),
             _ => None,
         }

@@ -40,18 +40,11 @@ impl Signer {
 
     /// Signs with the key in a file, made at the first start.
     pub fn from_file(path: &Path) -> std::io::Result<Self> {
-        match std::fs::read(path) {
-            Ok(secret) if secret.len() >= 32 => Ok(Self::new(&secret)),
-            Ok(_) => Err(std::io::Error::other("the signing key file is too short")),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let mut secret = [0; 32];
-                getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
-                write_private(path, &secret)?;
-                // Another process may have been first: what is in the file counts.
-                Ok(Self::new(&std::fs::read(path)?))
-            }
-            Err(error) => Err(error),
+        if !path.exists() {
+            write_private(path, &secret(path)?)?;
         }
+        // Another process may have been first: what is in the file counts.
+        Ok(Self::new(&secret(path)?))
     }
 
     /// The path of a file's address.
@@ -92,6 +85,30 @@ impl Signer {
         mac.update(format!("{expiry}/{name}").as_bytes());
         mac
     }
+}
+
+/// The secret in a file, or a new one where there is no file.
+pub fn secret(path: &Path) -> std::io::Result<Vec<u8>> {
+    match std::fs::read(path) {
+        Ok(secret) if secret.len() >= 32 => Ok(secret),
+        Ok(_) => Err(std::io::Error::other("the signing key file is too short")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut secret = vec![0; 32];
+            getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
+            Ok(secret)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A secret as text, for a database.
+pub fn to_text(secret: &[u8]) -> String {
+    BASE64.encode(secret)
+}
+
+/// A secret from its text.
+pub fn from_text(text: &str) -> std::io::Result<Vec<u8>> {
+    BASE64.decode(text).map_err(std::io::Error::other)
 }
 
 /// Writes a new file that only its owner can read; an existing one stays.

@@ -50,6 +50,11 @@ impl Gateway {
 
     /// The same with this configuration file.
     pub(crate) async fn with_settings(toml: &str) -> Self {
+        Self::on(None, toml).await
+    }
+
+    /// The same on this database instead.
+    pub(crate) async fn on(database: Option<&str>, toml: &str) -> Self {
         // Not /tmp: that is memory on many machines, and never waits for a disk.
         let data = tempfile::Builder::new()
             .prefix("bench-")
@@ -60,6 +65,7 @@ impl Gateway {
         let overrides = Overrides {
             config: Some(file),
             data: Some(data.path().to_owned()),
+            database: database.map(|url| url.parse().unwrap()),
             ..Overrides::default()
         };
         let app = App::open(Config::load(&overrides).unwrap(), Clock::system()).unwrap();

@@ -120,7 +120,7 @@ impl Accepting {
     /// The write came to this. Only what broke inside leaves open whether
     /// something was written.
     pub fn done<T>(self, written: &Result<T, Error>) {
-        let is_refused = matches!(written, Err(error) if error.inside().is_none());
+        let is_refused = matches!(written, Err(error) if !error.leaves_open());
         if is_refused {
             self.undone();
         }

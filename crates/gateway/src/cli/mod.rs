@@ -7,6 +7,7 @@ mod amount;
 mod demo;
 mod keys;
 mod ledger;
+mod migrate;
 mod serve;
 
 use std::io::Write as _;
@@ -51,6 +52,8 @@ enum Command {
     /// Look at the movements of money, and check that they add up
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
+    /// Bring the database up to date and end
+    Migrate,
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -138,6 +141,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Keys(command) => keys::run(command, &cli.settings),
         Command::Accounts(command) => accounts::run(command, &cli.settings),
         Command::Ledger(command) => ledger::run(command, &cli.settings),
+        Command::Migrate => migrate::run(&cli.settings),
         #[cfg(debug_assertions)]
         Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
         Command::Config(ConfigCommand::Check) => {

@@ -15,7 +15,7 @@ use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
 use crate::config::{Config, Overrides, file_mark};
 use crate::domain::accounts;
-use crate::domain::keys::{self, NewKey};
+use crate::domain::keys;
 use crate::http;
 use crate::http::server::{ConnectionLimits, Shutdown};
 use crate::secret::Secret;
@@ -120,14 +120,7 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
         return Ok(None);
     }
     let account = accounts::ensure(app, accounts::DEFAULT_HANDLE).await?;
-    let scopes = crate::model::account::Scope::ALL.to_vec();
-    let new = NewKey {
-        name: "first".into(),
-        scopes,
-        ..NewKey::default()
-    };
-    let (_, secret) = keys::create(app, &account, new).await?;
-    Ok(Some(secret))
+    Ok(keys::create_first(app, &account).await?)
 }
 
 /// Says where the service is and, once, the first key.

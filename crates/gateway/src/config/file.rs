@@ -11,8 +11,9 @@ use url::Url;
 
 use crate::config::providers::{ModelSettings, ProviderTable};
 use crate::config::size::ByteSize;
-use crate::config::{CancelPolicy, ConfigError, LogFormat};
+use crate::config::{CancelPolicy, ConfigError, Durability, LogFormat};
 use crate::secret::SecretSource;
+use crate::store::Migrate;
 
 /// The file as it stands; every key may be left out. The keys are the twins of
 /// the flags in [`crate::config::Overrides`].
@@ -26,6 +27,9 @@ pub struct ConfigFile {
     pub onnx_library: Option<PathBuf>,
     pub public_url: Option<Url>,
     pub database: Option<SecretSource>,
+    pub database_connections: Option<usize>,
+    pub durability: Option<Durability>,
+    pub migrate: Option<Migrate>,
     #[serde(deserialize_with = "duration")]
     pub wait_limit: Option<Duration>,
     #[serde(deserialize_with = "duration")]

@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
+use crate::store::Migrate;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -33,6 +34,20 @@ pub enum CancelPolicy {
     Refund,
     /// What the provider makes all the same.
     Charge,
+}
+
+/// What the database keeps when a machine is lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// What its own disk keeps.
+    #[default]
+    Local,
+    /// Everything: a synchronous standby has it too. Without one the process is
+    /// not ready.
+    Replicated,
+    /// Everything, by the word of who runs the database.
+    Assumed,
 }
 
 /// Flags and environment variables, each the twin of a key in the file.
@@ -75,6 +90,25 @@ pub struct Overrides {
         global = true
     )]
     pub database: Option<SecretSource>,
+    /// Connections of this process to Postgres [default: 8]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DATABASE_CONNECTIONS",
+        value_name = "N",
+        global = true
+    )]
+    pub database_connections: Option<usize>,
+    /// What the database keeps when a machine is lost [default: local]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DURABILITY",
+        value_name = "DURABILITY",
+        global = true
+    )]
+    pub durability: Option<Durability>,
+    /// Whether the schema is brought up to date at start [default: auto]
+    #[arg(long, env = "MEDIAGATE_MIGRATE", value_name = "WHEN", global = true)]
+    pub migrate: Option<Migrate>,
     /// How long a request waits for its task [default: 15m]
     #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub wait_limit: Option<Duration>,

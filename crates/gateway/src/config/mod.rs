@@ -19,12 +19,13 @@ use std::time::Duration;
 use ipnet::IpNet;
 use url::Url;
 
-pub use flags::{CancelPolicy, LogFormat, Overrides};
+pub use flags::{CancelPolicy, Durability, LogFormat, Overrides};
 
 use crate::config::file::{ConfigFile, Source};
 use crate::config::providers::{ModelSettings, ProviderConfig};
 use crate::config::size::ByteSize;
 use crate::secret::{Secret, SecretError, SecretSource};
+use crate::store::{Migrate, Options};
 
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +92,12 @@ pub struct Config {
     pub public_url: Option<String>,
     /// Which database.
     pub database: Database,
+    /// Connections of this process to Postgres.
+    pub database_connections: usize,
+    /// What the database keeps when a machine is lost.
+    pub durability: Durability,
+    /// Whether the schema is brought up to date at start.
+    pub migrate: Migrate,
     /// How long a request waits for its task.
     pub wait_limit: Duration,
     /// How long media is kept.
@@ -215,6 +222,12 @@ impl Config {
                 .map(|url| check_public_url(&url))
                 .transpose()?,
             database: database.map_or(Ok(Database::Sqlite), |source| read_database(&source))?,
+            database_connections: flags
+                .database_connections
+                .or(file.database_connections)
+                .unwrap_or(Options::default().connections),
+            durability: flags.durability.or(file.durability).unwrap_or_default(),
+            migrate: flags.migrate.or(file.migrate).unwrap_or_default(),
             wait_limit: flags
                 .wait_limit
                 .or(file.wait_limit)
@@ -330,6 +343,12 @@ impl Config {
         }
         if self.max_connections_per_peer == 0 {
             return Err(wrong("max_connections_per_peer", "must be at least 1"));
+        }
+        if !(2..=100).contains(&self.database_connections) {
+            return Err(wrong("database_connections", "must be from 2 to 100"));
+        }
+        if self.durability == Durability::Replicated && self.database == Database::Sqlite {
+            return Err(wrong("durability", "is \"local\" with SQLite"));
         }
         if self.wait_limit.is_zero() {
             return Err(wrong("wait_limit", "must be longer than nothing"));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
-use crate::config::{CancelPolicy, Config, Database, LogFormat};
+use crate::config::{CancelPolicy, Config, Database, Durability, LogFormat};
+use crate::store::Migrate;
 
 pub(super) fn toml(config: &Config) -> String {
     let mut top = Table::new();
@@ -19,6 +20,18 @@ pub(super) fn toml(config: &Config) -> String {
         set("public_url", text(url));
     }
     set("database", text(database(&config.database)));
+    set("database_connections", whole(config.database_connections));
+    let durability = match config.durability {
+        Durability::Local => "local",
+        Durability::Replicated => "replicated",
+        Durability::Assumed => "assumed",
+    };
+    set("durability", text(durability));
+    let migrate = match config.migrate {
+        Migrate::Auto => "auto",
+        Migrate::Never => "never",
+    };
+    set("migrate", text(migrate));
     set("wait_limit", time(config.wait_limit));
     set("media_ttl", time(config.media_ttl));
     set("storage_limit", text(config.storage_limit));

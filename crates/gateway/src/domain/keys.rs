@@ -50,6 +50,16 @@ pub async fn create(
     account: &Account,
     new: NewKey,
 ) -> Result<(ApiKey, Secret), Error> {
+    let (key, secret) = draft(app, account, new)?;
+    let row = key.clone();
+    app.store
+        .write(move |conn| accounts::insert_key(conn, &row).map_err(Error::from))
+        .await?;
+    Ok((key, secret))
+}
+
+/// A key that nobody knows yet.
+fn draft(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
     let secret = generate().map_err(Error::internal)?;
     let now = app.clock.now();
     let key = ApiKey {
@@ -72,11 +82,27 @@ pub async fn create(
         expires_at: new.expires_in.map(|time| now.plus(time)),
         revoked_at: None,
     };
-    let row = key.clone();
-    app.store
-        .write(move |conn| accounts::insert_key(conn, &row).map_err(Error::from))
-        .await?;
     Ok((key, secret))
+}
+
+/// Makes the first key, with every scope, when there is none; of processes that
+/// start together one does.
+pub async fn create_first(app: &Parts, account: &Account) -> Result<Option<Secret>, Error> {
+    let new = NewKey {
+        name: "first".into(),
+        scopes: Scope::ALL.to_vec(),
+        ..NewKey::default()
+    };
+    let (key, secret) = draft(app, account, new)?;
+    let made = app.store.write(move |conn| -> Result<bool, Error> {
+        accounts::exclude_other_first_keys(conn);
+        let is_first = accounts::keys(conn)?.is_empty();
+        if is_first {
+            accounts::insert_key(conn, &key)?;
+        }
+        Ok(is_first)
+    });
+    Ok(made.await?.then_some(secret))
 }
 
 /// Every key with its account's handle, oldest first.

@@ -14,6 +14,7 @@ pub mod offers;
 pub mod personas;
 pub mod pictures;
 pub mod quotes;
+pub mod readiness;
 pub mod routing;
 pub mod shares;
 pub mod slips;

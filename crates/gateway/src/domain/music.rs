@@ -489,7 +489,7 @@ pub async fn list(
     let read = app.store.examine(move |conn| {
         store::clips::page(conn, account, is_trashed, one_more).map_err(Error::from)
     });
-    let mut clips = read.await?;
+    let mut clips = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut clips, limit);
     Ok((clips, has_more))
 }
@@ -501,10 +501,9 @@ pub async fn set_trashed(
     id: ClipId,
     is_trashed: bool,
 ) -> Result<Clip, Error> {
-    app.store
-        .write(move |conn| {
-            store::clips::set_trashed(conn, id, account, is_trashed).map_err(Error::from)
-        })
-        .await?;
+    let written = app.store.write(move |conn| {
+        store::clips::set_trashed(conn, id, account, is_trashed).map_err(Error::from)
+    });
+    store::soon(written).await?;
     clip(app, account, id).await
 }

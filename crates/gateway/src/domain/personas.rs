@@ -112,13 +112,12 @@ async fn make(
         created_at: app.clock.now(),
     };
     let (row, record) = (persona.clone(), record.clone());
-    app.store
-        .write(move |conn| -> Result<(), Error> {
-            store::assets::insert(conn, &image)?;
-            store::personas::insert(conn, &row)?;
-            record.made(conn, Made::Persona(id), None)
-        })
-        .await?;
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        store::assets::insert(conn, &image)?;
+        store::personas::insert(conn, &row)?;
+        record.made(conn, Made::Persona(id), None)
+    });
+    store::soon(written).await?;
     crash::point("persona-made");
     tracing::info!(persona_id = %id, "persona created");
     Ok((persona, clips))
@@ -179,7 +178,7 @@ pub async fn list(
     let read = app
         .store
         .examine(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
-    let mut personas = read.await?;
+    let mut personas = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut personas, limit);
     let mut with_clips = Vec::with_capacity(personas.len());
     for persona in personas {
@@ -201,6 +200,6 @@ pub async fn delete(
         store::assets::expire(conn, image, account, now)?;
         Ok(store::personas::trash(conn, id, account)?)
     };
-    let deleted = app.store.write(delete).await?;
+    let deleted = store::soon(app.store.write(delete)).await?;
     if deleted { Ok(found) } else { Err(not_found()) }
 }

@@ -66,7 +66,7 @@ pub async fn accept(
     let accepted = async move {
         let written = app
             .store
-            .write(move |conn| -> Result<_, Error> {
+            .write_for(account, move |conn| -> Result<_, Error> {
                 write(conn, &key, &draft.tasks)?;
                 for asset in &draft.assets {
                     store::assets::insert(conn, asset)?;
@@ -95,7 +95,7 @@ pub async fn accept(
     };
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
     let accepted = tokio::spawn(accepted.in_current_span());
-    accepted.await.map_err(Error::internal)?
+    store::soon(async { accepted.await.map_err(Error::internal)? }).await
 }
 
 fn announce(app: &Parts, task: &Task) {

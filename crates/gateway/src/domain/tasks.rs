@@ -73,12 +73,10 @@ pub async fn list(
     page: Page<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let mut tasks = app
-        .store
-        .examine(move |conn| {
-            store::tasks::page(conn, account, &filter, one_more).map_err(Error::from)
-        })
-        .await?;
+    let read = app.store.examine(move |conn| {
+        store::tasks::page(conn, account, &filter, one_more).map_err(Error::from)
+    });
+    let mut tasks = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
 }
@@ -148,9 +146,9 @@ pub async fn next_events(
 pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let now = app.clock.now();
     let policy = app.config.cancel_policy;
-    let task = app
+    let written = app
         .store
-        .write(move |conn| -> Result<Task, Error> {
+        .write_for(account, move |conn| -> Result<Task, Error> {
             let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let last = store::submissions::latest(conn, id)?;
             let at_work = last.is_some_and(|last| last.state.is_open());
@@ -160,8 +158,8 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
             }
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
-        })
-        .await?;
+        });
+    let task = store::soon(written).await?;
     crash::point("task-cancelled");
     telemetry::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
@@ -208,11 +206,10 @@ pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, E
         model.to_owned(),
         app.clock.now().minus(Duration::from_hours(24)),
     );
-    app.store
-        .examine(move |conn| {
-            store::tasks::median_run_time(conn, &model, since).map_err(Error::from)
-        })
-        .await
+    let read = app.store.examine(move |conn| {
+        store::tasks::median_run_time(conn, &model, since).map_err(Error::from)
+    });
+    store::soon(read).await
 }
 
 /// The same, as it was a few seconds ago: thousands of jobs want to know.

@@ -87,15 +87,13 @@ pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
 /// Sums up.
 pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
     let filter = wanted.filter.clone();
-    let (found, keys) = app
-        .store
-        .examine(move |conn| -> Result<_, Error> {
-            Ok((
-                store::usage::rows(conn, &filter)?,
-                store::accounts::keys_of(conn, filter.account)?,
-            ))
-        })
-        .await?;
+    let found = app.store.examine(move |conn| -> Result<_, Error> {
+        Ok((
+            store::usage::rows(conn, &filter)?,
+            store::accounts::keys_of(conn, filter.account)?,
+        ))
+    });
+    let (found, keys) = store::soon(found).await?;
     let group = |day, model: String, key| Group {
         day: wanted.by_day.then_some(day),
         model: wanted.by_model.then_some(model),

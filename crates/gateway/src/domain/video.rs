@@ -363,22 +363,21 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     }
     let now = app.clock.now();
     let (id, account) = (task.id, task.account);
-    app.store
-        .write(move |conn| -> Result<(), Error> {
-            store::tasks::mark_deleted(conn, id, account, now)?;
-            let task = store::tasks::by_id(conn, id, account)?;
-            if let Some(Output::VideoV1(mut output)) = task.and_then(|task| task.output) {
-                let files = [Some(output.video), output.poster, output.sheet];
-                for file in files.into_iter().flatten() {
-                    store::assets::expire(conn, file, account, now)?;
-                }
-                // The task's record tells no address of what is gone.
-                output.expires_at_micros = output.expires_at_micros.min(now.micros());
-                store::tasks::set_output(conn, id, &Output::VideoV1(output))?;
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        store::tasks::mark_deleted(conn, id, account, now)?;
+        let task = store::tasks::by_id(conn, id, account)?;
+        if let Some(Output::VideoV1(mut output)) = task.and_then(|task| task.output) {
+            let files = [Some(output.video), output.poster, output.sheet];
+            for file in files.into_iter().flatten() {
+                store::assets::expire(conn, file, account, now)?;
             }
-            Ok(())
-        })
-        .await?;
+            // The task's record tells no address of what is gone.
+            output.expires_at_micros = output.expires_at_micros.min(now.micros());
+            store::tasks::set_output(conn, id, &Output::VideoV1(output))?;
+        }
+        Ok(())
+    });
+    store::soon(written).await?;
     app.ended.invalidate(&id);
     Ok(())
 }

@@ -108,6 +108,9 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
 /// Logs an error once: what is ours loudly, what is the caller's quietly.
 pub(super) fn log(error: &Error) {
     match error.inside() {
+        Some(inside) if error.code() == ErrorCode::Overloaded => {
+            tracing::warn!(%inside, "request refused: the database is away");
+        }
         Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed inside"),
         None => {
             tracing::debug!(code = %error.code(), message = %error.message(), "request refused");

@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::domain::readiness;
 use crate::error::Error;
 
 /// The answer of a probe.
@@ -15,6 +16,16 @@ pub(super) struct Health {
     status: &'static str,
 }
 
+/// The answer of a process that can serve.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Readiness {
+    /// Always `ok`.
+    status: &'static str,
+    /// What does not answer now: `database`. What needs it is answered 503.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    away: Vec<&'static str>,
+}
+
 /// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "health", security(()),
     responses((status = 200, description = "It is", body = Health)))]
@@ -22,13 +33,10 @@ pub(super) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Whether the process can serve: the database answers, and it is not going down.
+/// Whether the process can serve, and what is away for the moment.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
-    responses((status = 200, description = "It can", body = Health)))]
-pub(super) async fn ready(State(app): State<App>) -> Result<Json<Health>, Error> {
-    if app.closing.is_cancelled() {
-        return Err(Error::shutting_down());
-    }
-    app.store.ping().await?;
-    Ok(Json(Health { status: "ok" }))
+    responses((status = 200, description = "It can", body = Readiness)))]
+pub(super) async fn ready(State(app): State<App>) -> Result<Json<Readiness>, Error> {
+    let away = readiness::check(&app).await?;
+    Ok(Json(Readiness { status: "ok", away }))
 }

@@ -219,6 +219,11 @@ fn count(stored: i64) -> u32 {
     u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
 }
 
+/// Of processes that make the first key one goes on at a time.
+pub fn exclude_other_first_keys(conn: &mut Conn<'_>) {
+    conn.exclude_others(7_304_283_111);
+}
+
 /// Whether an account can spend only what was credited to it.
 pub fn set_prepaid(
     conn: &mut Conn<'_>,

@@ -3,15 +3,15 @@
 //! Statements are `&'static str` with parameters `?1`, `?2`, prepared once for each
 //! connection. Values are integers and text only; see `migrations/`.
 
-use std::collections::HashMap;
 use std::error::Error as StdError;
 
-use ::postgres::types::{
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use tokio_postgres::types::{
     IsNull, ToSql as PgToSql, Type, accepts, private::BytesMut, to_sql_checked,
 };
-use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::store::StoreError;
+use crate::store::postgres::session::Session;
 
 /// A parameter of a statement.
 #[derive(Debug, Clone, Copy)]
@@ -85,12 +85,9 @@ impl PgToSql for Value<'_> {
 pub enum Conn<'a> {
     /// `SQLite`.
     Sqlite(&'a rusqlite::Connection),
-    /// Postgres, with its prepared statements.
-    Postgres(&'a mut ::postgres::Client, &'a mut Statements),
+    /// Postgres.
+    Postgres(&'a mut Session),
 }
-
-/// Prepared statements of one Postgres connection, by their text.
-pub(super) type Statements = HashMap<&'static str, ::postgres::Statement>;
 
 impl Conn<'_> {
     /// Runs a statement and returns how many rows it changed.
@@ -104,10 +101,7 @@ impl Conn<'_> {
                     .execute(rusqlite::params_from_iter(values))?;
                 Ok(changed as u64)
             }
-            Self::Postgres(client, statements) => {
-                let statement = prepared(client, statements, sql)?;
-                Ok(client.execute(&statement, &params(values))?)
-            }
+            Self::Postgres(session) => session.execute(sql, &params(values)),
         }
     }
 
@@ -130,9 +124,8 @@ impl Conn<'_> {
                 }
                 Ok(found)
             }
-            Self::Postgres(client, statements) => {
-                let statement = prepared(client, statements, sql)?;
-                let rows = client.query(&statement, &params(values))?;
+            Self::Postgres(session) => {
+                let rows = session.query(sql, &params(values))?;
                 rows.iter().map(|row| read(&Row::Postgres(row))).collect()
             }
         }
@@ -149,11 +142,20 @@ impl Conn<'_> {
         Ok(self.all(sql, values, read)?.into_iter().next())
     }
 
+    /// Until the transaction ends, no other one gets beyond this with the same
+    /// number; what it wrote is visible then.
+    pub(super) fn exclude_others(&mut self, number: i64) {
+        // A SQLite writer is alone already.
+        if let Self::Postgres(session) = self {
+            session.lock(number);
+        }
+    }
+
     /// Runs a script of several statements without parameters.
     pub(super) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(conn) => Ok(conn.execute_batch(sql)?),
-            Self::Postgres(client, _) => Ok(client.batch_execute(sql)?),
+            Self::Postgres(session) => session.script(sql),
         }
     }
 
@@ -163,7 +165,7 @@ impl Conn<'_> {
         super::record::note_dialect(sqlite, postgres);
         match self {
             Self::Sqlite(_) => sqlite,
-            Self::Postgres(..) => postgres,
+            Self::Postgres(_) => postgres,
         }
     }
 }
@@ -175,20 +177,6 @@ fn note(sql: &'static str, values: &[Value<'_>]) {
     super::record::note(std::panic::Location::caller(), sql, values);
     #[cfg(not(debug_assertions))]
     let _ = (sql, values);
-}
-
-fn prepared(
-    client: &mut ::postgres::Client,
-    statements: &mut Statements,
-    sql: &'static str,
-) -> Result<::postgres::Statement, StoreError> {
-    if let Some(statement) = statements.get(sql) {
-        return Ok(statement.clone());
-    }
-    // Postgres writes its parameters `$1`; no text here has a question mark else.
-    let statement = client.prepare(&sql.replace('?', "$"))?;
-    statements.insert(sql, statement.clone());
-    Ok(statement)
 }
 
 fn params<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
@@ -203,7 +191,7 @@ pub enum Row<'a> {
     /// From `SQLite`.
     Sqlite(&'a rusqlite::Row<'a>),
     /// From Postgres.
-    Postgres(&'a ::postgres::Row),
+    Postgres(&'a tokio_postgres::Row),
 }
 
 impl Row<'_> {

@@ -5,7 +5,7 @@
 //! them. Steps expand first and contract a release later, so that two versions
 //! can run side by side; a new NOT NULL column needs a DEFAULT.
 
-use crate::store::{Conn, StoreError};
+use crate::store::{Conn, Migrate, StoreError};
 
 /// One step of the schema.
 pub struct Migration {
@@ -13,6 +13,9 @@ pub struct Migration {
     pub version: i64,
     /// What it does.
     pub sql: &'static str,
+    /// Whether programs of the step before go on being right beside it: it only
+    /// adds, and nothing that it adds must be kept up by who writes elsewhere.
+    pub only_adds: bool,
     /// Rows as that version wrote them: those of the version before where only an
     /// index differs.
     pub samples: &'static str,
@@ -23,44 +26,67 @@ pub const ALL: &[Migration] = &[
     Migration {
         version: 1,
         sql: include_str!("../../migrations/0001_first.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0001.sql"),
     },
     Migration {
         version: 2,
         sql: include_str!("../../migrations/0002_upstream.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0002.sql"),
     },
     Migration {
         version: 3,
         sql: include_str!("../../migrations/0003_money.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0003.sql"),
     },
     Migration {
         version: 4,
         sql: include_str!("../../migrations/0004_open_intents.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0004.sql"),
     },
     Migration {
         version: 5,
         sql: include_str!("../../migrations/0005_paid_entries.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0004.sql"),
     },
     Migration {
         version: 6,
         sql: include_str!("../../migrations/0006_growth.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0006.sql"),
     },
     Migration {
         version: 7,
         sql: include_str!("../../migrations/0007_refusals.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0007.sql"),
     },
     Migration {
         version: 8,
         sql: include_str!("../../migrations/0008_storage.sql"),
+        only_adds: false,
         samples: include_str!("../../migrations/samples/0008.sql"),
     },
 ];
+
+/// Whether nothing is to be done: the database has every step, or more of them
+/// and yet suits this program. An error when it does not suit and may not be
+/// migrated.
+pub(super) fn is_done(conn: &mut Conn<'_>, migrate: Migrate) -> Result<bool, StoreError> {
+    let known = newest();
+    let found = if has_meta(conn)? { version(conn)? } else { 0 };
+    if found > known {
+        return suits(conn, found, known).map(|()| true);
+    }
+    match migrate {
+        Migrate::Never if found < known => Err(StoreError::TooOld { found, known }),
+        Migrate::Never | Migrate::Auto => Ok(found == known),
+    }
+}
 
 /// Brings the database to the newest step; the caller owns the transaction.
 pub fn run(conn: &mut Conn<'_>) -> Result<(), StoreError> {
@@ -73,21 +99,58 @@ pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
         "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
     )?;
     let found = version(conn)?;
-    let known = ALL.last().map_or(0, |newest| newest.version);
+    let known = newest();
     if found > known {
-        return Err(StoreError::TooNew { found, known });
+        return suits(conn, found, known);
     }
     for migration in ALL
         .iter()
         .filter(|step| step.version > found && step.version <= last)
     {
         conn.script(migration.sql)?;
-        let version = migration.version.to_string();
-        conn.execute(
-            "INSERT INTO meta (name, value) VALUES ('schema', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            &[(&version).into()],
-        )?;
+        set(conn, "schema", migration.version)?;
+        if !migration.only_adds {
+            set(conn, OLDEST_READER, migration.version)?;
+        }
     }
+    Ok(())
+}
+
+/// Where the database says which program may still use it: the oldest that knows
+/// this step.
+const OLDEST_READER: &str = "oldest_reader";
+
+/// Whether a database with more steps than this program knows may be used by it.
+fn suits(conn: &mut Conn<'_>, found: i64, known: i64) -> Result<(), StoreError> {
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    let oldest = conn.one(sql, &[OLDEST_READER.into()], |row| {
+        row.parse(0, "oldest_reader")
+    })?;
+    // Those that do not say so were made by programs that knew nothing of it.
+    if oldest.is_some_and(|oldest: i64| oldest <= known) {
+        return Ok(());
+    }
+    Err(StoreError::TooNew { found, known })
+}
+
+/// The newest step that this program knows.
+pub fn newest() -> i64 {
+    ALL.last().map_or(0, |newest| newest.version)
+}
+
+fn has_meta(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+    let sql = conn.dialect(
+        "SELECT COUNT(*) FROM sqlite_master WHERE name = 'meta'",
+        "SELECT COUNT(to_regclass('meta'))",
+    );
+    Ok(conn.one(sql, &[], |row| row.int(0))? == Some(1))
+}
+
+fn set(conn: &mut Conn<'_>, name: &str, version: i64) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        &[name.into(), (&version.to_string()).into()],
+    )?;
     Ok(())
 }
 

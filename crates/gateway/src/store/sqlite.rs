@@ -7,17 +7,27 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crossbeam_channel::TrySendError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use tokio::sync::oneshot;
 
-use crate::store::{Conn, Stamp, StoreError, migrations};
+use crate::store::pulse::Pulse;
+use crate::store::turn::Turn;
+use crate::store::{Conn, Migrate, Stamp, StoreError, migrations};
 
 /// Most writes that one commit carries, so that the first is not kept waiting
 /// by an endless queue.
 const GROUP: usize = 256;
+
+/// Writes that may wait; more are refused at once.
+const WAITING: usize = 1000;
+
+/// How long another process may keep the write lock, as a backup does.
+const BUSY: Duration = Duration::from_secs(3);
 
 /// How many pages the write-ahead log has when they are copied into the database.
 /// With `SQLite`'s own 1,000 that is more than ten times a second under load, and
@@ -27,30 +37,74 @@ const CHECKPOINT: u32 = 4000;
 /// What a write does once it is known whether it is on disk.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// A write: runs inside the transaction; says whether to keep what it did.
-type Write = Box<dyn FnOnce(&mut Conn<'_>) -> (bool, Answer) + Send>;
+/// A write: runs inside the transaction, if there is one; says whether to keep what
+/// it did.
+type Write = Box<dyn FnOnce(Option<&mut Conn<'_>>) -> (bool, Answer) + Send>;
+
+/// Whether this passes: somebody else writes, or the disk is full or fails.
+pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
+    use rusqlite::ErrorCode as Code;
+    matches!(
+        code,
+        Code::DatabaseBusy
+            | Code::DatabaseLocked
+            | Code::DiskFull
+            | Code::SystemIoFailure
+            | Code::CannotOpen
+            | Code::ReadOnly
+    )
+}
 
 pub(super) struct Sqlite {
     path: PathBuf,
     /// The write-ahead log beside it.
     log: PathBuf,
     writes: crossbeam_channel::Sender<Write>,
+    /// Writes that go ahead of the others.
+    beats: crossbeam_channel::Sender<Write>,
     readers: Mutex<Vec<Connection>>,
+    pulse: Arc<Pulse>,
+}
+
+/// The one thread that writes.
+struct Writer {
+    connection: Connection,
+    turn: Turn,
+    writes: crossbeam_channel::Receiver<Write>,
+    beats: crossbeam_channel::Receiver<Write>,
+    pulse: Arc<Pulse>,
 }
 
 impl Sqlite {
-    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        let writer = connect(path)?;
-        writer.pragma_update(None, "journal_mode", "WAL")?;
-        writer.pragma_update(None, "synchronous", "FULL")?;
-        writer.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
-        writer.execute_batch("BEGIN IMMEDIATE")?;
-        migrations::run(&mut Conn::Sqlite(&writer))?;
-        writer.execute_batch("COMMIT")?;
-        let (writes, queue) = crossbeam_channel::bounded(4 * GROUP);
+    pub(super) fn open(
+        path: &Path,
+        migrate: Migrate,
+        pulse: &Arc<Pulse>,
+    ) -> Result<Self, StoreError> {
+        let turn = Turn::of(path);
+        let connection = connect(path)?;
+        let held = turn.take();
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
+        if !migrations::is_done(&mut Conn::Sqlite(&connection), migrate)? {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            migrations::run(&mut Conn::Sqlite(&connection))?;
+            connection.execute_batch("COMMIT")?;
+        }
+        drop(held);
+        let (writes, waiting) = crossbeam_channel::bounded(WAITING);
+        let (beats, ahead) = crossbeam_channel::bounded(WAITING);
+        let writer = Writer {
+            connection,
+            turn,
+            writes: waiting,
+            beats: ahead,
+            pulse: pulse.clone(),
+        };
         std::thread::Builder::new()
             .name("sqlite-writer".into())
-            .spawn(move || write_in_groups(&writer, &queue))
+            .spawn(move || writer.write_in_groups())
             .map_err(|_| StoreError::Closed)?;
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -58,8 +112,24 @@ impl Sqlite {
             path: path.to_owned(),
             log: log.into(),
             writes,
+            beats,
             readers: Mutex::default(),
+            pulse: pulse.clone(),
         })
+    }
+
+    /// The same as [`Sqlite::write`], ahead of all that waits.
+    pub(super) async fn beat<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (write, answered) = write(work);
+        self.beats.try_send(write).map_err(|error| refuse(&error))?;
+        answered.await.map_err(|_| StoreError::Closed)?
     }
 
     pub(super) async fn write<T, E>(
@@ -70,25 +140,10 @@ impl Sqlite {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        let write: Write = Box::new(move |conn| {
-            let result = work(conn);
-            let keep = result.is_ok();
-            // A caller that hung up has nobody to tell.
-            let tell = move |committed: Result<(), StoreError>| {
-                drop(answer.send(committed.map_err(E::from).and(result)));
-            };
-            (keep, Box::new(tell))
-        });
-        // A full queue means the disk is far behind; waiting here is the
-        // back-pressure, off the async threads.
-        if let Err(refused) = self.writes.try_send(write) {
-            let writes = self.writes.clone();
-            tokio::task::spawn_blocking(move || writes.send(refused.into_inner()))
-                .await
-                .map_err(|_| StoreError::Closed)?
-                .map_err(|_| StoreError::Closed)?;
-        }
+        let (write, answered) = write(work);
+        self.writes
+            .try_send(write)
+            .map_err(|error| refuse(&error))?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -112,6 +167,7 @@ impl Sqlite {
             None => connect(&self.path)?,
         };
         let result = work(&mut Conn::Sqlite(&reader));
+        self.pulse.answered();
         self.readers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -122,8 +178,7 @@ impl Sqlite {
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let conn = Connection::open(path)?;
-    // Another process (the `keys` command) may hold the write lock for a moment.
-    conn.busy_timeout(Duration::from_secs(10))?;
+    conn.busy_timeout(BUSY)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     // Otherwise a statement that a partial index may serve is planned anew each
@@ -133,77 +188,141 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-fn write_in_groups(writer: &Connection, queue: &crossbeam_channel::Receiver<Write>) {
-    while let Ok(first) = queue.recv() {
-        let mut answers = Vec::new();
-        let committed = write_group(writer, first, queue, &mut answers);
-        if committed.is_err() && !writer.is_autocommit() {
-            drop(writer.execute_batch("ROLLBACK"));
-        }
-        match committed {
-            Ok(()) => answers.into_iter().for_each(|answer| answer(Ok(()))),
-            Err(error) => fail_all(answers, &error),
-        }
+/// Work as the writer's thread runs it, and its answer.
+fn write<T, E>(
+    work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
+) -> (Write, oneshot::Receiver<Result<T, E>>)
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (answer, answered) = oneshot::channel();
+    let write: Write = Box::new(move |conn| {
+        let result = conn.map(work);
+        let keep = matches!(result, Some(Ok(_)));
+        let tell = move |committed: Result<(), StoreError>| {
+            let result = match (committed, result) {
+                // What it came to itself says more.
+                (Err(_), Some(Err(error))) => Err(error),
+                (Err(error), _) => Err(error.into()),
+                (Ok(()), result) => result.unwrap_or_else(|| Err(StoreError::Closed.into())),
+            };
+            // A caller that hung up has nobody to tell.
+            drop(answer.send(result));
+        };
+        (keep, Box::new(tell))
+    });
+    (write, answered)
+}
+
+/// A full queue means that the disk is far behind.
+fn refuse(refused: &TrySendError<Write>) -> StoreError {
+    match refused {
+        TrySendError::Full(_) => StoreError::Busy,
+        TrySendError::Disconnected(_) => StoreError::Closed,
     }
 }
 
-fn write_group(
-    writer: &Connection,
-    first: Write,
-    queue: &crossbeam_channel::Receiver<Write>,
-    answers: &mut Vec<Answer>,
-) -> Result<(), StoreError> {
-    let run = |sql| -> Result<(), StoreError> {
-        writer.prepare_cached(sql)?.execute([])?;
-        Ok(())
-    };
-    // When even this fails the writes are dropped, and their callers told so.
-    run("BEGIN IMMEDIATE")?;
-    // The first write has the transaction to itself and needs no savepoint, inside
-    // which every page is copied before it changes.
-    let mut is_alone = true;
-    let mut next = Some(first);
-    let mut done = 0;
-    while let Some(write) = next {
-        if !is_alone {
-            run("SAVEPOINT one")?;
-        }
-        // A bug in one write must not end the thread that all others need; its
-        // caller learns of it by the answer that never comes.
-        let outcome = catch_unwind(AssertUnwindSafe(|| write(&mut Conn::Sqlite(writer))));
-        let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
-        answers.extend(outcome.map(|(_, answer)| answer));
-        match (is_alone, keep) {
-            (true, true) => is_alone = false,
-            (true, false) => {
-                run("ROLLBACK")?;
-                run("BEGIN IMMEDIATE")?;
+impl Writer {
+    fn write_in_groups(self) {
+        while let Some(first) = self.first() {
+            let mut answers = Vec::new();
+            let committed = self.write_group(first, &mut answers);
+            if committed.is_err() && !self.connection.is_autocommit() {
+                drop(self.connection.execute_batch("ROLLBACK"));
             }
-            (false, true) => run("RELEASE one")?,
-            (false, false) => {
-                run("ROLLBACK TO one")?;
-                run("RELEASE one")?;
+            match committed {
+                Ok(()) => {
+                    self.pulse.answered();
+                    self.pulse.wrote(true);
+                    for answer in answers {
+                        answer(Ok(()));
+                    }
+                }
+                Err(error) => {
+                    self.pulse.wrote(false);
+                    tracing::error!(%error, "a group of writes was not committed");
+                    fail_all(answers, &error);
+                }
             }
         }
-        done += 1;
-        next = if done < GROUP {
-            queue.try_recv().ok()
-        } else {
-            None
-        };
     }
-    run("COMMIT")
+
+    /// Waits for a write; `None` once there are no more.
+    fn first(&self) -> Option<Write> {
+        crossbeam_channel::select_biased! {
+            recv(self.beats) -> beat => beat.ok(),
+            recv(self.writes) -> write => write.ok(),
+        }
+    }
+
+    fn next(&self) -> Option<Write> {
+        self.beats
+            .try_recv()
+            .or_else(|_| self.writes.try_recv())
+            .ok()
+    }
+
+    fn write_group(&self, first: Write, answers: &mut Vec<Answer>) -> Result<(), StoreError> {
+        let writer = &self.connection;
+        let run = |sql| -> Result<(), StoreError> {
+            writer.prepare_cached(sql)?.execute([])?;
+            Ok(())
+        };
+        let begin = || {
+            let _held = self.turn.take();
+            run("BEGIN IMMEDIATE")
+        };
+        let mut next = Some(first);
+        if let Err(error) = begin() {
+            let all = next.into_iter().chain(std::iter::from_fn(|| self.next()));
+            answers.extend(all.take(GROUP).map(|write| write(None).1));
+            return Err(error);
+        }
+        // The first write has the transaction to itself and needs no savepoint, inside
+        // which every page is copied before it changes.
+        let mut is_alone = true;
+        let mut done = 0;
+        while let Some(write) = next {
+            if !is_alone {
+                run("SAVEPOINT one")?;
+            }
+            // A bug in one write must not end the thread that all others need; its
+            // caller learns of it by the answer that never comes.
+            let outcome = catch_unwind(AssertUnwindSafe(|| write(Some(&mut Conn::Sqlite(writer)))));
+            let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
+            answers.extend(outcome.map(|(_, answer)| answer));
+            if writer.is_autocommit() {
+                // A full disk undoes the whole transaction, whatever it was in.
+                return Err(StoreError::Lost);
+            }
+            match (is_alone, keep) {
+                (true, true) => is_alone = false,
+                (true, false) => {
+                    run("ROLLBACK")?;
+                    begin()?;
+                }
+                (false, true) => run("RELEASE one")?,
+                (false, false) => {
+                    run("ROLLBACK TO one")?;
+                    run("RELEASE one")?;
+                }
+            }
+            done += 1;
+            next = if done < GROUP { self.next() } else { None };
+        }
+        run("COMMIT")
+    }
 }
 
 /// Tells every caller of a group that nothing of it was kept.
 fn fail_all(answers: Vec<Answer>, error: &StoreError) {
-    tracing::error!(%error, "a group of writes was not committed");
     for answer in answers {
         answer(Err(match error {
             StoreError::Sqlite(rusqlite::Error::SqliteFailure(code, message)) => {
                 StoreError::Sqlite(rusqlite::Error::SqliteFailure(*code, message.clone()))
             }
-            _ => StoreError::Closed,
+            _ => StoreError::Lost,
         }));
     }
 }
@@ -215,7 +334,12 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_fails_undoes_only_itself() {
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = Sqlite::open(&folder.path().join("db")).unwrap();
+        let sqlite = Sqlite::open(
+            &folder.path().join("db"),
+            Migrate::Auto,
+            &Arc::new(Pulse::new()),
+        )
+        .unwrap();
         let set = |key: &'static str, fail: bool| {
             sqlite.write(move |conn| {
                 conn.execute(

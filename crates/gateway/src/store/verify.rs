@@ -45,7 +45,7 @@ pub struct Mismatch {
 }
 
 /// A check that is under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Check {
     /// Tasks that ended and days before this instant were looked at before.
     since: Option<Timestamp>,

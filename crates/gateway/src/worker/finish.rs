@@ -43,6 +43,7 @@ impl Outcome {
 }
 
 /// What a run made; the files are in place, nothing refers to them yet.
+#[derive(Clone)]
 pub(super) struct Made {
     pub(super) output: Output,
     pub(super) assets: Vec<Asset>,
@@ -195,7 +196,7 @@ async fn end(
     let state = ending.state;
     let ended = app
         .store
-        .write(move |conn| -> Result<bool, Error> {
+        .write_for(task.account, move |conn| -> Result<bool, Error> {
             let task = &ended_task;
             let ended = ledger::end(conn, task, Some(&owner), &ending, now)?;
             if let Some(made) = made.filter(|_| ended) {

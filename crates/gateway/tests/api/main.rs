@@ -33,6 +33,7 @@ mod metrics;
 mod money;
 mod music;
 mod openapi;
+mod outages;
 mod own_models;
 mod pages;
 mod personas;

@@ -30,9 +30,12 @@ pub async fn begin(
     wanted: &Wanted,
     is_reserved: bool,
 ) -> Result<Begun, Error> {
-    app.attendance
-        .settled(caller.key.id, &wanted.fingerprint)
-        .await;
+    store::soon(async {
+        let settled = app.attendance.settled(caller.key.id, &wanted.fingerprint);
+        settled.await;
+        Ok::<_, Error>(())
+    })
+    .await?;
     match &wanted.idempotency_key {
         Some(key) => by_key::begin(app, caller, wanted, key, is_reserved).await,
         None => by_body::begin(app, caller, wanted, is_reserved).await,
@@ -89,7 +92,7 @@ async fn reserve(app: &App, presence: &Arc<Presence>, intent: &Intent) -> Result
         }
         written
     });
-    written.await.map_err(Error::internal)?
+    store::soon(async { written.await.map_err(Error::internal)? }).await
 }
 
 /// An intent as it is now.
@@ -126,8 +129,8 @@ async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
             }
             let body = (seen.key, seen.fingerprint);
             Ok(Some(attendance.enter(seen.id, seen.visits + 1, body)))
-        })
-        .await?;
+        });
+    let came = store::soon(came).await?;
     Ok(came.map(|presence| Visit::new(presence, intent, true)))
 }
 

@@ -148,7 +148,7 @@ impl Visit {
         &self,
         app: &App,
         made: Made,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Send + 'static,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
         let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
@@ -161,7 +161,7 @@ impl Visit {
             accepting.done(&written);
             written
         });
-        written.await.map_err(Error::internal)?
+        store::soon(async { written.await.map_err(Error::internal)? }).await
     }
 
     /// Whether nothing was made, for certain.
@@ -223,7 +223,7 @@ impl Record {
         let noted = app
             .store
             .write(move |conn| store::intents::sent(conn, id, number, at).map_err(Error::from));
-        if noted.await? {
+        if store::soon(noted).await? {
             Ok(())
         } else {
             Err(overtaken())
@@ -273,9 +273,8 @@ pub async fn keep_answer(
         .write(move |conn| -> Result<Option<Intent>, Error> {
             store::intents::answer(conn, id, &text)?;
             Ok(store::intents::by_id(conn, id)?)
-        })
-        .await?;
-    match kept.and_then(|intent| intent.answer) {
+        });
+    match store::soon(kept).await?.and_then(|intent| intent.answer) {
         Some(first) => serde_json::from_str(&first).map_err(Error::internal),
         None => Ok(answer),
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mediagate::error::Error;
-use mediagate::store::Store;
+use mediagate::store::{Migrate, Store};
 use serde_json::{Value, json};
 
 use super::PRICED;
@@ -309,7 +309,7 @@ async fn what_does_not_add_up_is_named() {
     let data = folder.path();
     done(run(data, &["accounts", "create", "owls"]).await);
     done(run(data, &["accounts", "credit", "owls", "5"]).await);
-    let store = Store::sqlite(&data.join("mediagate.db")).unwrap();
+    let store = Store::sqlite(&data.join("mediagate.db"), Migrate::Auto).unwrap();
     let tampered = store.write(|conn| -> Result<_, Error> {
         Ok(conn.execute("UPDATE accounts SET credit_micros = credit_micros + 1", &[])?)
     });

@@ -1,13 +1,11 @@
 //! The life of tasks against a tiny model of it: random sequences of what
 //! workers, callers and time do.
 
-use std::collections::HashMap;
-
 use mediagate::ids::{AccountId, KeyId, TaskId};
 use mediagate::model::money::{Micros, Money};
 use mediagate::model::task::TaskState;
 use mediagate::store::tasks::{self, Ending};
-use mediagate::store::{Conn, migrations, workers};
+use mediagate::store::{Conn, Session, migrations, workers};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -269,9 +267,8 @@ async fn tasks_live_as_the_model_says_on_postgres() {
     let database = crate::support::postgres::TestDatabase::create().await;
     let url = database.url.clone();
     let checked = std::thread::spawn(move || {
-        let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
-        let mut statements = HashMap::new();
-        let mut conn = Conn::Postgres(&mut client, &mut statements);
+        let mut session = Session::open(&url).unwrap();
+        let mut conn = Conn::Postgres(&mut session);
         migrations::run(&mut conn).unwrap();
         check(&mut conn, 30);
     });

@@ -1,11 +1,11 @@
 //! Migrations, replayed over rows as each version wrote them.
 
-use std::collections::HashMap;
-
 use mediagate::ids::AccountId;
 use mediagate::store::migrations::{ALL, insert_samples, run, up_to, version};
 use mediagate::store::tasks::{Filter, Page};
-use mediagate::store::{Conn, Store, StoreError, accounts, assets, clips, personas, tasks};
+use mediagate::store::{
+    Conn, Migrate, Session, Store, StoreError, accounts, assets, clips, personas, tasks,
+};
 
 use crate::support::mismatches;
 
@@ -90,8 +90,8 @@ async fn old_rows_survive_every_later_step_on_postgres() {
         let database = crate::support::postgres::TestDatabase::create().await;
         let url = database.url.clone();
         let replayed = std::thread::spawn(move || {
-            let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
-            replay(step, &mut Conn::Postgres(&mut client, &mut HashMap::new()));
+            let mut session = Session::open(&url).unwrap();
+            replay(step, &mut Conn::Postgres(&mut session));
         });
         assert!(replayed.join().is_ok());
     }
@@ -101,13 +101,44 @@ async fn old_rows_survive_every_later_step_on_postgres() {
 fn a_database_of_a_newer_version_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    drop(Store::sqlite(&path).unwrap());
+    drop(Store::sqlite(&path, Migrate::Auto).unwrap());
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute(
+            "UPDATE meta SET value = '9999' WHERE name IN ('schema', 'oldest_reader')",
+            [],
+        )
+        .unwrap();
+    assert!(matches!(
+        Store::sqlite(&path, Migrate::Auto),
+        Err(StoreError::TooNew { found: 9999, .. })
+    ));
+}
+
+#[test]
+fn a_database_with_more_in_it_is_used_by_a_program_that_it_says_it_suits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    drop(Store::sqlite(&path, Migrate::Auto).unwrap());
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection
         .execute("UPDATE meta SET value = '9999' WHERE name = 'schema'", [])
         .unwrap();
-    assert!(matches!(
-        Store::sqlite(&path),
-        Err(StoreError::TooNew { found: 9999, .. })
-    ));
+    for migrate in [Migrate::Auto, Migrate::Never] {
+        drop(Store::sqlite(&path, migrate).unwrap());
+    }
+    let schema = connection.query_row("SELECT value FROM meta WHERE name = 'schema'", [], |row| {
+        row.get::<_, String>(0)
+    });
+    assert_eq!(schema.unwrap(), "9999");
+}
+
+#[test]
+fn a_process_that_may_not_migrate_says_who_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let error = Store::sqlite(&path, Migrate::Never).err().unwrap();
+    assert!(error.to_string().contains("mediagate migrate"), "{error}");
+    drop(Store::sqlite(&path, Migrate::Auto).unwrap());
+    drop(Store::sqlite(&path, Migrate::Never).unwrap());
 }

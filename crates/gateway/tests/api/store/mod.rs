@@ -33,6 +33,7 @@ mod money;
 mod plans;
 mod records;
 mod scale;
+mod side_by_side;
 mod upkeep;
 
 use ipnet::IpNet;
@@ -43,7 +44,7 @@ use mediagate::model::catalog::PriceUnit;
 use mediagate::model::media::{Asset, MediaType};
 use mediagate::model::money::{Micros, Money, Price, Quantity, Tariff};
 use mediagate::model::task::{Payload, Task, TaskState, VideoJob};
-use mediagate::store::{Conn, Store, StoreError, accounts};
+use mediagate::store::{Conn, Migrate, Options, Store, StoreError, accounts};
 
 /// Some second of the year 2027.
 fn at(second: i64) -> Timestamp {
@@ -158,13 +159,16 @@ fn asset(account: AccountId, expires_at: Option<Timestamp>) -> Asset {
 /// A database of its own for one test.
 pub(crate) struct Fixture {
     store: Store,
+    /// Where it is, on Postgres.
+    url: Option<String>,
     _kept: Box<dyn std::any::Any>,
 }
 
 fn sqlite() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     Fixture {
-        store: Store::sqlite(&folder.path().join("db")).unwrap(),
+        store: Store::sqlite(&folder.path().join("db"), Migrate::Auto).unwrap(),
+        url: None,
         _kept: Box::new(folder),
     }
 }
@@ -173,7 +177,8 @@ async fn postgres() -> Fixture {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
     Fixture {
-        store: Store::postgres(&database.url).unwrap(),
+        store: Store::postgres(&database.url, Options::default()).unwrap(),
+        url: Some(database.url.clone()),
         _kept: Box::new(database),
     }
 }
@@ -181,14 +186,14 @@ async fn postgres() -> Fixture {
 impl Fixture {
     async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
     ) -> T {
         self.store.write(work).await.unwrap()
     }
 
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
     ) -> T {
         self.store.read(work).await.unwrap()
     }

@@ -10,13 +10,14 @@ use mediagate::ids::{ClipId, IntentId};
 use mediagate::model::task::{TaskKind, TaskState};
 use mediagate::store::record::{self, Given, Record};
 use mediagate::store::{
-    Conn, Store, StoreError, accounts, clips, intents, ledger, submissions, tasks, workers,
+    Conn, Migrate, Options, Store, StoreError, accounts, clips, intents, ledger, submissions,
+    tasks, workers,
 };
 use providers::Handle;
 use serde_json::Value;
 
 use super::at;
-use super::scale::fill;
+use super::scale::{fill, fill_postgres};
 
 /// Tables whose size is that of the business.
 const GROWING: [&str; 10] = [
@@ -88,8 +89,9 @@ async fn every_statement_finds_what_it_wants_by_an_index() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
     let url = database.url.clone();
-    let store = Store::postgres(&url).unwrap();
-    store.write(|conn| fill(conn, TASKS)).await.unwrap();
+    let store = Store::postgres(&url, Options::default()).unwrap();
+    drop(store);
+    fill_postgres(&url, TASKS).await;
     let judged = tokio::task::spawn_blocking(move || on_postgres(&url, &texts));
     wrong.extend(judged.await.unwrap());
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -218,7 +220,7 @@ const TASKS: usize = 20_000;
 async fn on_sqlite(record: &Record) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let store = Store::sqlite(&path).unwrap();
+    let store = Store::sqlite(&path, Migrate::Auto).unwrap();
     store.write(|conn| fill(conn, TASKS)).await.unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
     let elsewhere: BTreeSet<_> = record.on_postgres.values().collect();

@@ -21,6 +21,7 @@ use mediagate::store::{self, StoreError};
 use mediagate::worker::Workers;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use simulator::Proxy;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::client::{Client, install_tls};
@@ -37,6 +38,7 @@ pub(crate) struct Builder {
     clock: Clock,
     workers: bool,
     postgres: bool,
+    proxied: bool,
 }
 
 /// A running gateway; also the caller that holds its first key.
@@ -54,7 +56,8 @@ pub(crate) struct TestGateway {
 
 /// What a gateway keeps, and what outlives its restarts.
 struct Home {
-    database: Option<TestDatabase>,
+    proxy: Option<Proxy>,
+    _database: Option<TestDatabase>,
     data: tempfile::TempDir,
 }
 
@@ -95,6 +98,15 @@ impl Builder {
         self
     }
 
+    /// On a Postgres whose network the test can spoil.
+    pub(crate) fn behind_proxy(self) -> Self {
+        Self {
+            postgres: true,
+            proxied: true,
+            ..self
+        }
+    }
+
     /// Loopback addresses may be fetched.
     pub(crate) fn allow_loopback(self) -> Self {
         self.set(|settings| {
@@ -113,16 +125,24 @@ impl Builder {
         } else {
             None
         };
-        let home = Arc::new(Home { database, data });
+        let mut url = database.as_ref().map(|database| database.url.clone());
+        let mut proxy = None;
+        if let (true, Some(direct)) = (self.proxied, &mut url) {
+            let (started, address) = proxy_to(direct).await;
+            *direct = address;
+            proxy = Some(started);
+        }
+        let home = Arc::new(Home {
+            proxy,
+            _database: database,
+            data,
+        });
         let file = home.file();
         std::fs::write(&file, &self.toml).unwrap();
         let overrides = Overrides {
             config: Some(file),
             data: Some(home.data.path().join("data")),
-            database: home
-                .database
-                .as_ref()
-                .map(|database| database.url.parse().unwrap()),
+            database: url.map(|url| url.parse().unwrap()),
             workers: Some(2),
             ..self.overrides
         };
@@ -133,6 +153,21 @@ impl Builder {
         gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);
         gateway
     }
+}
+
+/// A proxy before a database, and the address that leads through it.
+async fn proxy_to(database: &str) -> (Proxy, String) {
+    let mut url = url::Url::parse(database).unwrap();
+    let server = (url.host_str().unwrap(), url.port().unwrap_or(5432));
+    let server = tokio::net::lookup_host(server)
+        .await
+        .unwrap()
+        .next()
+        .unwrap();
+    let proxy = Proxy::start(server).await.unwrap();
+    url.set_host(Some("127.0.0.1")).unwrap();
+    url.set_port(Some(proxy.address().port())).unwrap();
+    (proxy, url.into())
 }
 
 impl Home {
@@ -178,6 +213,7 @@ impl TestGateway {
             clock: Clock::system(),
             workers: true,
             postgres: false,
+            proxied: false,
         }
     }
 
@@ -187,6 +223,11 @@ impl TestGateway {
 
     pub(crate) async fn start_workers(&mut self) {
         self.workers = Some(Workers::start(&self.app).await);
+    }
+
+    /// The network to its database.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        self.home.proxy.as_ref().expect("it is behind a proxy")
     }
 
     /// Writes another configuration file and has it read.

@@ -102,9 +102,10 @@ fn conflict() -> Error {
 
 /// The key leads to the intent no longer.
 async fn free_key(app: &App, id: IntentId) -> Result<(), Error> {
-    app.store
-        .write(move |conn| store::intents::free_key(conn, id).map_err(Error::from))
-        .await
+    let freed = app
+        .store
+        .write(move |conn| store::intents::free_key(conn, id).map_err(Error::from));
+    store::soon(freed).await
 }
 
 /// Whether an intent made nothing and nobody works on it any more.

@@ -1,0 +1,25 @@
+//! `mediagate migrate`: brings the database up to date and ends.
+
+use crate::cli::{CliError, say};
+use crate::config::{Config, Database, Overrides};
+use crate::store::{Migrate, Options, Store, migrations};
+
+pub(super) fn run(settings: &Overrides) -> Result<(), CliError> {
+    let config = Config::load(settings)?;
+    let migrated = match &config.database {
+        Database::Sqlite => {
+            std::fs::create_dir_all(&config.data).map_err(CliError::failed)?;
+            Store::sqlite(&config.sqlite_path(), Migrate::Auto)
+        }
+        Database::Postgres(url) => {
+            let options = Options {
+                migrate: Migrate::Auto,
+                ..Options::default()
+            };
+            Store::postgres(url.expose(), options)
+        }
+    };
+    migrated.map_err(CliError::failed)?;
+    let newest = migrations::newest();
+    say(&format!("The database has every migration up to {newest}."))
+}

@@ -1,0 +1,106 @@
+//! Whether this process can serve.
+
+use std::time::{Duration, Instant};
+
+use crate::app::App;
+use crate::config::{Database, Durability};
+use crate::error::{Error, ErrorCode};
+use crate::store::StoreError;
+
+/// The database may be silent for this long.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long anything is waited for here.
+const ANSWER: Duration = Duration::from_millis(1500);
+/// How long an answer holds: writing costs something.
+const HOLDS: Duration = Duration::from_secs(2);
+/// What is written to see whether the data folder has room.
+static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// What is known of whether anything can be written, and since when.
+pub type Writable = tokio::sync::Mutex<Option<(Instant, bool)>>;
+
+/// What is away now, while it can serve all the same; an error when it cannot.
+pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
+    if app.closing.is_cancelled() {
+        return Err(Error::shutting_down());
+    }
+    let (answers, writable) = tokio::join!(answers(app), is_writable(app));
+    if !answers {
+        if app.store.silence() > SILENCE {
+            return Err(unready("The database does not answer."));
+        }
+        return Ok(vec!["database"]);
+    }
+    if !writable {
+        return Err(unready(
+            "Nothing can be written: a disk is full, or broken.",
+        ));
+    }
+    if app.config.durability == Durability::Replicated && !is_replicated(app).await {
+        return Err(unready("The database has no synchronous standby."));
+    }
+    Ok(Vec::new())
+}
+
+async fn answers(app: &App) -> bool {
+    matches!(
+        tokio::time::timeout(ANSWER, app.store.ping()).await,
+        Ok(Ok(()))
+    )
+}
+
+/// Whether the database and the data folder take something.
+async fn is_writable(app: &App) -> bool {
+    let mut known = app.writable.lock().await;
+    if let Some((at, is_writable)) = *known
+        && at.elapsed() < HOLDS
+    {
+        return is_writable;
+    }
+    let is_writable = has_room(app).await && takes_writes(app).await;
+    *known = Some((Instant::now(), is_writable));
+    is_writable
+}
+
+/// Of a server that took the last write it is believed that it takes the next.
+async fn takes_writes(app: &App) -> bool {
+    if app.config.database != Database::Sqlite && app.store.takes_writes() {
+        return true;
+    }
+    match tokio::time::timeout(ANSWER, app.store.probe()).await {
+        Ok(Ok(())) => true,
+        // Slow is not full.
+        Ok(Err(StoreError::InDoubt | StoreError::Late | StoreError::Busy)) | Err(_) => {
+            app.store.takes_writes()
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "nothing can be written");
+            false
+        }
+    }
+}
+
+async fn has_room(app: &App) -> bool {
+    let folder = app.config.spool_path();
+    let written = app.compute(move || -> std::io::Result<()> {
+        let mut file = tempfile::tempfile_in(folder)?;
+        std::io::Write::write_all(&mut file, &ROOM)
+    });
+    match tokio::time::timeout(ANSWER, written).await {
+        Ok(Ok(Ok(()))) | Err(_) => true,
+        Ok(Ok(Err(error))) => {
+            tracing::warn!(%error, "the data folder takes nothing");
+            false
+        }
+        Ok(Err(_)) => false,
+    }
+}
+
+async fn is_replicated(app: &App) -> bool {
+    let asked = tokio::time::timeout(ANSWER, app.store.is_replicated()).await;
+    matches!(asked, Ok(Ok(true)))
+}
+
+fn unready(why: &str) -> Error {
+    Error::later(ErrorCode::Overloaded, why, 2)
+}

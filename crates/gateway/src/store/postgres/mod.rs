@@ -1,0 +1,299 @@
+//! Postgres: a few connections, each with a thread of its own.
+//!
+//! Statements are the same plain functions as on `SQLite`, so they block, and
+//! every wait has a limit: whoever asks for something hears within 5 s that it
+//! was done or that it was not. The exception is a COMMIT whose answer is lost
+//! ([`doubt`]): that write is answered when its fate is known.
+//!
+//! [`server`] opens connections, [`session`] is one, [`queue`] says which thread
+//! does what, [`group`] runs writes that share a commit.
+
+mod doubt;
+mod group;
+mod migrate;
+mod queue;
+mod server;
+pub(super) mod session;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::error::SqlState;
+
+use crate::store::postgres::doubt::Doubts;
+use crate::store::postgres::group::Piece;
+use crate::store::postgres::queue::{Job, Look, Queue};
+use crate::store::postgres::server::Server;
+use crate::store::postgres::session::Session;
+use crate::store::pulse::Pulse;
+use crate::store::{BEAT, Conn, Options, StoreError};
+
+/// What waits longer than this for a connection is refused.
+const QUEUED: Duration = Duration::from_secs(2);
+/// How long a look, or the statements of a group of writes, may take.
+const WORK: Duration = Duration::from_secs(3);
+/// How long a look that may be long may take.
+const EXAMINE: Duration = Duration::from_mins(1);
+/// Rest after which a connection is asked whether it still works.
+const RESTED: Duration = Duration::from_secs(30);
+
+/// Whether this error of the server passes: it is ending, beginning, full,
+/// overloaded, a standby, or another transaction was in the way.
+pub(super) fn is_away(code: &SqlState) -> bool {
+    let class = code.code().get(..2).unwrap_or_default();
+    matches!(class, "08" | "40" | "53" | "57" | "58")
+        || [
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+        ]
+        .contains(code)
+}
+
+pub(super) struct Postgres {
+    queue: Arc<Queue>,
+    /// What only the heartbeat's connection does.
+    beats: Arc<Queue>,
+    doubts: Doubts,
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.beats.close();
+        self.doubts.close();
+    }
+}
+
+impl Postgres {
+    pub(super) fn connect(
+        url: &str,
+        options: Options,
+        pulse: &Arc<Pulse>,
+    ) -> Result<Self, StoreError> {
+        let server = Server::new(url)?;
+        // A session runs a runtime of its own, which may not start on a thread
+        // that belongs to ours.
+        let first = server.clone();
+        std::thread::spawn(move || migrate::run(&first, options.migrate))
+            .join()
+            .map_err(|_| StoreError::Closed)??;
+        let doubts = Doubts::start(server.clone())?;
+        let lane = |queue: &Arc<Queue>, name: String, work: Duration| {
+            let lane = Lane {
+                server: server.clone(),
+                queue: queue.clone(),
+                doubts: doubts.clone(),
+                pulse: pulse.clone(),
+                work,
+                session: None,
+            };
+            let thread = std::thread::Builder::new().name(name);
+            let started = thread.spawn(move || lane.serve());
+            started.map(drop).map_err(|_| StoreError::Closed)
+        };
+        let (queue, beats) = (
+            Arc::new(Queue::new(doubts.clone())),
+            Arc::new(Queue::new(doubts.clone())),
+        );
+        lane(&beats, "postgres-beat".into(), BEAT)?;
+        for number in 1..options.connections {
+            lane(&queue, format!("postgres-{number}"), WORK)?;
+        }
+        Ok(Self {
+            queue,
+            beats,
+            doubts,
+        })
+    }
+
+    /// Runs `work` in a transaction; writes of one `turn` follow each other and
+    /// share commits. Returns when it is known whether it was committed.
+    pub(super) async fn write<T, E>(
+        &self,
+        turn: Option<i32>,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (piece, answered) = Piece::new(turn, work);
+        self.queue.write(piece)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The same on the heartbeat's connection.
+    pub(super) async fn beat<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (piece, answered) = Piece::new(None, work);
+        self.beats.write(piece)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// A look on the heartbeat's connection.
+    pub(super) async fn ping<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (look, answered) = queue::look(work);
+        self.beats.read(look)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Runs `work`, which only reads.
+    pub(super) async fn read<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (look, answered) = queue::look(work);
+        self.queue.read(look)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The same for what may take up to a minute.
+    pub(super) async fn examine<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (look, answered) = queue::look(work);
+        self.queue.examine(look)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+/// A thread and its connection.
+struct Lane {
+    server: Server,
+    queue: Arc<Queue>,
+    doubts: Doubts,
+    pulse: Arc<Pulse>,
+    /// How long looks and groups may take.
+    work: Duration,
+    session: Option<Session>,
+}
+
+impl Lane {
+    fn serve(mut self) {
+        while let Some(job) = self.queue.next() {
+            match job {
+                Job::Read(look) => self.look(look, false),
+                Job::Examine(look) => {
+                    self.look(look, true);
+                    self.queue.examined();
+                }
+                Job::Write(turn, pieces) => {
+                    self.write(turn, pieces);
+                    if let Some(turn) = turn {
+                        self.queue.turn_over(turn);
+                    }
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, mut look: Box<dyn Look>, is_long: bool) {
+        // A connection may have died while nobody used it: one more try.
+        for is_last in [false, true] {
+            let limit = if is_long { EXAMINE } else { self.work };
+            let Ok(session) = self.session(Instant::now() + limit) else {
+                return look.refuse(StoreError::Lost);
+            };
+            if is_long {
+                session.begin_reading(limit);
+            }
+            let has_panicked = look.run(session).is_err();
+            let is_lost = session.trouble() == Some(session::Trouble::Lost);
+            if is_long && session.is_usable() {
+                session.roll_back();
+                drop(session.flush());
+            }
+            self.keep(has_panicked);
+            if !is_lost || is_last || has_panicked {
+                return look.tell();
+            }
+        }
+    }
+
+    fn write(&mut self, turn: Option<i32>, pieces: Vec<Piece>) {
+        let again = self.write_group(turn, pieces);
+        for piece in again {
+            if piece.is_late() {
+                piece.tell(Err(StoreError::Late));
+                continue;
+            }
+            for left in self.write_group(turn, vec![piece]) {
+                left.tell(Err(StoreError::Late));
+            }
+        }
+    }
+
+    /// Writes these in one transaction; returns those that are to be written
+    /// again, each apart.
+    fn write_group(&mut self, turn: Option<i32>, pieces: Vec<Piece>) -> Vec<Piece> {
+        let started = Instant::now();
+        let doubts = self.doubts.clone();
+        let Ok(session) = self.session(started + self.work) else {
+            for piece in pieces {
+                piece.tell(Err(StoreError::Lost));
+            }
+            return Vec::new();
+        };
+        let again = group::write(session, turn, pieces, &doubts);
+        if let Some(is_taken) = session.wrote() {
+            self.pulse.wrote(is_taken);
+        }
+        self.keep(false);
+        again
+    }
+
+    /// The connection, opened or asked for a sign of life where that is needed.
+    fn session(&mut self, deadline: Instant) -> Result<&mut Session, StoreError> {
+        let mut kept = self.session.take().filter(Session::is_usable);
+        if let Some(session) = &mut kept {
+            session.until(deadline);
+            if session.rested() > RESTED && !session.answers() {
+                kept = None;
+            }
+        }
+        let mut session = match kept {
+            Some(session) => session,
+            None => self
+                .server
+                .connect()
+                .inspect_err(|error| self.pulse.failed(error))?,
+        };
+        session.until(deadline);
+        Ok(self.session.insert(session))
+    }
+
+    /// Keeps the connection for the next piece of work if it is fit for it.
+    fn keep(&mut self, is_unfit: bool) {
+        match &self.session {
+            Some(session) if session.is_usable() && !is_unfit => self.pulse.answered(),
+            Some(_) => {
+                self.session = None;
+                self.pulse.failed(&StoreError::Late);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What waits for a connection, and who gets one next.
+
+use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::store::postgres::QUEUED;
+use crate::store::postgres::doubt::Doubts;
+use crate::store::postgres::group::{GROUP, Piece};
+use crate::store::postgres::session::Session;
+use crate::store::{Conn, StoreError};
+
+/// Pieces of work that may wait; more are refused at once.
+const WAITING: usize = 1000;
+/// Looks of any length that go on at once: they must leave room for the others.
+const EXAMINED: usize = 4;
+
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    doubts: Doubts,
+}
+
+#[derive(Default)]
+struct State {
+    reads: VecDeque<(Instant, Box<dyn Look>)>,
+    examines: VecDeque<(Instant, Box<dyn Look>)>,
+    writes: VecDeque<Piece>,
+    /// Turns of which a group is being written.
+    turns: HashSet<i32>,
+    examining: usize,
+    is_closed: bool,
+}
+
+/// What a thread does next.
+pub(super) enum Job {
+    Read(Box<dyn Look>),
+    Examine(Box<dyn Look>),
+    Write(Option<i32>, Vec<Piece>),
+}
+
+/// Work that only reads.
+pub(super) trait Look: Send {
+    /// Runs it, the second time too; fails when it panicked.
+    fn run(&mut self, session: &mut Session) -> Result<(), ()>;
+    /// Answers with what the last run came to.
+    fn tell(self: Box<Self>);
+    /// Answers that it was not run.
+    fn refuse(self: Box<Self>, error: StoreError);
+}
+
+struct Looking<W, T, E> {
+    work: W,
+    result: Option<Result<T, E>>,
+    answer: oneshot::Sender<Result<T, E>>,
+}
+
+/// A look, and where its answer comes.
+pub(super) fn look<W, T, E>(work: W) -> (Box<dyn Look>, oneshot::Receiver<Result<T, E>>)
+where
+    W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (answer, answered) = oneshot::channel();
+    let looking = Looking {
+        work,
+        result: None,
+        answer,
+    };
+    (Box::new(looking), answered)
+}
+
+impl<W, T, E> Look for Looking<W, T, E>
+where
+    W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    fn run(&mut self, session: &mut Session) -> Result<(), ()> {
+        // What an earlier run came to must not outlive the begin of this one.
+        self.result = None;
+        let work = self.work.clone();
+        // A bug in one piece of work must not end the thread.
+        let ran = catch_unwind(AssertUnwindSafe(|| work(&mut Conn::Postgres(session))));
+        self.result = ran.ok();
+        self.result.as_ref().map(drop).ok_or(())
+    }
+
+    fn tell(self: Box<Self>) {
+        // A caller that hung up has nobody to tell; one whose work panicked
+        // learns of it by the answer that never comes.
+        if let Some(result) = self.result {
+            drop(self.answer.send(result));
+        }
+    }
+
+    fn refuse(self: Box<Self>, error: StoreError) {
+        drop(self.answer.send(Err(error.into())));
+    }
+}
+
+impl Queue {
+    pub(super) fn new(doubts: Doubts) -> Self {
+        Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            doubts,
+        }
+    }
+
+    pub(super) fn read(&self, look: Box<dyn Look>) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.reads.len() >= WAITING {
+            return Err(StoreError::Busy);
+        }
+        state.reads.push_back((Instant::now(), look));
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn examine(&self, look: Box<dyn Look>) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.examines.len() >= WAITING {
+            return Err(StoreError::Busy);
+        }
+        state.examines.push_back((Instant::now(), look));
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn write(&self, piece: Piece) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.writes.len() >= WAITING || self.doubts.are_too_many() {
+            return Err(StoreError::Busy);
+        }
+        state.writes.push_back(piece);
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Waits for something to do; `None` once nothing more comes. What has waited
+    /// for too long is refused on the way.
+    pub(super) fn next(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.take() {
+                return Some(job);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self
+                .wake
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The group of this turn is written; the next may begin.
+    pub(super) fn turn_over(&self, turn: i32) {
+        self.state().turns.remove(&turn);
+        self.wake.notify_one();
+    }
+
+    /// A look of any length has ended.
+    pub(super) fn examined(&self) {
+        self.state().examining -= 1;
+        self.wake.notify_one();
+    }
+
+    /// Nothing more comes; the threads end when everything is done.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.wake.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The oldest of what can be done now.
+    fn take(&mut self) -> Option<Job> {
+        self.refuse_late();
+        let write = self
+            .writes
+            .iter()
+            .position(|piece| piece.turn.is_none_or(|turn| !self.turns.contains(&turn)));
+        let write_since = write
+            .and_then(|at| self.writes.get(at))
+            .map(|piece| piece.since);
+        let read_since = self.reads.front().map(|(since, _)| *since);
+        if let (Some(at), true) = (write, is_first(write_since, read_since)) {
+            return self.take_group(at);
+        }
+        if let Some((_, look)) = self.reads.pop_front() {
+            return Some(Job::Read(look));
+        }
+        if self.examining < EXAMINED
+            && let Some((_, look)) = self.examines.pop_front()
+        {
+            self.examining += 1;
+            return Some(Job::Examine(look));
+        }
+        None
+    }
+
+    fn take_group(&mut self, at: usize) -> Option<Job> {
+        let first = self.writes.remove(at)?;
+        let Some(turn) = first.turn else {
+            return Some(Job::Write(None, vec![first]));
+        };
+        self.turns.insert(turn);
+        let mut group = vec![first];
+        let mut next = at;
+        while group.len() < GROUP && next < self.writes.len() {
+            if self.writes[next].turn == Some(turn) {
+                group.extend(self.writes.remove(next));
+            } else {
+                next += 1;
+            }
+        }
+        Some(Job::Write(Some(turn), group))
+    }
+
+    /// Whoever waits too long hears so while its caller still listens.
+    fn refuse_late(&mut self) {
+        let is_late = |since: Instant| since.elapsed() > QUEUED;
+        for looks in [&mut self.reads, &mut self.examines] {
+            while looks.front().is_some_and(|(since, _)| is_late(*since)) {
+                if let Some((_, look)) = looks.pop_front() {
+                    look.refuse(StoreError::Busy);
+                }
+            }
+        }
+        while self
+            .writes
+            .front()
+            .is_some_and(|piece| is_late(piece.since))
+        {
+            if let Some(piece) = self.writes.pop_front() {
+                piece.tell(Err(StoreError::Busy));
+            }
+        }
+    }
+}
+
+fn is_first(one: Option<Instant>, other: Option<Instant>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one <= other,
+        (one, _) => one.is_some(),
+    }
+}

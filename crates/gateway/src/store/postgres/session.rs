@@ -1,0 +1,380 @@
+//! One connection to Postgres, used by one thread, with a limit on every wait.
+//!
+//! The driver's own blocking client waits for a stopped server without end. This
+//! one gives up at a deadline and is broken from then on: what the server did
+//! with the last statement is unknown, so the connection is closed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join;
+use tokio::runtime::Runtime;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
+
+use crate::store::StoreError;
+use crate::store::postgres::server::Server;
+
+/// A statement may wait this long for a lock, in milliseconds.
+const LOCK_MS: u32 = 1500;
+/// What the server lets a statement take; never applies to a COMMIT.
+const STATEMENT_MS: u32 = 2500;
+/// After this long without a statement the server ends a transaction, so that a
+/// process that was stopped does not keep its locks.
+const IDLE_MS: u32 = 3000;
+
+/// A connection with its prepared statements.
+pub struct Session {
+    runtime: Runtime,
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    deadline: Instant,
+    /// SQL that goes out together with the next statement.
+    ahead: String,
+    /// The transaction's id, once the server said it.
+    transaction: Option<String>,
+    /// Whether the server is in a transaction.
+    is_open: bool,
+    trouble: Option<Trouble>,
+    /// Whether the server took the last write.
+    wrote: Option<bool>,
+    /// The server sent a warning.
+    warned: Arc<AtomicBool>,
+    used: Instant,
+}
+
+/// What went wrong on a session since it was last asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// A statement was refused.
+    Refused,
+    /// Another transaction was in the way: a deadlock, or a lock held too long.
+    InTheWay,
+    /// The server did not answer in time.
+    Late,
+    /// The connection is gone.
+    Lost,
+}
+
+/// How a COMMIT ended.
+pub(super) enum Committed {
+    /// On disk, and on the standby if there is a synchronous one.
+    Yes,
+    /// The server refused, and everything is undone.
+    No(StoreError),
+    /// Nobody knows. The transaction's id says it later; `warned` means that it
+    /// is on the server's disk and perhaps not on the standby's.
+    InDoubt { transaction: String, warned: bool },
+}
+
+impl Session {
+    /// A connection to the server at `url` for a test that owns it, without limits.
+    #[doc(hidden)]
+    pub fn open(url: &str) -> Result<Self, StoreError> {
+        let mut session = Server::new(url)?.connect()?;
+        session.until(Instant::now() + Duration::from_hours(1));
+        session.script("SET statement_timeout = 0")?;
+        Ok(session)
+    }
+
+    /// Wraps what [`Server::connect`] opened.
+    pub(super) fn new<S, T>(
+        runtime: Runtime,
+        client: Client,
+        mut connection: tokio_postgres::Connection<S, T>,
+        deadline: Instant,
+    ) -> Self
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let warned = Arc::new(AtomicBool::new(false));
+        let notices = warned.clone();
+        runtime.spawn(async move {
+            while let Some(Ok(message)) =
+                std::future::poll_fn(|cx| connection.poll_message(cx)).await
+            {
+                if let AsyncMessage::Notice(notice) = message
+                    && notice.parsed_severity() == Some(tokio_postgres::error::Severity::Warning)
+                {
+                    tracing::warn!(message = notice.message(), "postgres warns");
+                    notices.store(true, Ordering::Release);
+                }
+            }
+        });
+        Self {
+            runtime,
+            client,
+            statements: HashMap::new(),
+            deadline,
+            ahead: String::new(),
+            transaction: None,
+            is_open: false,
+            trouble: None,
+            wrote: None,
+            warned,
+            used: Instant::now(),
+        }
+    }
+
+    /// Nothing may take longer than until then.
+    pub(super) fn until(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
+    /// How long nobody used it.
+    pub(super) fn rested(&self) -> Duration {
+        self.used.elapsed()
+    }
+
+    /// Whether it answers.
+    pub(super) fn answers(&mut self) -> bool {
+        self.script(";").is_ok()
+    }
+
+    /// Whether it can be used again.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.client.is_closed() && !self.is_broken()
+    }
+
+    /// Whether what was sent last may or may not have been done.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::Late | Trouble::Lost))
+    }
+
+    /// What went wrong since the last call; a broken session stays broken.
+    pub(super) fn trouble(&mut self) -> Option<Trouble> {
+        let trouble = self.trouble;
+        if !self.is_broken() {
+            self.trouble = None;
+        }
+        trouble
+    }
+
+    /// Whether the server took the last write since this was last asked, or can
+    /// take none: its disk is full, or it is a standby.
+    pub(super) fn wrote(&mut self) -> Option<bool> {
+        self.wrote.take()
+    }
+
+    /// Begins a transaction together with its first statement. Its settings are
+    /// its own, so that they hold behind a pooler too. `turn` is a lock that
+    /// those have in common who write to the same rows.
+    pub(super) fn begin(&mut self, turn: Option<i32>) {
+        self.transaction = None;
+        self.send_ahead(&format!(
+            "BEGIN; SELECT set_config('lock_timeout', '{LOCK_MS}', true), \
+             set_config('statement_timeout', '{STATEMENT_MS}', true), \
+             set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true), \
+             CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') \
+             THEN set_config('synchronous_commit', 'on', true) END, pg_current_xact_id()::text;"
+        ));
+        if let Some(turn) = turn {
+            self.send_ahead(&format!("SELECT pg_advisory_xact_lock(1, {turn});"));
+        }
+    }
+
+    /// Begins a transaction that only reads and may take so long.
+    pub(super) fn begin_reading(&mut self, limit: Duration) {
+        self.send_ahead(&format!(
+            "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};",
+            limit.as_millis()
+        ));
+    }
+
+    /// Marks the place to which [`Session::undo`] leads back.
+    pub(super) fn mark(&mut self) {
+        self.ahead.push_str("SAVEPOINT one;");
+    }
+
+    /// Undoes what was done since the last mark.
+    pub(super) fn undo(&mut self) {
+        if let Some(at) = self.ahead.rfind("SAVEPOINT one;") {
+            // What was not sent needs no undoing.
+            self.ahead.truncate(at);
+        } else {
+            self.ahead.clear();
+            self.ahead.push_str("ROLLBACK TO one;");
+        }
+    }
+
+    /// Ends the transaction and undoes all of it.
+    pub(super) fn roll_back(&mut self) {
+        self.ahead.clear();
+        if self.is_open {
+            self.ahead.push_str("ROLLBACK;");
+        }
+    }
+
+    /// Sends what still waits to go out with a next statement.
+    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+        if self.ahead.is_empty() {
+            return Ok(());
+        }
+        self.script("")
+    }
+
+    /// Commits, and waits until `deadline` to hear of it.
+    pub(super) fn commit(&mut self, deadline: Instant) -> Committed {
+        if self.ahead.contains("BEGIN") {
+            // No statement was run.
+            self.roll_back();
+            drop(self.flush());
+            return Committed::Yes;
+        }
+        let transaction = self.transaction.take();
+        self.deadline = deadline;
+        self.warned.store(false, Ordering::Release);
+        self.ahead.push_str("COMMIT;");
+        let result = self.flush();
+        let warned = self.warned.swap(false, Ordering::AcqRel);
+        match (result, transaction) {
+            (Ok(()), Some(transaction)) if warned => Committed::InDoubt {
+                transaction,
+                warned,
+            },
+            (Ok(()), _) => {
+                self.wrote = Some(true);
+                Committed::Yes
+            }
+            (Err(error), Some(transaction)) if self.is_broken() => {
+                tracing::warn!(%error, transaction, "whether a transaction was committed is in doubt");
+                Committed::InDoubt {
+                    transaction,
+                    warned,
+                }
+            }
+            (Err(error), _) => Committed::No(error),
+        }
+    }
+
+    /// Waits for a lock that the transaction keeps to its end, together with the
+    /// next statement.
+    pub(in crate::store) fn lock(&mut self, number: i64) {
+        self.send_ahead(&format!("SELECT pg_advisory_xact_lock({number});"));
+    }
+
+    /// Runs a prepared statement and returns how many rows it changed.
+    pub(in crate::store) fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        let statement = self.prepared(sql)?;
+        self.run(async |client| client.execute(&statement, values).await)
+    }
+
+    /// Runs a prepared query.
+    pub(in crate::store) fn query(
+        &mut self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepared(sql)?;
+        self.run(async |client| client.query(&statement, values).await)
+    }
+
+    /// Runs a script of several statements without parameters.
+    pub(in crate::store) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.ahead.push_str(sql);
+        self.run(async |_| Ok(()))
+    }
+
+    /// Has this go out with the next statement.
+    fn send_ahead(&mut self, sql: &str) {
+        self.ahead.push_str(sql);
+    }
+
+    fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        // Postgres writes its parameters `$1`; no text here has a question mark else.
+        let text = sql.replace('?', "$");
+        let statement = self.run(async |client| client.prepare(&text).await)?;
+        self.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    /// Sends what goes ahead and then the request, without waiting in between.
+    fn run<T>(
+        &mut self,
+        request: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        let ahead = std::mem::take(&mut self.ahead);
+        let client = &self.client;
+        let deadline = tokio::time::Instant::from_std(self.deadline);
+        let exchange = async {
+            if ahead.is_empty() {
+                return (Ok(Vec::new()), request(client).await);
+            }
+            join(client.simple_query(&ahead), request(client)).await
+        };
+        // Not outside of the block: the clock is the runtime's.
+        let limited = async { tokio::time::timeout_at(deadline, exchange).await };
+        let answered = self.runtime.block_on(limited);
+        self.used = Instant::now();
+        let (first, answer) = answered.map_err(|_| {
+            self.trouble = Some(Trouble::Late);
+            StoreError::Late
+        })?;
+        let ends = ahead.ends_with("COMMIT;") || ahead == "ROLLBACK;";
+        self.is_open = ahead.contains("BEGIN") || (self.is_open && !ends);
+        let said = first.map_err(|error| self.refused(error))?;
+        if let Some(transaction) = said.iter().find_map(transaction_id) {
+            self.transaction = Some(transaction);
+        }
+        answer.map_err(|error| self.refused(error))
+    }
+
+    fn refused(&mut self, error: tokio_postgres::Error) -> StoreError {
+        let trouble = trouble_of(&error, self.client.is_closed());
+        let unwritable = [
+            SqlState::DISK_FULL,
+            SqlState::IO_ERROR,
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+        ];
+        if error.code().is_some_and(|code| unwritable.contains(code)) {
+            self.wrote = Some(false);
+        }
+        if !self.is_broken() {
+            self.trouble = Some(trouble);
+        }
+        error.into()
+    }
+}
+
+fn transaction_id(message: &SimpleQueryMessage) -> Option<String> {
+    match message {
+        SimpleQueryMessage::Row(row) if row.len() == 5 => row.get(4).map(ToOwned::to_owned),
+        _ => None,
+    }
+}
+
+fn trouble_of(error: &tokio_postgres::Error, is_closed: bool) -> Trouble {
+    let Some(code) = error.code() else {
+        return Trouble::Lost;
+    };
+    let in_the_way = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    let is_ending = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        // A standby; another host may be the primary by now.
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+    ];
+    if is_closed || is_ending.contains(code) {
+        Trouble::Lost
+    } else if in_the_way.contains(code) {
+        Trouble::InTheWay
+    } else {
+        Trouble::Refused
+    }
+}

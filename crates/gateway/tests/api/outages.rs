@@ -1,0 +1,210 @@
+//! What callers see of a Postgres that stands still, is lost, or whose answers are.
+
+use std::time::Duration;
+
+use mediagate::store::StoreError;
+use serde_json::json;
+use simulator::{Cut, Link, Network};
+
+use crate::support::program::{output, program, text};
+use crate::support::{TestGateway, eventually, videos_order};
+
+/// Longer than any answer may take; a hang is what fails.
+const HANG: Duration = Duration::from_secs(30);
+
+async fn gateway() -> TestGateway {
+    let builder = TestGateway::builder().behind_proxy().without_workers();
+    builder.start().await
+}
+
+async fn tasks(gateway: &TestGateway) -> i64 {
+    let count = gateway.app.store.read(|conn| -> Result<_, StoreError> {
+        conn.one("SELECT COUNT(*) FROM tasks", &[], |row| row.int(0))
+    });
+    count.await.unwrap().unwrap()
+}
+
+// The proxy goes on while a gateway is opened, which blocks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_stands_still_is_503_and_nothing_is_made() {
+    let gateway = gateway().await;
+    let listed = gateway.get("/v1/tasks").await.ok();
+    gateway.proxy().set(Network::both(Link::held()));
+    let order = videos_order();
+    let cancel = format!("/v1/tasks/{}/cancel", uuid::Uuid::now_v7());
+    let nothing = json!({});
+    let all = async {
+        tokio::join!(
+            gateway.get("/v1/tasks"),
+            gateway.get("/v1/models"),
+            gateway.get("/v1/usage"),
+            gateway.post("/v1/videos", &order),
+            gateway.post(&cancel, &nothing),
+        )
+    };
+    let answers = tokio::time::timeout(HANG, all).await.unwrap();
+    for answer in [&answers.0, &answers.1, &answers.2, &answers.3, &answers.4] {
+        answer.refused(503, "overloaded");
+        assert!(answer.header("retry-after").is_some());
+    }
+    // It was there a moment ago, so a proxy need not give this process up yet.
+    let ready = gateway.get("/readyz").await.ok();
+    assert_eq!(ready, json!({"status": "ok", "away": ["database"]}));
+    gateway.proxy().heal();
+    eventually("the database answers", async || {
+        (gateway.get("/v1/tasks").await.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.get("/v1/tasks").await.ok(), listed);
+    assert_eq!(gateway.get("/readyz").await.ok(), json!({"status": "ok"}));
+    assert_eq!(tasks(&gateway).await, 0);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_gone_is_503() {
+    let gateway = gateway().await;
+    gateway.proxy().set(Network {
+        refuses: true,
+        ..Network::default()
+    });
+    gateway.proxy().reset();
+    gateway.get("/v1/tasks").await.refused(503, "overloaded");
+    let order = gateway.post("/v1/videos", &videos_order()).await;
+    order.refused(503, "overloaded");
+    gateway.proxy().heal();
+    gateway.post("/v1/videos", &videos_order()).await.ok();
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_died_unused_are_replaced_unseen() {
+    let gateway = gateway().await;
+    gateway.proxy().reset();
+    gateway.post("/v1/videos", &videos_order()).await.ok();
+    gateway.proxy().reset();
+    gateway.get("/v1/tasks").await.ok();
+    assert_eq!(tasks(&gateway).await, 1);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_is_lost_is_asked_about() {
+    let gateway = gateway().await;
+    gateway.proxy().cut(Cut::new("COMMIT").passing());
+    gateway.post("/v1/videos", &videos_order()).await.ok();
+    gateway.proxy().struck(1).await;
+    assert_eq!(tasks(&gateway).await, 1);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_never_arrived_made_nothing() {
+    let gateway = gateway().await;
+    gateway.proxy().cut(Cut::new("COMMIT"));
+    let lost = gateway.post("/v1/videos", &videos_order()).await;
+    lost.refused(503, "overloaded");
+    assert_eq!(tasks(&gateway).await, 0);
+    gateway.post("/v1/videos", &videos_order()).await.ok();
+    assert_eq!(tasks(&gateway).await, 1);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_in_doubt_is_503_and_its_repetition_joins_what_it_made() {
+    let gateway = gateway().await;
+    gateway.proxy().cut(Cut::new("COMMIT").passing().holding());
+    let order = videos_order();
+    let (lost, ()) = tokio::join!(gateway.post("/v1/videos", &order), async {
+        gateway.proxy().struck(1).await;
+        gateway.proxy().set(Network::both(Link::held()));
+    });
+    lost.refused(503, "overloaded");
+    gateway.proxy().heal();
+    let joined = eventually("the same is answered", async || {
+        let answer = gateway.post("/v1/videos", &order).await;
+        (answer.status == 200).then_some(answer)
+    })
+    .await;
+    joined.ok();
+    assert_eq!(tasks(&gateway).await, 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn processes_that_start_together_print_one_key() {
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let data = tempfile::tempdir().unwrap();
+    let words = ["--database", database.url.as_str(), "--workers", "1"];
+    let folders: Vec<_> = (0..4)
+        .map(|number| data.path().join(number.to_string()))
+        .collect();
+    let starting = folders
+        .iter()
+        .map(|folder| crate::support::program::Server::start(folder, &words));
+    let servers = futures_util::future::join_all(starting).await;
+    // The key follows the line that says where the server is.
+    let listed = |said: &str| {
+        said.lines()
+            .filter(|line| line.trim().starts_with("sk-mg-"))
+            .count()
+    };
+    let mut printed = 0;
+    for server in servers {
+        printed += listed(&server.stop().await);
+    }
+    assert_eq!(printed, 1);
+}
+
+#[tokio::test]
+async fn replicas_sign_media_addresses_alike() {
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let config = |folder: &std::path::Path| {
+        let overrides = mediagate::config::Overrides {
+            data: Some(folder.to_owned()),
+            database: Some(database.url.parse().unwrap()),
+            ..mediagate::config::Overrides::default()
+        };
+        mediagate::config::Config::load(&overrides).unwrap()
+    };
+    crate::support::client::install_tls();
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        let config = config(&folder.path().join(name));
+        mediagate::app::App::open(config, mediagate::clock::Clock::system()).unwrap()
+    };
+    let (one, other) = (open("one"), open("other"));
+    let id = mediagate::ids::AssetId::new();
+    let until = one.clock.now().plus(Duration::from_mins(1));
+    let media = mediagate::model::media::MediaType::Png;
+    assert_eq!(
+        one.signer.path(id, media, until),
+        other.signer.path(id, media, until)
+    );
+}
+
+#[tokio::test]
+async fn a_database_is_migrated_by_command_where_servers_may_not() {
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path().to_str().unwrap();
+    let settings = [
+        "--data",
+        data,
+        "--database",
+        &database.url,
+        "--migrate",
+        "never",
+    ];
+    let run = |words: &[&str]| {
+        let mut all = words.to_vec();
+        all.extend(settings);
+        output(program(&all))
+    };
+    let refused = run(&["keys", "list"]).await;
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("mediagate migrate"));
+    let migrated = run(&["migrate"]).await;
+    assert!(migrated.status.success(), "{}", text(&migrated.stderr));
+    assert!(run(&["keys", "list"]).await.status.success());
+}

@@ -1,0 +1,156 @@
+//! What several connections and processes do to each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mediagate::ids::AccountId;
+use mediagate::store::{Conn, Migrate, Options, Store, StoreError};
+
+fn set(conn: &mut Conn<'_>, name: &str, value: &str) -> Result<(), StoreError> {
+    let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    conn.execute(sql, &[name.into(), value.into()]).map(drop)
+}
+
+async fn names(store: &Store, like: &'static str) -> Vec<String> {
+    let sql = "SELECT name FROM meta WHERE name LIKE ?1 ORDER BY name";
+    let read = store.read(move |conn| conn.all(sql, &[like.into()], |row| row.text(0)));
+    read.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let busy = Store::sqlite(&path, Migrate::Auto).unwrap();
+    let written = Arc::new(AtomicUsize::new(0));
+    let (store, count) = (busy.clone(), written.clone());
+    let work = tokio::spawn(async move {
+        loop {
+            let write = store.write(|conn| set(conn, "busy", "1"));
+            write.await.unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    // Opened while the other is at work, as a command is.
+    let other = Store::sqlite(&path, Migrate::Auto).unwrap();
+    let before = written.load(Ordering::SeqCst);
+    for _ in 0..20 {
+        other.write(|conn| set(conn, "other", "1")).await.unwrap();
+    }
+    // One or two each, but for what a busy machine does between two threads.
+    let meanwhile = written.load(Ordering::SeqCst) - before;
+    assert!(meanwhile < 2000, "{meanwhile} writes went ahead of 20");
+    work.abort();
+}
+
+#[tokio::test]
+async fn writes_of_one_account_share_a_commit_and_undo_only_themselves() {
+    crate::support::client::install_tls();
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let store = Store::postgres(&database.url, Options::default()).unwrap();
+    let account = AccountId::new();
+    let writes = (0..60).map(|number| {
+        store.write_for(account, move |conn| {
+            set(conn, &format!("w{number:02}"), "1")?;
+            match number % 3 {
+                0 => Err(StoreError::Closed),
+                // A statement that the database refuses.
+                1 => conn.one("INSERT INTO meta (name) VALUES ('broken')", &[], |row| {
+                    row.text(0)
+                }),
+                _ => conn.one("SELECT pg_current_xact_id()::text", &[], |row| row.text(0)),
+            }
+        })
+    });
+    let results = futures_util::future::join_all(writes).await;
+    for (number, result) in results.iter().enumerate() {
+        assert_eq!(result.is_ok(), number % 3 == 2, "{number}: {result:?}");
+    }
+    let expected: Vec<_> = (0..60)
+        .filter(|n| n % 3 == 2)
+        .map(|n| format!("w{n:02}"))
+        .collect();
+    assert_eq!(names(&store, "w%").await, expected);
+    let kept = results.into_iter().filter_map(Result::ok);
+    let transactions: std::collections::BTreeSet<_> = kept.collect();
+    assert!(transactions.len() < 10, "{transactions:?}");
+}
+
+#[tokio::test]
+async fn a_deadlock_is_written_again() {
+    crate::support::client::install_tls();
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let store = Store::postgres(&database.url, Options::default()).unwrap();
+    store
+        .write(|conn| set(conn, "a", "0").and(set(conn, "b", "0")))
+        .await
+        .unwrap();
+    let meeting = Arc::new((AtomicUsize::new(0), std::sync::Barrier::new(2)));
+    let write = |first: &'static str, second: &'static str| {
+        let meeting = meeting.clone();
+        store.write(move |conn| -> Result<(), StoreError> {
+            set(conn, first, "1")?;
+            // Only the first two runs meet.
+            if meeting.0.fetch_add(1, Ordering::SeqCst) < 2 {
+                meeting.1.wait();
+            }
+            set(conn, second, "1")
+        })
+    };
+    let (one, other) = tokio::join!(write("a", "b"), write("b", "a"));
+    one.unwrap();
+    other.unwrap();
+    assert_eq!(meeting.0.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn the_heartbeat_passes_a_store_that_is_full_of_work() {
+    crate::support::client::install_tls();
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let options = Options {
+        connections: 3,
+        ..Options::default()
+    };
+    let store = Store::postgres(&database.url, options).unwrap();
+    let (release, held) = crossbeam_channel::bounded::<()>(0);
+    let started = Arc::new(std::sync::Barrier::new(3));
+    let stuck: Vec<_> = (0..2)
+        .map(|_| {
+            let (held, started, store) = (held.clone(), started.clone(), store.clone());
+            tokio::spawn(async move {
+                let read = store.read(move |_| -> Result<(), StoreError> {
+                    started.wait();
+                    let _ = held.recv();
+                    Ok(())
+                });
+                read.await
+            })
+        })
+        .collect();
+    tokio::task::spawn_blocking(move || started.wait())
+        .await
+        .unwrap();
+    store.beat(|conn| set(conn, "beat", "1")).await.unwrap();
+    drop(release);
+    for read in stuck {
+        read.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn more_than_may_wait_is_refused() {
+    crate::support::client::install_tls();
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let options = Options {
+        connections: 2,
+        ..Options::default()
+    };
+    let store = Store::postgres(&database.url, options).unwrap();
+    let reads = (0..1500).map(|_| store.read(|_| Ok::<_, StoreError>(())));
+    let results = futures_util::future::join_all(reads).await;
+    let refused = results
+        .iter()
+        .filter(|result| matches!(result, Err(StoreError::Busy)));
+    assert!(refused.count() > 0);
+    assert!(results.iter().any(Result::is_ok));
+}
