@@ -1,8 +1,9 @@
-//! Named places at which a build for tests can be made to die, each between two
-//! durable writes. Compiled out of release builds.
+//! Named places at which a build for tests can be made to die or to stand still,
+//! each between two durable writes. Compiled out of release builds.
 //!
 //! `MEDIAGATE_CRASH_AT=task-accepted` dies the first time that the place is
-//! reached, `task-accepted:3` the third time.
+//! reached, `task-accepted:3` the third time. `MEDIAGATE_STOP_AT` stops the whole
+//! process there instead, as `SIGSTOP` does, until somebody sends it `SIGCONT`.
 
 /// Every place, with what is on disk there and what is not yet.
 pub const POINTS: [(&str, &str); 14] = [
@@ -64,25 +65,60 @@ pub const POINTS: [(&str, &str); 14] = [
     ),
 ];
 
-/// Dies here when the environment says so.
+/// Dies or stands still here when the environment says so.
 #[cfg(debug_assertions)]
 pub fn point(name: &'static str) {
+    debug_assert!(POINTS.iter().any(|point| point.0 == name), "{name}");
+    if armed::CRASH.is_reached(name) {
+        std::process::abort();
+    }
+    if armed::STOP.is_reached(name) {
+        armed::stand_still();
+    }
+}
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::process::Command;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    static ARMED: OnceLock<Option<(String, u32)>> = OnceLock::new();
-    static REACHED: AtomicU32 = AtomicU32::new(0);
-    debug_assert!(POINTS.iter().any(|point| point.0 == name), "{name}");
-    let armed = ARMED.get_or_init(|| {
-        let text = std::env::var("MEDIAGATE_CRASH_AT").ok()?;
-        let (name, count) = text.split_once(':').unwrap_or((&text, "1"));
-        Some((name.to_owned(), count.parse().ok()?))
-    });
-    if let Some((armed, count)) = armed
-        && armed == name
-        && REACHED.fetch_add(1, Ordering::SeqCst) + 1 == *count
-    {
-        std::process::abort();
+    pub(super) static CRASH: Point = Point::new("MEDIAGATE_CRASH_AT");
+    pub(super) static STOP: Point = Point::new("MEDIAGATE_STOP_AT");
+
+    /// A place that a variable names, and the how manieth visit to it counts.
+    pub(super) struct Point {
+        variable: &'static str,
+        armed: OnceLock<Option<(String, u32)>>,
+        reached: AtomicU32,
+    }
+
+    impl Point {
+        const fn new(variable: &'static str) -> Self {
+            Self {
+                variable,
+                armed: OnceLock::new(),
+                reached: AtomicU32::new(0),
+            }
+        }
+
+        pub(super) fn is_reached(&self, name: &str) -> bool {
+            let armed = self.armed.get_or_init(|| {
+                let text = std::env::var(self.variable).ok()?;
+                let (name, count) = text.split_once(':').unwrap_or((&text, "1"));
+                Some((name.to_owned(), count.parse().ok()?))
+            });
+            armed.as_ref().is_some_and(|(armed, count)| {
+                armed == name && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == *count
+            })
+        }
+    }
+
+    /// The signal reaches every thread before the command ends, or soon after.
+    pub(super) fn stand_still() {
+        let id = std::process::id().to_string();
+        let stopped = Command::new("kill").args(["-STOP", &id]).status();
+        debug_assert!(stopped.is_ok_and(|status| status.success()), "cannot stop");
     }
 }
 

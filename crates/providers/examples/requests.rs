@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
-use providers::driver::{Accepted, Driver, Polled, Provider, Rules, Watch};
+use providers::driver::{Accepted, Driver, Polled, Provider, Rules, SendBefore, Watch};
 use providers::order::{
     File, Picture, PictureRole, Recording, StemGroup, StemTarget, Stems, Video,
 };
@@ -384,7 +384,7 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
     });
     let accepted = driver
         .submit(&provider, &secret, &case.order, &Watch::new(), async || {
-            anyhow::Ok(())
+            anyhow::Ok(SendBefore::any_time())
         })
         .await;
     let outputs = match accepted.map_err(|error| anyhow::anyhow!("{error}"))? {

@@ -13,6 +13,9 @@ use mediagate::store::tasks::Ending;
 
 use super::Gateway;
 
+/// What is finished here.
+const MODELS: &str = r#"["animatic-1"]"#;
+
 /// A finished video task.
 pub(crate) async fn video(gateway: &Gateway) -> TaskId {
     let ending = ending(gateway).await;
@@ -67,7 +70,7 @@ pub(crate) async fn answer_at_once(gateway: &Gateway) {
                 let now = app.clock.now();
                 let due = app
                     .store
-                    .read(move |conn| store::tasks::any_due(conn, now))
+                    .read(move |conn| store::tasks::any_due(conn, MODELS, now))
                     .await
                     .unwrap();
                 if !due {
@@ -78,7 +81,7 @@ pub(crate) async fn answer_at_once(gateway: &Gateway) {
                 let name = owner.clone();
                 let claimed = app
                     .store
-                    .write(move |conn| store::tasks::claim(conn, &name, now))
+                    .write(move |conn| store::tasks::claim(conn, &name, MODELS, now))
                     .await
                     .unwrap();
                 let Some(task) = claimed else { continue };

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use providers::driver::SendBefore;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -39,6 +40,8 @@ struct Inner {
     left: Notify,
     /// Counts every change, for those who wait for one.
     changes: watch::Sender<u64>,
+    /// Until when other processes are sure to know that this one lives.
+    proved: watch::Sender<Instant>,
 }
 
 #[derive(Default)]
@@ -128,12 +131,24 @@ impl Attendance {
             refusals: Mutex::default(),
             left: Notify::new(),
             changes: watch::Sender::new(0),
+            proved: watch::Sender::new(Instant::now()),
         }))
     }
 
     /// The name of this process among those that serve callers.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// Other processes know until then that this one lives.
+    pub fn prove(&self, until: Instant) {
+        self.0.proved.send_replace(until);
+    }
+
+    /// Until when something may be ordered for a caller: later another process may
+    /// have answered it.
+    pub fn send_before(&self) -> SendBefore {
+        SendBefore::until(self.0.proved.subscribe())
     }
 
     /// A caller comes for an intent that is in the database, as its visit number

@@ -190,35 +190,31 @@ pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
 }
 
 /// Stores a clip's files; the records are for the transaction that completes it.
+/// When one cannot be stored, none stays.
 pub async fn keep_clip(
     app: &Parts,
     account: AccountId,
-    clip: MadeClip,
+    clip: &MadeClip,
 ) -> Result<(ClipMedia, [Asset; 3]), Error> {
-    let audio = keep(
-        app,
-        account,
-        MediaType::Flac,
-        clip.flac.into(),
-        Lifetime::Media,
-    )
-    .await?;
-    let image = keep(
-        app,
-        account,
-        MediaType::Png,
-        clip.cover.into(),
-        Lifetime::Media,
-    )
-    .await?;
-    let large = keep(
-        app,
-        account,
-        MediaType::Png,
-        clip.cover_large.into(),
-        Lifetime::Media,
-    )
-    .await?;
+    let keep = |media, bytes: &Bytes| keep(app, account, media, bytes.clone(), Lifetime::Media);
+    let audio = keep(MediaType::Flac, &clip.flac).await?;
+    let images = async {
+        let image = keep(MediaType::Png, &clip.cover).await?;
+        match keep(MediaType::Png, &clip.cover_large).await {
+            Ok(large) => Ok((image, large)),
+            Err(error) => {
+                remove(app, &image).await;
+                Err(error)
+            }
+        }
+    };
+    let (image, large) = match images.await {
+        Ok(images) => images,
+        Err(error) => {
+            remove(app, &audio).await;
+            return Err(error);
+        }
+    };
     let media = ClipMedia {
         audio: audio.id,
         image: image.id,
@@ -227,6 +223,14 @@ pub async fn keep_clip(
         expires_at: audio.expires_at,
     };
     Ok((media, [audio, image, large]))
+}
+
+/// Removes a file that nothing refers to; what cannot be removed now is swept
+/// later.
+pub async fn remove(app: &Parts, asset: &Asset) {
+    if let Err(error) = app.blobs.delete(asset.id, asset.media).await {
+        tracing::warn!(%error, "cannot remove a file");
+    }
 }
 
 /// When the address of a file that stays stops working: at the end of a day at

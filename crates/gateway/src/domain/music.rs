@@ -60,7 +60,7 @@ pub async fn upload(
         })
         .await?;
     let made = made.map_err(|error| error.into_error(param))?;
-    let (media, files) = assets::keep_clip(app, caller.account.id, made).await?;
+    let (media, files) = assets::keep_clip(app, caller.account.id, &made).await?;
     let clip = Clip {
         id,
         account: caller.account.id,

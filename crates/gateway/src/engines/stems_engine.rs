@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use providers::{Handover, Limits, MusicLimits, StemLimits};
 use stems::{Audio, Control, DecodeLimits, SeparateError, Stem, onnx};
 
@@ -66,11 +67,11 @@ pub(super) const fn stem(group: StemGroup) -> Stem {
 /// A recording in the form in which it is kept.
 pub struct MadeClip {
     /// 24-bit FLAC.
-    pub flac: Vec<u8>,
+    pub flac: Bytes,
     /// Cover, small, PNG.
-    pub cover: Vec<u8>,
+    pub cover: Bytes,
     /// Cover, large, PNG.
-    pub cover_large: Vec<u8>,
+    pub cover_large: Bytes,
     /// Measured length in milliseconds.
     pub milliseconds: u64,
 }
@@ -230,9 +231,11 @@ fn finish(id: &str, audio: &Audio, picture: Picture) -> Result<MadeClip, EngineE
     )]
     let milliseconds = (audio.seconds() * 1000.0).round() as u64;
     Ok(MadeClip {
-        flac: stems::encode::flac24(audio).map_err(|error| broken(&error))?,
-        cover: draw(COVER_SIDES.0).map_err(|error| broken(&error))?,
-        cover_large: draw(COVER_SIDES.1).map_err(|error| broken(&error))?,
+        flac: stems::encode::flac24(audio)
+            .map_err(|error| broken(&error))?
+            .into(),
+        cover: draw(COVER_SIDES.0).map_err(|error| broken(&error))?.into(),
+        cover_large: draw(COVER_SIDES.1).map_err(|error| broken(&error))?.into(),
         milliseconds,
     })
 }

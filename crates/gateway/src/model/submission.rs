@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use providers::Handle;
+use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
@@ -84,6 +85,8 @@ pub struct Submission {
     pub state: SubmissionState,
     /// Names the job at the provider.
     pub handle: Option<Handle>,
+    /// What the provider's answer to it named as the result, where it did.
+    pub results: Option<Value>,
     /// When it was about to leave.
     pub created_at: Timestamp,
     /// When the provider took it.

@@ -3,11 +3,14 @@
 //! Whoever attends to an intent does so by its number of visits: a later visit
 //! leaves an earlier one without effect, by compare-and-set.
 
+use std::time::Duration;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, IntentId, KeyId};
 use crate::model::intent::{Intent, IntentState, Made};
+use crate::model::task::Task;
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
 
@@ -220,6 +223,32 @@ pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), Sto
     conn.execute(
         "UPDATE intents SET answer = ?2 WHERE id = ?1 AND answer IS NULL",
         &[(&id.to_string()).into(), answer.into()],
+    )?;
+    Ok(())
+}
+
+/// Requests with the body for which a task was made lead to it again until
+/// `until`, although their answer was written to the end. The intent is looked for
+/// among those that were begun up to `before` ahead of the task.
+pub fn lead_again(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    before: Duration,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    // Ids begin with the time at which they were made.
+    let from = task.created_at.minus(before).micros() / 1000;
+    let from = format!("{:08x}-{:04x}", from >> 16, from & 0xffff);
+    conn.execute(
+        "UPDATE intents SET joinable_until = ?5 WHERE id >= ?1 AND id <= ?2 AND key_id = ?3
+         AND made LIKE '%' || CAST(?4 AS TEXT) || '%' AND joinable_until < ?5",
+        &[
+            (&from).into(),
+            (&task.id.to_string()).into(),
+            (&task.key.to_string()).into(),
+            (&task.id.to_string()).into(),
+            until.micros().into(),
+        ],
     )?;
     Ok(())
 }

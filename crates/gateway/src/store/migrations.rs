@@ -71,6 +71,12 @@ pub const ALL: &[Migration] = &[
         only_adds: false,
         samples: include_str!("../../migrations/samples/0008.sql"),
     },
+    Migration {
+        version: 9,
+        sql: include_str!("../../migrations/0009_submissions.sql"),
+        only_adds: false,
+        samples: include_str!("../../migrations/samples/0009.sql"),
+    },
 ];
 
 /// Whether nothing is to be done: the database has every step, or more of them

@@ -2,6 +2,7 @@
 //! that a crash never hides a submission.
 
 use providers::Handle;
+use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
@@ -11,7 +12,7 @@ use crate::store::{Conn, Row, StoreError};
 
 macro_rules! columns {
     () => {
-        "id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at"
+        "id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at, results"
     };
 }
 
@@ -34,42 +35,68 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(
     Ok(())
 }
 
-/// The provider took it.
+/// What a provider's "yes" brought.
+#[derive(Debug, Clone, Default)]
+pub struct Brought {
+    /// Names the job.
+    pub handle: Option<Handle>,
+    /// Names the results, of a job that is done already.
+    pub results: Option<Value>,
+}
+
+/// The provider took it. Returns false when its outcome was written otherwise
+/// before.
 pub fn accept(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    handle: Option<&Handle>,
+    brought: &Brought,
     now: Timestamp,
-) -> Result<(), StoreError> {
-    let handle = handle.map(to_json).transpose()?;
-    conn.execute(
-        "UPDATE submissions SET state = 'accepted', handle = ?2, accepted_at = ?3 WHERE id = ?1",
+) -> Result<bool, StoreError> {
+    let handle = brought.handle.as_ref().map(to_json).transpose()?;
+    let results = brought.results.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        "UPDATE submissions SET state = 'accepted', handle = ?2, results = ?4, accepted_at = ?3
+         WHERE id = ?1 AND state = 'intended'",
         &[
             (&id.to_string()).into(),
             handle.as_ref().into(),
             now.micros().into(),
+            results.as_ref().into(),
         ],
     )?;
-    Ok(())
+    Ok(changed == 1)
 }
 
-/// It is over, one way or the other; `error` is its class and message.
+/// It is over, one way or the other; `error` is its class and message. Returns
+/// false when it was not in the state `from` any more.
 pub fn close(
     conn: &mut Conn<'_>,
     id: SubmissionId,
+    from: SubmissionState,
     state: SubmissionState,
     error: Option<(&str, &str)>,
-) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE submissions SET state = ?2, error_class = ?3, error_message = ?4, follower = NULL, stray = 0 WHERE id = ?1",
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0
+         WHERE id = ?1 AND state = ?2",
         &[
             (&id.to_string()).into(),
+            from.name().into(),
             state.name().into(),
             error.map(|error| error.0).into(),
             error.map(|error| error.1).into(),
         ],
     )?;
-    Ok(())
+    Ok(changed == 1)
+}
+
+/// The submission with this id.
+pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM submissions WHERE id = ?1"),
+        &[(&id.to_string()).into()],
+        submission,
+    )
 }
 
 /// The latest submission for a task.
@@ -95,10 +122,19 @@ pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<()
 }
 
 /// `follower` works on it no longer; whoever wants may from `due` on.
-pub fn let_go(conn: &mut Conn<'_>, id: SubmissionId, due: Timestamp) -> Result<(), StoreError> {
+pub fn let_go(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    follower: &str,
+    due: Timestamp,
+) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE submissions SET follower = NULL, due_at = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), due.micros().into()],
+        "UPDATE submissions SET follower = NULL, due_at = ?3 WHERE id = ?1 AND follower = ?2",
+        &[
+            (&id.to_string()).into(),
+            follower.into(),
+            due.micros().into(),
+        ],
     )?;
     Ok(())
 }
@@ -131,13 +167,13 @@ pub fn claim_strays(
     let sql = conn.dialect(
         concat!(
             "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
-             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > ?2))
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0))
              ORDER BY due_at LIMIT ?3)
              RETURNING ", columns!()
         ),
         concat!(
             "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
-             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > ?2))
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0))
              ORDER BY due_at LIMIT ?3 FOR UPDATE SKIP LOCKED)
              RETURNING ", columns!()
         ),
@@ -150,11 +186,50 @@ pub fn claim_strays(
 pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= ?1
-         AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > ?1)) LIMIT 1",
+         AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0)) LIMIT 1",
         &[now.micros().into()],
         |row| row.int(0),
     )?;
     Ok(found.is_some())
+}
+
+/// The strays that `follower` follows, and their tasks.
+pub fn strays_of(
+    conn: &mut Conn<'_>,
+    follower: &str,
+) -> Result<Vec<(SubmissionId, TaskId)>, StoreError> {
+    conn.all(
+        "SELECT id, task_id FROM submissions WHERE stray = 1 AND follower = ?1",
+        &[follower.into()],
+        |row| {
+            Ok((
+                row.parse(0, "submissions.id")?,
+                row.parse(1, "submissions.task_id")?,
+            ))
+        },
+    )
+}
+
+/// Whether a stray is put off until after `far`.
+pub fn any_stray_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at > ?1 LIMIT 1",
+        &[far.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Makes strays due now that are put off until after `far`; how many.
+pub fn pull_strays_near(
+    conn: &mut Conn<'_>,
+    far: Timestamp,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    conn.execute(
+        "UPDATE submissions SET due_at = ?2 WHERE stray = 1 AND due_at > ?1",
+        &[far.micros().into(), now.micros().into()],
+    )
 }
 
 /// An unclear one is looked for again at this instant; never when `None`.
@@ -187,20 +262,23 @@ pub fn unclear_due(
     )
 }
 
-/// The job of an unclear one was found: `handle` names it.
+/// The job of an unclear one was found.
 pub fn found(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    handle: &Handle,
+    brought: &Brought,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
+    let handle = brought.handle.as_ref().map(to_json).transpose()?;
+    let results = brought.results.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
-        "UPDATE submissions SET state = 'found', handle = ?2, accepted_at = ?3, due_at = NULL
+        "UPDATE submissions SET state = 'found', handle = ?2, results = ?4, accepted_at = ?3, due_at = NULL
          WHERE id = ?1 AND state = 'unclear'",
         &[
             (&id.to_string()).into(),
-            (&to_json(handle)?).into(),
+            handle.as_ref().into(),
             now.micros().into(),
+            results.as_ref().into(),
         ],
     )?;
     Ok(changed == 1)
@@ -306,5 +384,9 @@ fn submission(row: &Row<'_>) -> Result<Submission, StoreError> {
             .transpose()?,
         created_at: Timestamp::from_micros(row.int(8)?),
         accepted_at: row.int_or_null(9)?.map(Timestamp::from_micros),
+        results: row
+            .text_or_null(10)?
+            .map(|_| row.json(10, "submissions.results"))
+            .transpose()?,
     })
 }

@@ -1,30 +1,78 @@
 //! Who holds tasks: one row for each worker process, prolonged by its
-//! heartbeat. A task's `lease_owner` holds it exactly as long as that row is
-//! current.
+//! heartbeat. A task's `lease_owner` holds it until that row's time is over and
+//! another process has judged so; from then on the name is void. Its row stays
+//! for a while, so that what the old owner still commits is freed too.
+
+use std::collections::HashSet;
+use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::store::{Conn, StoreError};
 
-/// Enters a worker.
+/// How long the row of a worker stays that was judged to be gone: longer than a
+/// transaction of it can.
+const KEPT: Duration = Duration::from_mins(1);
+
+/// The time that leases are judged by: the database's, where machines with
+/// clocks of their own share one; else the clock of this one.
+pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreError> {
+    if matches!(conn, Conn::Sqlite(_)) {
+        return Ok(clock);
+    }
+    let now = conn.one(
+        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+        &[],
+        |row| row.int(0),
+    )?;
+    Ok(now.map_or(clock, Timestamp::from_micros))
+}
+
+/// Enters a worker, which takes no tasks until it says of which models.
 pub fn enter(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
     conn.execute(
-        "INSERT INTO workers (name, held_until) VALUES (?1, ?2)
+        "INSERT INTO workers (name, held_until, models) VALUES (?1, ?2, '[]')
          ON CONFLICT (name) DO UPDATE SET held_until = excluded.held_until",
         &[name.into(), until.micros().into()],
     )?;
     Ok(())
 }
 
+/// A worker takes tasks of these models, a JSON array.
+pub fn offer(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE workers SET models = ?2 WHERE name = ?1 AND (models IS NULL OR models <> ?2)",
+        &[name.into(), models.into()],
+    )?;
+    Ok(())
+}
+
+/// The models of which workers take tasks whose time is not over; `None` when
+/// one of an older version takes all.
+pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<HashSet<String>>, StoreError> {
+    let lists: Vec<Option<Vec<String>>> = conn.all(
+        "SELECT models FROM workers WHERE held_until > ?1",
+        &[now.micros().into()],
+        |row| {
+            row.text_or_null(0)?
+                .map(|_| row.json(0, "workers.models"))
+                .transpose()
+        },
+    )?;
+    let lists: Option<Vec<_>> = lists.into_iter().collect();
+    Ok(lists.map(|lists| lists.into_iter().flatten().collect()))
+}
+
 /// Prolongs a worker's leases. Returns false when they were taken from it.
 pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE workers SET held_until = ?2 WHERE name = ?1",
+        "UPDATE workers SET held_until = ?2 WHERE name = ?1 AND held_until > 0",
         &[name.into(), until.micros().into()],
     )?;
     Ok(changed == 1)
 }
 
-/// Until when a worker's time is, without another heartbeat.
+/// Until when a worker's time is, without another heartbeat. Long ago when it
+/// was judged to be gone.
 pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, StoreError> {
     conn.one(
         "SELECT held_until FROM workers WHERE name = ?1",
@@ -33,29 +81,58 @@ pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, 
     )
 }
 
-/// Whether tasks are held by workers whose time is over.
+/// Whether there is something for [`free_lapsed`] to do.
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM (SELECT DISTINCT lease_owner FROM tasks WHERE lease_owner IS NOT NULL) AS holders
-         WHERE NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner AND held_until > ?1) LIMIT 1",
-        &[now.micros().into()],
+        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
+         AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)) LIMIT 1",
+        &[now.micros().into(), kept_until(now).into()],
         |row| row.int(0),
     )?;
     Ok(found.is_some())
 }
 
-/// Removes the workers whose time is over and frees their tasks. Returns how
-/// many tasks that were.
+/// Judges that the workers whose time is over are gone, and frees their tasks.
+/// Waits for nobody: what a transaction that stands still has locked is freed
+/// later. Returns how many tasks that were.
 pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    // As a negative number the instant of the judgement is kept.
+    let judge = conn.dialect(
+        "UPDATE workers SET held_until = 0 - ?1 WHERE held_until > 0 AND held_until <= ?1",
+        "UPDATE workers SET held_until = 0 - ?1 WHERE name IN
+         (SELECT name FROM workers WHERE held_until > 0 AND held_until <= ?1 FOR UPDATE SKIP LOCKED)",
+    );
+    conn.execute(judge, &[now.micros().into()])?;
+    let free = conn.dialect(
+        "UPDATE tasks SET lease_owner = NULL WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)",
+        "UPDATE tasks SET lease_owner = NULL WHERE id IN
+         (SELECT id FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0) FOR UPDATE SKIP LOCKED)",
+    );
+    let freed = conn.execute(free, &[])?;
     conn.execute(
-        "DELETE FROM workers WHERE held_until <= ?1",
-        &[now.micros().into()],
+        "DELETE FROM workers WHERE held_until <= 0 AND held_until > ?1
+         AND NOT EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)",
+        &[kept_until(now).into()],
     )?;
-    conn.execute(
+    Ok(freed)
+}
+
+/// What the row of a worker says that was judged to be gone so long ago that it
+/// is not needed any more.
+fn kept_until(now: Timestamp) -> i64 {
+    now.minus(KEPT).micros().saturating_neg().min(0)
+}
+
+/// Frees tasks whose worker has no row at all. Reads every task that is held.
+pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
+    let sql = conn.dialect(
         "UPDATE tasks SET lease_owner = NULL WHERE lease_owner IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)",
-        &[],
-    )
+        "UPDATE tasks SET lease_owner = NULL WHERE id IN
+         (SELECT id FROM tasks WHERE lease_owner IS NOT NULL
+          AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner) FOR UPDATE SKIP LOCKED)",
+    );
+    conn.execute(sql, &[])
 }
 
 /// Removes a worker that ends in good order; its tasks are free at once.

@@ -18,9 +18,13 @@ use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob,
 use crate::store;
 use crate::worker::finish::{Made, Outcome};
 use crate::worker::hold::Hold;
+use crate::worker::patience;
 
 /// Attempts after which a task that keeps killing its process is given up.
 const ATTEMPTS: u32 = 50;
+
+/// Pause before a task is claimed again whose model is gone.
+const WITHOUT: Duration = Duration::from_secs(1);
 
 /// Runs a task. Interrupting it loses nothing but time.
 pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
@@ -62,10 +66,8 @@ pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
                 message,
             })
         }
-        Err(RunError::NoModel) => {
-            let message = "The model was taken away before the task began. It costs nothing.";
-            Outcome::failed(ErrorCode::ProviderUnavailable, message)
-        }
+        // It was there when the task was claimed. Another process may have it.
+        Err(RunError::NoModel) => Outcome::Later(WITHOUT),
         Err(RunError::Inside(error)) => {
             tracing::error!(inside = ?error.inside(), "the run failed");
             let message = "Something went wrong inside the gateway. The task costs nothing.".into();
@@ -113,7 +115,9 @@ async fn video(
         .compute(move || animatic_engine::make(&job, picture.as_deref(), &watching))
         .await??;
     let keep = async |media, bytes: Vec<u8>| {
-        assets::keep(app, task.account, media, bytes.into(), Lifetime::Media).await
+        let bytes = Bytes::from(bytes);
+        let bytes = || bytes.clone();
+        patience::store(|| assets::keep(app, task.account, media, bytes(), Lifetime::Media)).await
     };
     let video = keep(MediaType::Mp4, made.mp4).await?;
     let poster = keep(MediaType::Jpeg, made.poster).await?;
@@ -163,7 +167,8 @@ async fn separation(
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     for ((id, _), clip) in job.outputs.iter().zip(made) {
-        let (media, stored) = assets::keep_clip(app, task.account, clip).await?;
+        let (media, stored) =
+            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         clips.push((*id, media));
         assets.extend(stored);
     }
@@ -184,7 +189,7 @@ async fn separation(
 }
 
 async fn load(app: &App, id: AssetId) -> Result<Bytes, RunError> {
-    let found = assets::load(app, id).await?;
+    let found = patience::load(|| assets::load(app, id)).await?;
     found.map(|(_, bytes)| bytes).ok_or(RunError::Gone)
 }
 
@@ -214,7 +219,7 @@ pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
 
 /// Writes a risen progress down and rings.
 pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress: u8) {
-    let (id, owner) = (task.id, hold.owner.clone());
+    let (id, owner) = (task.id, hold.lease.name.clone());
     let write = app
         .store
         .write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::crash;
-use crate::domain::ledger;
+use crate::domain::{assets, intents, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, SubmissionId};
 use crate::model::catalog::EMBEDDED;
@@ -17,7 +17,7 @@ use crate::model::music::{Clip, ClipMedia, ClipUpstream};
 use crate::model::submission::SubmissionState;
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
-use crate::store::{self, Conn};
+use crate::store::{self, Conn, StoreError};
 use crate::telemetry;
 
 /// How a run ended.
@@ -83,6 +83,8 @@ impl Made {
 #[derive(Debug, Clone)]
 pub(super) struct Closing {
     pub(super) id: SubmissionId,
+    /// Where it stood when this run looked.
+    pub(super) from: SubmissionState,
     pub(super) state: SubmissionState,
     /// Class and message.
     pub(super) error: Option<(&'static str, String)>,
@@ -91,50 +93,53 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    fn write(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
+    /// Returns false when somebody else wrote what became of it.
+    fn write(&self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
-        store::submissions::close(conn, self.id, self.state, error)?;
-        if self.look_again.is_some() {
+        let closed = store::submissions::close(conn, self.id, self.from, self.state, error)?;
+        if closed && self.look_again.is_some() {
             store::submissions::look_again(conn, self.id, self.look_again)?;
         }
-        Ok(())
+        Ok(closed)
     }
 }
 
-/// Writes the outcome down. When the task ended otherwise in the meantime, the
+/// Writes the outcome down; the same one may be written again when it is not
+/// known whether that worked. When the task ended otherwise in the meantime, the
 /// files that were made are removed.
 pub(super) async fn finish(
     app: &App,
     owner: &str,
     task: &Task,
-    outcome: Outcome,
-    closing: Option<Closing>,
+    outcome: &Outcome,
+    closing: Option<&Closing>,
 ) -> Result<(), Error> {
     match outcome {
         Outcome::Stopped => {
-            give_back(app, owner, task, task.created_at, closing).await?;
+            give_back(app, owner, task, task.created_at).await?;
             tracing::info!("task stopped");
         }
         Outcome::Later(pause) => {
-            let due = app.clock.now().plus(pause);
-            give_back(app, owner, task, due, closing).await?;
+            let due = app.clock.now().plus(*pause);
+            give_back(app, owner, task, due).await?;
         }
         Outcome::Failed(failure) => {
-            tracing::warn!(code = %failure.code, "task failed");
             let ending = Ending {
                 state: TaskState::Failed,
                 cost: Micros::ZERO,
                 money: after(task, Money::Released),
                 bill: None,
                 output: None,
-                failure: Some(failure),
+                failure: Some(failure.clone()),
             };
-            end(app, owner, task, ending, None, closing).await?;
+            if end(app, owner, task, ending, None, closing).await? {
+                tracing::warn!(code = %failure.code, "task failed");
+            }
         }
         Outcome::Made(made) => {
             crash::point("results-stored");
-            let bill = bill(task, &made);
+            let bill = bill(task, made);
             let ending = Ending {
                 state: TaskState::Succeeded,
                 cost: bill.as_ref().map_or(Micros::ZERO, |bill| bill.cost),
@@ -143,16 +148,11 @@ pub(super) async fn finish(
                 output: Some(made.output.clone()),
                 failure: None,
             };
-            let files: Vec<_> = made
-                .assets
-                .iter()
-                .map(|asset| (asset.id, asset.media))
-                .collect();
-            if end(app, owner, task, ending, Some(*made), closing).await? {
+            if end(app, owner, task, ending, Some(made), closing).await? {
                 tracing::info!("task succeeded");
             } else {
-                for (id, media) in files {
-                    app.blobs.delete(id, media).await?;
+                for asset in &made.assets {
+                    assets::remove(app, asset).await;
                 }
             }
         }
@@ -160,20 +160,11 @@ pub(super) async fn finish(
     Ok(())
 }
 
-async fn give_back(
-    app: &App,
-    owner: &str,
-    task: &Task,
-    due: Timestamp,
-    closing: Option<Closing>,
-) -> Result<(), Error> {
+async fn give_back(app: &App, owner: &str, task: &Task, due: Timestamp) -> Result<(), Error> {
     let (id, owner) = (task.id, owner.to_owned());
     let (is_hosted, now) = (task.provider != EMBEDDED, app.clock.now());
     app.store
         .write(move |conn| -> Result<(), Error> {
-            if let Some(closing) = &closing {
-                closing.write(conn)?;
-            }
             if is_hosted {
                 // Cancelled, its job goes on; somebody has to follow it.
                 store::submissions::let_go_of_task(conn, id, &owner, now)?;
@@ -183,44 +174,67 @@ async fn give_back(
         .await
 }
 
+/// Why a task was not ended.
+enum NotEnded {
+    /// Somebody else wrote what became of its submission: it may be followed.
+    Moved,
+    Inside(Error),
+}
+
+impl From<StoreError> for NotEnded {
+    fn from(error: StoreError) -> Self {
+        Self::Inside(error.into())
+    }
+}
+
+impl From<Error> for NotEnded {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}
+
+/// Ends the task; false when it ended otherwise or is somebody else's.
 async fn end(
     app: &App,
     owner: &str,
     task: &Task,
     ending: Ending,
-    made: Option<Made>,
-    closing: Option<Closing>,
+    made: Option<&Made>,
+    closing: Option<&Closing>,
 ) -> Result<bool, Error> {
-    let (ended_task, owner) = (task.clone(), owner.to_owned());
+    let (ended_task, by) = (task.clone(), owner.to_owned());
+    let (made, closing) = (made.cloned(), closing.cloned());
     let now = app.clock.now();
     let state = ending.state;
     let ended = app
         .store
-        .write_for(task.account, move |conn| -> Result<bool, Error> {
+        .write_for(task.account, move |conn| -> Result<bool, NotEnded> {
             let task = &ended_task;
-            let ended = ledger::end(conn, task, Some(&owner), &ending, now)?;
-            if let Some(made) = made.filter(|_| ended) {
-                keep(conn, &made)?;
+            if !ledger::end(conn, task, Some(&by), &ending, now)? {
+                return ended_before(conn, task, &ending, made.as_ref(), closing.as_ref(), now);
             }
-            let Some(closing) = closing else {
-                return Ok(ended);
-            };
-            if ended {
-                closing.write(conn)?;
-                return Ok(true);
+            if let Some(made) = &made {
+                keep(conn, made)?;
             }
-            // A submission that another process follows by now is not this one's to close.
-            let now_it_is = store::tasks::by_id(conn, task.id, task.account)?;
-            if let Some(over) = now_it_is.filter(|task| task.state.is_terminal()) {
-                closing.write(conn)?;
-                if over.money == Money::Held {
-                    // It was cancelled, and what was made all the same is charged.
-                    ledger::close(conn, &over, ending.bill.as_ref(), now)?;
-                }
+            let failure = ending.failure.as_ref();
+            if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
+                intents::unconfirmed_ended(conn, task, now)?;
             }
-            Ok(false)
+            match closing {
+                Some(closing) if !closing.write(conn)? => Err(NotEnded::Moved),
+                _ => Ok(true),
+            }
         })
-        .await?;
+        .await;
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(NotEnded::Inside(error)) => return Err(error),
+        Err(NotEnded::Moved) => {
+            tracing::warn!("its submission is not as it was; the task is looked at again");
+            give_back(app, owner, task, now).await?;
+            return Ok(false);
+        }
+    };
     if ended {
         crash::point("task-ended");
         telemetry::task_ended(task, state);
@@ -228,6 +242,34 @@ async fn end(
         tracing::info!("the task ended otherwise before this run did");
     }
     Ok(ended)
+}
+
+/// What is left to do for a task that this call did not end; whether it was this
+/// outcome that ended it, by a commit whose answer was lost.
+fn ended_before(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    ending: &Ending,
+    made: Option<&Made>,
+    closing: Option<&Closing>,
+    now: Timestamp,
+) -> Result<bool, NotEnded> {
+    if let Some(asset) = made.and_then(|made| made.assets.first())
+        && store::assets::by_id(conn, asset.id)?.is_some()
+    {
+        return Ok(true);
+    }
+    // A submission that another process follows by now is not this one's to close.
+    let over = store::tasks::by_id(conn, task.id, task.account)?;
+    let Some(over) = over.filter(|task| task.state.is_terminal()) else {
+        return Ok(false);
+    };
+    let closed = closing.map_or(Ok(false), |closing| closing.write(conn))?;
+    if closed && over.money == Money::Held {
+        // It was cancelled, and what was made all the same is charged.
+        ledger::close(conn, &over, ending.bill.as_ref(), now)?;
+    }
+    Ok(false)
 }
 
 fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {

@@ -1,20 +1,62 @@
-//! What this process holds: the name of its lease, and how each of its tasks
-//! is stopped.
+//! What this process holds: its lease, how each of its tasks is stopped, and
+//! which jobs of cancelled tasks it follows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use providers::driver::SendBefore;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engines::Watch;
-use crate::ids::{AssetId, TaskId};
+use crate::ids::{AssetId, SubmissionId, TaskId};
+
+/// The right to work on what was claimed under its name.
+pub(super) struct Lease {
+    pub(super) name: Arc<str>,
+    /// Until when the last heartbeat that was answered proves it.
+    proved: watch::Sender<Instant>,
+    /// Cancelled when others took over what was held under it.
+    lost: CancellationToken,
+}
+
+impl Lease {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            name: format!("{}-{}", std::process::id(), AssetId::new().simple()).into(),
+            proved: watch::Sender::new(Instant::now()),
+            lost: CancellationToken::new(),
+        })
+    }
+
+    /// A heartbeat that was answered proves it until then.
+    pub(super) fn prove(&self, until: Instant) {
+        self.proved.send_replace(until);
+    }
+
+    /// Whether it is proved at this instant.
+    pub(super) fn is_proved(&self) -> bool {
+        Instant::now() < *self.proved.borrow()
+    }
+
+    /// Until when what was claimed under it may be ordered.
+    pub(super) fn send_before(&self) -> SendBefore {
+        SendBefore::until(self.proved.subscribe())
+    }
+
+    /// Waits until others have what was held under it.
+    pub(super) async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+}
 
 /// One task that this process runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Hold {
     /// The lease under which it was taken; only this one may end it.
-    pub(super) owner: Arc<str>,
+    pub(super) lease: Arc<Lease>,
     /// Watches an engine.
     pub(super) watch: Arc<Watch>,
     /// Cancelled when the task ended elsewhere or is no longer this process's.
@@ -22,6 +64,11 @@ pub(super) struct Hold {
 }
 
 impl Hold {
+    /// The name that the task stands under.
+    pub(super) fn owner(&self) -> &str {
+        &self.lease.name
+    }
+
     /// Stops the run.
     pub(super) fn stop(&self) {
         self.watch.stop();
@@ -29,34 +76,127 @@ impl Hold {
     }
 }
 
+/// A task for as long as it is run here.
+pub(super) struct Held {
+    id: TaskId,
+    hold: Hold,
+    holds: Arc<Holds>,
+}
+
+impl Deref for Held {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        lock(&self.holds.tasks).remove(&self.id);
+    }
+}
+
+/// The job of a cancelled task for as long as it is followed here.
+pub(super) struct Followed {
+    id: SubmissionId,
+    holds: Arc<Holds>,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        lock(&self.holds.strays).remove(&self.id);
+    }
+}
+
+/// A claim from before it is written until everything that it brought is held.
+pub(super) struct Claiming(Arc<Holds>);
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        lock(&self.0.claims).under_way -= 1;
+    }
+}
+
+#[derive(Default)]
+struct Claims {
+    begun: u64,
+    under_way: u32,
+}
+
+/// What was followed here at a moment at which nothing was being claimed.
+pub(super) struct Census {
+    claims: u64,
+    tasks: HashMap<TaskId, Hold>,
+    strays: HashSet<SubmissionId>,
+}
+
+impl Census {
+    /// Those that stand under this lease and that nobody here follows.
+    pub(super) fn forgotten<'a>(
+        &'a self,
+        standing: &'a Standing,
+    ) -> impl Iterator<Item = TaskId> + 'a {
+        let tasks = standing.tasks.iter().copied();
+        tasks.filter(|id| !self.tasks.contains_key(id))
+    }
+
+    /// The same of jobs of cancelled tasks.
+    pub(super) fn forgotten_strays<'a>(
+        &'a self,
+        standing: &'a Standing,
+    ) -> impl Iterator<Item = SubmissionId> + 'a {
+        let strays = standing.strays.iter();
+        strays
+            .filter(|(id, task)| !self.strays.contains(id) && !self.tasks.contains_key(task))
+            .map(|(id, _)| *id)
+    }
+
+    /// Stops what is run here under this lease and does not stand under it.
+    pub(super) fn stop_others(&self, lease: &Lease, standing: &Standing) {
+        let held = self.tasks.iter();
+        let held = held.filter(|(_, hold)| hold.lease.name == lease.name);
+        for (_, hold) in held.filter(|(id, _)| !standing.tasks.contains(id)) {
+            hold.stop();
+        }
+    }
+}
+
+/// What the database has under a lease.
+pub(super) struct Standing {
+    pub(super) tasks: HashSet<TaskId>,
+    /// Submissions of cancelled tasks, and those tasks.
+    pub(super) strays: Vec<(SubmissionId, TaskId)>,
+}
+
 /// Everything that this process holds.
 pub(super) struct Holds {
-    name: Mutex<Arc<str>>,
+    lease: Mutex<Arc<Lease>>,
     entered: watch::Sender<bool>,
     tasks: Mutex<HashMap<TaskId, Hold>>,
+    strays: Mutex<HashSet<SubmissionId>>,
+    claims: Mutex<Claims>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn new_name() -> Arc<str> {
-    format!("{}-{}", std::process::id(), AssetId::new().simple()).into()
-}
-
 impl Holds {
-    /// Nothing yet, under a new name.
-    pub(super) fn new() -> Self {
-        Self {
-            name: Mutex::new(new_name()),
+    /// Nothing yet, under a new lease.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            lease: Mutex::new(Lease::new()),
             entered: watch::Sender::new(false),
             tasks: Mutex::default(),
-        }
+            strays: Mutex::default(),
+            claims: Mutex::default(),
+        })
     }
 
-    /// The name of the lease.
-    pub(super) fn name(&self) -> Arc<str> {
-        lock(&self.name).clone()
+    /// The lease.
+    pub(super) fn lease(&self) -> Arc<Lease> {
+        lock(&self.lease).clone()
     }
 
     /// Whether the lease stands in the database.
@@ -76,32 +216,50 @@ impl Holds {
         let _ = entered.wait_for(|entered| *entered).await;
     }
 
-    /// The lease was lost: everything stops, and a new name is taken.
+    /// The lease was lost: everything stops, and a new one is taken.
     pub(super) fn start_over(&self) {
         self.entered.send_replace(false);
-        *lock(&self.name) = new_name();
+        let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
+        old.prove(Instant::now());
         for hold in lock(&self.tasks).values() {
             hold.stop();
         }
+        old.lost.cancel();
+    }
+
+    /// Something is about to be claimed.
+    pub(super) fn claiming(self: &Arc<Self>) -> Claiming {
+        let mut claims = lock(&self.claims);
+        claims.begun += 1;
+        claims.under_way += 1;
+        Claiming(self.clone())
     }
 
     /// Holds a task.
-    pub(super) fn take(&self, id: TaskId, owner: Arc<str>) -> Hold {
+    pub(super) fn take(self: &Arc<Self>, id: TaskId, lease: Arc<Lease>) -> Held {
         let hold = Hold {
-            owner,
+            lease,
             watch: Arc::default(),
             called_off: CancellationToken::new(),
         };
         lock(&self.tasks).insert(id, hold.clone());
-        hold
+        Held {
+            id,
+            hold,
+            holds: self.clone(),
+        }
     }
 
-    /// Holds a task no longer.
-    pub(super) fn drop_hold(&self, id: TaskId) {
-        lock(&self.tasks).remove(&id);
+    /// Follows the job of a cancelled task.
+    pub(super) fn follow(self: &Arc<Self>, id: SubmissionId) -> Followed {
+        lock(&self.strays).insert(id);
+        Followed {
+            id,
+            holds: self.clone(),
+        }
     }
 
-    /// Whether nothing is held.
+    /// Whether no task is held.
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.tasks).is_empty()
     }
@@ -112,5 +270,20 @@ impl Holds {
         for hold in ids.iter().filter_map(|id| tasks.get(id)) {
             hold.stop();
         }
+    }
+
+    /// What is followed; `None` while something is being claimed.
+    pub(super) fn census(&self) -> Option<Census> {
+        let claims = lock(&self.claims);
+        (claims.under_way == 0).then(|| Census {
+            claims: claims.begun,
+            tasks: lock(&self.tasks).clone(),
+            strays: lock(&self.strays).clone(),
+        })
+    }
+
+    /// Whether nothing was claimed since.
+    pub(super) fn still_holds(&self, census: &Census) -> bool {
+        lock(&self.claims).begun == census.claims
     }
 }

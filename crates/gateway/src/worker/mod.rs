@@ -3,11 +3,14 @@
 //!
 //! A worker process holds its tasks by one lease, a row that its heartbeat
 //! prolongs; a process that dies stops prolonging, and the others free its
-//! tasks. Whoever runs a task ends it by compare-and-set (`finish`).
+//! tasks (`heartbeat`). Whoever runs a task ends it by compare-and-set (`finish`).
 
+mod ability;
 mod embedded;
 mod finish;
+mod heartbeat;
 mod hold;
+mod patience;
 mod upkeep;
 mod upstream;
 
@@ -25,23 +28,18 @@ use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::store::{self, StoreError};
-use crate::worker::hold::{Hold, Holds};
+use crate::worker::heartbeat::{HEARTBEAT, Row, heartbeat, look_after, try_beat};
+use crate::worker::hold::{Held, Hold, Holds};
 
 pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 
-/// How long a lease holds without a heartbeat. A restarted process takes its
-/// tasks up again once this is over, so it bounds the pause after a crash.
-const LEASE: Duration = Duration::from_secs(3);
-/// How often the lease is prolonged, and cancellations noticed.
-const HEARTBEAT: Duration = Duration::from_millis(750);
 /// How often providers are tried. A provider that is gone is known to be within
 /// 5 s: this, and the time that a probe takes at most.
 const PROBE: Duration = Duration::from_secs(2);
 /// How long callers that left are gathered before the database is told.
 const LEAVING: Duration = Duration::from_millis(100);
-/// How far back endings are looked for: heartbeats that came late included,
-/// and clocks that differ.
-const LOOK_BACK: Duration = Duration::from_secs(10);
+/// Longest pause before an outcome is written again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The workers of one process.
 pub struct Workers {
@@ -52,7 +50,8 @@ pub struct Workers {
 /// What the workers of one process share.
 struct Crew {
     app: App,
-    holds: Holds,
+    holds: Arc<Holds>,
+    row: Row,
     stop: CancellationToken,
 }
 
@@ -64,6 +63,7 @@ impl Workers {
         let crew = Arc::new(Crew {
             app: app.clone(),
             holds: Holds::new(),
+            row: Row::default(),
             stop: CancellationToken::new(),
         });
         try_beat(&crew).await;
@@ -74,6 +74,8 @@ impl Workers {
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
         tracker.spawn(hear(crew.clone(), app.bell.called_off()));
         tracker.spawn(heartbeat(crew.clone()));
+        tracker.spawn(look_after(crew.clone()));
+        tracker.spawn(ability::fail_stranded(crew.clone()));
         tracker.spawn(note_leavers(crew.clone()));
         tracker.spawn(probe(crew.clone()));
         upkeep::start(app, &tracker, &crew.stop);
@@ -96,10 +98,10 @@ impl Workers {
         if let Err(error) = intents::note_leavers(app).await {
             tracing::warn!(inside = ?error.inside(), "cannot write down who left");
         }
-        let (name, callers) = (self.crew.holds.name(), app.attendance.name().to_owned());
+        let (lease, callers) = (self.crew.holds.lease(), app.attendance.name().to_owned());
         let left = app.store.write(move |conn| -> Result<(), StoreError> {
             store::workers::leave(conn, &callers)?;
-            store::workers::leave(conn, &name)
+            store::workers::leave(conn, &lease.name)
         });
         if let Err(error) = left.await {
             tracing::warn!(%error, "cannot give the lease back; it runs out");
@@ -114,12 +116,12 @@ async fn work(crew: Arc<Crew>) {
     }
     while !crew.stop.is_cancelled() {
         match claim(&crew).await {
-            Ok(Some((task, owner))) => {
+            Ok(Some((task, hold))) => {
                 // There may be more; another slot shall look.
                 crew.app.bell.ring_for_work();
                 let span =
                     tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
-                run_embedded(&crew, task, owner).instrument(span).await;
+                run_embedded(&crew, task, hold).instrument(span).await;
             }
             Ok(None) => {
                 tokio::select! {
@@ -135,29 +137,34 @@ async fn work(crew: Arc<Crew>) {
     }
 }
 
-async fn claim(crew: &Crew) -> Result<Option<(Task, Arc<str>)>, Error> {
+async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
     let now = crew.app.clock.now();
+    let models: Arc<str> = ability::engines_json(&crew.app).into();
+    let wanted = models.clone();
     // Looking first keeps an idle process from writing.
     let any = crew
         .app
         .store
-        .read(move |conn| store::tasks::any_due(conn, now).map_err(Error::from));
+        .read(move |conn| store::tasks::any_due(conn, &wanted, now).map_err(Error::from));
     if !any.await? {
         return Ok(None);
     }
-    let owner = crew.holds.name();
-    let by = owner.clone();
+    let _claiming = crew.holds.claiming();
+    let lease = crew.holds.lease();
+    let by = lease.name.clone();
     let claimed = crew
         .app
         .store
-        .write(move |conn| store::tasks::claim(conn, &by, now).map_err(Error::from))
+        .write(move |conn| store::tasks::claim(conn, &by, &models, now).map_err(Error::from))
         .await?;
-    Ok(claimed.map(|task| (task, owner)))
+    Ok(claimed.map(|task| {
+        let hold = crew.holds.take(task.id, lease);
+        (task, hold)
+    }))
 }
 
-async fn run_embedded(crew: &Crew, task: Task, owner: Arc<str>) {
+async fn run_embedded(crew: &Crew, task: Task, hold: Held) {
     crew.app.bell.ring(task.id);
-    let hold = crew.holds.take(task.id, owner);
     let outcome = tokio::select! {
         outcome = embedded::run(&crew.app, &task, &hold.watch) => outcome,
         () = embedded::report_progress(&crew.app, &task, &hold) => finish::Outcome::Stopped,
@@ -170,7 +177,8 @@ async fn run_embedded(crew: &Crew, task: Task, owner: Arc<str>) {
 }
 
 impl Crew {
-    /// Ends the task as far as this process is concerned.
+    /// Ends the task as far as this process is concerned. What cannot be written is
+    /// written again until it is, or until the task is another process's.
     async fn end(
         &self,
         task: &Task,
@@ -178,12 +186,17 @@ impl Crew {
         outcome: finish::Outcome,
         closing: Option<finish::Closing>,
     ) {
-        let ended = finish::finish(&self.app, &hold.owner, task, outcome, closing).await;
-        if let Err(error) = ended {
-            // The lease runs out, and the task is taken up again.
-            tracing::error!(inside = ?error.inside(), "cannot end a task");
+        let mut pause = Duration::from_millis(250);
+        loop {
+            let written = finish::finish(&self.app, hold.owner(), task, &outcome, closing.as_ref());
+            let Err(error) = written.await else { break };
+            tracing::error!(inside = ?error.inside(), "cannot write how a task ended; it is tried again");
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = hold.lease.lost() => break,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        self.holds.drop_hold(task.id);
         self.app.bell.ring(task.id);
     }
 
@@ -244,71 +257,4 @@ async fn note_leavers(crew: Arc<Crew>) {
             crew.pause(HEARTBEAT).await;
         }
     }
-}
-
-/// Prolongs the lease, stops what ended elsewhere, and frees the tasks of
-/// processes that died.
-async fn heartbeat(crew: Arc<Crew>) {
-    while !crew.stop.is_cancelled() {
-        crew.pause(HEARTBEAT).await;
-        try_beat(&crew).await;
-    }
-}
-
-async fn try_beat(crew: &Crew) {
-    if let Err(error) = beat(crew).await {
-        tracing::warn!(inside = ?error.inside(), "heartbeat failed");
-    }
-}
-
-async fn beat(crew: &Crew) -> Result<(), Error> {
-    let store = &crew.app.store;
-    let now = crew.app.clock.now();
-    let (name, until) = (crew.holds.name(), now.plus(LEASE));
-    let callers = crew.app.attendance.name().to_owned();
-    if crew.holds.has_entered() {
-        let by = name.clone();
-        let holds = store
-            .write(move |conn| -> Result<bool, Error> {
-                store::workers::enter(conn, &callers, until)?;
-                Ok(store::workers::prolong(conn, &by, until)?)
-            })
-            .await?;
-        if !holds {
-            // Others took over what this process held while it stood still. It
-            // goes on under another name, or it could end what is theirs now.
-            tracing::warn!("the lease was lost; it is entered anew");
-            crew.holds.start_over();
-        }
-    }
-    if !crew.holds.has_entered() {
-        let name = crew.holds.name();
-        let callers = crew.app.attendance.name().to_owned();
-        store
-            .write(move |conn| -> Result<(), Error> {
-                store::workers::enter(conn, &callers, until)?;
-                Ok(store::workers::enter(conn, &name, until)?)
-            })
-            .await?;
-        crew.holds.enter();
-    }
-    if !crew.holds.is_empty() {
-        let since = now.minus(LOOK_BACK);
-        let ended = store
-            .read(move |conn| store::tasks::ended_since(conn, since).map_err(Error::from))
-            .await?;
-        crew.holds.stop_all(&ended);
-    }
-    let lapsed = store
-        .read(move |conn| store::workers::any_lapsed(conn, now).map_err(Error::from))
-        .await?;
-    if lapsed {
-        let freed = store
-            .write(move |conn| store::workers::free_lapsed(conn, now).map_err(Error::from))
-            .await?;
-        tracing::warn!(tasks = freed, "a worker is gone; its tasks are free");
-        crew.app.bell.ring_for_work();
-        crew.app.bell.ring_for_upstream();
-    }
-    Ok(())
 }

@@ -7,6 +7,7 @@
 //! step       a call that may be repeated, until its answer was read
 //! auth       credentials, and those that are exchanged for others
 //! submit     an order up to the one call that costs, which is sent once
+//! fence      until when that one may leave
 //! poll       how a job stands           batch      … many jobs in one call
 //! find       the job of a submission whose answer was lost
 //! download   a result into a file       sink       … that file
@@ -23,6 +24,7 @@ mod auth;
 mod batch;
 mod clients;
 mod download;
+mod fence;
 mod find;
 pub mod guard;
 mod poll;
@@ -40,6 +42,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 pub use download::{DownloadError, Downloaded};
+pub use fence::SendBefore;
 pub use find::Lookup;
 pub use poll::Polled;
 pub use provider::{Provider, Rules};

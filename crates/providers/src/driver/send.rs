@@ -7,6 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::multipart;
 use tokio::time::Instant;
 
+use super::fence::{Fenced, SendBefore, TooLate, held_back};
 use super::guard;
 use super::provider::{Destination, Provider, blocked};
 use crate::answer::Answer;
@@ -44,6 +45,9 @@ impl Trouble {
         if guard::is_not_public(error) {
             return Self::unsent(blocked(guard::NotPublic.to_string()));
         }
+        if held_back(error) {
+            return Self::unsent(TooLate.into());
+        }
         if error.is_connect() {
             // Name lookup, TCP or TLS: no byte of the request has left.
             let what = "the provider cannot be reached";
@@ -67,6 +71,23 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// The same, but it does not leave once it is too late.
+    pub(super) fn fenced(self, fence: &SendBefore) -> Result<Self, Trouble> {
+        if fence.is_over() {
+            return Err(Trouble::unsent(TooLate.into()));
+        }
+        let (client, request) = self.request.build_split();
+        let mut request = request.map_err(|error| Trouble::of(&error))?;
+        if let Some(body) = request.body_mut().take() {
+            let fenced = reqwest::Body::wrap(Fenced::new(body, fence));
+            *request.body_mut() = Some(fenced);
+        }
+        Ok(Self {
+            request: reqwest::RequestBuilder::from_parts(client, request),
+            ..self
+        })
+    }
+
     /// The request, for those who read its answer themselves.
     pub(super) fn into_request(self) -> reqwest::RequestBuilder {
         self.request

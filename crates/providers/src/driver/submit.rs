@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::fence::{SendBefore, is_too_late};
 use super::provider::Provider;
 use super::send::{Prepared, Trouble};
 use super::step::{Chain, FREE, backoff, delay};
@@ -45,6 +46,10 @@ pub enum SubmitError<E> {
     /// call: nothing was submitted.
     #[error("before the submission: {0}")]
     Before(ProviderError),
+    /// Held back: by the time at which it could leave, it could not be proved any
+    /// more that it may.
+    #[error("not sent: it was too late")]
+    TooLate,
     /// Provably not taken: the provider said no, or was not reached.
     #[error("not taken: {0}")]
     Refused(ProviderError),
@@ -79,8 +84,8 @@ impl Watch {
 
 impl Driver {
     /// Sends the order's calls. Before the one marked [`Effect::Submission`]
-    /// leaves, `intent` is awaited; when it errs, nothing is sent. That call is
-    /// sent once. Only where the provider itself makes one job of two, an
+    /// leaves, `intent` is awaited; when it errs, nothing is sent, and later than
+    /// it says neither. That call is sent once. Only where the provider itself makes one job of two, an
     /// unclear outcome is asked for again, with the order's key.
     pub async fn submit<E>(
         &self,
@@ -88,7 +93,7 @@ impl Driver {
         secret: &Secret,
         order: &Order,
         watch: &Watch,
-        intent: impl AsyncFnOnce() -> Result<(), E>,
+        intent: impl AsyncFnOnce() -> Result<SendBefore, E>,
     ) -> Result<Accepted, SubmitError<E>> {
         let work = Submission {
             provider,
@@ -99,6 +104,7 @@ impl Driver {
         let clean = |error| redact::error(error, secret);
         work.run(intent).await.map_err(|error| match error {
             SubmitError::Intent(error) => SubmitError::Intent(error),
+            SubmitError::TooLate => SubmitError::TooLate,
             SubmitError::Before(error) => SubmitError::Before(clean(error)),
             SubmitError::Refused(error) => SubmitError::Refused(clean(error)),
             SubmitError::Failed(error) => SubmitError::Failed(clean(error)),
@@ -121,7 +127,7 @@ impl Submission<'_> {
 
     async fn run<E>(
         &self,
-        intent: impl AsyncFnOnce() -> Result<(), E>,
+        intent: impl AsyncFnOnce() -> Result<SendBefore, E>,
     ) -> Result<Accepted, SubmitError<E>> {
         let first = self.adapter().start(self.order);
         let call = self.before(first.map_err(SubmitError::Before)?).await;
@@ -129,8 +135,8 @@ impl Submission<'_> {
         // Everything that can fail without a connection fails before the
         // intent is kept.
         let ready = self.ready(&call).await.map_err(SubmitError::Before)?;
-        intent().await.map_err(SubmitError::Intent)?;
-        let step = self.once(&call, ready).await?;
+        let fence = intent().await.map_err(SubmitError::Intent)?;
+        let step = self.once(&call, ready, &fence).await?;
         self.after(&call, step).await
     }
 
@@ -176,13 +182,18 @@ impl Submission<'_> {
     }
 
     /// Sends the call that costs.
-    async fn once<E>(&self, call: &Call, ready: Ready<'_>) -> Result<Step, SubmitError<E>> {
+    async fn once<E>(
+        &self,
+        call: &Call,
+        ready: Ready<'_>,
+        fence: &SendBefore,
+    ) -> Result<Step, SubmitError<E>> {
         let Ready {
             prepared,
             credential,
             _permit,
         } = ready;
-        let mut doubt = match self.send(call, prepared).await {
+        let mut doubt = match self.send(call, prepared, fence).await {
             Err(SubmitError::Unclear(error)) if self.adapter().deduplicates() => error,
             told => return told,
         };
@@ -194,7 +205,8 @@ impl Submission<'_> {
             let again = self.provider.destination(call);
             let again = again.and_then(|to| self.provider.prepare(call, to, &credential));
             let Ok(again) = again else { break };
-            match self.send(call, again).await {
+            match self.send(call, again, fence).await {
+                Err(SubmitError::TooLate) => break,
                 Err(SubmitError::Unclear(error) | SubmitError::Refused(error)) => {
                     doubt = error.of_class(Class::Unclear);
                 }
@@ -204,17 +216,27 @@ impl Submission<'_> {
         Err(SubmitError::Unclear(doubt))
     }
 
-    async fn send<E>(&self, call: &Call, prepared: Prepared) -> Result<Step, SubmitError<E>> {
+    async fn send<E>(
+        &self,
+        call: &Call,
+        prepared: Prepared,
+        fence: &SendBefore,
+    ) -> Result<Step, SubmitError<E>> {
         let progress = |part: &[u8]| {
             if let Some(progress) = self.adapter().progress_of_part(part) {
                 self.watch.tell(progress);
             }
         };
         let started = Instant::now();
-        let answer = self
-            .provider
-            .send(prepared, call.limit_bytes, Some(&progress))
-            .await;
+        let answer = match prepared.fenced(fence) {
+            Ok(prepared) => {
+                let sent = self
+                    .provider
+                    .send(prepared, call.limit_bytes, Some(&progress));
+                sent.await
+            }
+            Err(late) => Err(late),
+        };
         let (reached, result) = match answer {
             Ok(answer) => (
                 true,
@@ -229,6 +251,7 @@ impl Submission<'_> {
                 self.provider.tokens().forget(self.secret);
             }
             match error.class {
+                _ if is_too_late(&error) => SubmitError::TooLate,
                 _ if !reached => SubmitError::Refused(error),
                 Class::RateLimited
                 | Class::Unavailable

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What sending a call does at the provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Nothing that costs: it may be sent again.
     Free,
@@ -17,7 +19,8 @@ pub enum Effect {
 }
 
 /// How long a call may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Patience {
     /// An answer at once: 30 s.
     Short,
@@ -26,7 +29,8 @@ pub enum Patience {
 }
 
 /// Where a call goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Target {
     /// A path under the provider's base address, with a slash in front.
     Path(String),
@@ -38,13 +42,14 @@ pub enum Target {
 }
 
 /// A described HTTP request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
     /// Which step this is; comes back in [`Asked`].
     pub stage: Cow<'static, str>,
     /// What the next step needs beside the order; comes back in [`Asked`].
     pub memo: Value,
     /// The method.
+    #[serde(with = "method")]
     pub method: Method,
     /// Where to.
     pub to: Target,
@@ -191,8 +196,24 @@ pub struct Asked {
     pub memo: Value,
 }
 
-/// A request's body.
-#[derive(Debug, Clone)]
+/// A method as its name.
+mod method {
+    use http::Method;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(method: &Method, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(method.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Method, D::Error> {
+        let name = String::deserialize(from)?;
+        name.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A request's body. Only one without files can be written down.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Body {
     /// None.
     Empty,
@@ -201,8 +222,10 @@ pub enum Body {
     /// `application/x-www-form-urlencoded`.
     Form(Vec<(String, String)>),
     /// `multipart/form-data`.
+    #[serde(skip)]
     Multipart(Vec<Part>),
     /// Bytes of a media type.
+    #[serde(skip)]
     Bytes {
         /// The content.
         bytes: Bytes,

@@ -99,8 +99,9 @@ impl Step {
     }
 }
 
-/// Something that was made.
-#[derive(Debug, Clone)]
+/// Something that was made. What names a result can be written down and read
+/// again; what is the result itself cannot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Output {
     /// What it is.
     pub what: What,
@@ -127,7 +128,8 @@ impl Output {
 }
 
 /// What was made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum What {
     /// The video.
     Video,
@@ -166,7 +168,8 @@ pub struct ClipFacts {
 }
 
 /// Where a result is to be had.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// At an address that needs no credential. When it has expired, polling
     /// again gives a fresh one.
@@ -174,7 +177,43 @@ pub enum Source {
     /// By this call.
     Call(Box<Call>),
     /// Here.
+    #[serde(skip)]
     Bytes(Bytes),
     /// Nowhere: there are facts only.
     Nothing,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_names_a_result_survives_a_restart() {
+        let call = Call::get("content", "/videos/1/content").with_query("a", "b");
+        let outputs = vec![
+            Output::video_at("https://x.test/1.mp4"),
+            Output {
+                what: What::Clip(Box::new(ClipFacts {
+                    id: "c-1".into(),
+                    ..ClipFacts::default()
+                })),
+                source: Source::Call(Box::new(call)),
+            },
+        ];
+        let kept = serde_json::to_value(&outputs).unwrap();
+        let read: Vec<Output> = serde_json::from_value(kept.clone()).unwrap();
+        assert_eq!(json!(read), kept);
+        assert_eq!(format!("{read:?}"), format!("{outputs:?}"));
+    }
+
+    #[test]
+    fn a_result_itself_is_not_written_down() {
+        let here = Output {
+            what: What::Video,
+            source: Source::Bytes(Bytes::from_static(b"film")),
+        };
+        assert!(serde_json::to_value(vec![here]).is_err());
+    }
 }

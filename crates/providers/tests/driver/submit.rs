@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use providers::Class;
-use providers::driver::{Accepted, Driver, Provider, Rules, SubmitError, Watch};
+use providers::driver::{Accepted, Driver, Provider, Rules, SendBefore, SubmitError, Watch};
 use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::Instant;
 
 use super::plain::{handle, order, provider, secret, usual};
 use super::server::{CLOSE, Reply, Server, answer, head, json};
 
 async fn submit(provider: &Provider, model: &str) -> Result<Accepted, SubmitError<Infallible>> {
-    let intent = async || Ok(());
+    let intent = async || Ok(SendBefore::any_time());
     Driver::new()
         .submit(provider, &secret(), &order(model), &Watch::new(), intent)
         .await
@@ -104,6 +106,55 @@ async fn nothing_leaves_before_the_intent_is_kept() {
     }
 }
 
+/// The process stands still after the last look at the clock and before the
+/// connection is there.
+#[tokio::test]
+async fn not_a_byte_leaves_once_it_is_too_late() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (driver, provider, secret) = usual(&url);
+    let (prove, proved) = tokio::sync::watch::channel(Instant::now());
+    let mut standstill = tokio::task::JoinSet::new();
+    let intent = async || {
+        let until = Instant::now() + Duration::from_millis(50);
+        prove.send_replace(until);
+        // The next that runs on this thread, once the connection is waited for.
+        standstill.spawn(async move {
+            while Instant::now() < until {
+                std::thread::yield_now();
+            }
+        });
+        Ok::<_, Infallible>(SendBefore::until(proved))
+    };
+    let error = driver
+        .submit(&provider, &secret, &order("m"), &Watch::new(), intent)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, SubmitError::TooLate), "{error:?}");
+    let (mut connection, _) = listener.accept().await.unwrap();
+    let mut came = Vec::new();
+    connection.read_to_end(&mut came).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&came), "");
+}
+
+#[tokio::test]
+async fn what_is_proved_anew_may_leave() {
+    let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
+    let (driver, provider, secret) = usual(&server.url());
+    let (prove, proved) = tokio::sync::watch::channel(Instant::now());
+    let (watch, order) = (Watch::new(), order("m"));
+    let intent = async || Ok::<_, Infallible>(SendBefore::until(proved.clone()));
+    let error = driver.submit(&provider, &secret, &order, &watch, intent);
+    assert!(matches!(error.await, Err(SubmitError::TooLate)));
+    assert_eq!(server.seen().len(), 0);
+    prove.send_replace(Instant::now() + Duration::from_mins(1));
+    let sent = driver.submit(&provider, &secret, &order, &watch, intent);
+    sent.await.unwrap();
+    let seen = server.seen();
+    let length: usize = seen[0].header("content-length").unwrap().parse().unwrap();
+    assert_eq!(seen[0].body.len(), length, "it says how long it is");
+}
+
 #[tokio::test]
 async fn what_fails_before_the_submission_is_no_submission() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -113,7 +164,7 @@ async fn what_fails_before_the_submission_is_no_submission() {
     for (model, class, calls) in [("never", Class::Rejected, 0), ("upload", Class::Unclear, 3)] {
         let intent = async || {
             kept.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, Infallible>(())
+            Ok::<_, Infallible>(SendBefore::any_time())
         };
         let error = driver
             .submit(&provider, &secret, &order(model), &Watch::new(), intent)
@@ -251,7 +302,7 @@ async fn progress_is_read_while_the_answer_comes() {
     assert_eq!(watch.progress(), None);
     let order = order("m");
     let submitted = driver.submit(&provider, &secret, &order, &watch, async || {
-        Ok::<_, Infallible>(())
+        Ok::<_, Infallible>(SendBefore::any_time())
     });
     let seen = async {
         while watch.progress().is_none() {
@@ -277,7 +328,7 @@ async fn a_submission_can_be_spawned() {
         let intent = async || {
             tokio::task::yield_now().await;
             by.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, std::io::Error>(())
+            Ok::<_, std::io::Error>(SendBefore::any_time())
         };
         let submitted = driver.submit(&provider, &secret, &order, &watch, intent);
         submitted.await.unwrap();

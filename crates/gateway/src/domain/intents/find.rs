@@ -165,10 +165,11 @@ async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
         // Another process's caller is here as long as that process lives, which
         // its next heartbeat proves.
         let id = intent.id;
-        let (until, read) = app
+        let (judged, until, read) = app
             .store
             .read(move |conn| -> Result<_, Error> {
                 Ok((
+                    store::workers::now(conn, now)?,
                     store::workers::held_until(conn, &other)?,
                     store::intents::by_id(conn, id)?,
                 ))
@@ -176,7 +177,7 @@ async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
             .await?;
         match (until, held) {
             (None, _) => return Ok(open(intent.joinable_until)),
-            (Some(until), _) if until <= now => return Ok(open(intent.joinable_until)),
+            (Some(until), _) if until <= judged => return Ok(open(intent.joinable_until)),
             (Some(until), Some(first)) if until != first => return Ok(Seen::Here),
             (Some(until), _) => held = Some(until),
         }

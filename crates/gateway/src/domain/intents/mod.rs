@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::app::{App, Parts};
 use crate::attendance::{Accepting, Close, Presence};
+use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::IntentId;
 use crate::model::intent::{Intent, IntentState, Made, StoredAnswer};
@@ -258,6 +259,19 @@ pub fn close(tasks: &[Task]) -> Close {
         Some(at) => Close::At(at.plus(UNCONFIRMED)),
         None => Close::Now,
     }
+}
+
+/// A task ended as unconfirmed. The request that ordered it may have had its answer
+/// long before, as the Videos API gives it at once: it leads there again.
+pub fn unconfirmed_ended(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Result<(), Error> {
+    /// How long a request may take until its task is accepted.
+    const ACCEPTING: Duration = Duration::from_mins(2);
+    Ok(store::intents::lead_again(
+        conn,
+        task,
+        ACCEPTING,
+        now.plus(UNCONFIRMED),
+    )?)
 }
 
 /// Keeps an answer for the next request with the same key; returns the one that

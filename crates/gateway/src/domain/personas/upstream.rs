@@ -56,7 +56,7 @@ pub(super) async fn create(
             async || {
                 record.sent(app, true).await?;
                 crash::point("persona-intended");
-                Ok::<(), Error>(())
+                Ok::<_, Error>(app.attendance.send_before())
             },
         )
         .await;
@@ -100,6 +100,10 @@ fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> Persona {
 fn refused(error: SubmitError<Error>) -> Error {
     let error = match error {
         SubmitError::Intent(error) => return error,
+        SubmitError::TooLate => {
+            let message = "The gateway stood still before it could ask the provider.";
+            return Error::later(ErrorCode::Overloaded, message, 5);
+        }
         SubmitError::Before(error)
         | SubmitError::Refused(error)
         | SubmitError::Failed(error)

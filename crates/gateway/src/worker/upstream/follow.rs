@@ -8,27 +8,51 @@ use providers::driver::schedule::{Absence, next_poll};
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
+use super::results::{self, Bad};
 use super::submit::failure;
-use super::{Ended, Job, Taken, results};
+use super::{Ended, Job, Taken};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
 use crate::worker::embedded::write_progress;
-use crate::worker::finish::{Closing, Outcome};
+use crate::worker::finish::{Closing, Made, Outcome};
 
 /// The progress that is guessed for providers that tell none ends here.
 const GUESS: f64 = 90.0;
 /// Most polls a second that this process sends to one provider; with more jobs
 /// each is asked for less often.
 const MOST_POLLS: u32 = 1000;
-/// How often results are fetched anew before the task fails.
-const FETCHES: u32 = 5;
+/// Pauses before results are fetched anew; after the last one the task fails.
+const FETCHES: [Duration; 10] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(15),
+    Duration::from_secs(30),
+    Duration::from_mins(1),
+    Duration::from_mins(2),
+    Duration::from_mins(2),
+];
+/// How often a file that came whole and is broken is fetched in all.
+const BROKEN: usize = 4;
+/// Pause before results are stored again that could not be written here.
+const STORE_AGAIN: Duration = Duration::from_secs(2);
 
 impl Job<'_> {
     /// Follows a job to its end and stores what it made.
     pub(super) async fn follow(&self, mut taken: Taken) -> Ended {
         let ended = match taken.result.clone() {
-            Err(outputs) => Box::pin(self.store_results(&taken, outputs, None)).await,
+            // Nothing of it is on disk: it is not left before it is.
+            Err(outputs) if !taken.is_kept => Box::pin(self.fetch(&taken, &outputs)).await,
+            Err(outputs) => {
+                tokio::select! {
+                    ended = Box::pin(self.fetch(&taken, &outputs)) => ended,
+                    () = self.hold.called_off.cancelled() => return (Outcome::Stopped, None),
+                    () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
+                }
+            }
             Ok(handle) => {
                 tokio::select! {
                     ended = self.poll(&mut taken, &handle) => ended,
@@ -41,19 +65,30 @@ impl Job<'_> {
         };
         match ended {
             Ok(made) => (Outcome::Made(Box::new(made)), Some(closed(&taken, None))),
-            Err(Stopped::Failed(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
-            Err(Stopped::Again(pause)) => (Outcome::Later(pause), None),
+            Err(Failed(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
         }
     }
 
-    async fn poll(
-        &self,
-        taken: &mut Taken,
-        handle: &Handle,
-    ) -> Result<crate::worker::finish::Made, Stopped> {
+    /// Fetches results that have no job to be asked for: from where they are, as
+    /// long as there is hope.
+    async fn fetch(&self, taken: &Taken, outputs: &[Output]) -> Result<Made, Failed> {
+        let mut tries = Tries::default();
+        loop {
+            let error = match self.store_results(taken, outputs.to_vec()).await {
+                Ok(made) => return Ok(made),
+                Err(error) => error,
+            };
+            let Some(pause) = tries.after(&error) else {
+                return Err(failed(error));
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn poll(&self, taken: &mut Taken, handle: &Handle) -> Result<Made, Failed> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
-        let (mut failures, mut fetches) = (0, 0);
+        let (mut failures, mut tries) = (0, Tries::default());
         let mut asked = taken.poll_after;
         let mut shown = self.task.progress;
         let mut absence = Absence::default();
@@ -62,7 +97,7 @@ impl Job<'_> {
             if elapsed > taken.site.config.job_limit {
                 let message = "The provider did not end the task within the time that the operator allows. Nothing was charged.";
                 let error = ProviderError::new(Class::Lost, "time limit");
-                return Err(Stopped::Failed(
+                return Err(Failed(
                     Outcome::failed(ErrorCode::GenerationFailed, message),
                     error,
                 ));
@@ -104,26 +139,20 @@ impl Job<'_> {
                 }
                 Ok(Polled::Done(outputs)) => {
                     self.shown.get_or_init(Instant::now);
-                    fetches += 1;
-                    match Box::pin(self.store_results(taken, outputs, Some(handle))).await {
-                        // The address expired, or the file came broken: the
-                        // provider is asked for it again.
-                        Err(Stopped::Again(_)) if fetches < FETCHES => failures += 1,
-                        Err(Stopped::Again(_)) => {
-                            let message = "The provider's result could not be fetched whole. Nothing was charged.";
-                            let error =
-                                ProviderError::new(Class::Failed, "the result cannot be fetched");
-                            return Err(Stopped::Failed(
-                                Outcome::failed(ErrorCode::GenerationFailed, message),
-                                error,
-                            ));
-                        }
-                        ended => return ended,
-                    }
+                    let error = match Box::pin(self.store_results(taken, outputs)).await {
+                        Ok(made) => return Ok(made),
+                        Err(error) => error,
+                    };
+                    // The address expired, or the file came broken: the provider is
+                    // asked for it again.
+                    let Some(pause) = tries.after(&error) else {
+                        return Err(failed(error));
+                    };
+                    asked = Some(pause);
                 }
                 Err(error) if is_lost || error.class.ends_job() => {
                     self.shown.get_or_init(Instant::now);
-                    return Err(Stopped::Failed(failure(&error), error));
+                    return Err(Failed(failure(&error), error));
                 }
                 Err(error) => {
                     failures += 1;
@@ -134,44 +163,64 @@ impl Job<'_> {
         }
     }
 
-    async fn store_results(
-        &self,
-        taken: &Taken,
-        outputs: Vec<Output>,
-        handle: Option<&Handle>,
-    ) -> Result<crate::worker::finish::Made, Stopped> {
+    async fn store_results(&self, taken: &Taken, outputs: Vec<Output>) -> Result<Made, Bad> {
         let kept = results::keep(&self.crew.app, self.task, taken, outputs).await;
-        kept.map_err(|error| match error {
-            results::Bad::Again(why) if handle.is_some() => {
-                tracing::warn!(why, "a result could not be fetched");
-                Stopped::Again(Duration::ZERO)
-            }
-            results::Bad::Again(why) | results::Bad::Useless(why) => {
-                let message = format!(
-                    "What the provider delivered cannot be used: {why}. Nothing was charged."
-                );
-                let error = ProviderError::new(Class::Failed, why);
-                Stopped::Failed(Outcome::failed(ErrorCode::GenerationFailed, message), error)
-            }
-            results::Bad::Inside(error) => {
+        kept.inspect_err(|error| match error {
+            Bad::Again(why) => tracing::warn!(why, "a result could not be fetched"),
+            Bad::Broken(why) | Bad::Useless(why) => tracing::warn!(why, "a result is broken"),
+            Bad::Inside(error) => {
                 tracing::error!(inside = ?error.inside(), "a result cannot be stored");
-                Stopped::Again(Duration::from_secs(2))
             }
         })
     }
 }
 
-/// Why following ended without a result.
-enum Stopped {
-    /// The task failed.
-    Failed(Outcome, ProviderError),
-    /// The result is there and could not be had yet.
-    Again(Duration),
+/// The task failed, for this reason.
+struct Failed(Outcome, ProviderError);
+
+/// How often results were fetched in vain.
+#[derive(Default)]
+struct Tries {
+    in_vain: usize,
+    broken: usize,
+}
+
+impl Tries {
+    /// When to try again; `None` when there is no hope.
+    fn after(&mut self, error: &Bad) -> Option<Duration> {
+        match error {
+            // This gateway's own trouble: what was made is not thrown away for it.
+            Bad::Inside(_) => return Some(STORE_AGAIN),
+            Bad::Useless(_) => return None,
+            Bad::Broken(_) => self.broken += 1,
+            Bad::Again(_) => {}
+        }
+        let pause = FETCHES.get(self.in_vain).copied();
+        self.in_vain += 1;
+        pause.filter(|_| self.broken < BROKEN)
+    }
+}
+
+/// The results cannot be had.
+fn failed(error: Bad) -> Failed {
+    let (message, why) = match error {
+        Bad::Broken(why) | Bad::Useless(why) => (
+            format!("What the provider delivered cannot be used: {why}. Nothing was charged."),
+            why,
+        ),
+        Bad::Again(_) | Bad::Inside(_) => (
+            "The provider's result could not be fetched whole. Nothing was charged.".to_owned(),
+            "the result cannot be fetched".to_owned(),
+        ),
+    };
+    let error = ProviderError::new(Class::Failed, why);
+    Failed(Outcome::failed(ErrorCode::GenerationFailed, message), error)
 }
 
 fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {
     Closing {
         id: taken.submission,
+        from: SubmissionState::Accepted,
         state: SubmissionState::Ended,
         error: error.map(|error| (error.class.name(), error.message)),
         look_again: None,

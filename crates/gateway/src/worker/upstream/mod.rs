@@ -5,6 +5,7 @@
 //! dispatch  takes waiting tasks, as many as there is room for
 //! room      how many jobs a route and a credential take
 //! submit    routes in order, one submission, never a second
+//! intent    what is written before and after it
 //! resolve   what became of one whose answer nobody saw
 //! follow    polls until the job ends
 //! stray     jobs that go on although their task was cancelled
@@ -16,6 +17,7 @@
 //! before its request leaves, the job's handle before it is polled.
 
 mod follow;
+mod intent;
 mod order;
 mod resolve;
 mod results;
@@ -44,9 +46,9 @@ use crate::model::submission::{Submission, SubmissionState};
 use crate::model::task::{Task, TaskState};
 use crate::store;
 use crate::upstream::{Credential, OpenJob, Site, Upstream};
-use crate::worker::Crew;
 use crate::worker::finish::{Closing, Outcome};
 use crate::worker::hold::Hold;
+use crate::worker::{Crew, ability};
 
 /// Most tasks of one model that are taken up again at once.
 const BATCH: u32 = 200;
@@ -73,6 +75,8 @@ struct Taken {
     route_model: String,
     accepted_at: crate::clock::Timestamp,
     result: Result<Handle, Vec<providers::Output>>,
+    /// Whether that is on disk.
+    is_kept: bool,
     /// When the provider wants to be asked first.
     poll_after: Option<std::time::Duration>,
     _open: OpenJob,
@@ -130,16 +134,26 @@ async fn take_all(
         .read(move |conn| store::tasks::models_due(conn, now).map_err(Error::from))
         .await?;
     let mut more = stray::take_all(crew, tracker).await?;
-    for model in models {
+    for (model, has_begun) in models {
+        let has_route = ability::has_route(&crew.app, &model);
+        if !has_route && !has_begun {
+            // Another process may have it; what none has is failed in the end.
+            continue;
+        }
         let places = places
             .entry(model.clone())
             .or_insert_with(|| Arc::new(Semaphore::new(SUBMITTING)))
             .clone();
         // Whoever leaves a place rings.
         let free = u32::try_from(places.available_permits()).unwrap_or(u32::MAX);
-        let room = room::for_model(&crew.app, &model).await?.min(free);
-        let owner = crew.holds.name();
-        let by = owner.clone();
+        let room = if has_route {
+            room::for_model(&crew.app, &model).await?.min(free)
+        } else {
+            0
+        };
+        let _claiming = crew.holds.claiming();
+        let lease = crew.holds.lease();
+        let by = lease.name.clone();
         let taken = crew
             .app
             .store
@@ -160,11 +174,11 @@ async fn take_all(
         for task in taken {
             let span =
                 tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
-            let (crew, owner) = (crew.clone(), owner.clone());
+            let hold = crew.holds.take(task.id, lease.clone());
+            let crew = crew.clone();
             let is_new = task.state == TaskState::Queued;
             let place = is_new.then(|| places.clone().try_acquire_owned().ok());
             let run = async move {
-                let hold = crew.holds.take(task.id, owner);
                 let job = Job {
                     crew: &crew,
                     task: &task,
@@ -220,23 +234,27 @@ impl Job<'_> {
     async fn resume(&self, submission: Submission) -> Result<Taken, Ended> {
         match submission.state {
             SubmissionState::Refused => self.submit().await,
-            SubmissionState::Accepted => match submission.handle.clone() {
-                Some(handle) => self.take_up(submission, handle),
-                // The result came with the answer and was lost with the process.
+            SubmissionState::Accepted => match result_of(&submission) {
+                Some(result) => self.take_up(submission, result),
+                // The answer was the result itself, and was lost with the process.
                 None => Err(unconfirmed(
-                    submission.id,
+                    &submission,
                     "the process ended before the result was stored",
                     None,
                 )),
             },
             SubmissionState::Intended => self.recover(submission).await,
             SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => Err(
-                unconfirmed(submission.id, "an earlier run could not find out", None),
+                unconfirmed(&submission, "an earlier run could not find out", None),
             ),
         }
     }
 
-    fn take_up(&self, submission: Submission, handle: Handle) -> Result<Taken, Ended> {
+    fn take_up(
+        &self,
+        submission: Submission,
+        result: Result<Handle, Vec<providers::Output>>,
+    ) -> Result<Taken, Ended> {
         let sites = self.crew.app.upstream.sites();
         let site = sites.get(&submission.provider);
         let credential = site.and_then(|site| site.credential(&submission.credential));
@@ -247,6 +265,7 @@ impl Job<'_> {
                 let outcome = Outcome::failed(ErrorCode::GenerationFailed, message);
                 let closing = Closing {
                     id: submission.id,
+                    from: submission.state,
                     state: SubmissionState::Ended,
                     error: Some(("lost", "the settings no longer have the provider".into())),
                     look_again: None,
@@ -269,7 +288,8 @@ impl Job<'_> {
             _open: credential.open(),
             site: site.clone(),
             credential: credential.clone(),
-            result: Ok(handle),
+            result,
+            is_kept: true,
             poll_after: Some(poll_after),
         })
     }
@@ -282,6 +302,16 @@ impl Job<'_> {
     }
 }
 
+/// Where the result of an accepted submission is to be had: from a job, or at
+/// once. `None` when nothing of it was written down.
+fn result_of(submission: &Submission) -> Option<Result<Handle, Vec<providers::Output>>> {
+    if let Some(handle) = &submission.handle {
+        return Some(Ok(handle.clone()));
+    }
+    let results = submission.results.clone()?;
+    serde_json::from_value(results).ok().map(Err)
+}
+
 fn inside(error: &Error) -> Ended {
     tracing::error!(inside = ?error.inside(), "cannot work on a task");
     (Outcome::Later(std::time::Duration::from_secs(2)), None)
@@ -289,18 +319,19 @@ fn inside(error: &Error) -> Ended {
 
 /// Nobody can tell whether the provider took it: nothing is charged, and
 /// nothing is sent again. It may be looked for at the provider later.
-fn unconfirmed(id: SubmissionId, why: &str, look_again: Option<Timestamp>) -> Ended {
+fn unconfirmed(submission: &Submission, why: &str, look_again: Option<Timestamp>) -> Ended {
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
-    tracing::error!(submission_id = %id, why, "submission unconfirmed");
+    tracing::error!(submission_id = %submission.id, why, "submission unconfirmed");
     let message = "Whether the provider took the order cannot be found out, so it was not sent again. Nothing was charged.";
-    let closing = Closing {
-        id,
+    let closing = submission.state.is_open().then(|| Closing {
+        id: submission.id,
+        from: submission.state,
         state: SubmissionState::Unclear,
         error: Some(("unclear", why.to_owned())),
         look_again,
-    };
+    });
     (
         Outcome::failed(ErrorCode::SubmissionUnconfirmed, message),
-        Some(closing),
+        closing,
     )
 }

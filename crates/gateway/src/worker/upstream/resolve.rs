@@ -18,6 +18,7 @@ use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::store;
+use crate::store::submissions::Brought;
 use crate::upstream::{Credential, Site};
 use crate::worker::finish::Outcome;
 
@@ -33,7 +34,8 @@ const LOOKS: [Duration; 4] = [
     Duration::from_secs(3),
     Duration::from_secs(5),
 ];
-/// Jobs and submissions that are compared are no further apart.
+/// Jobs and submissions that are compared are no further apart; and so long it is
+/// waited for settings that know a submission's provider.
 const NEAR: Duration = Duration::from_mins(10);
 /// When an unclear submission is first looked for again.
 const LATER: Duration = Duration::from_mins(1);
@@ -70,22 +72,27 @@ impl Job<'_> {
         let sites = self.crew.app.upstream.sites();
         let site = sites.get(&submission.provider).cloned();
         let route = self.route(&submission.provider, &submission.route_model);
-        let (Some(site), Some(route)) = (site, route) else {
-            return Err(unconfirmed(submission.id, WHY, None));
-        };
-        let Some(credential) = site.credential(&submission.credential).cloned() else {
-            return Err(unconfirmed(submission.id, WHY, None));
+        let credential = site
+            .as_ref()
+            .and_then(|site| site.credential(&submission.credential).cloned());
+        let age = self.crew.app.clock.now().since(submission.created_at);
+        let (Some(site), Some(route), Some(credential)) = (site, route, credential) else {
+            // Another process may have other settings, or these be mended.
+            return Err(if age < NEAR {
+                (Outcome::Later(AGAIN), None)
+            } else {
+                unconfirmed(&submission, WHY, None)
+            });
         };
         let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
         let Ok(prepared) = prepared else {
-            return Err(unconfirmed(submission.id, "its source is gone", None));
+            return Err(unconfirmed(&submission, "its source is gone", None));
         };
         let order = Order {
             key: submission.id.to_string(),
             ..prepared.order
         };
-        let age = self.crew.app.clock.now().since(submission.created_at);
-        let id = submission.id;
+        let intended = submission.clone();
         if !site.provider.adapter().deduplicates() {
             let sent = Sent {
                 site: &site,
@@ -111,7 +118,11 @@ impl Job<'_> {
                 Err((Outcome::Later(FULL), None))
             }
             // That it is refused now says nothing about the first time.
-            Err(_) => Err(unconfirmed(id, "the provider refuses the repetition", None)),
+            Err(_) => Err(unconfirmed(
+                &intended,
+                "the provider refuses the repetition",
+                None,
+            )),
         }
     }
 
@@ -128,7 +139,7 @@ impl Job<'_> {
             return Err(if app.clock.now().since(created_at) < REPETITION {
                 (Outcome::Later(AGAIN), None)
             } else {
-                unconfirmed(id, why, None)
+                unconfirmed(sent.submission, why, None)
             });
         }
         for pause in LOOKS {
@@ -152,6 +163,7 @@ impl Job<'_> {
                             route_model: sent.order.model.clone(),
                             accepted_at,
                             result: Ok(handle),
+                            is_kept: true,
                             poll_after: None,
                             _open: sent.credential.open(),
                         }));
@@ -159,18 +171,22 @@ impl Job<'_> {
                 }
                 Ok(Looked::Nowhere) if sent.is_own => return self.not_taken(sent).await.map(Err),
                 Ok(Looked::Nowhere | Looked::CannotAsk) => {
-                    return Err(unconfirmed(id, why, None));
+                    return Err(unconfirmed(sent.submission, why, None));
                 }
                 Ok(Looked::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot look for a job");
                     if !error.class.is_passing() {
-                        return Err(unconfirmed(id, why, None));
+                        return Err(unconfirmed(sent.submission, why, None));
                     }
                 }
             }
         }
-        Err(unconfirmed(id, why, Some(app.clock.now().plus(LATER))))
+        Err(unconfirmed(
+            sent.submission,
+            why,
+            Some(app.clock.now().plus(LATER)),
+        ))
     }
 
     /// The submission has this job. Returns false when another one was first.
@@ -179,6 +195,10 @@ impl Job<'_> {
         let (id, now) = (sent.submission.id, app.clock.now());
         let provider = sent.submission.provider.clone();
         let since = sent.submission.created_at.minus(NEAR);
+        let brought = Brought {
+            handle: Some(handle.clone()),
+            results: None,
+        };
         let accepted = app
             .store
             .write(move |conn| -> Result<bool, Error> {
@@ -186,8 +206,7 @@ impl Job<'_> {
                 if store::submissions::is_known(conn, &provider, &handle, since)? {
                     return Ok(false);
                 }
-                store::submissions::accept(conn, id, Some(&handle), now)?;
-                Ok(true)
+                Ok(store::submissions::accept(conn, id, &brought, now)?)
             })
             .await;
         accepted.map_err(|error| inside(&error))
@@ -202,10 +221,13 @@ impl Job<'_> {
         );
         let written = self.crew.app.store.write(move |conn| {
             let why = Some((class, message.as_str()));
-            store::submissions::close(conn, id, SubmissionState::Refused, why).map_err(Error::from)
+            let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
+            store::submissions::close(conn, id, from, to, why).map_err(Error::from)
         });
-        written.await.map_err(|error| inside(&error))?;
-        Ok(Passed::No(error))
+        if written.await.map_err(|error| inside(&error))? {
+            return Ok(Passed::No(error));
+        }
+        Err((Outcome::Stopped, None))
     }
 }
 
@@ -283,7 +305,11 @@ pub(in crate::worker) async fn look_again(app: &App) -> Result<(), Error> {
                 if let Some(handle) = found {
                     store::submissions::lock_provider(conn, &provider)?;
                     let known = store::submissions::is_known(conn, &provider, &handle, near)?;
-                    if !known && store::submissions::found(conn, id, &handle, now)? {
+                    let brought = Brought {
+                        handle: Some(handle),
+                        results: None,
+                    };
+                    if !known && store::submissions::found(conn, id, &brought, now)? {
                         return Ok(true);
                     }
                 }

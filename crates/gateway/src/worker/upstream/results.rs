@@ -18,12 +18,15 @@ use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
 use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
 use crate::worker::finish::Made;
+use crate::worker::patience;
 
 /// Why a result is not in the store.
 pub(super) enum Bad {
     /// It was not fetched whole; polling again may give a fresh address.
     Again(String),
-    /// It was fetched, and is not what it should be.
+    /// What was fetched is broken; another time it may be whole.
+    Broken(String),
+    /// It is not what it should be, and never will.
     Useless(String),
     /// The database or the files.
     Inside(Error),
@@ -97,16 +100,12 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     let film = app
         .compute(move || measure(&path))
         .await?
-        .map_err(Bad::Useless)?;
+        .map_err(Bad::Broken)?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
-    let video = assets::keep_file(
-        app,
-        task.account,
-        MediaType::Mp4,
-        &fetched.path,
-        size,
-        sha256,
-    )
+    let video = patience::store(|| {
+        let (media, sha256) = (MediaType::Mp4, sha256.clone());
+        assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
+    })
     .await?;
     let quantity = Quantity {
         milliseconds: film.milliseconds,
@@ -194,7 +193,7 @@ async fn decode(app: &App, fetched: Fetched) -> Result<Audio, Bad> {
             Ok::<_, String>(decoded.audio)
         })
         .await?;
-    decoded.map_err(|why| Bad::Useless(format!("the recording cannot be read: {why}")))
+    decoded.map_err(|why| Bad::Broken(format!("the recording cannot be read: {why}")))
 }
 
 async fn stems(
@@ -235,7 +234,8 @@ async fn stems(
             .compute(move || stems_engine::stem_clip(&name, &audio))
             .await?
             .map_err(|error| Bad::Useless(error.to_string()))?;
-        let (media, stored) = assets::keep_clip(app, task.account, clip).await?;
+        let (media, stored) =
+            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.clips.push((*id, media));
         made.assets.extend(stored);
         if let Some((_, _, Some(upstream))) = given {
@@ -339,7 +339,8 @@ async fn songs(
             .compute(move || stems_engine::ingest(&name, &audio))
             .await?
             .map_err(|error| Bad::Useless(error.to_string()))?;
-        let (media, stored) = assets::keep_clip(app, task.account, clip).await?;
+        let (media, stored) =
+            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.quantity.milliseconds += media.milliseconds;
         made.quantity.parts += 1;
         made.clips.push((id, media));

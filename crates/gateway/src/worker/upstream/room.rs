@@ -58,8 +58,7 @@ fn is_limited(route: &Route, site: &Site) -> bool {
         || site.config.max_running.or(site.config.per_minute).is_some()
 }
 
-/// Places left for tasks of a model. A model that the settings no longer have
-/// gets some, so that its tasks come to an end.
+/// Places left for tasks of a model.
 pub(super) async fn for_model(app: &App, model: &str) -> Result<u32, Error> {
     let catalog = app.catalog.load_full();
     let model = catalog.with_id(model);

@@ -64,7 +64,9 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     if !any.await? {
         return Ok(false);
     }
-    let name = crew.holds.name();
+    let _claiming = crew.holds.claiming();
+    let lease = crew.holds.lease();
+    let name = lease.name.clone();
     let taken = crew
         .app
         .store
@@ -75,31 +77,42 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     let more = taken.len() >= BATCH as usize;
     for submission in taken {
         let span = tracing::info_span!("stray", task_id = %submission.task, submission_id = %submission.id);
-        let crew = crew.clone();
+        let followed = crew.holds.follow(submission.id);
+        let (crew, lease) = (crew.clone(), lease.clone());
         let run = async move {
-            if let Err(error) = follow(&crew, &submission).await {
-                tracing::error!(inside = ?error.inside(), "cannot follow the job of a cancelled task");
-                let_go(&crew, &submission, WITHOUT).await;
+            let pause = match follow(&crew, &submission).await {
+                Ok(pause) => pause,
+                Err(error) => {
+                    tracing::error!(inside = ?error.inside(), "cannot follow the job of a cancelled task");
+                    Some(WITHOUT)
+                }
+            };
+            if let Some(pause) = pause {
+                let_go(&crew, &lease.name, &submission, pause).await;
             }
+            drop(followed);
         };
         tracker.spawn(run.instrument(span));
     }
     Ok(more)
 }
 
-async fn let_go(crew: &Crew, submission: &Submission, pause: Duration) {
+async fn let_go(crew: &Crew, follower: &Arc<str>, submission: &Submission, pause: Duration) {
     let (id, due) = (submission.id, crew.app.clock.now().plus(pause));
+    let follower = follower.clone();
     let gone = crew
         .app
         .store
-        .write(move |conn| store::submissions::let_go(conn, id, due))
+        .write(move |conn| store::submissions::let_go(conn, id, &follower, due))
         .await;
     if let Err(error) = gone {
-        tracing::warn!(%error, "cannot let go of a submission; the lease runs out");
+        tracing::warn!(%error, "cannot let go of a submission; the heartbeat does");
     }
 }
 
-async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<(), Error> {
+/// Follows a stray to its end; when it is to be looked at again, where that is
+/// not reached.
+async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Duration>, Error> {
     let app = &crew.app;
     let id = submission.task;
     let task = app
@@ -108,8 +121,13 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<(), Error> 
         .await?
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
+        if submission.results.is_some() {
+            close(crew, submission, &task, End::Made).await?;
+            return Ok(None);
+        }
         // The answer was lost, or was the result itself: there is no job to ask for.
-        return close(crew, submission, &task, End::Unknown).await;
+        close(crew, submission, &task, End::Unknown).await?;
+        return Ok(None);
     };
     let since = submission.accepted_at.unwrap_or(submission.created_at);
     let sites = app.upstream.sites();
@@ -119,11 +137,11 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<(), Error> 
         .and_then(|site| site.credential(&submission.credential).cloned());
     let (Some(site), Some(credential)) = (site, credential) else {
         if app.clock.now().since(since) > crate::config::providers::JOB_LIMIT {
-            return close(crew, submission, &task, End::Unknown).await;
+            close(crew, submission, &task, End::Unknown).await?;
+            return Ok(None);
         }
         // It may yet be looked after when the settings are mended.
-        let_go(crew, submission, WITHOUT).await;
-        return Ok(());
+        return Ok(Some(WITHOUT));
     };
     let driver = &app.upstream.driver;
     let off = driver
@@ -131,17 +149,18 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<(), Error> 
         .await;
     if matches!(off, Ok(true)) {
         crash::point("job-called-off");
-        return close(crew, submission, &task, End::CalledOff).await;
+        close(crew, submission, &task, End::CalledOff).await?;
+        return Ok(None);
     }
     tracing::info!(
         provider = %submission.provider,
         "the provider does not say that it called the job off; it is followed to its end"
     );
     if let Some(end) = poll(crew, submission, &site, &credential, handle).await {
-        return close(crew, submission, &task, end).await;
+        close(crew, submission, &task, end).await?;
+        return Ok(None);
     }
-    let_go(crew, submission, Duration::ZERO).await;
-    Ok(())
+    Ok(Some(Duration::ZERO))
 }
 
 /// Polls until the job ends; `None` when this process ends before.
@@ -189,6 +208,7 @@ async fn close(crew: &Crew, submission: &Submission, task: &Task, end: End) -> R
     let app = &crew.app;
     let bill = (end == End::Made).then(|| bill(task, submission));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
+    let from = submission.state;
     let state = match end {
         End::Unknown => SubmissionState::Unclear,
         _ => SubmissionState::Ended,
@@ -197,7 +217,9 @@ async fn close(crew: &Crew, submission: &Submission, task: &Task, end: End) -> R
         .store
         .write(move |conn| -> Result<bool, Error> {
             let why = Some(("cancelled", end.name()));
-            store::submissions::close(conn, id, state, why)?;
+            if !store::submissions::close(conn, id, from, state, why)? {
+                return Ok(false);
+            }
             if task.money == Money::Held {
                 return ledger::close(conn, &task, bill.as_ref(), now);
             }

@@ -7,15 +7,16 @@ use std::time::Duration;
 use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Order, ProviderError};
 
+use super::intent::Halt;
 use super::resolve::Sent;
-use super::{Ended, Job, Taken, inside, order, room};
+use super::{Ended, Job, Taken, inside, order};
 use crate::crash;
-use crate::domain::{routing, submit};
-use crate::error::{Error, ErrorCode};
+use crate::domain::routing;
+use crate::error::ErrorCode;
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
-use crate::store;
+use crate::store::submissions::Brought;
 use crate::upstream::breaker::Breaker;
 use crate::upstream::{Credential, Site, route};
 use crate::worker::embedded::write_progress;
@@ -41,22 +42,6 @@ pub(super) enum Passed {
     Full,
     /// Its provider took nothing, and another may.
     No(ProviderError),
-}
-
-/// Why nothing was sent.
-enum Halt {
-    /// The task ended, or is somebody else's.
-    Gone,
-    /// The route has no room after all.
-    Full,
-    /// The database.
-    Inside(Error),
-}
-
-impl From<store::StoreError> for Halt {
-    fn from(error: store::StoreError) -> Self {
-        Self::Inside(error.into())
-    }
 }
 
 impl Job<'_> {
@@ -182,6 +167,7 @@ impl Job<'_> {
                 credential: credential.id.clone(),
                 state: SubmissionState::Intended,
                 handle: None,
+                results: None,
                 created_at: self.crew.app.clock.now(),
                 accepted_at: None,
             };
@@ -257,16 +243,30 @@ impl Job<'_> {
                     Halt::Inside(error) => Err(inside(&error)),
                 };
             }
-            Err(SubmitError::Before(error)) => return self.refused(route, None, error),
+            Err(SubmitError::TooLate) => {
+                app.upstream.breaker(route, Breaker::undecided);
+                return Err(self.held_back(site, id, is_new).await);
+            }
+            Err(SubmitError::Before(error)) => return self.refused(route, error),
             // Of a repetition this is proof of nothing, and not written down.
             Err(SubmitError::Refused(error)) if !is_new => return Ok(Err(Passed::No(error))),
             Err(SubmitError::Refused(error)) => {
-                let closing = closing(id, SubmissionState::Refused, &error);
-                return self.refused_after(route, closing, error).await;
+                return match self.write_refused(id, &error).await {
+                    Ok(true) => self.refused(route, error),
+                    Ok(false) => Err((Outcome::Stopped, None)),
+                    // Unwritten it would count as unclear, so the task waits for the database.
+                    Err(error) => Err(inside(&error)),
+                };
             }
             Err(SubmitError::Failed(error)) => {
                 app.upstream.breaker(route, Breaker::succeeded);
-                let closing = closing(id, SubmissionState::Ended, &error);
+                let closing = Closing {
+                    id,
+                    from: SubmissionState::Intended,
+                    state: SubmissionState::Ended,
+                    error: Some((error.class.name(), error.message.clone())),
+                    look_again: None,
+                };
                 return Err((failure(&error), Some(closing)));
             }
             Err(SubmitError::Unclear(error)) => {
@@ -286,9 +286,14 @@ impl Job<'_> {
         };
         crash::point("submission-sent");
         app.upstream.breaker(route, Breaker::succeeded);
-        let accepted_at = self
-            .write_accepted(id, route, result.as_ref().ok().cloned())
-            .await;
+        // Of a result that came with the answer itself nothing can be written down.
+        let results = result.as_ref().err();
+        let brought = Brought {
+            handle: result.as_ref().ok().cloned(),
+            results: results.and_then(|outputs| serde_json::to_value(outputs).ok()),
+        };
+        let is_kept = brought.handle.is_some() || brought.results.is_some();
+        let accepted_at = self.write_accepted(id, route, brought).await?;
         crash::point("submission-accepted");
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Ok(Taken {
@@ -299,6 +304,7 @@ impl Job<'_> {
             route_model: order.model,
             accepted_at,
             result,
+            is_kept,
             poll_after,
             _open: open,
         }))
@@ -321,144 +327,15 @@ impl Job<'_> {
         }
     }
 
-    /// Makes it durable that a request is about to leave, if there is room and
-    /// the task is still this process's.
-    async fn intend(
-        &self,
-        route: &Route,
-        site: &Arc<Site>,
-        credential: &Arc<Credential>,
-        mut submission: Submission,
-    ) -> Result<(), Halt> {
-        let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
-        let (task, owner) = (self.task.id, self.hold.owner.clone());
-        let model = self
-            .crew
-            .app
-            .catalog
-            .load()
-            .with_id(&self.task.model)
-            .cloned();
-        let now = self.crew.app.clock.now();
-        self.crew
-            .app
-            .store
-            .write(move |conn| -> Result<(), Halt> {
-                if !store::tasks::is_held(conn, task, &owner)? {
-                    return Err(Halt::Gone);
-                }
-                if !room::fits(conn, &route, &site, &credential, now)? {
-                    return Err(Halt::Full);
-                }
-                let before = store::submissions::latest(conn, task)?;
-                submission.attempt = before.map_or(0, |before| before.attempt) + 1;
-                store::submissions::intend(conn, &submission, &owner)?;
-                let fingerprint = model.map(|model| submit::fingerprint(&model, Some(&route)));
-                let fingerprint = fingerprint.unwrap_or_default();
-                store::tasks::begin(conn, task, &owner, &route.provider, &fingerprint, now)?;
-                Ok(())
-            })
-            .await
-            .inspect(|()| {
-                crash::point("submission-intended");
-                self.crew.app.bell.ring(task);
-            })
-    }
-
-    /// Nothing is repeated for a task that is somebody else's by now: that one
-    /// may be about to learn that the first time was refused.
-    async fn still_held(&self) -> Result<(), Halt> {
-        let (task, owner) = (self.task.id, self.hold.owner.clone());
-        let held = self
-            .crew
-            .app
-            .store
-            .write(move |conn| -> Result<bool, Halt> {
-                Ok(store::tasks::is_held(conn, task, &owner)?)
-            });
-        if held.await? { Ok(()) } else { Err(Halt::Gone) }
-    }
-
-    /// Writes down that the provider took it. As long as the database does not
-    /// take that, it is tried again: the job must not be lost.
-    async fn write_accepted(
-        &self,
-        id: SubmissionId,
-        route: &Route,
-        handle: Option<providers::Handle>,
-    ) -> crate::clock::Timestamp {
-        let now = self.crew.app.clock.now();
-        loop {
-            let handle = handle.clone();
-            let written = self.crew.app.store.write(move |conn| {
-                store::submissions::accept(conn, id, handle.as_ref(), now).map_err(Error::from)
-            });
-            match written.await {
-                Ok(()) => return now,
-                Err(error) => {
-                    tracing::error!(provider = %route.provider, submission_id = %id, inside = ?error.inside(), "cannot write down that a provider took a task");
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                }
-            }
-        }
-    }
-
-    async fn refused_after(
-        &self,
-        route: &Route,
-        closing: Closing,
-        error: ProviderError,
-    ) -> Result<Result<Taken, Passed>, Ended> {
-        let id = closing.id;
-        let message = error.message.clone();
-        let class = error.class.name();
-        let (task, owner) = (self.task.id, self.hold.owner.clone());
-        let written = self
-            .crew
-            .app
-            .store
-            .write(move |conn| -> Result<bool, Error> {
-                // Whoever took the task over may have sent it again with the same key.
-                let held = store::tasks::is_held(conn, task, &owner)?;
-                let now = store::tasks::of_anyone(conn, task)?;
-                if !held && now.is_some_and(|task| !task.state.is_terminal()) {
-                    return Ok(false);
-                }
-                let why = Some((class, message.as_str()));
-                store::submissions::close(conn, id, SubmissionState::Refused, why)?;
-                Ok(true)
-            });
-        match written.await {
-            Ok(true) => self.refused(route, Some(closing), error),
-            Ok(false) => Err((Outcome::Stopped, None)),
-            // Unwritten it would count as unclear, so the task waits for the database.
-            Err(error) => Err(inside(&error)),
-        }
-    }
-
     /// The provider took nothing: another route may, or the caller is told.
-    fn refused(
-        &self,
-        route: &Route,
-        closing: Option<Closing>,
-        error: ProviderError,
-    ) -> Result<Result<Taken, Passed>, Ended> {
+    fn refused(&self, route: &Route, error: ProviderError) -> Result<Result<Taken, Passed>, Ended> {
         tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "the provider took nothing");
         if error.class.allows_fail_over() || error.class == Class::Unclear {
             return Ok(Err(Passed::No(error)));
         }
         // The provider works; it is the request that it does not like.
         self.crew.app.upstream.breaker(route, Breaker::succeeded);
-        Err((failure(&error), closing))
-    }
-}
-
-fn closing(id: SubmissionId, state: SubmissionState, error: &ProviderError) -> Closing {
-    Closing {
-        id,
-        state,
-        error: Some((error.class.name(), error.message.clone())),
-        look_again: None,
+        Err((failure(&error), None))
     }
 }
 

@@ -136,6 +136,7 @@ pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
         credential: "1:aa".into(),
         state: SubmissionState::Intended,
         handle: None,
+        results: None,
         created_at: at(1),
         accepted_at: None,
     }
@@ -149,14 +150,20 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
     db.write(move |conn| {
         let (first, second) = (submission(&of, 1), submission(&of, 2));
         submissions::intend(conn, &first, "w")?;
-        submissions::close(conn, first.id, SubmissionState::Refused, None)?;
+        submissions::close(
+            conn,
+            first.id,
+            SubmissionState::Intended,
+            SubmissionState::Refused,
+            None,
+        )?;
         submissions::intend(conn, &second, "w")
     })
     .await;
     adds_up(&db).await;
     db.write(move |conn| {
         conn.execute(
-            "UPDATE submissions SET state = 'unclear' WHERE attempt = 1",
+            "UPDATE submissions SET state = 'unclear', surplus = 1 WHERE attempt = 1",
             &[],
         )
     })

@@ -6,13 +6,14 @@ use mediagate::model::money::{Micros, Money};
 use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate::model::submission::{Submission, SubmissionState};
 use mediagate::model::task::{Output, StemTarget, TaskFailure, TaskKind, TaskState};
+use mediagate::store::submissions::Brought;
 use mediagate::store::tasks::{Ending, Filter, Page};
 use mediagate::store::{
     StoreError, accounts, assets, clips, personas, submissions, tasks, workers,
 };
 use providers::Handle;
 
-use super::{Fixture, account, asset, at, key, owner, postgres, sqlite, task};
+use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, task};
 
 on_both! {
     accounts_and_keys_come_back_as_they_went_in
@@ -156,11 +157,12 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
         })
         .await;
     let claim = async |who: &'static str, now: i64| {
-        db.write(move |conn| tasks::claim(conn, who, at(now))).await
+        db.write(move |conn| tasks::claim(conn, who, MODELS, at(now)))
+            .await
     };
-    assert!(!db.read(|conn| tasks::any_due(conn, at(9))).await);
+    assert!(!db.read(|conn| tasks::any_due(conn, MODELS, at(9))).await);
     assert!(claim("a", 9).await.is_none(), "nothing is due yet");
-    assert!(db.read(|conn| tasks::any_due(conn, at(30))).await);
+    assert!(db.read(|conn| tasks::any_due(conn, MODELS, at(30))).await);
     let first = claim("a", 30).await.unwrap();
     assert_eq!(
         (first.id, first.state, first.attempts),
@@ -203,7 +205,9 @@ async fn many_claimers_never_get_the_same_task(db: Fixture) {
         let mut mine = Vec::new();
         loop {
             let who = name.clone();
-            let claimed = db.write(move |conn| tasks::claim(conn, &who, at(1))).await;
+            let claimed = db
+                .write(move |conn| tasks::claim(conn, &who, MODELS, at(1)))
+                .await;
             match claimed {
                 Some(task) => mine.push(task.id),
                 None => return mine,
@@ -229,15 +233,17 @@ async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
             tasks::insert(conn, &two)?;
             workers::enter(conn, "a", at(5))?;
             workers::enter(conn, "b", at(5))?;
-            tasks::claim(conn, "a", at(2))?;
-            tasks::claim(conn, "b", at(2))?;
+            tasks::claim(conn, "a", MODELS, at(2))?;
+            tasks::claim(conn, "b", MODELS, at(2))?;
             Ok((one.id, two.id))
         })
         .await;
     assert!(db.write(|conn| workers::prolong(conn, "a", at(50))).await);
     assert!(!db.write(|conn| workers::prolong(conn, "c", at(50))).await);
     assert_eq!(db.write(|conn| workers::free_lapsed(conn, at(6))).await, 1);
-    let next = db.write(|conn| tasks::claim(conn, "c", at(6))).await;
+    let next = db
+        .write(|conn| tasks::claim(conn, "c", MODELS, at(6)))
+        .await;
     assert_eq!(next.unwrap().id, two, "only the one that was not prolonged");
     assert!(
         !db.write(|conn| workers::prolong(conn, "b", at(50))).await,
@@ -246,16 +252,20 @@ async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
     db.write(move |conn| tasks::release(conn, one, "b", at(7)))
         .await;
     assert!(
-        !db.read(|conn| tasks::any_due(conn, at(7))).await,
+        !db.read(|conn| tasks::any_due(conn, MODELS, at(7))).await,
         "b has nothing to give back"
     );
     db.write(move |conn| tasks::release(conn, one, "a", at(8)))
         .await;
-    assert!(!db.read(|conn| tasks::any_due(conn, at(7))).await);
-    let next = db.write(|conn| tasks::claim(conn, "c", at(8))).await;
+    assert!(!db.read(|conn| tasks::any_due(conn, MODELS, at(7))).await);
+    let next = db
+        .write(|conn| tasks::claim(conn, "c", MODELS, at(8)))
+        .await;
     assert_eq!(next.unwrap().id, one);
     db.write(|conn| workers::leave(conn, "c")).await;
-    let next = db.write(|conn| tasks::claim(conn, "d", at(9))).await;
+    let next = db
+        .write(|conn| tasks::claim(conn, "d", MODELS, at(9)))
+        .await;
     assert!(next.is_some(), "who leaves gives everything back");
 }
 
@@ -274,12 +284,12 @@ async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
         })
         .await;
     assert!(
-        !db.read(|conn| tasks::any_due(conn, at(9))).await,
+        !db.read(|conn| tasks::any_due(conn, MODELS, at(9))).await,
         "no engine's"
     );
     let mut models = db.read(|conn| tasks::models_due(conn, at(9))).await;
     models.sort();
-    assert_eq!(models, ["x", "y"]);
+    assert_eq!(models, [("x".to_owned(), false), ("y".to_owned(), false)]);
     let claimed = db
         .write(|conn| tasks::claim_upstream(conn, "a", "x", TaskState::Queued, 2, at(9)))
         .await;
@@ -302,10 +312,11 @@ async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
         (task.state, task.provider.as_str(), task.event_seq),
         (TaskState::Running, "other", 2)
     );
-    assert!(db.read(move |conn| tasks::is_held(conn, one, "a")).await);
+    let held = async || db.write(move |conn| tasks::lock_held(conn, one, "a")).await;
+    assert!(held().await);
     db.write(move |conn| tasks::finish(conn, one, None, &ending(TaskState::Cancelled), at(11)))
         .await;
-    assert!(!db.read(move |conn| tasks::is_held(conn, one, "a")).await);
+    assert!(!held().await);
     assert_eq!(
         db.read(|conn| tasks::ended_since(conn, at(11))).await,
         [one]
@@ -327,38 +338,50 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
                 credential: credential.into(),
                 state: SubmissionState::Intended,
                 handle: None,
+                results: None,
                 created_at: at(i64::from(attempt)),
                 accepted_at: None,
             };
             let (first, second) = (new(1, "1:aa"), new(2, "2:bb"));
             submissions::intend(conn, &first, "w")?;
-            submissions::intend(conn, &second, "w")?;
             Ok((task.id, first, second))
         })
         .await;
-    let mut open = db.read(|conn| submissions::open_of(conn, "acme")).await;
-    open.sort();
     assert_eq!(
-        open,
-        [
-            ("m".into(), "1:aa".into(), 1),
-            ("m".into(), "2:bb".into(), 1)
-        ]
+        db.read(|conn| submissions::open_of(conn, "acme")).await,
+        [("m".into(), "1:aa".into(), 1)]
     );
+    let twice = second.clone();
+    let refused = db
+        .store
+        .write(move |conn| submissions::intend(conn, &twice, "w"));
+    assert!(refused.await.is_err(), "beside one that is not refused");
     let id = first.id;
-    db.write(move |conn| {
-        submissions::close(
-            conn,
-            id,
-            SubmissionState::Refused,
-            Some(("account", "no money")),
-        )
-    })
-    .await;
+    let close = async |from, to| {
+        let why = Some(("account", "no money"));
+        db.write(move |conn| submissions::close(conn, id, from, to, why))
+            .await
+    };
+    let (intended, refused) = (SubmissionState::Intended, SubmissionState::Refused);
+    assert!(!close(SubmissionState::Accepted, SubmissionState::Ended).await);
+    assert!(close(intended, refused).await);
+    assert!(
+        !close(intended, SubmissionState::Unclear).await,
+        "it is known"
+    );
     let (id, handle) = (second.id, Handle(serde_json::json!({"id": "video_1"})));
-    let kept = handle.clone();
-    db.write(move |conn| submissions::accept(conn, id, Some(&kept), at(5)))
+    let brought = Brought {
+        handle: Some(handle.clone()),
+        results: Some(serde_json::json!([])),
+    };
+    let other = brought.clone();
+    let late = db.write(move |conn| submissions::accept(conn, first.id, &other, at(5)));
+    assert!(!late.await, "it was refused");
+    db.write(move |conn| submissions::intend(conn, &second, "w"))
         .await;
+    let kept = brought;
+    let accepted = db.write(move |conn| submissions::accept(conn, id, &kept, at(5)));
+    assert!(accepted.await);
     assert_eq!(
         db.read(|conn| submissions::open_of(conn, "acme")).await,
         [("m".into(), "2:bb".into(), 1)]
@@ -388,13 +411,18 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
             .await
     };
     assert!(!raise("a", 10).await, "nobody holds it");
-    db.write(|conn| tasks::claim(conn, "a", at(1))).await;
+    db.write(|conn| {
+        workers::enter(conn, "a", at(4))?;
+        tasks::claim(conn, "a", MODELS, at(1))
+    })
+    .await;
     assert!(raise("a", 10).await);
     assert!(!raise("a", 10).await);
     assert!(!raise("a", 9).await);
     assert!(!raise("b", 50).await);
     db.write(|conn| workers::free_lapsed(conn, at(5))).await;
-    db.write(|conn| tasks::claim(conn, "b", at(5))).await;
+    db.write(|conn| tasks::claim(conn, "b", MODELS, at(5)))
+        .await;
     assert!(!raise("a", 60).await, "it is b's now");
     assert!(!raise("b", 5).await, "what was reached stays");
     assert!(raise("b", 60).await);
@@ -422,7 +450,7 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
                 Ok((task.id, task.account))
             })
             .await;
-        db.write(|conn| tasks::claim(conn, "a", at(1)))
+        db.write(|conn| tasks::claim(conn, "a", MODELS, at(1)))
             .await
             .unwrap();
         let end = async |who: Option<&'static str>, state| {
@@ -471,7 +499,8 @@ async fn a_task_ends_once_whoever_is_first(db: Fixture) {
         );
         assert_eq!(events.last().unwrap().seq, found.event_seq);
         assert!(
-            !db.read(|conn| tasks::any_due(conn, at(1_000_000))).await,
+            !db.read(|conn| tasks::any_due(conn, MODELS, at(1_000_000)))
+                .await,
             "what ended is never due"
         );
     }
@@ -709,7 +738,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             .await,
         stems
     );
-    db.write(|conn| tasks::claim(conn, "a", at(2)))
+    db.write(|conn| tasks::claim(conn, "a", MODELS, at(2)))
         .await
         .unwrap();
     assert_eq!(get(stems[0].id).await.state, ClipState::Running);

@@ -97,6 +97,32 @@ async fn old_rows_survive_every_later_step_on_postgres() {
     }
 }
 
+/// Older versions could submit a task twice; that stays to be seen.
+#[test]
+fn a_task_that_was_submitted_twice_is_no_hindrance() {
+    let connection = rusqlite::Connection::open_in_memory().unwrap();
+    let mut conn = Conn::Sqlite(&connection);
+    up_to(&mut conn, 8).unwrap();
+    insert_samples(&mut conn, &ALL[7]).unwrap();
+    connection
+        .execute_batch(
+            "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at)
+             SELECT 'twice', task_id, 3, provider, route_model, credential, 'unclear', created_at
+             FROM submissions WHERE state = 'accepted'",
+        )
+        .unwrap();
+    run(&mut conn).unwrap();
+    let marked: Vec<(String, i64)> = connection
+        .prepare("SELECT state, surplus FROM submissions ORDER BY attempt")
+        .unwrap()
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let marked: Vec<_> = marked.iter().map(|(s, n)| (s.as_str(), *n)).collect();
+    assert_eq!(marked, [("refused", 0), ("accepted", 1), ("unclear", 0)]);
+}
+
 #[test]
 fn a_database_of_a_newer_version_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();

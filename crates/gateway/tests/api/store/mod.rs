@@ -93,6 +93,9 @@ fn owner(conn: &mut Conn<'_>) -> Result<(AccountId, KeyId), StoreError> {
     Ok((account.id, key.id))
 }
 
+/// The models of a worker.
+const MODELS: &str = r#"["animatic-1"]"#;
+
 fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
     Task {
         id: TaskId::new(),

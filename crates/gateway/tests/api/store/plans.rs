@@ -169,12 +169,16 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     }
     submissions::intend(conn, &sent, "w")?;
     submissions::lock_provider(conn, "acme")?;
-    submissions::let_go(conn, sent.id, at(1))?;
+    submissions::let_go(conn, sent.id, "w", at(1))?;
     submissions::let_go_of_task(conn, task.id, "w", at(1))?;
     submissions::claim_strays(conn, "w", 100, at(1))?;
     submissions::look_again(conn, sent.id, None)?;
     submissions::unclear_due(conn, 20, at(1))?;
-    submissions::found(conn, sent.id, &handle, at(1))?;
+    let brought = submissions::Brought {
+        handle: Some(handle.clone()),
+        results: None,
+    };
+    submissions::found(conn, sent.id, &brought, at(1))?;
     submissions::is_known(conn, "acme", &handle, at(1))?;
     submissions::unknown_since(conn, "acme", "m", at(1))?;
     tasks::cancelled_and_held(conn)?;

@@ -3,6 +3,7 @@
 use mediagate::ids::ClipId;
 use mediagate::model::money::Money;
 use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState};
+use mediagate::model::submission::SubmissionState;
 use mediagate::model::task::{StemTarget, TaskState};
 use mediagate::model::{music::StemGroup, task::Task};
 use mediagate::store::usage::Filter;
@@ -113,7 +114,8 @@ async fn what_is_not_over_stays(db: Fixture) {
         submissions::close(
             conn,
             id,
-            mediagate::model::submission::SubmissionState::Ended,
+            SubmissionState::Intended,
+            SubmissionState::Ended,
             None,
         )
     })

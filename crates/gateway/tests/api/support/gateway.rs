@@ -31,6 +31,9 @@ use crate::support::{eventually, sound};
 /// The name that scripted work holds its leases by.
 pub(crate) const SCRIPT: &str = "script";
 
+/// The embedded models.
+const MODELS: &str = r#"["animatic-1","stems-dsp-1"]"#;
+
 /// How a gateway is to be.
 pub(crate) struct Builder {
     pub(crate) overrides: Overrides,
@@ -142,7 +145,9 @@ impl Builder {
         let overrides = Overrides {
             config: Some(file),
             data: Some(home.data.path().join("data")),
-            database: url.map(|url| url.parse().unwrap()),
+            database: url
+                .map(|url| url.parse().unwrap())
+                .or(self.overrides.database),
             workers: Some(2),
             ..self.overrides
         };
@@ -310,7 +315,7 @@ impl TestGateway {
             .store
             .write(move |conn| -> Result<_, Error> {
                 store::workers::enter(conn, SCRIPT, until)?;
-                Ok(store::tasks::claim(conn, SCRIPT, now)?)
+                Ok(store::tasks::claim(conn, SCRIPT, MODELS, now)?)
             })
             .await;
         let task = claimed.unwrap().expect("a task to claim");

@@ -63,6 +63,19 @@ impl Server {
 
     /// The same under limits of the system, as `ulimit` of the shell takes them.
     pub(crate) async fn start_within(limits: &str, data: &Path, extra: &[&str]) -> Self {
+        Self::launch(limits, data, extra, &[]).await
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) async fn start_with(
+        data: &Path,
+        extra: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
+        Self::launch("", data, extra, variables).await
+    }
+
+    async fn launch(limits: &str, data: &Path, extra: &[&str], variables: &[(&str, &str)]) -> Self {
         let data = data.to_str().unwrap();
         let mut words = vec![
             "serve",
@@ -79,6 +92,7 @@ impl Server {
             command = within(limits, &command);
         }
         let mut child = command
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -144,6 +158,18 @@ impl Server {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([name, &id]).status().unwrap();
         assert!(sent.success());
+    }
+
+    /// Waits until the whole process stands still.
+    pub(crate) async fn stands_still(&self) {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        eventually("the server stands still", async || {
+            let stat = std::fs::read_to_string(&stat).unwrap();
+            // The state comes behind the name, which is in brackets.
+            let (_, rest) = stat.rsplit_once(") ")?;
+            rest.starts_with('T').then_some(())
+        })
+        .await;
     }
 
     /// Ends it as a crash does.

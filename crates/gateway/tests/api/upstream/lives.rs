@@ -126,6 +126,7 @@ async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
             credential,
             state: SubmissionState::Intended,
             handle: None,
+            results: None,
             created_at: now,
             accepted_at: None,
         };

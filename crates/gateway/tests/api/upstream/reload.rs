@@ -5,8 +5,7 @@ use serde_json::json;
 use simulator::{End, Role};
 
 use super::{
-    SOME, arrives, assert_failed, film, gateway, one_provider, ordered, plan, provider, simulator,
-    submissions, without_workers,
+    SOME, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
 };
 use crate::support::eventually;
 
@@ -61,22 +60,6 @@ async fn a_job_of_a_model_that_was_taken_away_comes_to_its_end() {
         (&json!("succeeded"), &json!("0.40")),
         "{done}"
     );
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_task_that_waits_for_a_model_that_was_taken_away_fails() {
-    let simulator = simulator().await;
-    let table = provider("acme", "openai-videos", &simulator, "");
-    let toml = table.clone() + &film(r#"{ provider = "acme", model = "sora-2" }"#);
-    let mut gateway = without_workers(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
-    gateway.reconfigure(&format!(
-        "{table}[models.animatic-1]\naliases = [\"film\"]\n"
-    ));
-    gateway.start_workers().await;
-    assert_failed(&gateway.finished(&task).await, "provider_unavailable");
-    assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
 

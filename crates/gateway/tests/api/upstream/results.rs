@@ -8,7 +8,8 @@ use simulator::{End, Fault, Role, Simulator};
 use super::{
     assert_failed, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
 };
-use crate::support::{TestGateway, sound};
+use crate::support::program::Server;
+use crate::support::{Client, TestGateway, eventually, sound};
 
 /// A gateway whose provider does this to the next requests for something; the
 /// end of one order.
@@ -169,5 +170,102 @@ async fn a_stem_that_is_no_recording_fails_the_task_and_its_clips() {
             (&json!("error"), &json!(""))
         );
     }
+    gateway.stop().await;
+}
+
+/// A provider whose answer to an order names the result and no job.
+fn answers_with_a_link(simulator: &Simulator) -> String {
+    provider("acme", "chat-video", simulator, "")
+        + &film(r#"{ provider = "acme", model = "veo3" }"#)
+}
+
+#[tokio::test]
+async fn a_link_that_leads_nowhere_yet_is_followed_again() {
+    let simulator = simulator().await;
+    simulator
+        .world()
+        .order(Fault::Expired, None, Some(Role::Download), 2);
+    let gateway = gateway(&answers_with_a_link(&simulator)).await;
+    let task = ordered(&gateway, "a lake").await;
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_broken_file_is_fetched_again() {
+    let (simulator, gateway, view) = made(Fault::Lying, Role::Download, 1).await;
+    assert_whole(&view);
+    assert_eq!(super::arrived(&simulator, Role::Download), 2);
+    gateway.stop().await;
+}
+
+/// The program dies between a provider's answer and the result that it names.
+#[tokio::test]
+async fn a_link_outlives_the_process() {
+    let simulator = simulator().await;
+    let slow = Fault::Latency(Duration::from_secs(30));
+    simulator.world().order(slow, None, Some(Role::Download), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    std::fs::write(&file, answers_with_a_link(&simulator)).unwrap();
+    let data = folder.path().join("data");
+    let words = ["--config", file.to_str().unwrap()];
+    let server = Server::start(&data, &words).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let order = json!({"model": "film", "prompt": "a lake"});
+    let answer = client.post("/v1/videos", &order).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    super::arrives(&simulator, Role::Download, 1).await;
+    server.crash();
+    let server = Server::start(&data, &words).await;
+    let client = Client {
+        base: server.base.clone(),
+        ..client
+    };
+    let done = crate::support::gateway::finished(&client, &task).await;
+    assert_eq!(done["status"], "succeeded", "{done}");
+    assert_eq!(submissions(&simulator), 1);
+    server.stop().await;
+}
+
+/// The media folder takes nothing until the work of this is done.
+async fn without_media<T>(gateway: &TestGateway, work: impl Future<Output = T>) -> T {
+    let media = gateway.app.config.media_path();
+    let aside = media.with_extension("aside");
+    std::fs::rename(&media, &aside).unwrap();
+    std::fs::write(&media, "in the way").unwrap();
+    let done = work.await;
+    std::fs::remove_file(&media).unwrap();
+    std::fs::rename(&aside, &media).unwrap();
+    done
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
+    let simulator = simulator().await;
+    let gateway = gateway(&answers_with_a_link(&simulator)).await;
+    let (hosted, embedded) = without_media(&gateway, async {
+        let hosted = ordered(&gateway, "a lake").await;
+        let order = crate::support::videos_order();
+        let answer = gateway.post("/v1/videos", &order).await;
+        let embedded = answer.header("x-task-id").unwrap().to_owned();
+        eventually("both are made", async || {
+            let view = gateway.get(&format!("/v1/tasks/{embedded}")).await.ok();
+            let is_fetched = super::arrived(&simulator, Role::Download) > 0;
+            (view["progress"].as_u64()? > 98 && is_fetched).then_some(())
+        })
+        .await;
+        // Longer than the first tries.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        (hosted, embedded)
+    })
+    .await;
+    for task in [hosted, embedded] {
+        let view = gateway.finished(&task).await;
+        assert_eq!(view["status"], "succeeded", "{view}");
+    }
+    assert_eq!(super::arrived(&simulator, Role::Download), 1);
     gateway.stop().await;
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::driver::{
-    Accepted, DownloadError, Downloaded, Driver, Polled, Provider, Rules, SubmitError, Watch,
+    Accepted, DownloadError, Downloaded, Driver, Polled, Provider, Rules, SendBefore, SubmitError,
+    Watch,
 };
 use providers::{
     Handle, Kind, Limits, Output, ProviderError, Secret, Settings, Source, What, Work,
@@ -95,7 +96,7 @@ impl Stage {
         let intent = async || {
             assert_eq!(self.submissions(), before, "the intent comes first");
             kept += 1;
-            Ok(())
+            Ok(SendBefore::any_time())
         };
         let submitted = self
             .driver
@@ -138,6 +139,7 @@ impl Stage {
         match self.submit().await {
             Ok(accepted) => self.finish(accepted).await,
             Err(SubmitError::Intent(never)) => match never {},
+            Err(SubmitError::TooLate) => unreachable!("it may leave at any time"),
             Err(
                 SubmitError::Before(error)
                 | SubmitError::Refused(error)

@@ -1,0 +1,140 @@
+//! What this process can do: it takes only tasks of models that it has, and says
+//! which those are. What no process of the cluster can do is failed after a while.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::App;
+use crate::clock::Timestamp;
+use crate::domain::ledger;
+use crate::engines;
+use crate::error::{Error, ErrorCode};
+use crate::model::catalog::Model;
+use crate::model::money::{Micros, Money};
+use crate::model::task::{Task, TaskFailure, TaskState};
+use crate::store;
+use crate::store::tasks::Ending;
+use crate::telemetry;
+use crate::worker::Crew;
+
+/// How long tasks wait for a process that has their model.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How often it is looked for such tasks.
+const LOOK: Duration = Duration::from_secs(5);
+/// Most tasks that are failed in one transaction.
+const BATCH: u32 = 100;
+
+/// The embedded models that this process has.
+fn engines(app: &App) -> Vec<String> {
+    let built_in = engines::embedded_models().into_iter();
+    built_in
+        .chain(app.shelf.models())
+        .map(|model| model.id)
+        .collect()
+}
+
+/// The same as a JSON array.
+pub(super) fn engines_json(app: &App) -> String {
+    serde_json::Value::from(engines(app)).to_string()
+}
+
+/// Whether the settings of this process lead to a provider for a model.
+pub(super) fn has_route(app: &App, model: &str) -> bool {
+    let catalog = app.catalog.load();
+    let sites = app.upstream.sites();
+    let routes = catalog.with_id(model).map_or(&[][..], Model::routes);
+    routes
+        .iter()
+        .any(|route| sites.contains_key(&route.provider))
+}
+
+/// Every model that this process takes tasks of, as a JSON array.
+pub(super) fn offer(app: &App) -> String {
+    let mut models = engines(app);
+    let catalog = app.catalog.load();
+    let hosted = catalog.models().iter().map(|model| &model.id);
+    models.extend(hosted.filter(|id| has_route(app, id)).cloned());
+    serde_json::Value::from(models).to_string()
+}
+
+/// Fails tasks that no process can do, for as long as this one works.
+pub(super) async fn fail_stranded(crew: Arc<Crew>) {
+    let mut since = HashMap::new();
+    while !crew.stop.is_cancelled() {
+        crew.pause(LOOK).await;
+        if let Err(error) = look(&crew.app, &mut since).await {
+            tracing::warn!(inside = ?error.inside(), "cannot look for tasks that nobody can do");
+        }
+    }
+}
+
+/// `since` is from when on nobody was seen who has a model.
+async fn look(app: &App, since: &mut HashMap<String, Timestamp>) -> Result<(), Error> {
+    let now = app.clock.now();
+    let due = now.minus(PATIENCE);
+    let (waiting, offered) = app
+        .store
+        .examine(move |conn| -> Result<_, Error> {
+            let judged = store::workers::now(conn, now)?;
+            let offered = store::workers::offered(conn, judged)?;
+            Ok((store::tasks::models_waiting(conn, due)?, offered))
+        })
+        .await?;
+    let has_nobody = |model: &String| offered.as_ref().is_some_and(|all| !all.contains(model));
+    let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
+    since.retain(|model, _| stranded.contains(model));
+    for model in stranded {
+        let from = *since.entry(model.clone()).or_insert(now);
+        if now.since(from) >= PATIENCE {
+            fail_all(app, &model, due).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
+    loop {
+        let (name, now) = (model.to_owned(), app.clock.now());
+        let failed = app
+            .store
+            .write(move |conn| -> Result<Vec<Task>, Error> {
+                let tasks = store::tasks::waiting(conn, &name, due, BATCH)?;
+                for task in &tasks {
+                    ledger::end(conn, task, None, &stranded(task), now)?;
+                }
+                Ok(tasks)
+            })
+            .await?;
+        tracing::error!(
+            model,
+            tasks = failed.len(),
+            "no process has this model; its tasks failed"
+        );
+        for task in &failed {
+            telemetry::task_ended(task, TaskState::Failed);
+            app.bell.ring(task.id);
+        }
+        if failed.len() < BATCH as usize {
+            return Ok(());
+        }
+    }
+}
+
+fn stranded(task: &Task) -> Ending {
+    let message = "For ten minutes no part of the gateway had the model. Nothing was charged.";
+    Ending {
+        state: TaskState::Failed,
+        cost: Micros::ZERO,
+        money: match task.money {
+            Money::Free => Money::Free,
+            _ => Money::Released,
+        },
+        bill: None,
+        output: None,
+        failure: Some(TaskFailure {
+            code: ErrorCode::ProviderUnavailable,
+            message: message.into(),
+        }),
+    }
+}

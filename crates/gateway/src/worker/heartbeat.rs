@@ -1,0 +1,290 @@
+//! The process's lease: prolonged by a heartbeat, and with it the proof that
+//! what is held here is still this process's. Beside it, what others left
+//! behind is freed.
+//!
+//! Lease times are the database's; this process judges its own by the monotonic
+//! clock. Others are judged only by a process that could itself prolong its lease
+//! for a while: after an outage of the database everybody's time is over at once.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::store::{self, StoreError};
+use crate::worker::hold::{Lease, Standing};
+use crate::worker::{Crew, ability};
+
+/// How long a lease holds without a heartbeat. A restarted process takes its
+/// tasks up again once this is over, so it bounds the pause after a crash.
+const LEASE: Duration = Duration::from_secs(3);
+/// How often the lease is prolonged, and cancellations noticed.
+pub(super) const HEARTBEAT: Duration = Duration::from_millis(750);
+/// Heartbeats further apart than this are no row: another process's may have
+/// been late by as much, and its time be over for that.
+const GAP: Duration = Duration::from_millis(2250);
+/// How many in a row it takes to judge others.
+const ROW: u32 = 4;
+/// How far back endings are looked for: heartbeats that came late included,
+/// and clocks that differ.
+const LOOK_BACK: Duration = Duration::from_secs(10);
+/// Every so many rounds what stands under the own lease is compared with what is
+/// followed here: both differ only after an answer of the database was lost.
+const COMPARE: u32 = 8;
+/// Nothing is put off for longer than this; what is due later was put off by a
+/// clock that has been set back since.
+const FAR_AHEAD: Duration = Duration::from_mins(15);
+
+/// How many heartbeats in a row were answered.
+#[derive(Default)]
+pub(super) struct Row {
+    length: AtomicU32,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Row {
+    fn answered(&self) {
+        let now = Instant::now();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = last.is_some_and(|last| now - last <= GAP);
+        *last = Some(now);
+        let before = self.length.load(Ordering::Relaxed);
+        let length = if goes_on { before.saturating_add(1) } else { 1 };
+        self.length.store(length, Ordering::Relaxed);
+    }
+
+    fn broken(&self) {
+        self.length.store(0, Ordering::Relaxed);
+    }
+
+    fn length(&self) -> u32 {
+        self.length.load(Ordering::Relaxed)
+    }
+}
+
+/// Prolongs the lease for as long as the process works.
+pub(super) async fn heartbeat(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        crew.pause(HEARTBEAT).await;
+        try_beat(&crew).await;
+    }
+}
+
+pub(super) async fn try_beat(crew: &Crew) {
+    match beat(crew).await {
+        Ok(()) => crew.row.answered(),
+        Err(error) => {
+            crew.row.broken();
+            tracing::warn!(inside = ?error.inside(), "heartbeat failed");
+        }
+    }
+}
+
+async fn beat(crew: &Crew) -> Result<(), Error> {
+    if crew.holds.has_entered() && !prolong(crew).await? {
+        // Others took over what this process held while it stood still. It
+        // goes on under another name, or it could end what is theirs now.
+        tracing::warn!("the lease was lost; it is entered anew");
+        crew.holds.start_over();
+    }
+    if !crew.holds.has_entered() {
+        prolong(crew).await?;
+        crew.holds.enter();
+    }
+    Ok(())
+}
+
+/// Prolongs the lease of this process and that of its callers, or enters them.
+/// Returns false when the former was taken from it.
+async fn prolong(crew: &Crew) -> Result<bool, Error> {
+    let app = &crew.app;
+    let (lease, has_entered) = (crew.holds.lease(), crew.holds.has_entered());
+    let (clock, name) = (app.clock.now(), lease.name.clone());
+    let models = ability::offer(app);
+    let callers = app.attendance.name().to_owned();
+    // The database counts from a later instant.
+    let asked = Instant::now();
+    let kept = app
+        .store
+        .beat(move |conn| -> Result<bool, StoreError> {
+            let until = store::workers::now(conn, clock)?.plus(LEASE);
+            store::workers::enter(conn, &callers, until)?;
+            if !has_entered {
+                store::workers::enter(conn, &name, until)?;
+            } else if !store::workers::prolong(conn, &name, until)? {
+                return Ok(false);
+            }
+            store::workers::offer(conn, &name, &models)?;
+            Ok(true)
+        })
+        .await?;
+    app.attendance.prove(asked + LEASE);
+    if kept {
+        lease.prove(asked + LEASE);
+    }
+    Ok(kept)
+}
+
+/// Stops what ended elsewhere, and frees what nobody works on.
+pub(super) async fn look_after(crew: Arc<Crew>) {
+    let mut round = 0_u32;
+    let mut was_in_row = false;
+    while !crew.stop.is_cancelled() {
+        crew.pause(HEARTBEAT).await;
+        round = round.wrapping_add(1);
+        let is_in_row = crew.row.length() >= ROW && crew.holds.lease().is_proved();
+        let done = async {
+            stop_ended(&crew).await?;
+            if is_in_row {
+                free_lapsed(&crew, !was_in_row).await?;
+            }
+            if round.is_multiple_of(COMPARE) {
+                compare(&crew).await?;
+                pull_near(&crew).await?;
+            }
+            Ok::<(), Error>(())
+        };
+        match done.await {
+            Ok(()) => was_in_row = is_in_row,
+            Err(error) => {
+                tracing::warn!(inside = ?error.inside(), "cannot look after tasks");
+            }
+        }
+    }
+}
+
+async fn stop_ended(crew: &Crew) -> Result<(), Error> {
+    if crew.holds.is_empty() {
+        return Ok(());
+    }
+    let since = crew.app.clock.now().minus(LOOK_BACK);
+    let ended = crew
+        .app
+        .store
+        .read(move |conn| store::tasks::ended_since(conn, since).map_err(Error::from))
+        .await?;
+    crew.holds.stop_all(&ended);
+    Ok(())
+}
+
+/// Frees the tasks of workers whose time is over; `all` looks also for tasks whose
+/// worker nobody knows.
+async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
+    let store = &crew.app.store;
+    let clock = crew.app.clock.now();
+    let (lease, callers) = (crew.holds.lease(), crew.app.attendance.name().to_owned());
+    let lapsed = store
+        .read(move |conn| -> Result<bool, Error> {
+            let now = store::workers::now(conn, clock)?;
+            Ok(store::workers::any_lapsed(conn, now)?)
+        })
+        .await?;
+    if !lapsed && !all {
+        return Ok(());
+    }
+    let freed = store
+        .write(move |conn| -> Result<u64, Error> {
+            let now = store::workers::now(conn, clock)?;
+            // Whoever judges lives, however far a clock was just put ahead.
+            if !store::workers::prolong(conn, &lease.name, now.plus(LEASE))? {
+                return Ok(0);
+            }
+            store::workers::enter(conn, &callers, now.plus(LEASE))?;
+            let mut freed = store::workers::free_lapsed(conn, now)?;
+            if all {
+                freed += store::workers::free_unknown(conn)?;
+            }
+            Ok(freed)
+        })
+        .await?;
+    if freed > 0 {
+        tracing::warn!(tasks = freed, "a worker is gone; its tasks are free");
+        crew.app.bell.ring_for_work();
+        crew.app.bell.ring_for_upstream();
+    }
+    Ok(())
+}
+
+/// Gives back what stands under the own lease and is followed by nothing here,
+/// and stops what is run here and stands under it no longer.
+async fn compare(crew: &Crew) -> Result<(), Error> {
+    let lease = crew.holds.lease();
+    let Some(census) = crew.holds.census() else {
+        return Ok(());
+    };
+    let standing = standing(crew, &lease).await?;
+    if !crew.holds.still_holds(&census) {
+        return Ok(());
+    }
+    census.stop_others(&lease, &standing);
+    let tasks: Vec<_> = census.forgotten(&standing).collect();
+    let strays: Vec<_> = census.forgotten_strays(&standing).collect();
+    if tasks.is_empty() && strays.is_empty() {
+        return Ok(());
+    }
+    tracing::warn!(
+        tasks = tasks.len(),
+        strays = strays.len(),
+        "nothing here works on what this process holds; it is given back"
+    );
+    let (name, now) = (lease.name.clone(), crew.app.clock.now());
+    crew.app
+        .store
+        .write(move |conn| -> Result<(), StoreError> {
+            for id in tasks {
+                store::submissions::let_go_of_task(conn, id, &name, now)?;
+                store::tasks::release(conn, id, &name, now)?;
+            }
+            for id in strays {
+                store::submissions::let_go(conn, id, &name, now)?;
+            }
+            Ok(())
+        })
+        .await?;
+    crew.app.bell.ring_for_work();
+    crew.app.bell.ring_for_upstream();
+    Ok(())
+}
+
+async fn standing(crew: &Crew, lease: &Lease) -> Result<Standing, Error> {
+    let name = lease.name.clone();
+    crew.app
+        .store
+        .examine(move |conn| -> Result<_, Error> {
+            let tasks: HashSet<_> = store::tasks::held_by(conn, &name)?.into_iter().collect();
+            let strays = store::submissions::strays_of(conn, &name)?;
+            Ok(Standing { tasks, strays })
+        })
+        .await
+}
+
+/// What is due absurdly late is due now.
+async fn pull_near(crew: &Crew) -> Result<(), Error> {
+    let now = crew.app.clock.now();
+    let far = now.plus(FAR_AHEAD);
+    let any = crew.app.store.examine(move |conn| -> Result<bool, Error> {
+        Ok(store::tasks::any_due_after(conn, far)?
+            || store::submissions::any_stray_due_after(conn, far)?)
+    });
+    if !any.await? {
+        return Ok(());
+    }
+    let pulled = crew
+        .app
+        .store
+        .write(move |conn| -> Result<u64, StoreError> {
+            let tasks = store::tasks::pull_near(conn, far, now)?;
+            Ok(tasks + store::submissions::pull_strays_near(conn, far, now)?)
+        })
+        .await?;
+    tracing::warn!(
+        tasks = pulled,
+        "a clock was set back: what was put off beyond reason is due now"
+    );
+    crew.app.bell.ring_for_work();
+    crew.app.bell.ring_for_upstream();
+    Ok(())
+}
