@@ -21,11 +21,21 @@ struct Counts {
 }
 
 impl Counts {
-    fn read(conn: &mut Conn<'_>, provider: &str, now: Timestamp) -> Result<Self, StoreError> {
-        Ok(Self {
-            open: store::submissions::open_of(conn, provider)?,
-            lately: store::submissions::made_since(conn, provider, now.minus(MINUTE))?,
-        })
+    /// Those that have a limit.
+    fn read(
+        conn: &mut Conn<'_>,
+        provider: &str,
+        counted: Counted,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut counts = Self::default();
+        if counted.open {
+            counts.open = store::submissions::open_of(conn, provider)?;
+        }
+        if counted.lately {
+            counts.lately = store::submissions::made_since(conn, provider, now.minus(MINUTE))?;
+        }
+        Ok(counts)
     }
 
     /// Places left by this route with this credential.
@@ -53,9 +63,24 @@ impl Counts {
     }
 }
 
-fn is_limited(route: &Route, site: &Site) -> bool {
-    route.max_running.or(route.per_minute).is_some()
-        || site.config.max_running.or(site.config.per_minute).is_some()
+/// What has to be counted for a route.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    open: bool,
+    lately: bool,
+}
+
+impl Counted {
+    fn of(route: &Route, site: &Site) -> Self {
+        Self {
+            open: route.max_running.or(site.config.max_running).is_some(),
+            lately: route.per_minute.or(site.config.per_minute).is_some(),
+        }
+    }
+
+    const fn is_anything(self) -> bool {
+        self.open || self.lately
+    }
 }
 
 /// Places left for tasks of a model.
@@ -72,13 +97,14 @@ pub(super) async fn for_model(app: &App, model: &str) -> Result<u32, Error> {
         let Some(site) = sites.get(&route.provider) else {
             continue;
         };
-        if !is_limited(route, site) {
+        let counted = Counted::of(route, site);
+        if !counted.is_anything() {
             return Ok(u32::MAX);
         }
         let provider = route.provider.clone();
         let counts = app
             .store
-            .read(move |conn| Counts::read(conn, &provider, now).map_err(Error::from))
+            .examine(move |conn| Counts::read(conn, &provider, counted, now).map_err(Error::from))
             .await?;
         let by_credential = site
             .credentials
@@ -105,10 +131,11 @@ pub(super) fn fits(
     credential: &Credential,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    if !is_limited(route, site) {
+    let counted = Counted::of(route, site);
+    if !counted.is_anything() {
         return Ok(true);
     }
     store::submissions::lock_provider(conn, &route.provider)?;
-    let counts = Counts::read(conn, &route.provider, now)?;
+    let counts = Counts::read(conn, &route.provider, counted, now)?;
     Ok(counts.room(route, site, &credential.id) > 0)
 }
