@@ -1,6 +1,8 @@
 //! A model of one thing that a caller wants, and every way in which it can go:
-//! the durable steps in their order, with a crash, a lost lease, a lost answer or
-//! a hang-up between any two of them. All reachable states are looked at.
+//! the durable steps in their order, with a crash, a process that stands still, a
+//! held-up message, a lost answer, a hang-up or a restored backup between any two of
+//! them. A look and a write are two steps unless a lock joins them. All reachable
+//! states are looked at.
 //!
 //! ```text
 //! state       what is on disk, what is in memory, what the provider has
@@ -43,6 +45,16 @@ fn kinds() -> Vec<Rules> {
     all
 }
 
+/// The database is restored once, under whatever provider.
+fn restored() -> Vec<Rules> {
+    let mut all = kinds();
+    for rules in &mut all {
+        (rules.tries, rules.routes, rules.restores) = (1, 1, 1);
+        (rules.crashes, rules.stalls) = (0, 0);
+    }
+    all
+}
+
 /// How much may happen: together all of it would take minutes.
 fn small(rules: &Rules) -> Vec<Rules> {
     let one_task = Rules {
@@ -78,6 +90,15 @@ fn explore(all: impl IntoIterator<Item = Rules>) {
 #[test]
 fn nobody_pays_twice_in_any_reachable_state() {
     explore(kinds().iter().flat_map(small));
+}
+
+#[test]
+fn nobody_pays_twice_after_a_restored_backup() {
+    explore(restored());
+    for rules in restored() {
+        let lost = dead_ends(&rules).1;
+        assert!(lost.is_empty(), "{rules:?}: {:#?}", lost.first());
+    }
 }
 
 #[test]
@@ -147,10 +168,10 @@ fn dead_ends(rules: &Rules) -> (usize, Vec<State>) {
     (count, lost.map(|(state, _)| state).collect())
 }
 
-/// With this safeguard taken out, this comes to light.
+/// With these safeguards taken out, this comes to light.
 #[track_caller]
-fn needs(safeguard: Safeguard, mut rules: Rules, property: &'static str) {
-    rules.without = Some(safeguard);
+fn needs(safeguards: &'static [Safeguard], mut rules: Rules, property: &'static str) {
+    rules.without = safeguards;
     let enough = HasDiscoveries::AllOf(std::iter::once(property).collect());
     let checker = rules.checker().threads(2).finish_when(enough);
     checker.spawn_bfs().join().assert_any_discovery(property);
@@ -162,7 +183,11 @@ fn a_refusal_is_written_only_by_the_holder() {
         deduplicates: true,
         ..Rules::default()
     };
-    needs(Safeguard::RefusalByHolder, rules, "one job for each task");
+    needs(
+        &[Safeguard::RefusalByHolder],
+        rules,
+        "one job for each task",
+    );
 }
 
 #[test]
@@ -172,7 +197,7 @@ fn a_submission_is_repeated_only_by_the_holder() {
         ..Rules::default()
     };
     needs(
-        Safeguard::RepetitionByHolder,
+        &[Safeguard::RepetitionByHolder, Safeguard::Fence],
         rules,
         "one job for each task",
     );
@@ -184,13 +209,17 @@ fn what_cannot_be_found_is_not_sent_again() {
         looks_up: true,
         ..Rules::default()
     };
-    needs(Safeguard::NotFoundIsUnclear, rules, "one job for each task");
+    needs(
+        &[Safeguard::NotFoundIsUnclear],
+        rules,
+        "one job for each task",
+    );
 }
 
 #[test]
 fn what_may_have_been_sent_is_not_sent_again() {
     needs(
-        Safeguard::IntendedIsUnclear,
+        &[Safeguard::IntendedIsUnclear],
         Rules::default(),
         "one job for each task",
     );
@@ -198,13 +227,13 @@ fn what_may_have_been_sent_is_not_sent_again() {
 
 #[test]
 fn an_end_is_written_only_by_the_holder_of_an_open_task() {
-    needs(Safeguard::EndOnce, Rules::default(), "money moves once");
+    needs(&[Safeguard::EndOnce], Rules::default(), "money moves once");
 }
 
 #[test]
 fn the_intent_is_on_disk_before_the_request_leaves() {
     needs(
-        Safeguard::IntentFirst,
+        &[Safeguard::IntentFirst],
         Rules::default(),
         "one job for each task",
     );
@@ -217,13 +246,13 @@ fn a_repetition_is_led_to_the_task_that_exists() {
         stalls: 0,
         ..Rules::default()
     };
-    needs(Safeguard::Join, rules, "one task is paid for");
+    needs(&[Safeguard::Join], rules, "one task is paid for");
 }
 
 #[test]
 fn money_is_moved_with_the_state() {
     needs(
-        Safeguard::MoneyWithState,
+        &[Safeguard::MoneyWithState],
         Rules::default(),
         "closed with the end",
     );
@@ -233,9 +262,40 @@ fn money_is_moved_with_the_state() {
 fn a_cancelled_task_that_is_charged_is_followed_to_its_end() {
     let rules = Rules {
         charges: true,
-        without: Some(Safeguard::FollowCancelled),
+        without: &[Safeguard::FollowCancelled],
         tries: 1,
         ..Rules::default()
     };
     assert!(!dead_ends(&rules).1.is_empty());
+}
+
+#[test]
+fn an_intent_is_written_under_the_lock_that_it_was_decided_under() {
+    let property = "one submission that may have been taken";
+    needs(&[Safeguard::RowLock], Rules::default(), property);
+    // What leaves then is a second paid job.
+    let rules = Rules {
+        stalls: 2,
+        ..Rules::default()
+    };
+    let both = &[Safeguard::RowLock, Safeguard::Fence];
+    needs(both, rules, "one job for each task");
+}
+
+#[test]
+fn who_stood_still_for_too_long_sends_nothing() {
+    let property = "nothing leaves for a task that has failed";
+    needs(&[Safeguard::Fence], Rules::default(), property);
+}
+
+#[test]
+fn an_acceptance_that_comes_too_late_is_told_of() {
+    let property = "a job that nobody follows is told of";
+    needs(&[Safeguard::GuardedAccept], Rules::default(), property);
+}
+
+#[test]
+fn open_tasks_of_a_restored_database_wait() {
+    let rules = restored().swap_remove(0);
+    needs(&[Safeguard::HoldRestored], rules, "one job for each task");
 }

@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::state::{Caller, Phase, Rules, State, Status, Task};
+use super::state::{Caller, Phase, Rules, State, Status, Submission, Task, Why};
 use super::steps::{self, Action};
 use super::world;
 
@@ -18,7 +18,9 @@ impl Model for Rules {
             crashes: 0,
             stalls: 0,
             cancellations: 0,
+            restores: 0,
             tasks: Vec::new(),
+            backup: None,
             workers: [None, None],
             sent: Vec::new(),
             jobs: Vec::new(),
@@ -58,6 +60,18 @@ impl Model for Rules {
                 let open = |task: &&Task| task.status == Status::Open;
                 state.tasks.iter().filter(open).count() <= 1
             }),
+            Property::always(
+                "one submission that may have been taken",
+                |_, state: &State| state.tasks.iter().all(|task| may_be_taken(task) <= 1),
+            ),
+            Property::always(
+                "nothing leaves for a task that has failed",
+                |_, state: &State| state.sent.iter().all(|request| !request.late),
+            ),
+            Property::always(
+                "a job that nobody follows is told of",
+                |_, state: &State| state.tasks.iter().all(is_told_of),
+            ),
             // The model does something.
             Property::sometimes("a task succeeds", |_, state: &State| {
                 state
@@ -89,6 +103,17 @@ fn closed_with_the_end(rules: &Rules, task: &Task) -> bool {
         Status::Failed(_) => task.released == 1,
         Status::Cancelled => rules.charges || task.released == 1,
     }
+}
+
+fn may_be_taken(task: &Task) -> usize {
+    let all = task.submissions.iter();
+    all.filter(|one| **one != Submission::Refused).count()
+}
+
+fn is_told_of(task: &Task) -> bool {
+    let mut all = task.submissions.iter();
+    task.status != Status::Failed(Why::Unconfirmed)
+        || !all.any(|one| matches!(one, Submission::Accepted(_)))
 }
 
 fn jobs(state: &State, task: usize) -> usize {

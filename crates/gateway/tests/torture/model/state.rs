@@ -24,8 +24,10 @@ pub(super) struct Rules {
     pub(super) cancellations: u8,
     /// Submissions of one task, while providers refuse them.
     pub(super) routes: usize,
+    /// Times that the database is restored from a backup.
+    pub(super) restores: u8,
     /// What is left out, to see that it is needed.
-    pub(super) without: Option<Safeguard>,
+    pub(super) without: &'static [Safeguard],
 }
 
 impl Default for Rules {
@@ -40,14 +42,15 @@ impl Default for Rules {
             stalls: 1,
             cancellations: 1,
             routes: 2,
-            without: None,
+            restores: 0,
+            without: &[],
         }
     }
 }
 
 impl Rules {
     pub(super) fn has(&self, safeguard: Safeguard) -> bool {
-        self.without != Some(safeguard)
+        !self.without.contains(&safeguard)
     }
 }
 
@@ -72,6 +75,16 @@ pub(super) enum Safeguard {
     MoneyWithState,
     /// A cancelled task whose money is open is taken up as open ones are.
     FollowCancelled,
+    /// Who is about to send looks at the task and writes its intent down under one
+    /// lock of the task's row.
+    RowLock,
+    /// A request leaves only while the last answered heartbeat proves the lease.
+    Fence,
+    /// An acceptance is written only where the submission is still under way; else
+    /// it is told to the operator.
+    GuardedAccept,
+    /// What a restored database has open, and may have been sent since, waits.
+    HoldRestored,
 }
 
 /// A state of everything.
@@ -84,8 +97,11 @@ pub(super) struct State {
     pub(super) crashes: u8,
     pub(super) stalls: u8,
     pub(super) cancellations: u8,
+    pub(super) restores: u8,
     /// On disk.
     pub(super) tasks: Vec<Task>,
+    /// What was on disk when a backup was made.
+    pub(super) backup: Option<Vec<Task>>,
     /// Gone with their process.
     pub(super) workers: [Option<Work>; 2],
     /// Requests that have left and not arrived.
@@ -120,7 +136,7 @@ pub(super) enum Caller {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Task {
     pub(super) status: Status,
-    /// Who holds the lease.
+    /// Who holds the lease; the operator, of what waits for a decision.
     pub(super) owner: Option<usize>,
     pub(super) submissions: Vec<Submission>,
     pub(super) reserved: u8,
@@ -133,6 +149,9 @@ impl Task {
         self.reserved > self.settled + self.released
     }
 }
+
+/// Holds what a restored database has open.
+pub(super) const OPERATOR: usize = 9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Status {
@@ -173,6 +192,8 @@ pub(super) enum Submission {
     Accepted(usize),
     Refused,
     Unclear,
+    /// Given up as unclear, it turned out to have been taken, and the operator was told.
+    Found,
     Ended,
 }
 
@@ -181,6 +202,8 @@ pub(super) enum Submission {
 pub(super) struct Work {
     pub(super) task: usize,
     pub(super) step: Step,
+    /// Whether the last answered heartbeat proves the lease, by a clock of its own.
+    pub(super) proved: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -189,6 +212,8 @@ pub(super) enum Step {
     Look,
     /// Write down that a request is about to leave.
     Intend,
+    /// The second half of that, where no lock joins it to the first.
+    Insert,
     /// Send it; the first time, or once more with the same key.
     Send { submission: usize, again: bool },
     /// Wait for the answer.
@@ -223,6 +248,8 @@ pub(super) struct Request {
     pub(super) submission: usize,
     /// Who waits for the answer, if anybody does.
     pub(super) by: Option<usize>,
+    /// It left after its task had failed.
+    pub(super) late: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

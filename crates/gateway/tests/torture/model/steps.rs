@@ -1,6 +1,6 @@
 //! Who can do what next.
 
-use super::state::{Caller, Phase, Rules, Safeguard, State, Status, Step, Task};
+use super::state::{Caller, OPERATOR, Phase, Rules, Safeguard, State, Status, Step, Task};
 
 /// Something that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,12 @@ pub(super) enum Action {
     JobFailed(usize),
     /// A job is called off.
     CallOff(usize),
+    /// A backup of the database is made.
+    BackUp,
+    /// The database is restored from it, with all processes down.
+    Restore,
+    /// The operator fails a task that a restored database has open.
+    GiveUp(usize),
     /// A process dies: the first one serves callers and works, the second works.
     Crash(usize),
 }
@@ -48,6 +54,7 @@ pub(super) fn actions(rules: &Rules, state: &State, found: &mut Vec<Action>) {
             found.push(Action::Crash(worker));
         }
     }
+    of_operator(rules, state, found);
     for (number, _) in state.sent.iter().enumerate() {
         found.extend([
             Action::Take(number),
@@ -91,6 +98,26 @@ fn of_caller(rules: &Rules, state: &State, found: &mut Vec<Action>) {
             .filter(|(_, task)| open(task));
         found.extend(open.map(|(number, _)| Action::Cancel(number)));
     }
+}
+
+fn of_operator(rules: &Rules, state: &State, found: &mut Vec<Action>) {
+    if state.restores >= rules.restores {
+        // What waits is decided on in the end.
+    } else if let Some(backup) = &state.backup {
+        // Tasks that the backup does not know of are another story.
+        if backup.len() == state.tasks.len() {
+            found.push(Action::Restore);
+        }
+    } else if !state.tasks.is_empty() {
+        found.push(Action::BackUp);
+    }
+    let held = |task: &Task| task.owner == Some(OPERATOR) && task.status == Status::Open;
+    let held = state
+        .tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, task)| held(task));
+    found.extend(held.map(|(number, _)| Action::GiveUp(number)));
 }
 
 fn of_worker(rules: &Rules, state: &State, worker: usize, found: &mut Vec<Action>) {

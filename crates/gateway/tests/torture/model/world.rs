@@ -1,8 +1,8 @@
 //! What a step changes. A function that changes a [`Task`] is one transaction.
 
 use super::state::{
-    Caller, End, Job, Phase, Reply, Request, Rules, Safeguard, State, Status, Step, Submission,
-    Task, Why, Work,
+    Caller, End, Job, OPERATOR, Phase, Reply, Request, Rules, Safeguard, State, Status, Step,
+    Submission, Task, Why, Work,
 };
 use super::steps::Action;
 
@@ -27,12 +27,19 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
         Action::Claim(worker, task) => {
             next.tasks[task].owner = Some(worker);
             let step = Step::Look;
-            next.workers[worker] = Some(Work { task, step });
+            next.workers[worker] = Some(Work {
+                task,
+                step,
+                proved: true,
+            });
         }
         Action::Work(worker) => work(rules, &mut next, worker),
         Action::Lose(worker) => lose(rules, &mut next, worker),
         Action::Stall(worker) => {
             next.stalls += 1;
+            if let Some(work) = &mut next.workers[worker] {
+                work.proved = false;
+            }
             release(&mut next, worker);
         }
         Action::Take(number) => take(rules, &mut next, number),
@@ -46,6 +53,13 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
         Action::JobMade(job) => next.jobs[job].phase = Phase::Made,
         Action::JobFailed(job) => next.jobs[job].phase = Phase::Failed,
         Action::CallOff(job) => next.jobs[job].phase = Phase::CalledOff,
+        Action::BackUp => next.backup = Some(next.tasks.clone()),
+        Action::Restore => restore(rules, &mut next),
+        Action::GiveUp(task) => {
+            let task = &mut next.tasks[task];
+            task.status = Status::Failed(Why::Unconfirmed);
+            (task.owner, task.released) = (None, task.released + 1);
+        }
         Action::Crash(process) => crash(rules, &mut next, process),
     }
     tidy(rules, &mut next);
@@ -137,6 +151,26 @@ fn crash(rules: &Rules, next: &mut State, process: usize) {
     }
 }
 
+/// The database is as it was; what has left has left, and nobody hears of it.
+fn restore(rules: &Rules, next: &mut State) {
+    next.restores += 1;
+    for process in 0..next.workers.len() {
+        next.workers[process] = None;
+    }
+    for request in &mut next.sent {
+        request.by = None;
+    }
+    next.tasks = next.backup.take().unwrap_or_default();
+    for task in &mut next.tasks {
+        task.owner = None;
+        let mut submissions = task.submissions.iter();
+        let nothing_known = submissions.all(|one| *one == Submission::Refused);
+        if nothing_known && task.status == Status::Open && rules.has(Safeguard::HoldRestored) {
+            task.owner = Some(OPERATOR);
+        }
+    }
+}
+
 /// A worker's leases end.
 fn release(next: &mut State, worker: usize) {
     for task in &mut next.tasks {
@@ -149,18 +183,21 @@ fn release(next: &mut State, worker: usize) {
 // --- Workers -------------------------------------------------------------------
 
 fn work(rules: &Rules, next: &mut State, worker: usize) {
-    let Some(Work { task, step }) = next.workers[worker] else {
+    let Some(Work { task, step, proved }) = next.workers[worker] else {
         return;
     };
     let following = match step {
         Step::Look => look(rules, &next.tasks[task], worker),
         Step::Intend => intend(rules, &mut next.tasks[task], worker),
+        Step::Insert => Some(insert(rules, &mut next.tasks[task])),
+        // The process stood still for too long: nothing leaves.
+        Step::Send { .. } if !proved && rules.has(Safeguard::Fence) => None,
         Step::Send { submission, again } => {
-            let by = Some(worker);
             next.sent.push(Request {
                 task,
                 submission,
-                by,
+                by: Some(worker),
+                late: matches!(next.tasks[task].status, Status::Failed(_)),
             });
             Some(Step::Await { submission, again })
         }
@@ -168,7 +205,7 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
         Step::Write { submission, reply } => {
             write(rules, &mut next.tasks[task], worker, submission, reply)
         }
-        Step::LookUp { submission } => Some(look_up(rules, next, task, submission)),
+        Step::LookUp { submission } => look_up(rules, next, task, submission),
         Step::Follow { submission, job } => follow(next, task, submission, job),
         Step::End { submission, end } => {
             finish(rules, &mut next.tasks[task], worker, submission, end)
@@ -178,7 +215,7 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
             None
         }
     };
-    next.workers[worker] = following.map(|step| Work { task, step });
+    next.workers[worker] = following.map(|step| Work { task, step, proved });
     if following.is_none() && next.tasks[task].owner == Some(worker) {
         next.tasks[task].owner = None;
     }
@@ -220,7 +257,9 @@ fn look(rules: &Rules, task: &Task, worker: usize) -> Option<Step> {
         Some(Submission::Intended) if !is_cancelled && !rules.has(Safeguard::IntendedIsUnclear) => {
             Step::Intend
         }
-        Some(Submission::Intended | Submission::Unclear | Submission::Ended) => unconfirmed(last),
+        Some(
+            Submission::Intended | Submission::Unclear | Submission::Found | Submission::Ended,
+        ) => unconfirmed(last),
     })
 }
 
@@ -228,21 +267,35 @@ fn intend(rules: &Rules, task: &mut Task, worker: usize) -> Option<Step> {
     if task.owner != Some(worker) || task.status.is_over() {
         return None;
     }
+    if !rules.has(Safeguard::RowLock) {
+        return Some(Step::Insert);
+    }
+    let beside = task.submissions.last();
+    if beside.is_some_and(|one| *one != Submission::Refused)
+        && rules.has(Safeguard::IntendedIsUnclear)
+        && rules.has(Safeguard::NotFoundIsUnclear)
+    {
+        return None;
+    }
+    Some(insert(rules, task))
+}
+
+fn insert(rules: &Rules, task: &mut Task) -> Step {
     // Without the safeguard nothing tells later that a request left.
     task.submissions.push(if rules.has(Safeguard::IntentFirst) {
         Submission::Intended
     } else {
         Submission::Refused
     });
-    Some(Step::Send {
+    Step::Send {
         submission: task.submissions.len() - 1,
         again: false,
-    })
+    }
 }
 
 /// No answer came. Where the provider makes one job of both it is sent again.
 fn lose(rules: &Rules, next: &mut State, worker: usize) {
-    let Some(Work { task, step }) = next.workers[worker] else {
+    let Some(Work { task, step, proved }) = next.workers[worker] else {
         return;
     };
     let Step::Await { submission, .. } = step else {
@@ -264,7 +317,7 @@ fn lose(rules: &Rules, next: &mut State, worker: usize) {
     } else {
         unconfirmed(submission)
     };
-    next.workers[worker] = Some(Work { task, step });
+    next.workers[worker] = Some(Work { task, step, proved });
 }
 
 fn write(
@@ -275,6 +328,15 @@ fn write(
     reply: Reply,
 ) -> Option<Step> {
     match reply {
+        Reply::Taken(_)
+            if task.submissions[submission] != Submission::Intended
+                && rules.has(Safeguard::GuardedAccept) =>
+        {
+            if task.submissions[submission] == Submission::Unclear {
+                task.submissions[submission] = Submission::Found;
+            }
+            None
+        }
         Reply::Taken(job) => {
             task.submissions[submission] = Submission::Accepted(job);
             Some(Step::Follow { submission, job })
@@ -290,16 +352,23 @@ fn write(
 }
 
 /// Asks the provider; what it does not know of may still be on its way.
-fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> Step {
+fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> Option<Step> {
     let mut jobs = next.jobs.iter();
     let found = jobs.position(|job| (job.task, job.submission) == (task, submission));
     match found {
         Some(job) => {
-            next.tasks[task].submissions[submission] = Submission::Accepted(job);
-            Step::Follow { submission, job }
+            let known = &mut next.tasks[task].submissions[submission];
+            if *known != Submission::Intended && rules.has(Safeguard::GuardedAccept) {
+                if *known == Submission::Unclear {
+                    *known = Submission::Found;
+                }
+                return None;
+            }
+            *known = Submission::Accepted(job);
+            Some(Step::Follow { submission, job })
         }
-        None if rules.has(Safeguard::NotFoundIsUnclear) => unconfirmed(submission),
-        None => Step::Intend,
+        None if rules.has(Safeguard::NotFoundIsUnclear) => Some(unconfirmed(submission)),
+        None => Some(Step::Intend),
     }
 }
 
@@ -378,7 +447,7 @@ fn reply(next: &mut State, request: Request, reply: Reply) {
     let Some(worker) = request.by else {
         return;
     };
-    let Some(Work { task, step }) = next.workers[worker] else {
+    let Some(Work { task, step, proved }) = next.workers[worker] else {
         return;
     };
     let Step::Await { submission, again } = step else {
@@ -389,5 +458,5 @@ fn reply(next: &mut State, request: Request, reply: Reply) {
     } else {
         Step::Write { submission, reply }
     };
-    next.workers[worker] = Some(Work { task, step });
+    next.workers[worker] = Some(Work { task, step, proved });
 }
