@@ -7,6 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Knobs {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
+    /// How long the long form runs.
+    pub(crate) seconds: u64,
     /// Everything comes to its end and is checked after so many rounds.
     pub(crate) settle_every: u32,
 }
@@ -39,6 +41,7 @@ impl Knobs {
         Self {
             seed: number("MEDIAGATE_TORTURE_SEED").unwrap_or_else(any_seed),
             rounds: number("MEDIAGATE_TORTURE_ROUNDS").unwrap_or(5),
+            seconds: number("MEDIAGATE_TORTURE_SECONDS").unwrap_or(3600),
             settle_every: number("MEDIAGATE_TORTURE_SETTLE").unwrap_or(25).max(1),
         }
     }

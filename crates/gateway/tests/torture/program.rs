@@ -115,11 +115,16 @@ impl Server {
         self.log_to_the_end()
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Ends it politely; how it ended, and what it logged.
     pub(crate) async fn stop(mut self) -> (Option<ExitStatus>, String) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
-        assert!(sent.success());
+        self.signal("-TERM");
         let status = self.wait(START).await;
         (status, self.log_to_the_end())
     }

@@ -1,0 +1,284 @@
+//! Replicas on one Postgres, each behind a network of its own that is late, held,
+//! silent, reset or cut at a commit, while processes stand still and die: the long
+//! form, for an hour or as long as the environment says.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use simulator::{Cut, Link, Network, Plan, Proxy, Simulator};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::db::Database;
+use crate::dice::{Dice, tag_in};
+use crate::knobs::{Kept, Knobs, wants};
+use crate::postgres::TestDatabase;
+use crate::program::{Server, output, program};
+use crate::stage::client;
+
+const OPENAI: &str = "openai-videos";
+const REPLICAS: usize = 3;
+/// Callers at once.
+const CALLERS: usize = 6;
+/// How long everything may take to come to its end once nothing goes wrong.
+const REST: Duration = Duration::from_mins(3);
+
+/// A process, its network and what it was started with.
+struct Replica {
+    proxy: Proxy,
+    words: Vec<String>,
+    server: Option<Server>,
+}
+
+impl Replica {
+    async fn new(folder: &Path, number: usize, simulator: &Simulator, database: &str) -> Self {
+        let mut url = url::Url::parse(database).unwrap();
+        let host = url.host_str().unwrap_or("127.0.0.1").to_owned();
+        let target: Vec<SocketAddr> = tokio::net::lookup_host((host, url.port().unwrap_or(5432)))
+            .await
+            .unwrap()
+            .collect();
+        let proxy = Proxy::start(target[0]).await.unwrap();
+        url.set_host(Some("127.0.0.1")).unwrap();
+        url.set_port(Some(proxy.address().port())).unwrap();
+        let file = folder.join(format!("{number}.toml"));
+        let provider = simulator.url(OPENAI);
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\ndatabase = \"{url}\"\nlog = \"error\"\nworkers = 1\n\
+             signing_secret = \"one for all of them, and long enough\"\n\
+             [providers.acme]\nprotocol = \"{OPENAI}\"\nbase_url = \"{provider}\"\napi_key = \"sk-simulated-0123456789\"\n\
+             [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
+             routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let data = folder.join(format!("data-{number}"));
+        let words = ["serve", "--config", file.to_str().unwrap(), "--data"];
+        let mut words: Vec<String> = words.map(str::to_owned).into();
+        words.push(data.to_str().unwrap().to_owned());
+        Self {
+            proxy,
+            words,
+            server: None,
+        }
+    }
+
+    async fn start(&mut self) -> Option<String> {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        let server = Server::start(&words, None).await.ok()?;
+        let base = server.base.clone();
+        self.server = Some(server);
+        Some(base)
+    }
+
+    /// Runs a command on the same data.
+    async fn command(&self, words: &[&str]) -> String {
+        let mut all = words.to_vec();
+        all.extend(self.words[1..].iter().map(String::as_str));
+        let output = output(program(&all)).await;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+/// A thing that goes wrong with a replica, and is over when this returns.
+async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
+    let while_ = dice.millis(100, 7000);
+    let network = |network| {
+        replica.proxy.set(network);
+        tokio::time::sleep(while_)
+    };
+    let name = match dice.roll(8) {
+        0 => {
+            network(Network::both(Link::late(Duration::from_millis(1)))).await;
+            "late"
+        }
+        1 => {
+            network(Network::both(Link::held())).await;
+            "held"
+        }
+        2 => {
+            let down = Link::held();
+            let silent = Network {
+                down,
+                ..Network::default()
+            };
+            network(silent).await;
+            "silent"
+        }
+        3 => {
+            let gone = Network {
+                refuses: true,
+                ..Network::default()
+            };
+            replica.proxy.reset();
+            network(gone).await;
+            replica.proxy.reset();
+            "gone"
+        }
+        4 => {
+            replica.proxy.cut(Cut::new("COMMIT").passing());
+            tokio::time::sleep(while_).await;
+            "commit without an answer"
+        }
+        5 => {
+            replica.proxy.cut(Cut::new("INTO submissions").holding());
+            tokio::time::sleep(while_).await;
+            "an intent held up"
+        }
+        6 => {
+            if let Some(server) = &replica.server {
+                server.signal("-STOP");
+                tokio::time::sleep(while_).await;
+                server.signal("-CONT");
+            }
+            "stopped"
+        }
+        _ => {
+            if let Some(server) = replica.server.take() {
+                drop(server.kill());
+            }
+            "killed"
+        }
+    };
+    replica.proxy.heal();
+    name
+}
+
+/// Orders one thing by its key until it is told what came of it, from whoever
+/// answers. Returns the tag and the last status.
+async fn order(
+    http: reqwest::Client,
+    doors: Vec<tokio::sync::watch::Receiver<Option<String>>>,
+    key: String,
+    mut dice: Dice,
+    until: Instant,
+) -> u16 {
+    let tag = dice.tag();
+    let body = json!({"model": "film", "prompt": tag, "seconds": "4"});
+    let mut last = 0;
+    while Instant::now() < until {
+        let door = dice.pick(&doors).borrow().clone();
+        let Some(base) = door else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let request = http.post(format!("{base}/v1/videos")).json(&body);
+        let request = request.bearer_auth(&key).header("idempotency-key", &tag);
+        let answer = request.timeout(Duration::from_secs(8)).send().await;
+        last = answer.map_or(0, |answer| answer.status().as_u16());
+        if last == 200 {
+            return last;
+        }
+        tokio::time::sleep(dice.millis(50, 500)).await;
+    }
+    last
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the long form: an hour, or MEDIAGATE_TORTURE_SECONDS"]
+async fn replicas_on_postgres() {
+    if !wants(Kept::Postgres) {
+        return;
+    }
+    let knobs = Knobs::read();
+    let seconds = knobs.seconds;
+    println!(
+        "MEDIAGATE_TORTURE_SEED={} for {seconds} seconds",
+        knobs.seed
+    );
+    let mut dice = Dice::new(knobs.seed);
+    let simulator = Simulator::start().await.unwrap();
+    simulator.world().set_plan(Plan {
+        queued: Duration::from_millis(100),
+        running: Duration::from_millis(400),
+        ..Plan::default()
+    });
+    simulator.world().set_journal(false);
+    let folder = tempfile::tempdir().unwrap();
+    let database = TestDatabase::create().await;
+    let mut replicas = Vec::new();
+    for number in 0..REPLICAS {
+        replicas.push(Replica::new(folder.path(), number, &simulator, &database.url).await);
+    }
+    let mut doors = Vec::new();
+    for replica in &mut replicas {
+        let base = replica.start().await.expect("a replica starts");
+        doors.push(tokio::sync::watch::Sender::new(Some(base)));
+    }
+    let words = ["keys", "create", "--name", "torture", "--rpm", "1000000"];
+    let key = replicas[0]
+        .command(&[&words[..], &["--max-running", "100000"]].concat())
+        .await;
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let listen = || doors.iter().map(tokio::sync::watch::Sender::subscribe);
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let (doors, key, mut dice) = (listen().collect::<Vec<_>>(), key.clone(), dice.fork());
+        callers.spawn(async move {
+            let (http, mut statuses) = (client(), Vec::new());
+            while Instant::now() < until {
+                let (doors, key) = (doors.clone(), key.clone());
+                statuses.push(order(http.clone(), doors, key, dice.fork(), until).await);
+            }
+            statuses
+        });
+    }
+    let mut spoiled = JoinSet::new();
+    for (mut replica, door) in replicas.into_iter().zip(doors) {
+        let mut dice = dice.fork();
+        spoiled.spawn(async move {
+            let mut counts: HashMap<&str, u64> = HashMap::new();
+            while Instant::now() < until {
+                tokio::time::sleep(dice.millis(100, 4000)).await;
+                *counts
+                    .entry(spoil(&mut replica, dice.fork()).await)
+                    .or_default() += 1;
+                if replica.server.is_none() {
+                    door.send_replace(None);
+                    door.send_replace(replica.start().await);
+                }
+            }
+            replica.proxy.heal();
+            if replica.server.is_none() {
+                replica.start().await.expect("a replica starts");
+            }
+            (replica, counts)
+        });
+    }
+    let statuses = callers.join_all().await.concat();
+    let (replicas, counts): (Vec<_>, Vec<_>) = spoiled.join_all().await.into_iter().unzip();
+    let database = Database::Postgres(database);
+    let begun = Instant::now();
+    while database
+        .count("tasks", "state IN ('queued', 'running')")
+        .await
+        > 0
+    {
+        assert!(begun.elapsed() < REST, "tasks are stuck");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let columns = &["id", "state", "error_code"];
+    let mut ends: HashMap<String, u64> = HashMap::new();
+    for row in database.table("tasks", columns, "").await {
+        let end = format!("{} {}", row.text("state"), row.text("error_code"));
+        *ends.entry(end).or_default() += 1;
+    }
+    let mut jobs: HashMap<String, u64> = HashMap::new();
+    for job in simulator.world().all_jobs() {
+        let input: Value = (*job.input).clone();
+        let tag = tag_in(&input.to_string()).unwrap().to_owned();
+        *jobs.entry(tag).or_default() += 1;
+    }
+    let paid: u64 = jobs.values().sum();
+    println!(
+        "{} orders, {} told of a task, {paid} paid jobs\n{ends:?}\n{counts:?}",
+        statuses.len(),
+        statuses.iter().filter(|status| **status == 200).count()
+    );
+    let twice: Vec<_> = jobs.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "paid twice: {twice:?}");
+    replicas[0].command(&["ledger", "verify"]).await;
+}
