@@ -8,6 +8,7 @@ mod demo;
 mod keys;
 mod ledger;
 mod migrate;
+mod restored;
 mod serve;
 
 use std::io::Write as _;
@@ -38,9 +39,9 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the API, the console and the workers
-    Serve,
+    Serve(serve::Start),
     /// Run only workers, beside servers on the same database
-    Worker,
+    Worker(serve::Start),
     /// Make a video, stems and a persona from samples, over HTTP, and show them
     Demo(demo::DemoArgs),
     /// Make, list and revoke API keys
@@ -54,6 +55,9 @@ enum Command {
     Ledger(ledger::LedgerCommand),
     /// Bring the database up to date and end
     Migrate,
+    /// Decide about open tasks of a restored backup
+    #[command(subcommand)]
+    Restored(restored::RestoredCommand),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -135,13 +139,14 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), CliError> {
     match &cli.command {
-        Command::Serve => serve::run(&cli.settings),
-        Command::Worker => serve::run_workers(&cli.settings),
+        Command::Serve(start) => serve::run(start, &cli.settings),
+        Command::Worker(start) => serve::run_workers(start, &cli.settings),
         Command::Demo(args) => demo::run(args, &cli.settings),
         Command::Keys(command) => keys::run(command, &cli.settings),
         Command::Accounts(command) => accounts::run(command, &cli.settings),
         Command::Ledger(command) => ledger::run(command, &cli.settings),
         Command::Migrate => migrate::run(&cli.settings),
+        Command::Restored(command) => restored::run(command, &cli.settings),
         #[cfg(debug_assertions)]
         Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
         Command::Config(ConfigCommand::Check) => {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Overrides, file_mark};
 use crate::domain::accounts;
 use crate::domain::keys;
+use crate::domain::restored;
 use crate::http;
 use crate::http::server::{ConnectionLimits, Shutdown};
 use crate::secret::Secret;
@@ -25,19 +27,31 @@ use crate::worker::Workers;
 /// How often the configuration file is looked at for changes.
 const FILE_POLL: Duration = Duration::from_millis(500);
 
-pub(super) fn run(settings: &Overrides) -> Result<(), CliError> {
-    let config = Config::load(settings)?;
-    telemetry::start(&config)?;
-    let app = App::open(config, Clock::system())?;
-    runtime()?.block_on(serve(app, settings.clone()))
+/// What only a start takes.
+#[derive(Debug, Args)]
+pub(super) struct Start {
+    /// The database was restored from a backup: hold its open tasks for hosted providers
+    #[arg(long)]
+    after_restore: bool,
 }
 
-/// `mediagate worker`: no listener, the rest as `serve` has it.
-pub(super) fn run_workers(settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
+        restored::check(&app, start.after_restore).await?;
+        serve(app, settings.clone()).await
+    })
+}
+
+/// `mediagate worker`: no listener, the rest as `serve` has it.
+pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), CliError> {
+    let config = Config::load(settings)?;
+    telemetry::start(&config)?;
+    let app = App::open(config, Clock::system())?;
+    runtime()?.block_on(async {
+        restored::check(&app, start.after_restore).await?;
         let draining = CancellationToken::new();
         watch_signals(draining.clone())?;
         watch_settings(app.clone(), settings.clone(), draining.clone())?;

@@ -388,6 +388,11 @@ impl Config {
         self.data.join("media")
     }
 
+    /// The file by which a restored database is known.
+    pub fn mark_path(&self) -> PathBuf {
+        self.data.join("mark")
+    }
+
     /// The folder of uploads on their way in.
     pub fn spool_path(&self) -> PathBuf {
         self.data.join("spool")

@@ -15,6 +15,7 @@ pub mod personas;
 pub mod pictures;
 pub mod quotes;
 pub mod readiness;
+pub mod restored;
 pub mod routing;
 pub mod shares;
 pub mod slips;

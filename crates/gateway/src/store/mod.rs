@@ -20,6 +20,7 @@ mod pulse;
 pub mod record;
 pub mod records;
 pub mod refusals;
+pub mod restored;
 mod sqlite;
 pub mod submissions;
 pub mod tasks;

@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::domain::intents;
+use crate::domain::{intents, restored};
 use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
@@ -78,6 +78,7 @@ impl Workers {
         tracker.spawn(ability::fail_stranded(crew.clone()));
         tracker.spawn(note_leavers(crew.clone()));
         tracker.spawn(probe(crew.clone()));
+        tracker.spawn(restored::keep_mark(app.clone(), crew.stop.clone()));
         upkeep::start(app, &tracker, &crew.stop);
         tracker.close();
         Self { tracker, crew }

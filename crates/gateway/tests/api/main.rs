@@ -39,6 +39,7 @@ mod pages;
 mod personas;
 mod pricing;
 mod records;
+mod restored;
 mod store;
 mod support;
 mod upstream;

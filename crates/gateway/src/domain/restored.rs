@@ -1,0 +1,200 @@
+//! Restored backups: a database that is older than what ran on it last would send
+//! its open orders again, which were paid for since.
+//!
+//! The database carries a mark that counts up: at each start, and while orders are
+//! sent. The data folder has the same mark in a file. A start that finds the
+//! database behind the file holds what it has open at hosted providers until the
+//! operator says what becomes of it; orders of which the database knows that they
+//! were sent are simply followed.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{App, Parts};
+use crate::clock::Timestamp;
+use crate::domain::ledger;
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AssetId, TaskId};
+use crate::model::money::{Micros, Money};
+use crate::model::task::{TaskFailure, TaskState};
+use crate::store;
+use crate::store::restored::{HOLDER, Mark};
+use crate::store::tasks::Ending;
+use crate::telemetry;
+
+/// How often the mark is moved while orders are sent.
+const PACE: Duration = Duration::from_secs(5);
+
+/// Moves the mark at a start, after holding what is open if the database was
+/// restored: because the mark says so, or the operator.
+pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
+    let path = app.config.mark_path();
+    let file = read(&path);
+    let (held, mark) = app
+        .store
+        .write(move |conn| -> Result<_, Error> {
+            let known = store::restored::mark(conn)?;
+            let is_behind = match (&known, &file) {
+                (Some(known), Some(file)) => {
+                    known.database == file.database && known.count < file.count
+                }
+                // The backup is of a version that made no marks, or of an empty database.
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            let next = known.as_ref().map_or(1, |known| known.count + 1);
+            if !(is_behind || is_restored) {
+                let database = known.map(|known| known.database);
+                let mark = Mark {
+                    database: database.unwrap_or_else(name),
+                    count: next,
+                };
+                store::restored::set_mark(conn, &mark)?;
+                return Ok((None, mark));
+            }
+            // Its history goes another way from here: a name of its own.
+            let mark = Mark {
+                database: name(),
+                count: next,
+            };
+            store::restored::set_mark(conn, &mark)?;
+            Ok((Some(store::restored::hold(conn)?), mark))
+        })
+        .await?;
+    write(app, mark).await?;
+    if let Some(held) = held {
+        tracing::error!(
+            held,
+            "the database is a restored backup: its open tasks for hosted providers may have been paid for since, and wait for `mediagate restored`"
+        );
+    }
+    let waiting = list(app).await?;
+    telemetry::tasks_restored(waiting.len());
+    if held.is_none() && !waiting.is_empty() {
+        tracing::warn!(
+            held = waiting.len(),
+            "tasks of a restored backup wait for `mediagate restored`"
+        );
+    }
+    Ok(())
+}
+
+fn name() -> String {
+    AssetId::new().simple()
+}
+
+/// Moves the mark while orders are sent, until told to stop.
+pub async fn keep_mark(app: App, stop: CancellationToken) {
+    let mut newest = None;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            () = stop.cancelled() => return,
+        }
+        if let Err(error) = move_mark(&app, &mut newest).await {
+            tracing::warn!(inside = ?error.inside(), "cannot mark the database");
+        }
+    }
+}
+
+async fn move_mark(app: &App, newest: &mut Option<String>) -> Result<(), Error> {
+    let sent = app
+        .store
+        .read(|conn| store::restored::newest_submission(conn).map_err(Error::from))
+        .await?;
+    if sent == *newest {
+        return Ok(());
+    }
+    let mark = app
+        .store
+        .write(|conn| -> Result<_, Error> {
+            let Some(known) = store::restored::mark(conn)? else {
+                return Ok(None);
+            };
+            let mark = Mark {
+                count: known.count + 1,
+                ..known
+            };
+            store::restored::set_mark(conn, &mark)?;
+            Ok(Some(mark))
+        })
+        .await?;
+    if let Some(mark) = mark {
+        write(app, mark).await?;
+    }
+    *newest = sent;
+    let held = list(app).await?;
+    telemetry::tasks_restored(held.len());
+    Ok(())
+}
+
+/// Tasks that are held: each with its model, and when it was accepted.
+pub async fn list(app: &Parts) -> Result<Vec<(TaskId, String, Timestamp)>, Error> {
+    app.store
+        .read(|conn| store::restored::held(conn).map_err(Error::from))
+        .await
+}
+
+/// Has a held task made, even if that is for the second time. Returns whether it
+/// was held.
+pub async fn resubmit(app: &Parts, id: TaskId) -> Result<bool, Error> {
+    let now = app.clock.now();
+    app.store
+        .write(move |conn| store::restored::let_go(conn, id, now).map_err(Error::from))
+        .await
+}
+
+/// Ends a held task, uncharged. Returns whether it was held.
+pub async fn fail(app: &Parts, id: TaskId) -> Result<bool, Error> {
+    let now = app.clock.now();
+    app.store
+        .write(move |conn| -> Result<bool, Error> {
+            let Some(task) = store::tasks::of_anyone(conn, id)? else {
+                return Ok(false);
+            };
+            let money = match task.money {
+                Money::Free => Money::Free,
+                _ => Money::Released,
+            };
+            let message = "The gateway's data was restored from a backup, and whether a provider made this cannot be found out. Nothing was charged.";
+            let ending = Ending {
+                state: TaskState::Failed,
+                cost: Micros::ZERO,
+                money,
+                bill: None,
+                output: None,
+                failure: Some(TaskFailure {
+                    code: ErrorCode::SubmissionUnconfirmed,
+                    message: message.to_owned(),
+                }),
+            };
+            ledger::end(conn, &task, Some(HOLDER), &ending, now)
+        })
+        .await
+}
+
+fn read(path: &Path) -> Option<Mark> {
+    Mark::parse(&std::fs::read_to_string(path).ok()?)
+}
+
+/// Writes the file, whole or not at all. Of two processes with one folder the
+/// later mark stays.
+async fn write(app: &App, mark: Mark) -> Result<(), Error> {
+    let path = app.config.mark_path();
+    let written = app.compute(move || -> std::io::Result<()> {
+        let is_later = |known: &Mark| known.database == mark.database && known.count >= mark.count;
+        if read(&path).as_ref().is_some_and(is_later) {
+            return Ok(());
+        }
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        writeln!(file, "{mark}")?;
+        file.as_file().sync_all()?;
+        file.persist(&path)?;
+        std::fs::File::open(folder)?.sync_all()
+    });
+    written.await?.map_err(Error::internal)
+}

@@ -1,0 +1,193 @@
+//! A database that is restored from a backup: its open orders may have been paid
+//! for since, and are not sent again unless the operator says so.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use simulator::{Plan, Simulator};
+
+use crate::support::gateway::finished;
+use crate::support::program::{Server, output, program, text};
+use crate::support::{Client, eventually};
+
+const OPENAI: &str = "openai-videos";
+
+/// One provider that works on one job at a time.
+fn settings(simulator: &Simulator) -> String {
+    let url = simulator.url(OPENAI);
+    format!(
+        "[providers.acme]\nprotocol = \"{OPENAI}\"\nbase_url = \"{url}\"\napi_key = \"sk-simulated-0123456789\"\n\
+         [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
+         routes = [{{ provider = \"acme\", model = \"sora-2\", max_running = 1 }}]\n"
+    )
+}
+
+struct Scene {
+    simulator: Simulator,
+    folder: tempfile::TempDir,
+    key: String,
+    tasks: Vec<String>,
+}
+
+impl Scene {
+    /// Three orders, a backup of the database while one of them is at the provider
+    /// and two wait, and then the end of all three.
+    async fn play() -> Self {
+        let simulator = Simulator::start().await.unwrap();
+        let slow = Plan {
+            running: Duration::from_hours(1),
+            ..Plan::default()
+        };
+        simulator.world().set_plan(slow);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("m.toml"), settings(&simulator)).unwrap();
+        let mut scene = Self {
+            simulator,
+            folder,
+            key: String::new(),
+            tasks: Vec::new(),
+        };
+        let server = scene.start(&[]).await;
+        scene.key = server.first_key().await;
+        let client = scene.client(&server);
+        for prompt in ["one", "two", "three"] {
+            let order = json!({"model": "film", "prompt": prompt, "seconds": "4"});
+            let made = client.post("/v1/videos", &order).await;
+            scene
+                .tasks
+                .push(made.header("x-task-id").unwrap().to_owned());
+        }
+        eventually("one is at the provider", async || {
+            let list = client.get("/v1/tasks?status=running").await.ok();
+            (list["data"].as_array()?.len() == 1).then_some(())
+        })
+        .await;
+        server.stop().await;
+        copy(&scene.data(), &scene.folder.path().join("backup"));
+        scene.simulator.world().set_plan(Plan::default());
+        let server = scene.start(&[]).await;
+        let client = scene.client(&server);
+        // What is at the provider already takes for ever.
+        client
+            .post(
+                &format!("/v1/tasks/{}/cancel", scene.tasks[0]),
+                &Value::Null,
+            )
+            .await
+            .ok();
+        for task in &scene.tasks[1..] {
+            assert_eq!(finished(&client, task).await["status"], "succeeded");
+        }
+        server.stop().await;
+        assert_eq!(scene.simulator.world().accepted(OPENAI), 3);
+        scene
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
+    }
+
+    async fn start(&self, more: &[&str]) -> Server {
+        let config = self.folder.path().join("m.toml");
+        let mut flags = vec!["--config", config.to_str().unwrap()];
+        flags.extend(more);
+        Server::start(&self.data(), &flags).await
+    }
+
+    fn client(&self, server: &Server) -> Client {
+        Client::new(&server.base, Some(&self.key))
+    }
+
+    fn restore(&self) {
+        copy(&self.folder.path().join("backup"), &self.data());
+    }
+
+    async fn command(&self, words: &[&str]) -> String {
+        let mut command = program(words);
+        command.arg("--data").arg(self.data());
+        command
+            .arg("--config")
+            .arg(self.folder.path().join("m.toml"));
+        let output = output(command).await;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        text(&output.stdout).to_owned()
+    }
+}
+
+/// The database's files, in the place of those that are there.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for name in ["mediagate.db", "mediagate.db-wal", "mediagate.db-shm"] {
+        let _ = std::fs::remove_file(to.join(name));
+        if from.join(name).exists() {
+            std::fs::copy(from.join(name), to.join(name)).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_restored_database_waits_for_the_operator_before_it_sends_again() {
+    let scene = Scene::play().await;
+    scene.restore();
+    for _ in 0..2 {
+        let server = scene.start(&[]).await;
+        let list = scene.command(&["restored", "list"]).await;
+        let waiting: Vec<&str> = list.lines().filter_map(|line| line.get(..36)).collect();
+        assert_eq!(waiting, scene.tasks[1..], "until somebody decides");
+        server.stop().await;
+    }
+    let server = scene.start(&[]).await;
+    let client = scene.client(&server);
+    // The one at the provider is followed, and can be called off like the others.
+    let followed = client.get(&format!("/v1/tasks/{}", scene.tasks[0])).await;
+    assert_eq!(followed.ok()["status"], "running");
+    scene.command(&["restored", "fail", &scene.tasks[1]]).await;
+    let failed = finished(&client, &scene.tasks[1]).await;
+    assert_eq!(failed["error"]["code"], "submission_unconfirmed");
+    assert_eq!(failed["cost_usd"], "0.00");
+    assert_eq!(scene.simulator.world().accepted(OPENAI), 3);
+    client
+        .post(
+            &format!("/v1/tasks/{}/cancel", scene.tasks[0]),
+            &Value::Null,
+        )
+        .await
+        .ok();
+    scene.command(&["restored", "resubmit", "--all"]).await;
+    let made = finished(&client, &scene.tasks[2]).await;
+    assert_eq!(made["status"], "succeeded");
+    assert_eq!(scene.simulator.world().accepted(OPENAI), 4);
+    let list = scene.command(&["restored", "list"]).await;
+    assert!(list.contains("no task"), "{list}");
+    server.stop().await;
+    scene.command(&["ledger", "verify"]).await;
+}
+
+#[tokio::test]
+async fn the_operator_says_that_a_database_was_restored() {
+    let scene = Scene::play().await;
+    scene.restore();
+    // Another machine: nothing but the database came with it.
+    std::fs::remove_file(scene.data().join("mark")).unwrap();
+    let server = scene.start(&["--after-restore"]).await;
+    let list = scene.command(&["restored", "list"]).await;
+    assert_eq!(list.lines().count(), 2, "{list}");
+    server.stop().await;
+    // Nothing is held that came since.
+    let server = scene.start(&[]).await;
+    let client = scene.client(&server);
+    client
+        .post(
+            &format!("/v1/tasks/{}/cancel", scene.tasks[0]),
+            &Value::Null,
+        )
+        .await
+        .ok();
+    let order = json!({"model": "film", "prompt": "four", "seconds": "4"});
+    let made = client.post("/v1/videos", &order).await;
+    let task = made.header("x-task-id").unwrap();
+    assert_eq!(finished(&client, task).await["status"], "succeeded");
+    assert_eq!(scene.simulator.world().accepted(OPENAI), 4);
+    server.stop().await;
+}
