@@ -14,8 +14,8 @@ mod waveform;
 
 pub use avatar::avatar;
 pub use persona::persona_portrait;
-pub use spectrogram::spectrogram_cover;
-pub use waveform::waveform_cover;
+pub use spectrogram::{SpectrogramSketch, spectrogram_cover};
+pub use waveform::{WaveformSketch, waveform_cover};
 
 /// Why a picture could not be drawn.
 #[derive(Debug, thiserror::Error)]

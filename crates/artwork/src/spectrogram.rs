@@ -9,6 +9,7 @@ use realfft::num_complex::Complex;
 use super::ArtworkError;
 use super::canvas::{Canvas, byte};
 use super::colour::{Dice, Lch};
+use super::waveform::longest;
 
 /// Square cover art of a clip by its frequencies, PNG bytes. `rate` is in samples a second; 0 is read as 44,100.
 pub fn spectrogram_cover(
@@ -17,14 +18,99 @@ pub fn spectrogram_cover(
     rate: u32,
     side: u32,
 ) -> Result<Vec<u8>, ArtworkError> {
-    let mut canvas = Canvas::new(side)?;
-    let ramp = colour_ramp(&mut Dice::new("spectrogram", &[seed]));
-    let field = Field::hear(channels, if rate == 0 { 44_100 } else { rate });
-    canvas.shade(|x, y| {
-        let level = usize::from(byte(field.at(x, 1.0 - y)));
-        ramp.get(level).copied().unwrap_or([0; 3])
-    });
-    canvas.png()
+    let mut sketch = SpectrogramSketch::new(seed, longest(channels), rate);
+    sketch.push(channels);
+    sketch.cover(side)
+}
+
+/// What a cover needs of a clip that is heard piece by piece: a few hundred moments of it.
+pub struct SpectrogramSketch {
+    seed: String,
+    frames: usize,
+    fft: Analyser,
+    /// The channels' sum from `start` on, as far as it is needed.
+    sound: Vec<f32>,
+    start: usize,
+    /// Moments that were listened to.
+    columns: usize,
+    cells: Vec<f32>,
+}
+
+impl SpectrogramSketch {
+    /// Listens to a clip of `frames` samples in each channel.
+    pub fn new(seed: &str, frames: usize, rate: u32) -> Self {
+        Self {
+            seed: seed.to_owned(),
+            frames,
+            fft: Analyser::new(if rate == 0 { 44_100 } else { rate }),
+            sound: Vec::new(),
+            start: 0,
+            columns: 0,
+            cells: vec![0.0; COLUMNS * ROWS],
+        }
+    }
+
+    /// Hears the next samples of every channel.
+    pub fn push(&mut self, channels: &[Vec<f32>]) {
+        let from = self.sound.len();
+        self.sound.resize(from + longest(channels), 0.0);
+        for channel in channels {
+            for (sum, sample) in self.sound[from..].iter_mut().zip(channel) {
+                *sum += if sample.is_finite() {
+                    sample.clamp(-4.0, 4.0)
+                } else {
+                    0.0
+                };
+            }
+        }
+        while self.columns < COLUMNS
+            && self.centre(self.columns) + WINDOW / 2 <= self.start + self.sound.len()
+        {
+            self.listen();
+        }
+        // What lies before the next moment's window is heard no more.
+        let next = match self.columns {
+            COLUMNS => self.start + self.sound.len(),
+            column => self.centre(column).saturating_sub(WINDOW / 2),
+        };
+        let done = next.saturating_sub(self.start).min(self.sound.len());
+        self.sound.drain(..done);
+        self.start += done;
+    }
+
+    /// The cover of what was heard, PNG bytes.
+    pub fn cover(&mut self, side: u32) -> Result<Vec<u8>, ArtworkError> {
+        let mut canvas = Canvas::new(side)?;
+        // What never came is silence.
+        while self.columns < COLUMNS {
+            self.listen();
+        }
+        let ramp = colour_ramp(&mut Dice::new("spectrogram", &[&self.seed]));
+        let field = Field::of(&self.cells);
+        canvas.shade(|x, y| {
+            let level = usize::from(byte(field.at(x, 1.0 - y)));
+            ramp.get(level).copied().unwrap_or([0; 3])
+        });
+        canvas.png()
+    }
+
+    /// The middle of a moment; they are spread evenly.
+    fn centre(&self, column: usize) -> usize {
+        let centre = (2 * column + 1) as u128 * self.frames as u128 / (2 * COLUMNS) as u128;
+        usize::try_from(centre).unwrap_or(0)
+    }
+
+    /// Listens to the next moment.
+    fn listen(&mut self) {
+        let centre = self.centre(self.columns);
+        let rows = self.fft.rows(&self.sound, self.start, centre);
+        for (row, power) in rows.into_iter().enumerate() {
+            if let Some(cell) = self.cells.get_mut(row * COLUMNS + self.columns) {
+                *cell = power;
+            }
+        }
+        self.columns += 1;
+    }
 }
 
 /// 256 colours from dark to light with even steps of lightness.
@@ -49,33 +135,19 @@ struct Field {
 }
 
 impl Field {
-    /// Listens at `COLUMNS` moments, spread evenly.
-    fn hear(channels: &[Vec<f32>], rate: u32) -> Self {
-        let mut cells = vec![0.0; COLUMNS * ROWS];
-        let length = channels.iter().map(Vec::len).max().unwrap_or(0);
-        let mut fft = Analyser::new(rate);
-        for column in 0..COLUMNS {
-            let centre =
-                usize::try_from((2 * column + 1) as u128 * length as u128 / (2 * COLUMNS) as u128);
-            for (row, power) in fft
-                .rows(channels, centre.unwrap_or(0))
-                .into_iter()
-                .enumerate()
-            {
-                if let Some(cell) = cells.get_mut(row * COLUMNS + column) {
-                    *cell = power;
-                }
-            }
-        }
-        let top = cells.iter().copied().fold(0.0, f32::max);
-        for cell in &mut cells {
-            *cell = if top < 1.0e-9 {
+    /// Strengths as loudness relative to the loudest.
+    fn of(strengths: &[f32]) -> Self {
+        let top = strengths.iter().copied().fold(0.0, f32::max);
+        let relative = |strength: &f32| {
+            if top < 1.0e-9 {
                 0.0
             } else {
-                brightness(*cell / top)
-            };
+                brightness(*strength / top)
+            }
+        };
+        Self {
+            cells: strengths.iter().map(relative).collect(),
         }
-        Self { cells }
     }
 
     /// The value between the four nearest cells; both places 0–1.
@@ -119,15 +191,13 @@ impl Analyser {
         }
     }
 
-    /// The strength of each row's band in the window around `centre`; silence where the sound is shorter.
-    fn rows(&mut self, channels: &[Vec<f32>], centre: usize) -> Vec<f32> {
+    /// The strength of each row's band in the window around `centre` of a sound whose first sample is number `start`;
+    /// silence where it is shorter.
+    fn rows(&mut self, sound: &[f32], start: usize, centre: usize) -> Vec<f32> {
         for (at, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
-            let place = (centre + at).checked_sub(WINDOW / 2);
-            let samples = channels
-                .iter()
-                .filter_map(|channel| channel.get(place?))
-                .filter(|s| s.is_finite());
-            *slot = samples.map(|sample| sample.clamp(-4.0, 4.0)).sum::<f32>() * weight;
+            let place = (centre + at).checked_sub(WINDOW / 2 + start);
+            let sample = place.and_then(|place| sound.get(place));
+            *slot = sample.map_or(0.0, |sample| sample * weight);
         }
         // The lengths are the plan's own, so it has no reason to refuse; a refusal would be drawn as silence.
         if self

@@ -13,20 +13,83 @@ pub fn waveform_cover(
     channels: &[Vec<f32>],
     side: u32,
 ) -> Result<Vec<u8>, ArtworkError> {
-    let mut canvas = Canvas::new(side)?;
+    let mut sketch = WaveformSketch::new(seed, longest(channels));
+    sketch.push(channels);
+    sketch.cover(side)
+}
+
+/// What a cover needs of a clip that is heard piece by piece.
+pub struct WaveformSketch {
+    seed: String,
+    bars: Bars,
+}
+
+impl WaveformSketch {
+    /// Listens to a clip of `frames` samples in each channel.
+    pub fn new(seed: &str, frames: usize) -> Self {
+        let (_, style) = style(seed);
+        Self {
+            seed: seed.to_owned(),
+            bars: Bars::new(style.bars(), frames),
+        }
+    }
+
+    /// Hears the next samples of every channel.
+    pub fn push(&mut self, channels: &[Vec<f32>]) {
+        self.bars.push(channels);
+    }
+
+    /// The cover of what was heard, PNG bytes.
+    pub fn cover(&self, side: u32) -> Result<Vec<u8>, ArtworkError> {
+        let mut canvas = Canvas::new(side)?;
+        let ((palette, glow), style) = style(&self.seed);
+        canvas.wash_palette(&palette, glow);
+        let bars = self.bars.loudness();
+        match style {
+            Style::Mirrored => mirrored(&mut canvas, &palette, &bars),
+            Style::OverWater => over_water(&mut canvas, &palette, &bars),
+            Style::Ring => ring(&mut canvas, &palette, &bars),
+        }
+        canvas.png()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Mirrored,
+    OverWater,
+    Ring,
+}
+
+impl Style {
+    fn bars(self) -> usize {
+        match self {
+            Self::Mirrored => 45,
+            Self::OverWater => 37,
+            Self::Ring => 96,
+        }
+    }
+}
+
+/// Everything about a cover but the sound.
+fn style(seed: &str) -> ((Palette, (f32, f32)), Style) {
     let mut dice = Dice::new("waveform", &[seed]);
     let palette = Palette::draw(&mut dice);
     let glow = (
         dice.range(5.0, 95.0),
         if dice.chance(0.5) { 0.0 } else { 100.0 },
     );
-    canvas.wash_palette(&palette, glow);
-    match dice.pick(3) {
-        0 => mirrored(&mut canvas, &palette, &loudness(channels, 45)),
-        1 => over_water(&mut canvas, &palette, &loudness(channels, 37)),
-        _ => ring(&mut canvas, &palette, &loudness(channels, 96)),
-    }
-    canvas.png()
+    let style = match dice.pick(3) {
+        0 => Style::Mirrored,
+        1 => Style::OverWater,
+        _ => Style::Ring,
+    };
+    ((palette, glow), style)
+}
+
+/// The length of the longest channel.
+pub(super) fn longest(channels: &[Vec<f32>]) -> usize {
+    channels.iter().map(Vec::len).max().unwrap_or(0)
 }
 
 /// Bars around a middle line; the loud ones are lighter.
@@ -102,56 +165,146 @@ fn count(bars: usize) -> f32 {
     f32::from(u16::try_from(bars.max(1)).unwrap_or(u16::MAX))
 }
 
-/// How loud each of `bars` equal stretches is, 0–1, the loudest being 1. All zero for silence.
-fn loudness(channels: &[Vec<f32>], bars: usize) -> Vec<f32> {
-    let length = channels.iter().map(Vec::len).max().unwrap_or(0);
-    let mut levels = vec![0.0_f32; bars];
-    for channel in channels {
-        for (bar, level) in levels.iter_mut().enumerate() {
-            // 128 bits: a bar's number times a length must not overflow on any machine.
-            let edge = |n: usize| {
-                usize::try_from(n as u128 * length as u128 / bars.max(1) as u128).unwrap_or(0)
-            };
-            let stretch = channel
-                .get(edge(bar)..edge(bar + 1).min(channel.len()))
-                .unwrap_or(&[]);
-            *level = level.max(level_of(stretch));
+/// How loud each of some equal stretches of a clip is.
+struct Bars {
+    frames: usize,
+    levels: Vec<f32>,
+    /// For each channel how many of its samples were heard, and the bar that is being heard.
+    channels: Vec<(usize, Level)>,
+}
+
+impl Bars {
+    fn new(bars: usize, frames: usize) -> Self {
+        Self {
+            frames,
+            levels: vec![0.0; bars],
+            channels: Vec::new(),
         }
     }
-    let top = levels.iter().copied().fold(0.0, f32::max);
-    if top < INAUDIBLE {
-        return vec![0.0; bars];
+
+    /// Where a bar begins. 128 bits: its number times a length must not overflow on any machine.
+    fn edge(&self, bar: usize) -> usize {
+        let edge = bar as u128 * self.frames as u128 / self.levels.len().max(1) as u128;
+        usize::try_from(edge).unwrap_or(0)
     }
-    // Modern masters are loud from end to end; a little contrast brings their beats out again.
-    levels
-        .iter()
-        .map(|level| (level / top).powf(1.35))
-        .collect()
+
+    fn push(&mut self, pieces: &[Vec<f32>]) {
+        if self.channels.len() < pieces.len() {
+            self.channels.resize_with(pieces.len(), Default::default);
+        }
+        for (channel, piece) in pieces.iter().enumerate() {
+            let mut piece = piece.as_slice();
+            while !piece.is_empty() {
+                let heard = self.channels[channel].0;
+                let Some(bar) = self.bar_at(heard) else {
+                    break;
+                };
+                let left = self.edge(bar + 1) - heard;
+                let (now, later) = piece.split_at(left.min(piece.len()));
+                piece = later;
+                let (heard, level) = &mut self.channels[channel];
+                level.hear(now);
+                *heard += now.len();
+                if now.len() == left {
+                    let level = std::mem::take(level).value();
+                    self.levels[bar] = self.levels[bar].max(level);
+                }
+            }
+        }
+    }
+
+    /// The bar that holds this sample.
+    fn bar_at(&self, sample: usize) -> Option<usize> {
+        let guess = sample as u128 * self.levels.len() as u128 / (self.frames.max(1)) as u128;
+        let guess = usize::try_from(guess).ok()?;
+        (guess..self.levels.len()).find(|bar| self.edge(bar + 1) > sample)
+    }
+
+    /// Each 0-1, the loudest being 1. All zero for silence.
+    fn loudness(&self) -> Vec<f32> {
+        let mut levels = self.levels.clone();
+        // Of a clip that ended before its time, the part that was heard counts.
+        for (heard, level) in &self.channels {
+            if let Some(bar) = self.bar_at(*heard) {
+                levels[bar] = levels[bar].max(level.value());
+            }
+        }
+        let top = levels.iter().copied().fold(0.0, f32::max);
+        if top < INAUDIBLE {
+            return vec![0.0; levels.len()];
+        }
+        // Modern masters are loud from end to end; a little contrast brings their beats out again.
+        levels
+            .iter()
+            .map(|level| (level / top).powf(1.35))
+            .collect()
+    }
 }
 
 /// Between the peak, which alone makes every loud song a solid block, and the mean power, which alone hides hits.
-fn level_of(stretch: &[f32]) -> f32 {
-    let (mut peak, mut power, mut heard) = (0.0_f32, 0.0_f32, 0.0_f32);
-    // In blocks, because a running sum of squares stops growing once it is 2^24 times a sample.
-    for block in stretch.chunks(4096) {
-        let mut squares = 0.0;
-        for sample in block.iter().filter(|sample| sample.is_finite()) {
-            let size = sample.abs().min(4.0);
-            peak = peak.max(size);
-            squares += size * size;
-        }
-        power += squares / 4096.0;
-        heard += f32::from(u16::try_from(block.len()).unwrap_or(4096)) / 4096.0;
-    }
-    0.35 * peak + 0.65 * (power / heard.max(f32::EPSILON)).sqrt() * std::f32::consts::SQRT_2
+#[derive(Default)]
+struct Level {
+    peak: f32,
+    power: f32,
+    heard: f32,
+    /// Squares of the present block and how many samples it has: a running sum of squares stops growing once it is
+    /// 2^24 times a sample.
+    block: (f32, u16),
 }
+
+impl Level {
+    fn hear(&mut self, samples: &[f32]) {
+        for sample in samples {
+            if sample.is_finite() {
+                let size = sample.abs().min(4.0);
+                self.peak = self.peak.max(size);
+                self.block.0 += size * size;
+            }
+            self.block.1 += 1;
+            if self.block.1 == LEVEL_BLOCK {
+                (self.power, self.heard) = self.sums();
+                self.block = (0.0, 0);
+            }
+        }
+    }
+
+    fn sums(&self) -> (f32, f32) {
+        let (squares, count) = self.block;
+        let whole = f32::from(LEVEL_BLOCK);
+        (
+            self.power + squares / whole,
+            self.heard + f32::from(count) / whole,
+        )
+    }
+
+    fn value(&self) -> f32 {
+        let (power, heard) = self.sums();
+        0.35 * self.peak
+            + 0.65 * (power / heard.max(f32::EPSILON)).sqrt() * std::f32::consts::SQRT_2
+    }
+}
+
+const LEVEL_BLOCK: u16 = 4096;
 
 /// About -90 dB: what is below is drawn as silence instead of having its noise blown up to full height.
 const INAUDIBLE: f32 = 3.0e-5;
 
 #[cfg(test)]
 mod tests {
-    use super::loudness;
+    use super::{Bars, longest};
+
+    /// Heard at once, and in pieces that end anywhere.
+    fn loudness(channels: &[Vec<f32>], bars: usize) -> Vec<f32> {
+        let mut whole = Bars::new(bars, longest(channels));
+        whole.push(channels);
+        let mut pieces = Bars::new(bars, longest(channels));
+        for at in (0..longest(channels)).step_by(77) {
+            let piece = |channel: &Vec<f32>| channel[at..channel.len().min(at + 77)].to_vec();
+            pieces.push(&channels.iter().map(piece).collect::<Vec<_>>());
+        }
+        assert_eq!(whole.loudness(), pieces.loudness());
+        whole.loudness()
+    }
 
     #[test]
     fn bars_follow_the_sound() {

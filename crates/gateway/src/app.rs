@@ -16,6 +16,7 @@ use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
 use crate::domain::readiness::Writable;
+use crate::domain::room::Room;
 use crate::domain::shares::{Stock, Turns};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
@@ -66,8 +67,8 @@ pub struct Parts {
     pub attendance: Attendance,
     /// How much of the ledger did not add up at the last check.
     pub mismatches: AtomicU32,
-    /// Bounds the work on uploads: each holds a decoded recording in memory.
-    pub ingest: tokio::sync::Semaphore,
+    /// Where media that callers hand in is decoded.
+    pub room: Room,
     /// Bytes of memory for bodies that arrive or wait to be worked on.
     pub bodies: Stock,
     /// Bounds the large bodies that are parsed at once.
@@ -75,8 +76,8 @@ pub struct Parts {
     /// Uploads that an account may have under way, those that arrive or are
     /// fetched included.
     pub uploads: Turns,
-    /// An account's own line for `ingest`.
-    pub ingest_of_account: Turns,
+    /// An account's own line for the room's recordings.
+    pub recordings_of_account: Turns,
     /// Whether anything can be written, as found out a moment ago.
     pub writable: Writable,
     /// Set when requests in flight must end.
@@ -86,11 +87,11 @@ pub struct Parts {
 /// How long a look-up of a model's usual time holds.
 const USUAL_TIMES: Duration = Duration::from_secs(5);
 
-/// Uploads that are decoded at once.
-const INGESTS: usize = 2;
+/// Recordings that are decoded at once.
+const RECORDINGS: usize = 2;
 
 /// Of those, an account's at once.
-const INGESTS_OF_ACCOUNT: usize = 1;
+const RECORDINGS_OF_ACCOUNT: usize = 1;
 /// Uploads of an account that are under way at once.
 const UPLOADS: usize = 8;
 
@@ -118,6 +119,9 @@ pub enum OpenError {
     /// The media folder cannot be opened.
     #[error(transparent)]
     Blobs(#[from] crate::blob::BlobError),
+    /// There can be no HTTP client.
+    #[error("no HTTP client can be made: {0}")]
+    Fetcher(String),
     /// The settings name a model that is not there.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -163,7 +167,7 @@ impl App {
             catalog: ArcSwap::from_pointee(catalog),
             shelf,
             upstream: Upstream::new(sites),
-            fetcher: Fetcher::new(config.fetch.clone()),
+            fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
             limits: RateLimits::default(),
             callers: moka::sync::Cache::new(10_000),
             ended: moka::sync::Cache::new(10_000),
@@ -174,8 +178,8 @@ impl App {
             bell: Bell::default(),
             mismatches: AtomicU32::new(0),
             attendance: Attendance::new(clock.clone()),
-            ingest: tokio::sync::Semaphore::new(INGESTS),
-            ingest_of_account: Turns::new(INGESTS_OF_ACCOUNT),
+            room: Room::new((config.decoding_memory_mb as u64) << 20, RECORDINGS),
+            recordings_of_account: Turns::new(RECORDINGS_OF_ACCOUNT),
             uploads: Turns::new(UPLOADS),
             bodies: Stock::new(BODIES, BODIES_OF_ACCOUNT),
             parsing: Arc::new(tokio::sync::Semaphore::new(cores())),

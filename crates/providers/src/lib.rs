@@ -6,6 +6,7 @@
 //! port     Adapter: the pure functions    error    what went wrong, in classes
 //! adapters one file for each protocol     shape    sizes, ratios, names
 //! driver   all the I/O for all of them      when     times as providers write them
+//! outbound the way to addresses that others named
 //! ```
 //!
 //! An [`Adapter`] turns an [`Order`] into a described [`Call`], and an
@@ -23,6 +24,7 @@ pub mod driver;
 pub mod error;
 pub mod limits;
 pub mod order;
+pub mod outbound;
 pub mod port;
 pub mod secret;
 pub mod settings;

@@ -4,12 +4,12 @@
 //! is rounded once to 2^-23, and `n` stems sum to within `n/2` such steps. What lies beyond full
 //! scale is clipped, as an integer format must. Lossy formats are deliberately not made here.
 
-use std::io::Cursor;
+use std::io::{Cursor, Seek, Write};
 
 use flacenc::bitsink::ByteSink;
 use flacenc::component::{BitRepr, Stream};
 use flacenc::config::Encoder;
-use flacenc::error::{SourceError, Verify};
+use flacenc::error::{SourceError, Verified, Verify};
 use flacenc::source::{Context, Fill, FrameBuf, Source};
 
 use crate::Audio;
@@ -30,6 +30,9 @@ pub enum EncodeError {
     /// The encoder refused what should fit.
     #[error("the FLAC encoder failed: {0}")]
     Flac(String),
+    /// The file cannot be written to.
+    #[error("the FLAC file could not be written: {0}")]
+    Write(#[from] std::io::Error),
     /// The WAV file cannot be written; its size field ends at 4 GiB.
     #[error("the WAV file could not be written: {0}")]
     Wav(#[from] hound::Error),
@@ -38,71 +41,137 @@ pub enum EncodeError {
 /// Writes a 24-bit FLAC file. One sample step is 2^-23; values beyond full scale are clipped and
 /// values that are no numbers become 0.
 pub fn flac24(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
-    let (rate, channels, frames) = (audio.rate(), audio.channels().len(), audio.frames());
-    if channels > 8 {
-        return Err(EncodeError::Channels(channels));
-    }
-    if rate > MAX_RATE {
-        return Err(EncodeError::Rate(rate));
-    }
-    if frames == 0 {
-        return Err(EncodeError::NoAudio);
-    }
-    let flac = |e: &dyn std::fmt::Display| EncodeError::Flac(e.to_string());
-    let stream = blocks(audio).map_err(|e| flac(&e))?;
-    let mut sink = ByteSink::with_capacity(stream.count_bits());
-    stream.write(&mut sink).map_err(|e| flac(&e))?;
-    let mut bytes = sink.into_inner();
-    correct_header(&mut bytes, rate);
-    Ok(bytes)
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = FlacWriter::new(&mut file, audio.rate(), audio.channels().len())?;
+    writer.push(audio.channels())?;
+    writer.finish()?;
+    Ok(file.into_inner())
 }
+
+/// Writes a 24-bit FLAC file of samples that arrive piece by piece, and holds one block of them.
+pub struct FlacWriter<W> {
+    to: W,
+    rate: u32,
+    usual: Verified<Encoder>,
+    plain: Verified<Encoder>,
+    info: Stream,
+    frame: (FrameBuf, Context),
+    block: Block,
+    bits: ByteSink,
+}
+
+impl<W: Write + Seek> FlacWriter<W> {
+    /// Begins a file at the start of `to`.
+    pub fn new(to: W, rate: u32, channels: usize) -> Result<Self, EncodeError> {
+        if channels > 8 {
+            return Err(EncodeError::Channels(channels));
+        }
+        if rate > MAX_RATE {
+            return Err(EncodeError::Rate(rate));
+        }
+        let mut plain = Encoder::default();
+        plain.subframe_coding.use_fixed = false;
+        plain.subframe_coding.use_lpc = false;
+        let block = Block {
+            rate,
+            channels,
+            samples: Vec::with_capacity(BLOCK * channels),
+        };
+        let mut info = Stream::new(block.sample_rate(), channels, BITS).map_err(flac)?;
+        let sizes = info.stream_info_mut().set_block_sizes(BLOCK, BLOCK);
+        sizes.map_err(flac)?;
+        let mut writer = Self {
+            to,
+            rate,
+            usual: Encoder::default()
+                .into_verified()
+                .map_err(|(_, e)| flac(e))?,
+            plain: plain.into_verified().map_err(|(_, e)| flac(e))?,
+            frame: (
+                FrameBuf::with_size(channels, BLOCK).map_err(flac)?,
+                Context::new(BITS, channels),
+            ),
+            info,
+            block,
+            bits: ByteSink::new(),
+        };
+        // Its place; what is in it is known at the end.
+        writer.write_header()?;
+        Ok(writer)
+    }
+
+    /// Takes the next samples of every channel.
+    pub fn push(&mut self, samples: &[Vec<f32>]) -> Result<(), EncodeError> {
+        for at in 0..samples.first().map_or(0, Vec::len) {
+            let values = samples.iter().map(|channel| to_24_bits(channel[at]));
+            self.block.samples.extend(values);
+            if self.block.samples.len() >= BLOCK * self.block.channels {
+                self.write_block()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the file.
+    pub fn finish(mut self) -> Result<(), EncodeError> {
+        self.write_block()?;
+        let total = self.frame.1.total_samples();
+        if total == 0 {
+            return Err(EncodeError::NoAudio);
+        }
+        let info = self.info.stream_info_mut();
+        info.set_md5_digest(&self.frame.1.md5_digest());
+        info.set_total_samples(total);
+        self.to.rewind()?;
+        self.write_header()?;
+        Ok(self.to.flush()?)
+    }
+
+    fn write_header(&mut self) -> Result<(), EncodeError> {
+        let mut bits = ByteSink::new();
+        self.info.write(&mut bits).map_err(flac)?;
+        let mut bytes = bits.into_inner();
+        correct_header(&mut bytes, self.rate);
+        Ok(self.to.write_all(&bytes)?)
+    }
+
+    /// Encodes what there is of a block. The search may err in other ways with signals that nobody
+    /// plays, so a block that came out longer than its samples is written as just those.
+    fn write_block(&mut self) -> Result<(), EncodeError> {
+        let channels = self.block.channels;
+        let count = self.block.read_samples(BLOCK, &mut self.frame);
+        let count = count.map_err(flac)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let (samples, context) = &self.frame;
+        let number = context.current_frame_number().unwrap_or(0);
+        let encode = |config| {
+            let info = self.info.stream_info();
+            flacenc::encode_fixed_size_frame(config, samples, number, info).map_err(flac)
+        };
+        let mut frame = encode(&self.usual)?;
+        if frame.count_bits() > count * channels * BITS + FRAME_OVERHEAD {
+            frame = encode(&self.plain)?;
+        }
+        self.info.stream_info_mut().update_frame_info(&frame);
+        self.bits.clear();
+        frame.write(&mut self.bits).map_err(flac)?;
+        Ok(self.to.write_all(self.bits.as_slice())?)
+    }
+}
+
+fn flac(error: impl std::fmt::Display) -> EncodeError {
+    EncodeError::Flac(error.to_string())
+}
+
+/// Bits of a sample.
+const BITS: usize = 24;
 
 /// Samples to a block. An odd number, because the encoder splits even blocks for its search of code
 /// lengths and adds the parts' costs up in 32 bits: in a loud block of 24-bit noise the sum wraps,
 /// and the code with the most bits looks like the one with the fewest.
 const BLOCK: usize = 4_095;
-
-/// Encodes block by block. The search may err in other ways with signals that nobody plays, so a
-/// block that came out longer than its samples is written as just those.
-fn blocks(audio: &Audio) -> Result<Stream, Box<dyn std::error::Error>> {
-    let usual = Encoder::default().into_verified().map_err(|(_, e)| e)?;
-    let mut plain = Encoder::default();
-    plain.subframe_coding.use_fixed = false;
-    plain.subframe_coding.use_lpc = false;
-    let plain = plain.into_verified().map_err(|(_, e)| e)?;
-    let mut source = Samples {
-        audio,
-        at: 0,
-        block: Vec::new(),
-    };
-    let (channels, bits) = (source.channels(), source.bits_per_sample());
-    let mut stream = Stream::new(source.sample_rate(), channels, bits)?;
-    stream.stream_info_mut().set_block_sizes(BLOCK, BLOCK)?;
-    let mut buffers = (
-        FrameBuf::with_size(channels, BLOCK)?,
-        Context::new(bits, channels),
-    );
-    loop {
-        let count = source.read_samples(BLOCK, &mut buffers)?;
-        if count == 0 {
-            break;
-        }
-        let (samples, context) = &buffers;
-        let number = context.current_frame_number().unwrap_or(0);
-        let encode = |config| {
-            flacenc::encode_fixed_size_frame(config, samples, number, stream.stream_info())
-        };
-        let mut frame = encode(&usual)?;
-        if frame.count_bits() > count * channels * bits + FRAME_OVERHEAD {
-            frame = encode(&plain)?;
-        }
-        stream.add_frame(frame);
-    }
-    let info = stream.stream_info_mut();
-    info.set_md5_digest(&buffers.1.md5_digest());
-    info.set_total_samples(audio.frames());
-    Ok(stream)
-}
 
 /// Bits of a frame beside its samples, with room to spare.
 const FRAME_OVERHEAD: usize = 512;
@@ -157,44 +226,37 @@ fn correct_header(flac: &mut [u8], rate: u32) {
     }
 }
 
-/// Hands the encoder one block at a time, so that no integer copy of the whole clip exists.
-struct Samples<'a> {
-    audio: &'a Audio,
-    at: usize,
-    block: Vec<i32>,
+/// The samples of one block, interleaved.
+struct Block {
+    rate: u32,
+    channels: usize,
+    samples: Vec<i32>,
 }
 
-impl Source for Samples<'_> {
+impl Source for Block {
     fn channels(&self) -> usize {
-        self.audio.channels().len()
+        self.channels
     }
 
     fn bits_per_sample(&self) -> usize {
-        24
+        BITS
     }
 
     fn sample_rate(&self) -> usize {
-        if self.audio.rate() > 96_000 {
+        if self.rate > 96_000 {
             STAND_IN_RATE
         } else {
-            self.audio.rate() as usize
+            self.rate as usize
         }
     }
 
-    fn read_samples<F: Fill>(&mut self, size: usize, to: &mut F) -> Result<usize, SourceError> {
-        let count = size.min(self.audio.frames() - self.at);
-        self.block.clear();
-        for at in self.at..self.at + count {
-            self.block
-                .extend(self.audio.channels().iter().map(|c| to_24_bits(c[at])));
+    fn read_samples<F: Fill>(&mut self, _: usize, to: &mut F) -> Result<usize, SourceError> {
+        let count = self.samples.len() / self.channels.max(1);
+        if count > 0 {
+            to.fill_interleaved(&self.samples)?;
+            self.samples.clear();
         }
-        to.fill_interleaved(&self.block)?;
-        self.at += count;
         Ok(count)
-    }
-
-    fn len_hint(&self) -> Option<usize> {
-        Some(self.audio.frames())
     }
 }
 

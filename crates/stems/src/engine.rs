@@ -151,6 +151,19 @@ impl Splitter<'_> {
     }
 }
 
+/// More than two channels as two, each as quiet as it must be to stay within full scale.
+pub(crate) fn to_stereo(channels: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let loudest = fold_down(&vec![vec![1.0]; channels.len()]);
+    let mut stereo = fold_down(channels);
+    for (side, loudest) in stereo.iter_mut().zip(loudest) {
+        let gain = 1.0 / loudest.iter().copied().fold(1.0, f32::max);
+        for x in side {
+            *x *= gain;
+        }
+    }
+    stereo.into()
+}
+
 /// Two channels to analyse. Files order their channels front left, front right, centre, low
 /// frequencies, then those behind and beside, left before right (without the low ones below six).
 fn fold_down(channels: &[Vec<f32>]) -> [Vec<f32>; 2] {

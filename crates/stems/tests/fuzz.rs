@@ -32,6 +32,7 @@ const LIMITS: DecodeLimits = DecodeLimits {
     max_channels: 4,
     max_rate: 96_000,
     max_bytes: 8 << 20,
+    fold_down: false,
 };
 
 /// One damage; places are parts of the file, from 0 to 1.

@@ -52,6 +52,8 @@ pub struct PictureInfo {
     pub width: u32,
     /// Height in pixels as [`decode`] would give it, orientation applied.
     pub height: u32,
+    /// Most memory that [`decode`] takes beside the bytes themselves.
+    pub decoding_bytes: u64,
 }
 
 /// The kinds of picture that are taken.
@@ -293,7 +295,8 @@ fn open<'a>(
         .map_err(|error| translate(format, &error, limits))?;
     let (width, height) = decoder.dimensions();
     check_size(width, height, limits)?;
-    if decoder.total_bytes() > limits.max_memory_bytes {
+    let total_bytes = decoder.total_bytes();
+    if total_bytes > limits.max_memory_bytes {
         return Err(too_much_memory(limits));
     }
     Ok((
@@ -302,8 +305,15 @@ fn open<'a>(
             format,
             width,
             height,
+            decoding_bytes: decoding_bytes(width, height, total_bytes),
         },
     ))
+}
+
+/// The pixels as they are kept in the file; the same once more, which some decoders work in and
+/// turning upright takes; and both forms of eight bits that follow, with and without transparency.
+fn decoding_bytes(width: u32, height: u32, total_bytes: u64) -> u64 {
+    2 * total_bytes + u64::from(width) * u64::from(height) * 7
 }
 
 fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), PictureError> {

@@ -43,6 +43,8 @@ pub struct ConfigFile {
     pub brand: Option<String>,
     pub persona_brand_field: Option<String>,
     pub workers: Option<usize>,
+    /// See [`Config::decoding_memory_mb`](super::Config::decoding_memory_mb).
+    pub decoding_memory_mb: Option<usize>,
     pub signing_secret: Option<SecretSource>,
     pub default_model: Option<String>,
     pub default_music_model: Option<String>,

@@ -116,6 +116,8 @@ pub struct Config {
     pub persona_brand_field: String,
     /// Tasks that run at once in this process.
     pub workers: usize,
+    /// Memory in which callers' media is decoded, in megabytes (2^20).
+    pub decoding_memory_mb: usize,
     /// Signs media addresses; made in the data folder when `None`.
     pub signing_secret: Option<Secret>,
     /// Web origins that may call from a page.
@@ -258,6 +260,10 @@ impl Config {
                 .or(file.persona_brand_field)
                 .unwrap_or_else(|| "is_service_persona".into()),
             workers: flags.workers.or(file.workers).unwrap_or_else(cores),
+            decoding_memory_mb: flags
+                .decoding_memory_mb
+                .or(file.decoding_memory_mb)
+                .unwrap_or(1024),
             signing_secret: signing_secret
                 .map(|source| {
                     source.read().map_err(|error| ConfigError::Secret {
@@ -349,6 +355,9 @@ impl Config {
         }
         if self.durability == Durability::Replicated && self.database == Database::Sqlite {
             return Err(wrong("durability", "is \"local\" with SQLite"));
+        }
+        if !(64..=1_048_576).contains(&self.decoding_memory_mb) {
+            return Err(wrong("decoding_memory_mb", "must be from 64 to 1048576"));
         }
         if self.wait_limit.is_zero() {
             return Err(wrong("wait_limit", "must be longer than nothing"));

@@ -43,6 +43,7 @@ pub(super) fn toml(config: &Config) -> String {
     set("brand", text(&config.brand));
     set("persona_brand_field", text(&config.persona_brand_field));
     set("workers", whole(config.workers));
+    set("decoding_memory_mb", whole(config.decoding_memory_mb));
     if let Some(secret) = &config.signing_secret {
         // Long enough to read back as a secret.
         set("signing_secret", text(secret.to_string().repeat(4)));

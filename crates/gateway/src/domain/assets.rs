@@ -4,13 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use providers::Handover;
 use sha2::{Digest as _, Sha256};
+use tempfile::{NamedTempFile, TempPath};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::app::Parts;
 use crate::clock::Timestamp;
 use crate::config::size::ByteSize;
-use crate::engines::stems_engine::MadeClip;
+use crate::engines::clip::MadeClip;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::{Asset, MediaType};
@@ -155,6 +158,29 @@ pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Er
     Ok(Some((asset, bytes)))
 }
 
+/// A stored file's content in a file of this process; `None` once it was removed.
+pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Error> {
+    let asset = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .await?;
+    let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
+        return Ok(None);
+    };
+    let whole = 0..asset.size_bytes;
+    let Some(mut pieces) = app.blobs.stream(id, asset.media, whole).await? else {
+        return Ok(None);
+    };
+    let file = NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    while let Some(piece) = pieces.next().await {
+        file.write_all(&piece?).await.map_err(Error::internal)?;
+    }
+    file.flush().await.map_err(Error::internal)?;
+    Ok(Some(path))
+}
+
 /// Stores a file of this process as [`keep`] does.
 pub async fn keep_file(
     app: &Parts,
@@ -196,11 +222,12 @@ pub async fn keep_clip(
     account: AccountId,
     clip: &MadeClip,
 ) -> Result<(ClipMedia, [Asset; 3]), Error> {
-    let keep = |media, bytes: &Bytes| keep(app, account, media, bytes.clone(), Lifetime::Media);
-    let audio = keep(MediaType::Flac, &clip.flac).await?;
+    let (size, sha256) = (clip.size_bytes, clip.sha256.clone());
+    let audio = keep_file(app, account, MediaType::Flac, &clip.flac, size, sha256).await?;
+    let keep = |bytes: &Bytes| keep(app, account, MediaType::Png, bytes.clone(), Lifetime::Media);
     let images = async {
-        let image = keep(MediaType::Png, &clip.cover).await?;
-        match keep(MediaType::Png, &clip.cover_large).await {
+        let image = keep(&clip.cover).await?;
+        match keep(&clip.cover_large).await {
             Ok(large) => Ok((image, large)),
             Err(error) => {
                 remove(app, &image).await;

@@ -16,6 +16,7 @@ pub mod pictures;
 pub mod quotes;
 pub mod readiness;
 pub mod restored;
+pub mod room;
 pub mod routing;
 pub mod shares;
 pub mod slips;

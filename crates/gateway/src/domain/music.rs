@@ -7,9 +7,9 @@ use crate::crash;
 use crate::domain::assets;
 use crate::domain::intents::Visit;
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
-use crate::engines::{EngineError, stems_engine};
+use crate::engines::clip::{self, KeepError, Picture};
 use crate::error::{Error, ErrorCode};
-use crate::fetch::{FetchError, SaveError};
+use crate::fetch::FetchError;
 use crate::ids::{AccountId, ClipId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::Model;
@@ -46,20 +46,26 @@ pub async fn upload(
 ) -> Result<Clip, Error> {
     let file = match source {
         AudioSource::Spooled(file) => file,
-        AudioSource::Address(address) => fetch(app, &address, param).await?,
+        AudioSource::Address(address) => {
+            let spool = app.config.spool_path();
+            let fetched = app.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
+            fetched.map_err(|error| fetch_error(error, param))?
+        }
     };
-    // Recordings are large, decoded ones more so; the queue for them is here, and
-    // an account's own before it.
-    let _own_turn = app.ingest_of_account.wait(caller.account.id).await;
-    let _turn = app.ingest.acquire().await.map_err(Error::internal)?;
+    // The queue for the room is inside; an account's own is before it.
+    let own_turn = app.recordings_of_account.wait(caller.account.id).await;
     let id = ClipId::new();
-    let made = app
-        .compute(move || {
-            let bytes = std::fs::read(&file).map_err(IngestError::Spool)?;
-            ingest(id, &bytes)
-        })
-        .await?;
-    let made = made.map_err(|error| error.into_error(param))?;
+    let (name, spool) = (id.to_string(), app.config.spool_path());
+    let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
+    let memory = clip::KEEPING_BYTES + size.len();
+    let made = app.room.recording(memory, move |left| {
+        let _own_turn = own_turn;
+        let limits = stems::DecodeLimits::default();
+        let go_on = || !left.is_cancelled();
+        clip::keep(&name, &file, &limits, Picture::Waveform, &spool, &go_on)
+    });
+    let made = made.await?;
+    let made = made.map_err(|error| keep_error(error, param))?;
     let (media, files) = assets::keep_clip(app, caller.account.id, &made).await?;
     let clip = Clip {
         id,
@@ -98,53 +104,21 @@ pub async fn upload(
     Ok(clip)
 }
 
-/// The recording at an address, in a file of this process.
-async fn fetch(app: &App, address: &str, param: &str) -> Result<tempfile::TempPath, Error> {
-    let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
-    let (file, path) = file.into_parts();
-    let mut file = tokio::fs::File::from_std(file);
-    let saved = app.fetcher.save(address, LIMIT_BYTES, &mut file).await;
-    saved.map_err(|error| match error {
-        SaveError::Fetch(error) => fetch_error(&error, param),
-        SaveError::File(error) => Error::internal(error),
-    })?;
-    Ok(path)
-}
-
-/// Why a recording cannot become a clip.
-enum IngestError {
-    Spool(std::io::Error),
-    Decode(stems::DecodeError),
-    Engine(EngineError),
-}
-
-impl IngestError {
-    fn into_error(self, param: &str) -> Error {
-        match self {
-            Self::Decode(error) => {
-                let code = match error {
-                    stems::DecodeError::TooLong { .. } => ErrorCode::AudioTooLong,
-                    _ => ErrorCode::AudioInvalid,
-                };
-                Error::at(
-                    code,
-                    param,
-                    format!("The recording cannot be used: {error}."),
-                )
-            }
-            Self::Spool(error) => Error::internal(error),
-            Self::Engine(error) => Error::internal(error),
+fn keep_error(error: KeepError, param: &str) -> Error {
+    match error {
+        KeepError::Decode(error) => {
+            let code = match error {
+                stems::DecodeError::TooLong { .. } => ErrorCode::AudioTooLong,
+                _ => ErrorCode::AudioInvalid,
+            };
+            let message = format!("The recording cannot be used: {error}.");
+            Error::at(code, param, message)
         }
+        KeepError::Engine(error) => Error::internal(error),
     }
 }
 
-fn ingest(id: ClipId, bytes: &[u8]) -> Result<stems_engine::MadeClip, IngestError> {
-    let decoded =
-        stems::decode(bytes, &stems::DecodeLimits::default()).map_err(IngestError::Decode)?;
-    stems_engine::ingest(&id.to_string(), &decoded.audio).map_err(IngestError::Engine)
-}
-
-fn fetch_error(error: &FetchError, param: &str) -> Error {
+fn fetch_error(error: FetchError, param: &str) -> Error {
     match error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::AudioFetchBlocked,
@@ -156,6 +130,7 @@ fn fetch_error(error: &FetchError, param: &str) -> Error {
             param,
             format!("The recording could not be fetched: {error}."),
         ),
+        FetchError::Local(error) => Error::internal(error),
     }
 }
 

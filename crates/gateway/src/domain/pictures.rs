@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
+use crate::domain::submit::Purpose;
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::AssetId;
@@ -43,40 +44,55 @@ impl Picture {
 }
 
 /// Gets and checks a picture. `param` names the field for errors.
-pub async fn take(app: &App, source: PictureSource, param: &str) -> Result<Picture, Error> {
+///
+/// An order's is decoded whole, so that one that is broken half-way is refused
+/// now and not by a task later; for a quote its header is enough.
+pub async fn take(
+    app: &App,
+    source: PictureSource,
+    purpose: Purpose,
+    param: &str,
+) -> Result<Picture, Error> {
     let bytes = match source {
         PictureSource::Bytes(bytes) => bytes,
         PictureSource::Address(address) if is_data_url(&address) => {
             decode_data_url(&address, param)?
         }
-        PictureSource::Address(address) => app
-            .fetcher
-            .get(&address, LIMIT_BYTES)
-            .await
-            .map_err(|error| fetch_error(&error, param))?,
+        PictureSource::Address(address) => fetch(app, &address, param).await?,
     };
     if bytes.len() as u64 > LIMIT_BYTES {
         return Err(too_large(param));
     }
-    let checked = bytes.clone();
-    // A whole decode, so that a picture that is broken half-way is refused now
-    // and not by a task later.
-    let decoded = app
-        .compute(move || {
-            let limits = animatic::PictureLimits::default();
-            let info = animatic::picture::probe(&checked, &limits)?;
-            let picture = animatic::picture::decode(&checked, &limits)?;
-            Ok::<_, animatic::PictureError>((info.format, picture.size()))
-        })
-        .await?;
-    let (format, size) = decoded.map_err(|error| picture_error(&error, param))?;
-    let media: MediaType = format.extension().parse().map_err(Error::internal)?;
+    let limits = animatic::PictureLimits::default();
+    let looked_at = bytes.clone();
+    let looked = app.compute(move || animatic::picture::probe(&looked_at, &limits));
+    let info = looked
+        .await?
+        .map_err(|error| picture_error(&error, param))?;
+    if purpose == Purpose::Order {
+        let checked = bytes.clone();
+        let decoded = app.room.work(info.decoding_bytes, move |_| {
+            animatic::picture::decode(&checked, &limits).map(drop)
+        });
+        decoded
+            .await?
+            .map_err(|error| picture_error(&error, param))?;
+    }
+    let media: MediaType = info.format.extension().parse().map_err(Error::internal)?;
     Ok(Picture {
         id: AssetId::new(),
-        size,
+        size: (info.width, info.height),
         media,
         bytes,
     })
+}
+
+async fn fetch(app: &App, address: &str, param: &str) -> Result<Bytes, Error> {
+    let spool = app.config.spool_path();
+    let fetched = app.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
+    let file = fetched.map_err(|error| fetch_error(error, param))?;
+    let bytes = tokio::fs::read(&file).await.map_err(Error::internal)?;
+    Ok(bytes.into())
 }
 
 /// Stores a picture. The record is inserted by the caller, with the task that
@@ -104,7 +120,7 @@ fn picture_error(error: &animatic::PictureError, param: &str) -> Error {
     Error::at(code, param, format!("The picture cannot be used: {error}."))
 }
 
-fn fetch_error(error: &FetchError, param: &str) -> Error {
+fn fetch_error(error: FetchError, param: &str) -> Error {
     match error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::ImageFetchBlocked,
@@ -117,6 +133,7 @@ fn fetch_error(error: &FetchError, param: &str) -> Error {
             format!("The picture could not be fetched: {why}."),
         ),
         FetchError::TooLarge { .. } => too_large(param),
+        FetchError::Local(error) => Error::internal(error),
     }
 }
 

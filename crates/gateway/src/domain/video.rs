@@ -104,7 +104,7 @@ pub async fn prepare(
     }
     let mut pictures = Vec::new();
     for (source, param) in &order.pictures {
-        pictures.push(pictures::take(app, source.clone(), param).await?);
+        pictures.push(pictures::take(app, source.clone(), purpose, param).await?);
     }
     let job = plan(app, &model, order, &pictures)?;
     let quantity = Quantity {

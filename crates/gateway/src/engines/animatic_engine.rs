@@ -1,6 +1,8 @@
 //! `animatic-1`: the embedded video model, on the `animatic` crate.
 
-use animatic::{Control, Direction, MakeError, Options, OptionsError, PictureLimits, Request};
+use animatic::{
+    Control, Direction, MakeError, Options, OptionsError, Picture, PictureLimits, Request,
+};
 
 use providers::{Durations, Limits, Pictures, VideoLimits};
 
@@ -106,12 +108,21 @@ pub struct Made {
     pub direction: Vec<String>,
 }
 
+/// Most memory that [`decode`] takes for this picture.
+pub fn decoding_bytes(bytes: &[u8]) -> Result<u64, EngineError> {
+    let info = animatic::picture::probe(bytes, &PictureLimits::default());
+    let info = info.map_err(|error| EngineError::Source(error.to_string()))?;
+    Ok(info.decoding_bytes)
+}
+
+/// Decodes a source picture. Blocks.
+pub fn decode(bytes: &[u8]) -> Result<Picture, EngineError> {
+    animatic::picture::decode(bytes, &PictureLimits::default())
+        .map_err(|error| EngineError::Source(error.to_string()))
+}
+
 /// Makes the video. Blocks until it is done or stopped.
-pub fn make(job: &VideoJob, picture: Option<&[u8]>, watch: &Watch) -> Result<Made, EngineError> {
-    let picture = picture
-        .map(|bytes| animatic::picture::decode(bytes, &PictureLimits::default()))
-        .transpose()
-        .map_err(|error| EngineError::Source(error.to_string()))?;
+pub fn make(job: &VideoJob, picture: Option<&Picture>, watch: &Watch) -> Result<Made, EngineError> {
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let options = Options {
         width: job.width,
@@ -121,7 +132,7 @@ pub fn make(job: &VideoJob, picture: Option<&[u8]>, watch: &Watch) -> Result<Mad
         seed: job.seed,
     };
     let request = Request {
-        picture: picture.as_ref(),
+        picture,
         prompt: &job.prompt,
         options,
     };

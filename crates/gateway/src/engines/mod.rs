@@ -6,6 +6,7 @@
 //! crates; knows nothing of tasks' lives, accounts or storage.
 
 pub mod animatic_engine;
+pub mod clip;
 pub mod own_models;
 pub mod stems_engine;
 

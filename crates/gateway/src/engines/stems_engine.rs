@@ -1,19 +1,18 @@
 //! `stems-dsp-1`: the embedded stem model, on the `stems` crate; and separation
 //! by it or by a model of the operator.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use providers::{Handover, Limits, MusicLimits, StemLimits};
-use stems::{Audio, Control, DecodeLimits, SeparateError, Stem, onnx};
+use stems::decode::replay;
+use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take, onnx};
 
+use crate::engines::clip::{self, ClipWriter, KeepError, MadeClip, Picture};
 use crate::engines::{EngineError, Watch};
 use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;
 use crate::model::task::{StemTarget, StemsJob};
-
-/// Covers' sides in pixels: `image_url` and `image_large_url`.
-pub const COVER_SIDES: (u32, u32) = (512, 1024);
 
 /// What it is and can do.
 pub fn model() -> Model {
@@ -64,180 +63,280 @@ pub(super) const fn stem(group: StemGroup) -> Stem {
     }
 }
 
-/// A recording in the form in which it is kept.
-pub struct MadeClip {
-    /// 24-bit FLAC.
-    pub flac: Bytes,
-    /// Cover, small, PNG.
-    pub cover: Bytes,
-    /// Cover, large, PNG.
-    pub cover_large: Bytes,
-    /// Measured length in milliseconds.
-    pub milliseconds: u64,
-}
-
 /// Separates a recording by the embedded model, or by `graphs` of the operator;
-/// the clips are in the order of the job's outputs. Blocks until it is done or
-/// stopped.
+/// the clips are in the order of the job's outputs, their files in `folder`.
+/// Blocks until it is done or stopped.
+///
+/// The recording is read, taken apart and written in blocks of some seconds, more
+/// than two channels folded down to stereo as they are read, so that memory does
+/// not grow with its length or its channels.
 pub fn separate(
     job: &StemsJob,
     graphs: Option<&Arc<onnx::Model>>,
-    source: &[u8],
+    source: &Path,
+    folder: &Path,
     watch: &Watch,
 ) -> Result<Vec<MadeClip>, EngineError> {
     // The source was within the limits when it was uploaded.
     let limits = DecodeLimits {
         max_seconds: u32::MAX,
         max_bytes: usize::MAX,
+        fold_down: true,
         ..DecodeLimits::default()
     };
-    let mix = stems::decode(source, &limits)
-        .map_err(|error| EngineError::Source(error.to_string()))?
-        .audio;
-    let parts = take_apart(job, graphs, &mix, watch)?;
-    let total = parts.len();
-    let mut clips = Vec::with_capacity(total);
-    for (number, ((id, _), audio)) in job.outputs.iter().zip(parts).enumerate() {
-        if watch.is_stopped() {
-            return Err(EngineError::Stopped);
-        }
-        clips.push(finish(&id.to_string(), &audio, Picture::Spectrogram)?);
-        watch.report(SEPARATION + (1.0 - SEPARATION) * share(number + 1, total));
+    let go_on = || !watch.is_stopped();
+    let source_error = |error: KeepError| match error {
+        KeepError::Engine(error) => error,
+        KeepError::Decode(error) => EngineError::Source(error.to_string()),
+    };
+    let (recording, scan) = clip::open(source, &limits, &go_on).map_err(source_error)?;
+    let wanted = wanted(job);
+    let mut engine = Engine::new(graphs, scan.shape, &wanted).map_err(engine_error)?;
+    let mut desk = Desk::new(job, wanted, &scan.shape, folder)?;
+    let mut control = Control {
+        progress: &mut |share| watch.report(share * SEPARATION),
+        cancelled: &|| watch.is_stopped(),
+    };
+    let mut ended = Ok(());
+    let mut take = |piece: &[Vec<f32>]| {
+        desk.hear(piece);
+        ended = engine.push(piece, &mut control, &mut |stem, piece| {
+            desk.take(stem, piece)
+        });
+        ended.is_ok()
+    };
+    let read = replay(&recording, &limits, &scan, &mut take);
+    read.map_err(|error| EngineError::Source(error.to_string()))?;
+    if ended.is_ok() {
+        ended = engine.finish(&mut control, &mut |stem, piece| desk.take(stem, piece));
     }
-    Ok(clips)
+    if let Some(error) = desk.failed.take() {
+        return Err(error);
+    }
+    ended.map_err(engine_error)?;
+    desk.finish(watch)
 }
 
-/// Puts an uploaded recording into the form in which clips are kept. Blocks.
-pub fn ingest(id: &str, audio: &Audio) -> Result<MadeClip, EngineError> {
-    finish(id, audio, Picture::Waveform)
+/// The share of a job's time that goes into separating; the rest draws covers.
+const SEPARATION: f32 = 0.97;
+
+fn engine_error(error: SeparateError) -> EngineError {
+    match error {
+        SeparateError::Cancelled => EngineError::Stopped,
+        SeparateError::Model(why) => EngineError::Broken(why),
+        other => EngineError::Source(other.to_string()),
+    }
 }
 
-/// Puts a stem that a hosted provider made into the form in which clips are
-/// kept. Blocks.
-pub fn stem_clip(id: &str, audio: &Audio) -> Result<MadeClip, EngineError> {
-    finish(id, audio, Picture::Spectrogram)
+/// What separates.
+enum Engine {
+    BuiltIn(Separator),
+    Model(Box<onnx::Separator>),
 }
 
-/// The share of a job's time that goes into separating; the rest encodes.
-const SEPARATION: f32 = 0.85;
+impl Engine {
+    fn new(
+        graphs: Option<&Arc<onnx::Model>>,
+        shape: Shape,
+        wanted: &[Stem],
+    ) -> Result<Self, SeparateError> {
+        Ok(match graphs {
+            None => Self::BuiltIn(Separator::new(shape, wanted)?),
+            Some(graphs) => {
+                let engine = onnx::Separator::new(graphs.clone(), shape, wanted)?;
+                Self::Model(Box::new(engine))
+            }
+        })
+    }
+
+    fn push(
+        &mut self,
+        piece: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        match self {
+            Self::BuiltIn(engine) => engine.push(piece, control, write),
+            Self::Model(engine) => engine.push(piece, control, write),
+        }
+    }
+
+    fn finish(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        match self {
+            Self::BuiltIn(engine) => engine.finish(control, write),
+            Self::Model(engine) => engine.finish(control, write),
+        }
+    }
+}
+
+/// The stems that an engine has to make for a job, each once.
+fn wanted(job: &StemsJob) -> Vec<Stem> {
+    let mut wanted = Vec::new();
+    for (_, target) in &job.outputs {
+        let stem = made_of(*target);
+        if !wanted.contains(&stem) {
+            wanted.push(stem);
+        }
+    }
+    wanted
+}
+
+/// The stem that a target is, or is the mix without.
+const fn made_of(target: StemTarget) -> Stem {
+    match target {
+        StemTarget::Only(group) | StemTarget::Without(group) => stem(group),
+        StemTarget::Other => Stem::Other,
+    }
+}
+
+/// Where stems wait for each other and for the mix, and become the job's clips.
+struct Desk {
+    wanted: Vec<Stem>,
+    targets: Vec<StemTarget>,
+    /// For each wanted stem its channels, from the first sample that is not
+    /// written yet.
+    stems: Vec<Vec<Vec<f32>>>,
+    /// The mix, likewise.
+    mix: Vec<Vec<f32>>,
+    clips: Vec<ClipWriter>,
+    failed: Option<EngineError>,
+}
+
+impl Desk {
+    fn new(
+        job: &StemsJob,
+        wanted: Vec<Stem>,
+        shape: &Shape,
+        folder: &Path,
+    ) -> Result<Self, EngineError> {
+        let clips = job
+            .outputs
+            .iter()
+            .map(|(id, _)| ClipWriter::new(folder, &id.to_string(), shape, Picture::Spectrogram));
+        Ok(Self {
+            targets: job.outputs.iter().map(|(_, target)| *target).collect(),
+            stems: vec![vec![Vec::new(); shape.channels]; wanted.len()],
+            wanted,
+            mix: vec![Vec::new(); shape.channels],
+            clips: clips.collect::<Result<_, _>>()?,
+            failed: None,
+        })
+    }
+
+    /// Takes the next samples of the mix.
+    fn hear(&mut self, piece: &[Vec<f32>]) {
+        append(&mut self.mix, piece);
+    }
+
+    /// Takes the next samples of a stem and writes what is complete; whether to
+    /// go on.
+    fn take(&mut self, stem: usize, piece: &[Vec<f32>]) -> bool {
+        append(&mut self.stems[stem], piece);
+        let lengths = self.stems.iter().chain([&self.mix]).map(|one| length(one));
+        let ready = lengths.min().unwrap_or(0);
+        if ready > 0
+            && let Err(error) = self.write(ready)
+        {
+            self.failed = Some(error);
+        }
+        self.failed.is_none()
+    }
+
+    /// Writes the next `count` samples of every clip.
+    fn write(&mut self, count: usize) -> Result<(), EngineError> {
+        let cut = |from: &mut Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+            let channels = from.iter_mut();
+            channels.map(|one| one.drain(..count).collect()).collect()
+        };
+        let mix = cut(&mut self.mix);
+        let stems: Vec<Vec<Vec<f32>>> = self.stems.iter_mut().map(cut).collect();
+        let mut parts = Vec::with_capacity(self.targets.len());
+        for target in &self.targets {
+            let made = made_of(*target);
+            let at = self.wanted.iter().position(|stem| *stem == made);
+            let stem = at
+                .and_then(|at| stems.get(at))
+                .ok_or_else(|| EngineError::Broken(format!("{made} was not made")))?;
+            parts.push(match target {
+                StemTarget::Without(_) => without(&mix, stem),
+                StemTarget::Only(_) | StemTarget::Other => stem.clone(),
+            });
+        }
+        within_full_scale(&mut parts);
+        for (clip, part) in self.clips.iter_mut().zip(&parts) {
+            clip.push(part)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, watch: &Watch) -> Result<Vec<MadeClip>, EngineError> {
+        let total = self.clips.len();
+        let mut made = Vec::with_capacity(total);
+        for (number, clip) in self.clips.into_iter().enumerate() {
+            if watch.is_stopped() {
+                return Err(EngineError::Stopped);
+            }
+            made.push(clip.finish()?);
+            watch.report(SEPARATION + (1.0 - SEPARATION) * share(number + 1, total));
+        }
+        Ok(made)
+    }
+}
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of stems")]
 fn share(done: usize, total: usize) -> f32 {
     done as f32 / total as f32
 }
 
-/// The recordings of the job's outputs. They sum to the mix: what is left is
-/// always what the others leave.
-fn take_apart(
-    job: &StemsJob,
-    graphs: Option<&Arc<onnx::Model>>,
-    mix: &Audio,
-    watch: &Watch,
-) -> Result<Vec<Audio>, EngineError> {
-    let mut wanted = Vec::new();
-    for (_, target) in &job.outputs {
-        let stem = match target {
-            StemTarget::Only(group) | StemTarget::Without(group) => stem(*group),
-            StemTarget::Other => Stem::Other,
-        };
-        if !wanted.contains(&stem) {
-            wanted.push(stem);
-        }
+fn append(to: &mut [Vec<f32>], piece: &[Vec<f32>]) {
+    for (to, piece) in to.iter_mut().zip(piece) {
+        to.extend_from_slice(piece);
     }
-    let control = Control {
-        progress: &mut |share| watch.report(share * SEPARATION),
-        cancelled: &|| watch.is_stopped(),
-    };
-    let made = match graphs {
-        None => stems::separate(mix, &wanted, control),
-        Some(graphs) => graphs.separate(mix, &wanted, control),
-    };
-    let made = made.map_err(|error| match error {
-        SeparateError::Cancelled => EngineError::Stopped,
-        SeparateError::Model(why) => EngineError::Broken(why),
-        other => EngineError::Source(other.to_string()),
-    })?;
-    let find = |stem: Stem| {
-        made.iter()
-            .find(|(made, _)| *made == stem)
-            .map(|(_, audio)| audio)
-            .ok_or_else(|| EngineError::Broken(format!("{stem} was not made")))
-    };
-    let mut parts = Vec::new();
-    for (_, target) in &job.outputs {
-        parts.push(match target {
-            StemTarget::Only(group) => find(stem(*group))?.clone(),
-            StemTarget::Without(group) => stems::rest(mix, find(stem(*group))?),
-            StemTarget::Other => find(Stem::Other)?.clone(),
-        });
-    }
-    Ok(within_full_scale(parts))
+}
+
+fn length(channels: &[Vec<f32>]) -> usize {
+    channels.first().map_or(0, Vec::len)
+}
+
+fn without(mix: &[Vec<f32>], stem: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let channels = mix.iter().zip(stem);
+    channels
+        .map(|(mix, stem)| mix.iter().zip(stem).map(|(x, y)| x - y).collect())
+        .collect()
 }
 
 /// Keeps every sample within full scale, which FLAC cannot exceed, without
 /// changing the sum: what one part has too much of goes to the parts that have
 /// room. The mix itself is within full scale, so there is always room.
-fn within_full_scale(parts: Vec<Audio>) -> Vec<Audio> {
-    if parts.iter().all(|part| part.peak() <= 1.0) {
-        return parts;
+fn within_full_scale(parts: &mut [Vec<Vec<f32>>]) {
+    let fits = |part: &Vec<Vec<f32>>| part.iter().flatten().all(|sample| sample.abs() <= 1.0);
+    if parts.iter().all(fits) {
+        return;
     }
-    let rate = parts.first().map_or(1, Audio::rate);
-    let mut planes: Vec<Vec<Vec<f32>>> =
-        parts.iter().map(|part| part.channels().to_vec()).collect();
-    let frames = parts.first().map_or(0, Audio::frames);
-    for channel in 0..planes.first().map_or(0, Vec::len) {
+    let (channels, frames) = parts
+        .first()
+        .map_or((0, 0), |part| (part.len(), length(part)));
+    for channel in 0..channels {
         for frame in 0..frames {
             let mut excess = 0.0;
-            for plane in &mut planes {
-                let sample = &mut plane[channel][frame];
+            for part in &mut *parts {
+                let sample = &mut part[channel][frame];
                 let kept = sample.clamp(-1.0, 1.0);
                 excess += *sample - kept;
                 *sample = kept;
             }
-            for plane in &mut planes {
-                let sample = &mut plane[channel][frame];
+            for part in &mut *parts {
+                let sample = &mut part[channel][frame];
                 let kept = (*sample + excess).clamp(-1.0, 1.0);
                 excess -= kept - *sample;
                 *sample = kept;
             }
         }
     }
-    let rebuilt: Result<Vec<Audio>, _> = planes
-        .into_iter()
-        .map(|plane| Audio::new(rate, plane))
-        .collect();
-    // The shapes are those that came in.
-    rebuilt.unwrap_or(parts)
-}
-
-#[derive(Clone, Copy)]
-enum Picture {
-    Waveform,
-    Spectrogram,
-}
-
-fn finish(id: &str, audio: &Audio, picture: Picture) -> Result<MadeClip, EngineError> {
-    let broken = |error: &dyn std::fmt::Display| EngineError::Broken(error.to_string());
-    let draw = |side| match picture {
-        Picture::Waveform => artwork::waveform_cover(id, audio.channels(), side),
-        Picture::Spectrogram => {
-            artwork::spectrogram_cover(id, audio.channels(), audio.rate(), side)
-        }
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a recording's length is small"
-    )]
-    let milliseconds = (audio.seconds() * 1000.0).round() as u64;
-    Ok(MadeClip {
-        flac: stems::encode::flac24(audio)
-            .map_err(|error| broken(&error))?
-            .into(),
-        cover: draw(COVER_SIDES.0).map_err(|error| broken(&error))?.into(),
-        cover_large: draw(COVER_SIDES.1).map_err(|error| broken(&error))?.into(),
-        milliseconds,
-    })
 }
 
 #[cfg(test)]
@@ -246,23 +345,20 @@ mod tests {
 
     #[test]
     fn parts_stay_within_full_scale_and_keep_their_sum() {
-        let part = |samples: &[f32]| Audio::new(44_100, vec![samples.to_vec()]).unwrap();
+        let part = |samples: &[f32]| vec![samples.to_vec()];
         let parts = vec![
             part(&[1.4, 0.2, -0.3]),
             part(&[-0.6, 0.3, -1.2]),
             part(&[0.1, 0.1, 0.9]),
         ];
-        let kept = within_full_scale(parts.clone());
+        let mut kept = parts.clone();
+        within_full_scale(&mut kept);
         for frame in 0..3 {
-            let sum = |parts: &[Audio]| {
-                parts
-                    .iter()
-                    .map(|part| part.channels()[0][frame])
-                    .sum::<f32>()
-            };
+            let sum =
+                |parts: &[Vec<Vec<f32>>]| parts.iter().map(|part| part[0][frame]).sum::<f32>();
             assert!((sum(&parts) - sum(&kept)).abs() < 1e-6);
         }
-        assert!(kept.iter().all(|part| part.peak() <= 1.0));
-        assert!((kept[2].channels()[0][1] - 0.1).abs() < 1e-9);
+        assert!(kept.iter().flatten().flatten().all(|x| x.abs() <= 1.0));
+        assert!((kept[2][0][1] - 0.1).abs() < 1e-9);
     }
 }

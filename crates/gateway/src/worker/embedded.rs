@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use animatic::Picture;
 use bytes::Bytes;
 
 use crate::app::App;
@@ -107,12 +108,12 @@ async fn video(
     watch: &Arc<Watch>,
 ) -> Result<Made, RunError> {
     let picture = match job.picture {
-        Some(id) => Some(load(app, id).await?),
+        Some(id) => Some(picture(app, id).await?),
         None => None,
     };
     let (job, watching) = (job.clone(), watch.clone());
     let made = app
-        .compute(move || animatic_engine::make(&job, picture.as_deref(), &watching))
+        .compute(move || animatic_engine::make(&job, picture.as_ref(), &watching))
         .await??;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
@@ -159,10 +160,13 @@ async fn separation(
     if graphs.is_none() && !engines::embedded_models().iter().any(is_known) {
         return Err(RunError::NoModel);
     }
-    let source = load(app, job.source_audio).await?;
-    let (engine_job, watching) = (job.clone(), watch.clone());
+    let source = patience::load(|| assets::load_file(app, job.source_audio)).await?;
+    let source = source.ok_or(RunError::Gone)?;
+    let (job_now, watching, spool) = (job.clone(), watch.clone(), app.config.spool_path());
     let made = app
-        .compute(move || stems_engine::separate(&engine_job, graphs.as_ref(), &source, &watching))
+        .compute(move || {
+            stems_engine::separate(&job_now, graphs.as_ref(), &source, &spool, &watching)
+        })
         .await??;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
@@ -188,9 +192,15 @@ async fn separation(
     })
 }
 
-async fn load(app: &App, id: AssetId) -> Result<Bytes, RunError> {
+/// A source picture, decoded where there is room for it.
+async fn picture(app: &App, id: AssetId) -> Result<Picture, RunError> {
     let found = patience::load(|| assets::load(app, id)).await?;
-    found.map(|(_, bytes)| bytes).ok_or(RunError::Gone)
+    let (_, bytes) = found.ok_or(RunError::Gone)?;
+    let memory = animatic_engine::decoding_bytes(&bytes)?;
+    let decoded = app
+        .room
+        .work(memory, move |_| animatic_engine::decode(&bytes));
+    Ok(decoded.await??)
 }
 
 /// Writes the progress down as it rises; returns only when the task is to stop.

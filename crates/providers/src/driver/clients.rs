@@ -1,14 +1,10 @@
 //! The HTTP clients of a provider, one for each kind of connection.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
-use rustls::ClientConfig;
-use rustls_platform_verifier::BuilderVerifierExt;
-
-use super::guard::PublicResolver;
 use super::provider::{IN_FLIGHT, Rules};
+use crate::outbound::{Resolver, client};
 
 /// A client for each kind of connection. None follows redirects by itself or
 /// takes a proxy from the environment: the connection goes where it was checked
@@ -30,17 +26,7 @@ pub(super) struct Clients {
 impl Clients {
     /// Clients that keep these rules; says why there can be none.
     pub(super) fn new(rules: &Rules) -> Result<Self, String> {
-        let usual = |protocols: &[&[u8]]| {
-            Ok::<_, String>(
-                reqwest::Client::builder()
-                    .tls_backend_preconfigured(tls(protocols)?)
-                    .redirect(Policy::none())
-                    .no_proxy()
-                    .connect_timeout(rules.connect_timeout)
-                    .tcp_keepalive(Duration::from_secs(30))
-                    .user_agent(concat!("mediagate/", env!("CARGO_PKG_VERSION"))),
-            )
-        };
+        let usual = |protocols: &[&[u8]]| client(protocols, rules.connect_timeout);
         let once = || {
             let client = usual(&[b"http/1.1"])?.http1_only();
             let client = client.retry(reqwest::retry::never());
@@ -51,7 +37,7 @@ impl Clients {
             .http2_keep_alive_timeout(Duration::from_secs(10))
             .pool_idle_timeout(Duration::from_secs(20))
             .pool_max_idle_per_host(IN_FLIGHT);
-        let resolver = PublicResolver::new(&rules.allow_networks);
+        let resolver = Resolver::new(Arc::new(rules.outbound()), true);
         let made = |client: reqwest::ClientBuilder| client.build().map_err(|why| why.to_string());
         Ok(Self {
             calls: made(calls)?,
@@ -59,22 +45,4 @@ impl Clients {
             elsewhere: made(once()?.dns_resolver(resolver))?,
         })
     }
-}
-
-/// TLS as the platform trusts. Reading its roots takes long, so they are read
-/// once for the process.
-fn tls(protocols: &[&[u8]]) -> Result<ClientConfig, String> {
-    static SHARED: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
-    let mut config = SHARED.get_or_init(platform_tls).clone()?;
-    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    Ok(config)
-}
-
-fn platform_tls() -> Result<ClientConfig, String> {
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(ring)
-        .with_safe_default_protocol_versions()
-        .and_then(BuilderVerifierExt::with_platform_verifier);
-    let config = config.map_err(|error| error.to_string())?;
-    Ok(config.with_no_client_auth())
 }

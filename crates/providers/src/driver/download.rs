@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue, LOCATION};
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::fs::File;
 use tokio::time::Instant;
@@ -11,14 +11,13 @@ use tokio::time::Instant;
 use super::provider::Provider;
 use super::sink::Sink;
 use super::step::{backoff, is_blocked};
-use super::{Driver, guard, redact};
+use super::{Driver, redact};
 use crate::answer::{Answer, Described};
 use crate::error::{Class, ProviderError};
+use crate::outbound::{REDIRECTS, Refused, next_hop};
 use crate::port::{Call, Source, Target};
 use crate::secret::Secret;
 
-/// Redirects followed at most.
-const REDIRECTS: usize = 3;
 /// Tries that bring nothing new.
 const TRIES: u32 = 3;
 /// Tries in all, when each brings a piece.
@@ -207,16 +206,14 @@ async fn open(
         let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
         let answer = answer.map_err(|_| broken("the server did not answer within a minute"))?;
         let answer = answer.map_err(|error| unreached(&error))?;
-        let found = answer.headers().get(LOCATION);
-        let Some(location) = found.filter(|_| answer.status().is_redirection()) else {
+        let nowhere = "the server redirects to nowhere";
+        let Some(next) = next_hop(&here, &answer).map_err(|_| broken(nowhere))? else {
             return Ok(answer);
         };
-        let next = location.to_str().ok().and_then(|to| here.join(to).ok());
-        let nowhere = || broken("the server redirects to nowhere");
-        let next = next.filter(|_| call.method == Method::GET);
-        to = provider
-            .check(next.ok_or_else(nowhere)?)
-            .map_err(DownloadError::Failed)?;
+        if call.method != Method::GET {
+            return Err(broken(nowhere));
+        }
+        to = provider.check(next).map_err(DownloadError::Failed)?;
         if !to.trusted {
             call.headers.clear();
         }
@@ -225,8 +222,8 @@ async fn open(
 }
 
 fn unreached(error: &reqwest::Error) -> DownloadError {
-    if guard::is_not_public(error) {
-        return DownloadError::Failed(super::provider::blocked(guard::NotPublic.to_string()));
+    if let Some(why) = Refused::cause_of(error) {
+        return DownloadError::Failed(super::provider::blocked(why.to_string()));
     }
     let what = if error.is_connect() {
         "the server that holds the result cannot be reached"

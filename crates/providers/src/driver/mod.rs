@@ -11,7 +11,7 @@
 //! poll       how a job stands           batch      … many jobs in one call
 //! find       the job of a submission whose answer was lost
 //! download   a result into a file       sink       … that file
-//! guard      which addresses are public
+//! hosts      which hosts are a provider's own
 //! redact     what nobody may read       schedule   when to ask again
 //! ```
 //!
@@ -26,7 +26,7 @@ mod clients;
 mod download;
 mod fence;
 mod find;
-pub mod guard;
+mod hosts;
 mod poll;
 mod provider;
 pub mod redact;

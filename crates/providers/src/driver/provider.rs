@@ -12,9 +12,10 @@ use url::Url;
 use super::auth::Tokens;
 use super::batch::Batches;
 use super::clients::Clients;
-use super::guard::{Guard, HostPattern};
+use super::hosts::HostPattern;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{Class, ProviderError};
+use crate::outbound::{self, Guard};
 use crate::port::names::is_straight;
 use crate::port::{Adapter, Call, Target};
 use crate::settings::{Settings, SettingsError};
@@ -57,6 +58,16 @@ impl Default for Rules {
     }
 }
 
+impl Rules {
+    /// The rules for addresses that answers name.
+    pub(super) fn outbound(&self) -> outbound::Rules {
+        outbound::Rules {
+            allow_networks: self.allow_networks.clone(),
+            allow_ports: None,
+        }
+    }
+}
+
 /// A provider as configured. Cheap to clone.
 #[derive(Clone)]
 pub struct Provider(Arc<Inner>);
@@ -67,6 +78,7 @@ struct Inner {
     base_url: Url,
     trusted: Vec<HostPattern>,
     rules: Rules,
+    outbound: outbound::Rules,
     clients: Clients,
     permits: Semaphore,
     tokens: Tokens,
@@ -111,6 +123,7 @@ impl Provider {
             adapter,
             base_url,
             trusted,
+            outbound: rules.outbound(),
             rules,
             clients,
             permits: Semaphore::new(IN_FLIGHT),
@@ -186,9 +199,9 @@ impl Provider {
         let listed = as_secret && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
         let trusted = own || listed;
         if !trusted {
-            Guard::new(&self.0.rules.allow_networks)
+            Guard::new(&self.0.outbound)
                 .check_url(&url)
-                .map_err(blocked)?;
+                .map_err(|why| blocked(why.to_string()))?;
         }
         Ok(Destination { url, trusted })
     }

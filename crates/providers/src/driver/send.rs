@@ -8,10 +8,10 @@ use reqwest::multipart;
 use tokio::time::Instant;
 
 use super::fence::{Fenced, SendBefore, TooLate, held_back};
-use super::guard;
 use super::provider::{Destination, Provider, blocked};
 use crate::answer::Answer;
 use crate::error::{Class, ProviderError};
+use crate::outbound::Refused;
 use crate::port::{Body, Call, Effect, Header, Part, Patience};
 
 /// A slow line gets this much longer for a body: 500 kB a second.
@@ -42,8 +42,8 @@ impl Trouble {
     }
 
     fn of(error: &reqwest::Error) -> Self {
-        if guard::is_not_public(error) {
-            return Self::unsent(blocked(guard::NotPublic.to_string()));
+        if let Some(why) = Refused::cause_of(error) {
+            return Self::unsent(blocked(why.to_string()));
         }
         if held_back(error) {
             return Self::unsent(TooLate.into());

@@ -4,6 +4,7 @@
 //! `symphonia`, and every limit is checked on what was really decoded, never on what a header
 //! claims. Names, addresses and media types are deliberately no input.
 
+mod bare;
 mod kind;
 mod mp4;
 mod recording;
@@ -30,6 +31,9 @@ pub struct DecodeLimits {
     pub max_rate: u32,
     /// Most memory for the decoded samples in bytes (4 per sample and channel); default 1 GiB.
     pub max_bytes: usize,
+    /// Whether more than two channels are folded down to stereo as they are read, as quiet as they
+    /// must be for their sum to stay within full scale; default no.
+    pub fold_down: bool,
 }
 
 impl Default for DecodeLimits {
@@ -39,6 +43,7 @@ impl Default for DecodeLimits {
             max_channels: 8,
             max_rate: 192_000,
             max_bytes: 1 << 30,
+            fold_down: false,
         }
     }
 }
@@ -133,19 +138,33 @@ pub struct Scan {
 /// Reads a file once for its shape, so that [`replay`] can hand out its samples in pieces: long
 /// files need twice the time, which is little, and hardly any memory.
 pub fn scan(recording: &Recording, limits: &DecodeLimits) -> Result<Scan, DecodeError> {
+    let scan = scan_while(recording, limits, &|| true)?;
+    scan.ok_or(DecodeError::NoAudio)
+}
+
+/// The same as long as `go_on` says so; `None` when it said no.
+pub fn scan_while(
+    recording: &Recording,
+    limits: &DecodeLimits,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<Scan>, DecodeError> {
     let (mut channels, mut levels) = (0, Levels::default());
     let mut look = |packet: &[Vec<f32>]| {
         channels = packet.len();
         levels.add(packet);
-        true
+        go_on()
     };
-    let (format, totals) = read(recording.opened()?, limits, &mut look)?;
+    let found = read(recording.opened()?, limits, &mut look);
+    if !go_on() {
+        return Ok(None);
+    }
+    let (format, totals) = found?;
     let shape = levels.shape(totals.rate, channels, totals.span.len());
-    Ok(Scan {
+    Ok(Some(Scan {
         shape,
         format,
         span: totals.span,
-    })
+    }))
 }
 
 /// Decodes a file again that [`scan`] has read, and gives `take` its samples piece by piece, all

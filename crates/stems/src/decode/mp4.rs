@@ -118,7 +118,7 @@ fn find(body: &[u8], name: [u8; 4]) -> Option<&[u8]> {
 }
 
 /// The boxes side by side in `body`: kind and contents. Stops at the first that does not fit.
-fn boxes(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+pub(super) fn boxes(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let kind: [u8; 4] = body.get(4..8)?.try_into().ok()?;
         let (header, size) = match u32_at(body, 0)? {

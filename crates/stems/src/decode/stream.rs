@@ -9,7 +9,8 @@ use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptio
 use symphonia::core::units::Duration;
 use symphonia::default::{formats, get_codecs};
 
-use super::{AudioFormat, DecodeError, DecodeLimits, mp4};
+use super::{AudioFormat, DecodeError, DecodeLimits, bare, mp4};
+use crate::engine::to_stereo;
 
 /// Takes what a packet holds, channel by channel; `false` ends the decoding.
 pub(super) type Sink<'a> = dyn FnMut(&[Vec<f32>]) -> bool + 'a;
@@ -43,6 +44,7 @@ pub(super) fn read(
             what: "encrypted audio".to_owned(),
         });
     }
+    let media = bare::strip(format, media, mp4)?;
     let source = MediaSourceStream::new(media, MediaSourceStreamOptions::default());
     let mut reader = open(format, source).map_err(|e| failed(format, &e))?;
     let track = reader
@@ -278,6 +280,9 @@ impl<'a, 'b> Sound<'a, 'b> {
         // Float files may hold values that are no numbers; they would poison every sum.
         for x in self.packet.iter_mut().flatten() {
             *x = if x.is_finite() { *x } else { 0.0 };
+        }
+        if self.limits.fold_down && count > 2 {
+            self.packet = to_stereo(&self.packet);
         }
         self.refused = !(self.sink)(&self.packet);
         Ok(())

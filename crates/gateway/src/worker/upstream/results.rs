@@ -5,12 +5,12 @@ use std::path::Path;
 
 use providers::driver::{DownloadError, Downloaded};
 use providers::{Output as Piece, Source, StemTarget, What};
-use stems::Audio;
+use stems::DecodeLimits;
 
 use super::Taken;
 use crate::app::App;
 use crate::domain::{assets, songs};
-use crate::engines::stems_engine;
+use crate::engines::clip::{self, KeepError, MadeClip, Picture};
 use crate::error::Error;
 use crate::ids::ClipId;
 use crate::model::media::MediaType;
@@ -181,19 +181,34 @@ fn measure(path: &Path) -> Result<Film, String> {
     })
 }
 
-async fn decode(app: &App, fetched: Fetched) -> Result<Audio, Bad> {
-    let decoded = app
-        .compute(move || {
-            let bytes = std::fs::read(&fetched.path).map_err(|error| error.to_string())?;
-            let limits = stems::DecodeLimits {
-                max_seconds: 3600,
-                ..stems::DecodeLimits::default()
-            };
-            let decoded = stems::decode(&bytes, &limits).map_err(|error| error.to_string())?;
-            Ok::<_, String>(decoded.audio)
-        })
-        .await?;
-    decoded.map_err(|why| Bad::Broken(format!("the recording cannot be read: {why}")))
+/// Recordings of providers may be longer than those of callers.
+fn limits() -> DecodeLimits {
+    DecodeLimits {
+        max_seconds: 3600,
+        ..DecodeLimits::default()
+    }
+}
+
+/// Puts a recording into the form in which clips are kept.
+async fn clip(app: &App, id: ClipId, fetched: &Fetched, picture: Picture) -> Result<MadeClip, Bad> {
+    let (name, spool) = (id.to_string(), app.config.spool_path());
+    let path = fetched.path.to_path_buf();
+    let made = app.room.recording(memory(fetched), move |left| {
+        let go_on = || !left.is_cancelled();
+        clip::keep(&name, &path, &limits(), picture, &spool, &go_on)
+    });
+    made.await?.map_err(unreadable)
+}
+
+const fn memory(fetched: &Fetched) -> u64 {
+    clip::KEEPING_BYTES + fetched.facts.size_bytes
+}
+
+fn unreadable(error: KeepError) -> Bad {
+    match error {
+        KeepError::Decode(why) => Bad::Broken(format!("the recording cannot be read: {why}")),
+        KeepError::Engine(error) => Bad::Useless(error.to_string()),
+    }
 }
 
 async fn stems(
@@ -203,7 +218,7 @@ async fn stems(
     job: &StemsJob,
     pieces: Vec<Piece>,
 ) -> Result<Made, Bad> {
-    let mut parts: Vec<(StemTarget, Audio, Option<ClipUpstream>)> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     for piece in pieces {
         let (target, upstream) = match &piece.what {
             What::Stem(target) => (*target, None),
@@ -214,26 +229,21 @@ async fn stems(
             What::Video | What::Persona { .. } => continue,
         };
         let fetched = fetch(app, taken, &piece.source).await?;
-        parts.push((target, decode(app, fetched).await?, upstream));
+        parts.push((target, fetched, upstream));
     }
     let mut made = Made::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
     let (mut ids, mut missing) = (Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
         let given = parts.iter().find(|part| part.0 == *target);
-        let audio = match given {
-            Some((_, audio, _)) => Some(audio.clone()),
-            None => rest(*target, &parts),
+        let clip = match given {
+            Some((_, fetched, _)) => Some(clip(app, *id, fetched, Picture::Spectrogram).await?),
+            None => rest(app, *id, *target, &parts).await?,
         };
-        let Some(audio) = audio else {
+        let Some(clip) = clip else {
             missing.push(target.name().replace('_', " "));
             made.missing_clips.push(*id);
             continue;
         };
-        let name = id.to_string();
-        let clip = app
-            .compute(move || stems_engine::stem_clip(&name, &audio))
-            .await?
-            .map_err(|error| Bad::Useless(error.to_string()))?;
         let (media, stored) =
             patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.clips.push((*id, media));
@@ -272,45 +282,47 @@ async fn stems(
     Ok(made)
 }
 
+/// A stem that was fetched.
+type Part = (StemTarget, Fetched, Option<ClipUpstream>);
+
 /// Everything but one group, as the sum of all other parts.
-fn rest(target: StemTarget, parts: &[(StemTarget, Audio, Option<ClipUpstream>)]) -> Option<Audio> {
+async fn rest(
+    app: &App,
+    id: ClipId,
+    target: StemTarget,
+    parts: &[Part],
+) -> Result<Option<MadeClip>, Bad> {
     let StemTarget::Without(group) = target else {
-        return None;
+        return Ok(None);
     };
-    let others: Vec<&Audio> = parts
-        .iter()
-        .filter(|part| match part.0 {
-            StemTarget::Only(other) => other != group,
-            StemTarget::Other => true,
-            StemTarget::Without(_) => false,
-        })
-        .map(|part| &part.1)
-        .collect();
+    let others = parts.iter().filter(|part| match part.0 {
+        StemTarget::Only(other) => other != group,
+        StemTarget::Other => true,
+        StemTarget::Without(_) => false,
+    });
     // A sum that leaves something out would be no rest.
     if !parts.iter().any(|part| part.0 == StemTarget::Other) {
-        return None;
+        return Ok(None);
     }
-    let first = others.first()?;
-    let (rate, width) = (first.rate(), first.channels().len());
-    if others
-        .iter()
-        .any(|part| part.rate() != rate || part.channels().len() != width)
-    {
-        return None;
+    let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
+    let mut paths = Vec::new();
+    for (_, fetched, _) in others {
+        memory += fetched.facts.size_bytes;
+        paths.push(fetched.path.to_path_buf());
     }
-    let frames = others.iter().map(|part| part.frames()).max()?;
-    let mut sum = vec![vec![0.0_f32; frames]; width];
-    for part in others {
-        for (plane, channel) in sum.iter_mut().zip(part.channels()) {
-            for (sample, more) in plane.iter_mut().zip(channel) {
-                *sample += more;
-            }
-        }
-    }
-    for sample in sum.iter_mut().flatten() {
-        *sample = sample.clamp(-1.0, 1.0);
-    }
-    Audio::new(rate, sum).ok()
+    let (name, spool) = (id.to_string(), app.config.spool_path());
+    let summed = app.room.recording(memory, move |left| {
+        let go_on = || !left.is_cancelled();
+        clip::sum(
+            &name,
+            &paths,
+            &limits(),
+            Picture::Spectrogram,
+            &spool,
+            &go_on,
+        )
+    });
+    summed.await?.map_err(unreadable)
 }
 
 async fn songs(
@@ -328,17 +340,12 @@ async fn songs(
             continue;
         };
         let fetched = fetch(app, taken, &piece.source).await?;
-        let audio = decode(app, fetched).await?;
         let id = promised.next().unwrap_or_else(|| {
             let id = ClipId::new();
             made.more_clips.push(songs::clip(task, id, &job.title));
             id
         });
-        let name = id.to_string();
-        let clip = app
-            .compute(move || stems_engine::ingest(&name, &audio))
-            .await?
-            .map_err(|error| Bad::Useless(error.to_string()))?;
+        let clip = clip(app, id, &fetched, Picture::Waveform).await?;
         let (media, stored) =
             patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.quantity.milliseconds += media.milliseconds;

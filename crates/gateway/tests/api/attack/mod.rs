@@ -5,6 +5,7 @@ mod bodies;
 mod connections;
 mod forms;
 mod leaks;
+mod media;
 mod quota;
 mod shares;
 

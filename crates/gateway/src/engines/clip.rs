@@ -1,0 +1,243 @@
+//! Recordings on their way into the form in which clips are kept: 24-bit FLAC
+//! in a file, and two covers.
+//!
+//! Everything here is done piece by piece, so that a recording costs no more
+//! memory than a moment of it. Knows nothing of who it belongs to.
+
+use std::fs::File;
+use std::io::{BufWriter, Read as _};
+use std::path::{Path, PathBuf};
+
+use artwork::{SpectrogramSketch, WaveformSketch};
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use stems::decode::{Recording, Scan, replay, scan_while};
+use stems::encode::FlacWriter;
+use stems::{DecodeError, DecodeLimits, Shape};
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::engines::EngineError;
+
+/// Covers' sides in pixels: `image_url` and `image_large_url`.
+pub const COVER_SIDES: (u32, u32) = (512, 1024);
+
+/// Most memory that decoding a recording and encoding it anew takes, beside the
+/// recording's own bytes: of kinds whose tables are searched all are held.
+pub const KEEPING_BYTES: u64 = 32 << 20;
+
+/// A recording in the form in which it is kept.
+pub struct MadeClip {
+    /// 24-bit FLAC, in a file that is removed when this is dropped.
+    pub flac: TempPath,
+    /// Size of that file.
+    pub size_bytes: u64,
+    /// SHA-256 of it, in lower-case hex.
+    pub sha256: String,
+    /// Cover, small, PNG.
+    pub cover: Bytes,
+    /// Cover, large, PNG.
+    pub cover_large: Bytes,
+    /// Measured length in milliseconds.
+    pub milliseconds: u64,
+}
+
+/// What a clip's cover shows.
+#[derive(Debug, Clone, Copy)]
+pub enum Picture {
+    /// How loud it is: songs.
+    Waveform,
+    /// Its frequencies: stems.
+    Spectrogram,
+}
+
+/// Why a recording cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// It cannot be written.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Puts a recording into the form in which clips are kept, its file in `folder`.
+/// Blocks until it is done or `go_on` says no.
+pub fn keep(
+    id: &str,
+    file: &Path,
+    limits: &DecodeLimits,
+    picture: Picture,
+    folder: &Path,
+    go_on: &dyn Fn() -> bool,
+) -> Result<MadeClip, KeepError> {
+    let (recording, scan) = open(file, limits, go_on)?;
+    let mut writer = ClipWriter::new(folder, id, &scan.shape, picture)?;
+    let mut written = Ok(());
+    replay(&recording, limits, &scan, &mut |piece| {
+        written = writer.push(piece);
+        written.is_ok() && go_on()
+    })?;
+    written?;
+    if !go_on() {
+        return Err(EngineError::Stopped.into());
+    }
+    Ok(writer.finish()?)
+}
+
+/// The same for the sum of several recordings, within full scale; `None` when
+/// they have different rates or channels. Holds the sum in memory.
+pub fn sum(
+    id: &str,
+    files: &[PathBuf],
+    limits: &DecodeLimits,
+    picture: Picture,
+    folder: &Path,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<MadeClip>, KeepError> {
+    let mut whole: Option<(Shape, Vec<Vec<f32>>)> = None;
+    for file in files {
+        let (recording, scan) = open(file, limits, go_on)?;
+        let shape = scan.shape;
+        let (first, sum) = whole.get_or_insert((shape, vec![Vec::new(); shape.channels]));
+        if (first.rate, first.channels) != (shape.rate, shape.channels) {
+            return Ok(None);
+        }
+        let longest = sum[0].len().max(shape.frames);
+        for channel in &mut *sum {
+            channel.resize(longest, 0.0);
+        }
+        let mut at = 0;
+        replay(&recording, limits, &scan, &mut |piece| {
+            for (sum, piece) in sum.iter_mut().zip(piece) {
+                sum[at..].iter_mut().zip(piece).for_each(|(x, y)| *x += y);
+            }
+            at += piece.first().map_or(0, Vec::len);
+            go_on()
+        })?;
+    }
+    let Some((shape, mut sum)) = whole else {
+        return Ok(None);
+    };
+    if !go_on() {
+        return Err(EngineError::Stopped.into());
+    }
+    for sample in sum.iter_mut().flatten() {
+        *sample = sample.clamp(-1.0, 1.0);
+    }
+    let frames = sum[0].len();
+    let mut writer = ClipWriter::new(folder, id, &Shape { frames, ..shape }, picture)?;
+    writer.push(&sum)?;
+    Ok(Some(writer.finish()?))
+}
+
+/// A recording and its shape, read once.
+pub fn open(
+    file: &Path,
+    limits: &DecodeLimits,
+    go_on: &dyn Fn() -> bool,
+) -> Result<(Recording, Scan), KeepError> {
+    let recording = Recording::open(file).map_err(broken)?;
+    let scan = scan_while(&recording, limits, go_on)?;
+    let scan = scan.ok_or(EngineError::Stopped)?;
+    Ok((recording, scan))
+}
+
+/// A clip that is written as its samples come.
+pub struct ClipWriter {
+    flac: FlacWriter<BufWriter<File>>,
+    path: TempPath,
+    sketch: Sketch,
+    milliseconds: u64,
+}
+
+enum Sketch {
+    Waveform(WaveformSketch),
+    Spectrogram(Box<SpectrogramSketch>),
+}
+
+impl ClipWriter {
+    /// Begins a clip of this shape.
+    pub fn new(
+        folder: &Path,
+        id: &str,
+        shape: &Shape,
+        picture: Picture,
+    ) -> Result<Self, EngineError> {
+        let (file, path) = NamedTempFile::new_in(folder).map_err(broken)?.into_parts();
+        let file = BufWriter::with_capacity(256 * 1024, file);
+        Ok(Self {
+            flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(broken)?,
+            path,
+            sketch: match picture {
+                Picture::Waveform => Sketch::Waveform(WaveformSketch::new(id, shape.frames)),
+                Picture::Spectrogram => {
+                    let sketch = SpectrogramSketch::new(id, shape.frames, shape.rate);
+                    Sketch::Spectrogram(Box::new(sketch))
+                }
+            },
+            milliseconds: milliseconds(shape),
+        })
+    }
+
+    /// Takes the next samples of every channel.
+    pub fn push(&mut self, piece: &[Vec<f32>]) -> Result<(), EngineError> {
+        match &mut self.sketch {
+            Sketch::Waveform(sketch) => sketch.push(piece),
+            Sketch::Spectrogram(sketch) => sketch.push(piece),
+        }
+        self.flac.push(piece).map_err(broken)
+    }
+
+    /// Ends the file and draws the covers.
+    pub fn finish(mut self) -> Result<MadeClip, EngineError> {
+        self.flac.finish().map_err(broken)?;
+        let mut draw = |side| match &mut self.sketch {
+            Sketch::Waveform(sketch) => sketch.cover(side),
+            Sketch::Spectrogram(sketch) => sketch.cover(side),
+        };
+        let (cover, cover_large) = (draw(COVER_SIDES.0), draw(COVER_SIDES.1));
+        let (size_bytes, sha256) = digest(&self.path).map_err(broken)?;
+        Ok(MadeClip {
+            flac: self.path,
+            size_bytes,
+            sha256,
+            cover: cover.map_err(broken)?.into(),
+            cover_large: cover_large.map_err(broken)?.into(),
+            milliseconds: self.milliseconds,
+        })
+    }
+}
+
+fn milliseconds(shape: &Shape) -> u64 {
+    let (frames, rate) = (shape.frames as u64, u64::from(shape.rate.max(1)));
+    (frames * 1000 + rate / 2) / rate
+}
+
+/// The size of a file, and SHA-256 of it.
+fn digest(path: &Path) -> std::io::Result<(u64, String)> {
+    let mut file = File::open(path)?;
+    let (mut size, mut digest) = (0, Sha256::new());
+    let mut piece = vec![0; 256 * 1024];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok((size, hex(&digest.finalize()))),
+            read => {
+                digest.update(&piece[..read]);
+                size += read as u64;
+            }
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}
+
+pub(super) fn broken(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Broken(error.to_string())
+}

@@ -1,0 +1,84 @@
+//! Which hosts are a provider's own: those that are shown its credential.
+
+use url::Url;
+
+/// `host`, `*.host` (any subdomain) or either with `:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostPattern {
+    name: String,
+    subdomains: bool,
+    port: Option<u16>,
+}
+
+impl HostPattern {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is none of host, *.host and host:port");
+        let (name, subdomains) = match text.strip_prefix("*.") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        // The parser of addresses also brings the name into its one form.
+        let url = Url::parse(&format!("other://{name}")).map_err(|_| wrong())?;
+        let usual = Url::parse(&format!("https://{name}")).map_err(|_| wrong())?;
+        let bare = url.path().is_empty() && url.query().is_none() && url.username().is_empty();
+        let name = usual.host_str().filter(|_| bare && !name.contains('*'));
+        Ok(Self {
+            name: name.ok_or_else(wrong)?.to_owned(),
+            subdomains,
+            port: url.port(),
+        })
+    }
+
+    pub(super) fn matches(&self, url: &Url) -> bool {
+        let port = match self.port {
+            Some(port) => url.port_or_known_default() == Some(port),
+            None => url.port().is_none(),
+        };
+        let usable = matches!(url.scheme(), "http" | "https")
+            && url.username().is_empty()
+            && url.password().is_none();
+        let Some(host) = url.host_str().filter(|_| port && usable) else {
+            return false;
+        };
+        if self.subdomains {
+            let before = host.strip_suffix(self.name.as_str());
+            before.is_some_and(|before| before.ends_with('.') && before.len() > 1)
+        } else {
+            host == self.name
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_match_whole_labels() {
+        let matches = |pattern: &str, url: &str| {
+            HostPattern::parse(pattern)
+                .unwrap()
+                .matches(&Url::parse(url).unwrap())
+        };
+        assert!(matches("rest.fal.ai", "https://rest.fal.ai/x"));
+        assert!(matches("REST.fal.ai", "https://rest.fal.ai/x"));
+        assert!(matches("*.fal.run", "https://queue.fal.run/x"));
+        assert!(matches("*.fal.run", "https://a.b.fal.run/x"));
+        assert!(matches("10.0.0.5:9000", "http://10.0.0.5:9000/x"));
+        assert!(matches("a.com:443", "https://a.com/"));
+        for (pattern, url) in [
+            ("*.fal.run", "https://fal.run/x"),
+            ("*.fal.run", "https://evilfal.run/x"),
+            ("fal.run", "https://queue.fal.run/x"),
+            ("fal.run", "https://fal.run.evil.com/x"),
+            ("fal.run", "https://fal.run:8443/x"),
+            ("fal.run", "https://user@fal.run/x"),
+            ("fal.run", "ftp://fal.run/x"),
+        ] {
+            assert!(!matches(pattern, url), "{pattern} {url}");
+        }
+        for wrong in ["", "*", "*.", "a/b", "https://a.com", "u@a.com", "a.*.com"] {
+            assert!(HostPattern::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

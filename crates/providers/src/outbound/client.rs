@@ -1,0 +1,130 @@
+//! Clients that connect to checked addresses only, and keep their connections.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
+use rustls::ClientConfig;
+use rustls_platform_verifier::BuilderVerifierExt;
+use url::Url;
+
+use super::{Guard, Refused, Rules};
+
+/// The way out by rules. Cheap to clone; its connections are used again.
+#[derive(Debug, Clone)]
+pub struct Outbound {
+    rules: Arc<Rules>,
+    /// For ports that any public host may be asked at.
+    usual: reqwest::Client,
+    /// For all others: only the allowed networks.
+    unusual: reqwest::Client,
+}
+
+impl Outbound {
+    /// Keeps these rules; says why it cannot.
+    pub fn new(rules: Rules, connect_timeout: Duration) -> Result<Self, String> {
+        let rules = Arc::new(rules);
+        let made = |usual_port| {
+            let resolver = Resolver::new(rules.clone(), usual_port);
+            client(&[b"h2", b"http/1.1"], connect_timeout)?
+                .pool_idle_timeout(Duration::from_secs(20))
+                .dns_resolver(resolver)
+                .build()
+                .map_err(|error| error.to_string())
+        };
+        Ok(Self {
+            usual: made(true)?,
+            unusual: made(false)?,
+            rules,
+        })
+    }
+
+    /// A request to an address that may be asked, as far as can be told before
+    /// its name is looked up.
+    pub fn request(
+        &self,
+        method: reqwest::Method,
+        url: &Url,
+    ) -> Result<reqwest::RequestBuilder, Refused> {
+        let guard = Guard::new(&self.rules);
+        guard.check_url(url)?;
+        let client = if guard.is_usual_port(url) {
+            &self.usual
+        } else {
+            &self.unusual
+        };
+        Ok(client.request(method, url.clone()))
+    }
+}
+
+/// A client for these protocols: TLS as the platform trusts, no redirects, no
+/// proxy of the environment.
+pub fn client(
+    protocols: &[&[u8]],
+    connect_timeout: Duration,
+) -> Result<reqwest::ClientBuilder, String> {
+    Ok(reqwest::Client::builder()
+        .tls_backend_preconfigured(tls(protocols)?)
+        .redirect(Policy::none())
+        .no_proxy()
+        .connect_timeout(connect_timeout)
+        .tcp_keepalive(Duration::from_secs(30))
+        .user_agent(concat!("mediagate/", env!("CARGO_PKG_VERSION"))))
+}
+
+/// Looks names up and gives an address only when all of the name's are allowed.
+#[derive(Debug, Clone)]
+pub struct Resolver {
+    rules: Arc<Rules>,
+    usual_port: bool,
+}
+
+impl Resolver {
+    /// Keeps these rules, for ports that they allow or for all others.
+    pub fn new(rules: Arc<Rules>, usual_port: bool) -> Self {
+        Self { rules, usual_port }
+    }
+
+    pub(super) fn check(
+        &self,
+        found: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, Refused> {
+        let guard = Guard::new(&self.rules);
+        let checked = found.into_iter().map(|address| {
+            guard.check_address(address.ip(), self.usual_port)?;
+            Ok(address)
+        });
+        checked.collect()
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let resolver = self.clone();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let addresses: Addrs = Box::new(resolver.check(found)?.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+/// Reading the platform's roots takes long, so they are read once for the
+/// process.
+fn tls(protocols: &[&[u8]]) -> Result<ClientConfig, String> {
+    static SHARED: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
+    let mut config = SHARED.get_or_init(platform_tls).clone()?;
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Ok(config)
+}
+
+fn platform_tls() -> Result<ClientConfig, String> {
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(ring)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier);
+    let config = config.map_err(|error| error.to_string())?;
+    Ok(config.with_no_client_auth())
+}

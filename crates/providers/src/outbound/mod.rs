@@ -1,0 +1,136 @@
+//! The way out to addresses that somebody else named: a caller, or a provider's
+//! answer. One set of rules, so that none of them becomes a way into the
+//! operator's network.
+//!
+//! The connection goes to exactly the addresses that were checked: literal ones
+//! before it is opened ([`Guard::check_url`]), names in the client's own look-up
+//! ([`Resolver`]), so that a name that means something else a moment later
+//! leads nowhere else. Nobody follows redirects but [`next_hop`]'s callers, each
+//! of whom checks again.
+//!
+//! Knows nothing of what is fetched, or of who may be shown a credential.
+
+mod address;
+mod client;
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use reqwest::header::LOCATION;
+use url::{Host, Url};
+
+use address::{embedded_v4, is_public};
+
+pub use client::{Outbound, Resolver, client};
+
+/// Redirects followed at most.
+pub const REDIRECTS: usize = 3;
+
+/// What the operator allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Networks that are allowed although they are not public, any port.
+    pub allow_networks: Vec<IpNet>,
+    /// Ports that public addresses may name; any when `None`.
+    pub allow_ports: Option<Vec<u16>>,
+}
+
+/// Why nothing is sent to an address. The texts are for whoever named it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It is no http or https.
+    #[error("only http and https addresses are followed")]
+    Scheme,
+    /// It holds a user or a password.
+    #[error("an address with a credential in it is not followed")]
+    Credential,
+    /// It names no host.
+    #[error("the address names no host")]
+    NoHost,
+    /// One of the host's addresses is not public.
+    #[error("the address does not lead to a public host")]
+    NotPublic,
+    /// The port is not allowed.
+    #[error("the address names a port that is not allowed")]
+    Port,
+}
+
+/// The rules for addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Guard<'a> {
+    rules: &'a Rules,
+}
+
+impl<'a> Guard<'a> {
+    /// Keeps these rules.
+    pub const fn new(rules: &'a Rules) -> Self {
+        Self { rules }
+    }
+
+    /// What can be told without a look-up.
+    pub fn check_url(&self, url: &Url) -> Result<(), Refused> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Refused::Scheme);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Refused::Credential);
+        }
+        let address = match url.host() {
+            None => return Err(Refused::NoHost),
+            // The resolver asks about each of its addresses.
+            Some(Host::Domain(_)) => return Ok(()),
+            Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
+            Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
+        };
+        self.check_address(address, self.is_usual_port(url))
+    }
+
+    /// Whether any public host may be asked at this port.
+    fn is_usual_port(self, url: &Url) -> bool {
+        let port = url.port_or_known_default().unwrap_or(0);
+        let allowed = self.rules.allow_ports.as_ref();
+        allowed.is_none_or(|ports| ports.contains(&port))
+    }
+
+    /// Whether a connection may go there, to a port that is usual or not.
+    fn check_address(self, address: IpAddr, usual_port: bool) -> Result<(), Refused> {
+        let address = embedded_v4(address);
+        let mut networks = self.rules.allow_networks.iter();
+        if networks.any(|network| network.contains(&address)) {
+            Ok(())
+        } else if !is_public(address) {
+            Err(Refused::NotPublic)
+        } else if !usual_port {
+            Err(Refused::Port)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Refused {
+    /// The refusal at the bottom of a client's error, where there is one.
+    pub fn cause_of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        let mut causes = std::iter::successors(Some(error), |error| error.source());
+        causes.find_map(|cause| cause.downcast_ref::<Self>().copied())
+    }
+}
+
+/// Said of an answer that redirects to nothing that is an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server redirects to nowhere")]
+pub struct Nowhere;
+
+/// Where an answer from `here` redirects to, not checked yet; `None` when it is
+/// an answer.
+pub fn next_hop(here: &Url, answer: &reqwest::Response) -> Result<Option<Url>, Nowhere> {
+    if !answer.status().is_redirection() {
+        return Ok(None);
+    }
+    let location = answer.headers().get(LOCATION).ok_or(Nowhere)?;
+    let location = location.to_str().map_err(|_| Nowhere)?;
+    here.join(location).map(Some).map_err(|_| Nowhere)
+}
+
+#[cfg(test)]
+mod tests;

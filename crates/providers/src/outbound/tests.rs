@@ -1,0 +1,125 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::dns::Resolve as _;
+
+use super::*;
+
+fn usual() -> Rules {
+    Rules {
+        allow_ports: Some(vec![80, 443]),
+        ..Rules::default()
+    }
+}
+
+fn with_loopback() -> Rules {
+    Rules {
+        allow_networks: vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()],
+        ..usual()
+    }
+}
+
+fn verdict(rules: &Rules, address: &str) -> Result<(), Refused> {
+    Guard::new(rules).check_url(&Url::parse(address).unwrap())
+}
+
+#[test]
+fn only_public_hosts_and_usual_ports() {
+    for fine in [
+        "https://8.8.8.8/a.png",
+        "http://1.1.1.1/",
+        "https://[2606:4700:4700::1111]/",
+        "https://cdn.example.com/a.mp4?signature=1",
+    ] {
+        assert_eq!(verdict(&usual(), fine), Ok(()), "{fine}");
+    }
+    for private in [
+        "http://127.0.0.1/",
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://10.1.2.3/",
+        "http://192.168.0.1/",
+        "http://172.16.0.1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://100.64.0.1/",
+        "http://0.0.0.0/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://[fe80::1]/",
+        "http://[fc00::1]/",
+        "http://[ff02::1]/",
+        "http://[::]/",
+        "http://192.0.2.1/",
+        "http://198.18.0.1/",
+        "http://240.0.0.1/",
+    ] {
+        assert_eq!(
+            verdict(&usual(), private),
+            Err(Refused::NotPublic),
+            "{private}"
+        );
+    }
+    for (bad, why) in [
+        ("http://8.8.8.8:22/", Refused::Port),
+        ("https://8.8.8.8:8443/", Refused::Port),
+        ("ftp://8.8.8.8/", Refused::Scheme),
+        ("file:///etc/passwd", Refused::Scheme),
+        ("http://user@8.8.8.8/", Refused::Credential),
+        ("http://user:pw@8.8.8.8/", Refused::Credential),
+    ] {
+        assert_eq!(verdict(&usual(), bad), Err(why), "{bad}");
+    }
+    let any_port = Rules::default();
+    assert_eq!(verdict(&any_port, "https://8.8.8.8:8443/"), Ok(()));
+}
+
+#[test]
+fn an_allowed_network_lifts_address_and_port() {
+    let rules = with_loopback();
+    assert_eq!(verdict(&rules, "http://127.0.0.1:9999/"), Ok(()));
+    assert_eq!(verdict(&rules, "http://[::ffff:127.0.0.1]:9999/"), Ok(()));
+    assert_eq!(verdict(&rules, "http://10.0.0.1/"), Err(Refused::NotPublic));
+}
+
+#[tokio::test]
+async fn a_name_is_as_good_as_the_worst_of_its_addresses() {
+    let looked_up =
+        |rules: Rules| Resolver::new(Arc::new(rules), true).resolve("localhost".parse().unwrap());
+    let error = looked_up(usual()).await.err().unwrap();
+    assert_eq!(Refused::cause_of(error.as_ref()), Some(Refused::NotPublic));
+    assert!(looked_up(with_loopback()).await.is_ok());
+    let mixed = ["8.8.8.8:0", "127.0.0.1:0"].map(|address| address.parse().unwrap());
+    let resolver = Resolver::new(Arc::new(usual()), true);
+    assert_eq!(resolver.check(mixed), Err(Refused::NotPublic));
+    assert_eq!(resolver.check([mixed[0]]).map(|found| found.len()), Ok(1));
+    let unusual_port = Resolver::new(Arc::new(usual()), false);
+    assert_eq!(unusual_port.check([mixed[0]]), Err(Refused::Port));
+}
+
+/// What a name means is asked for once for each connection, in the look-up that
+/// the connection is made by: there is no moment between check and use.
+#[tokio::test]
+async fn a_name_that_changes_its_meaning_leads_nowhere_else() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for rules in [usual(), Rules::default()] {
+        let out = Outbound::new(rules, Duration::from_secs(5)).unwrap();
+        let url = Url::parse(&format!("http://localhost:{port}/")).unwrap();
+        // The name passes as far as can be told of a name.
+        let request = out.request(reqwest::Method::GET, &url).unwrap();
+        let error = request.send().await.unwrap_err();
+        assert_eq!(Refused::cause_of(&error), Some(Refused::NotPublic));
+    }
+    let reached = listener.accept().map(|_| ());
+    assert_eq!(
+        reached.unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock,
+        "nobody came"
+    );
+}
