@@ -78,7 +78,7 @@ async fn a_price_list_with_a_gap_is_refused_by_its_line() {
         (vec![entry(""), entry("")], "two prices begin"),
         (vec![entry(", until = 2026-03-01")], "no price from"),
         (vec![entry(", from = 2999-01-01")], "no price before"),
-        (vec![entry(", from = \"soon\"")], "no date"),
+        (vec![entry(", from = \"soon\"")], "must be a date"),
         (
             vec![entry("").replace("0.10", "lots")],
             "an amount is written",
@@ -91,7 +91,10 @@ async fn a_price_list_with_a_gap_is_refused_by_its_line() {
             vec![entry("").replace("second", "stem")],
             "cannot be counted",
         ),
-        (vec![entry("").replace("second", "hour")], "hour"),
+        (
+            vec![entry("").replace("second", "hour")],
+            "expected one of `second`",
+        ),
     ] {
         let toml = format!(
             "# prices\n[models.animatic-1]\nprice = [{}]\n",

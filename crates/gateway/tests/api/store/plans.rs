@@ -10,8 +10,8 @@ use mediagate::ids::{ClipId, IntentId};
 use mediagate::model::task::{TaskKind, TaskState};
 use mediagate::store::record::{self, Given, Record};
 use mediagate::store::{
-    Conn, Migrate, Options, Store, StoreError, accounts, clips, intents, ledger, submissions,
-    tasks, workers,
+    Conn, Migrate, Options, Store, StoreError, accounts, assets, clips, intents, ledger, restored,
+    submissions, tasks, workers,
 };
 use providers::Handle;
 use serde_json::Value;
@@ -47,7 +47,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// What may read all, and why.
-const ALLOWED: [(&str, &str); 6] = [
+const ALLOWED: [(&str, &str); 7] = [
     (
         "FROM accounts a ORDER BY a.created_at",
         "the operator's list of accounts",
@@ -69,6 +69,10 @@ const ALLOWED: [(&str, &str); 6] = [
         "the first of an index",
     ),
     ("DISTINCT lease_owner", "the tasks that are held"),
+    (
+        "SELECT id, model, created_at FROM tasks WHERE lease_owner",
+        "the operator's list of a restored backup's open tasks",
+    ),
 ];
 
 /// Most rows that may be sorted: a page, a task's entries, a key's models.
@@ -133,6 +137,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     accounts::rename(conn, account, "name")?;
     accounts::set_budget(conn, account, None)?;
     accounts::keys_of(conn, account)?;
+    assets::kept(conn, account)?;
     clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
     ledger::of_keys(conn)?;
@@ -181,8 +186,28 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     submissions::found(conn, sent.id, &brought, at(1))?;
     submissions::is_known(conn, "acme", &handle, at(1))?;
     submissions::unknown_since(conn, "acme", "m", at(1))?;
+    let mark = restored::Mark {
+        database: "d".into(),
+        count: 1,
+    };
+    restored::set_mark(conn, &mark)?;
+    restored::mark(conn)?;
+    restored::newest_submission(conn)?;
+    restored::held(conn)?;
+    restored::let_go(conn, task.id, at(1))?;
+    submissions::by_id(conn, sent.id)?;
+    submissions::strays_of(conn, "w")?;
     tasks::cancelled_and_held(conn)?;
+    tasks::held_by(conn, "w")?;
+    tasks::any_due_after(conn, at(2))?;
+    tasks::pull_near(conn, at(2), at(1))?;
+    for model in tasks::models_waiting(conn, at(1))? {
+        tasks::waiting(conn, &model, at(1), 100)?;
+    }
     workers::held_until(conn, "w")?;
+    workers::offer(conn, "w", "[]")?;
+    workers::offered(conn, at(1))?;
+    workers::free_unknown(conn)?;
     Ok(())
 }
 

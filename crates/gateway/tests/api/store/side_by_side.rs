@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mediagate::ids::AccountId;
-use mediagate::store::{Conn, Migrate, Options, Store, StoreError};
+use mediagate::store::{Conn, Migrate, Options, Session, Store, StoreError};
 
 fn set(conn: &mut Conn<'_>, name: &str, value: &str) -> Result<(), StoreError> {
     let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
@@ -80,6 +80,7 @@ async fn writes_of_one_account_share_a_commit_and_undo_only_themselves() {
 async fn a_deadlock_is_written_again() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
+    find_deadlocks_soon(&database.url).await;
     let store = Store::postgres(&database.url, Options::default()).unwrap();
     store
         .write(|conn| set(conn, "a", "0").and(set(conn, "b", "0")))
@@ -101,6 +102,18 @@ async fn a_deadlock_is_written_again() {
     one.unwrap();
     other.unwrap();
     assert_eq!(meeting.0.load(Ordering::SeqCst), 3);
+}
+
+/// By default Postgres looks for a deadlock after a second, which is most of the time
+/// that a write has.
+async fn find_deadlocks_soon(url: &str) {
+    let url = url.to_owned();
+    let set = tokio::task::spawn_blocking(move || {
+        let mut session = Session::open(&url)?;
+        let sql = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = 50', current_database()); END $$";
+        Conn::Postgres(&mut session).execute(sql, &[]).map(drop)
+    });
+    set.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn a_wrong_line_is_named_and_mended() {
             "http or https",
         ),
         (format!("{ACME}api_keys = [\"x\"]\n"), 4, "not both"),
-        (format!("{ACME}job_limit = \"soon\"\n"), 4, "no time"),
+        (format!("{ACME}job_limit = \"soon\"\n"), 4, "must be a time"),
         (
             "[providers.a]\nprotocol = \"openai-videos\"\napi_key = \"env:NOT_THERE\"\n".into(),
             3,
@@ -108,7 +108,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             format!("{routed}limits = {{ sizes = [\"big\"] }}\n"),
             7,
-            "no size",
+            "must be sizes",
         ),
         (
             format!("{routed}limits = {{ seconds = [0] }}\n"),
