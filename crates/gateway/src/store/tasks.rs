@@ -42,6 +42,13 @@ macro_rules! list {
     };
 }
 
+mod claims;
+
+pub use claims::{
+    any_due, any_due_after, claim, claim_upstream, held_by, lock_held, models_due, models_waiting,
+    pull_near, release, waiting,
+};
+
 /// Adds a queued task, due now, with its first event.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     let payload = to_json(&task.payload)?;
@@ -195,141 +202,6 @@ fn found_by(filter: &Filter) -> FoundBy {
     }
 }
 
-/// Takes the task for an engine of this process that has been due longest and
-/// that nobody holds. `models` are those that it has, as a JSON array.
-pub fn claim(
-    conn: &mut Conn<'_>,
-    owner: &str,
-    models: &str,
-    now: Timestamp,
-) -> Result<Option<Task>, StoreError> {
-    let sql = conn.dialect(
-        concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
-                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
-             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND due_at <= ?2
-                         AND model IN (SELECT value FROM json_each(?3)) ORDER BY due_at, id LIMIT 1)
-             RETURNING ", columns!()
-        ),
-        concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
-                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
-             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND due_at <= ?2
-                         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?3 AS TEXT) AS JSONB)))
-                         ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
-             RETURNING ", columns!()
-        ),
-    );
-    let values = [owner.into(), now.micros().into(), models.into()];
-    let claimed = conn.one(sql, &values, task)?;
-    if let Some(task) = &claimed {
-        append_event(conn, task.id)?;
-    }
-    Ok(claimed)
-}
-
-/// Whether a task for an engine of this process waits to be claimed now, which
-/// has these models; cheaper than a failing claim.
-pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool, StoreError> {
-    let sql = conn.dialect(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at <= ?1 AND model IN (SELECT value FROM json_each(?2)) LIMIT 1",
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at <= ?1
-         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?2 AS TEXT) AS JSONB))) LIMIT 1",
-    );
-    let found = conn.one(sql, &[now.micros().into(), models.into()], |row| row.int(0))?;
-    Ok(found.is_some())
-}
-
-/// The models with tasks for hosted providers that wait to be claimed now, and
-/// whether some of them have begun.
-pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bool)>, StoreError> {
-    conn.all(
-        "SELECT model, MAX(CASE state WHEN 'running' THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END) FROM tasks
-         WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded' AND due_at <= ?1
-         GROUP BY model",
-        &[now.micros().into()],
-        |row| Ok((row.text(0)?, row.flag(1)?)),
-    )
-}
-
-/// The models with tasks that have not begun and were due at `due`.
-pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>, StoreError> {
-    let mut models = conn.all(
-        "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at <= ?1 AND state = 'queued'",
-        &[due.micros().into()],
-        |row| row.text(0),
-    )?;
-    models.extend(conn.all(
-        "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider <> 'embedded' AND due_at <= ?1 AND state = 'queued'",
-        &[due.micros().into()],
-        |row| row.text(0),
-    )?);
-    Ok(models)
-}
-
-/// Up to `most` tasks of a model that have not begun and were due at `due`.
-pub fn waiting(
-    conn: &mut Conn<'_>,
-    model: &str,
-    due: Timestamp,
-    most: u32,
-) -> Result<Vec<Task>, StoreError> {
-    let sql = conn.dialect(
-        concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-             AND model = ?1 AND due_at <= ?2 AND state = 'queued' ORDER BY id LIMIT ?3"
-        ),
-        concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-             AND model = ?1 AND due_at <= ?2 AND state = 'queued' ORDER BY id LIMIT ?3 FOR UPDATE SKIP LOCKED"
-        ),
-    );
-    let values = [model.into(), due.micros().into(), i64::from(most).into()];
-    conn.all(sql, &values, task)
-}
-
-/// Takes up to `most` tasks of a model for hosted providers that are in this
-/// state, those that have been due longest. They stay queued until [`begin`].
-pub fn claim_upstream(
-    conn: &mut Conn<'_>,
-    owner: &str,
-    model: &str,
-    state: TaskState,
-    most: u32,
-    now: Timestamp,
-) -> Result<Vec<Task>, StoreError> {
-    let sql = conn.dialect(
-        concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
-             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
-                          ORDER BY due_at, id LIMIT ?4)
-             RETURNING ", columns!()
-        ),
-        concat!(
-            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
-             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
-                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
-             RETURNING ", columns!()
-        ),
-    );
-    let values = [
-        owner.into(),
-        model.into(),
-        now.micros().into(),
-        i64::from(most).into(),
-        state.name().into(),
-    ];
-    conn.all(sql, &values, task)
-}
-
 /// A provider took the task that `owner` holds: it runs, there and by this
 /// route. Returns whether `owner` still holds it.
 pub fn begin(
@@ -358,63 +230,6 @@ pub fn begin(
     Ok(changed == 1)
 }
 
-/// Whether `owner` holds the task and it has not ended; if so, nobody else takes
-/// or ends it before this transaction does.
-pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
-    let sql = conn.dialect(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')
-         FOR UPDATE",
-    );
-    let found = conn.one(sql, &[(&id.to_string()).into(), owner.into()], |row| {
-        row.int(0)
-    })?;
-    Ok(found.is_some())
-}
-
-/// What stands under this lease.
-pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreError> {
-    conn.all(
-        "SELECT id FROM tasks WHERE lease_owner = ?1",
-        &[owner.into()],
-        |row| row.parse(0, "tasks.id"),
-    )
-}
-
-/// Whether a task that nobody holds is put off until after `far`.
-pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
-    let embedded = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at > ?1 LIMIT 1",
-        &[far.micros().into()],
-        |row| row.int(0),
-    )?;
-    let hosted = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider <> 'embedded' AND due_at > ?1 LIMIT 1",
-        &[far.micros().into()],
-        |row| row.int(0),
-    )?;
-    Ok(embedded.or(hosted).is_some())
-}
-
-/// Makes tasks due now that nobody holds and that are put off until after `far`;
-/// how many.
-pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
-    let values = [far.micros().into(), now.micros().into()];
-    let embedded = conn.execute(
-        "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at > ?1",
-        &values,
-    )?;
-    let hosted = conn.execute(
-        "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider <> 'embedded' AND due_at > ?1",
-        &values,
-    )?;
-    Ok(embedded + hosted)
-}
-
 /// Those that ended at `since` or later, whoever ended them.
 pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>, StoreError> {
     conn.all(
@@ -422,21 +237,6 @@ pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>,
         &[since.micros().into()],
         |row| row.parse(0, "tasks.id"),
     )
-}
-
-/// Gives a task back, to be taken by anyone from `due` on.
-pub fn release(
-    conn: &mut Conn<'_>,
-    id: TaskId,
-    owner: &str,
-    due: Timestamp,
-) -> Result<(), StoreError> {
-    conn.execute(
-        "UPDATE tasks SET lease_owner = NULL, due_at = ?3
-         WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
-        &[(&id.to_string()).into(), owner.into(), due.micros().into()],
-    )?;
-    Ok(())
 }
 
 /// Raises the progress of a task that `owner` holds. Returns whether it rose.
