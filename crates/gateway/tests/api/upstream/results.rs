@@ -252,7 +252,8 @@ async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
         let answer = gateway.post("/v1/videos", &order).await;
         let embedded = answer.header("x-task-id").unwrap().to_owned();
         eventually("both are made", async || {
-            let view = gateway.get(&format!("/v1/tasks/{embedded}")).await.ok();
+            let path = format!("/v1/tasks/{embedded}?wait=1");
+            let view = gateway.get(&path).await.ok();
             let is_fetched = super::arrived(&simulator, Role::Download) > 0;
             (view["progress"].as_u64()? > 98 && is_fetched).then_some(())
         })
