@@ -35,6 +35,9 @@ const FETCHES: [Duration; 10] = [
     Duration::from_mins(2),
     Duration::from_mins(2),
 ];
+/// How many of them a job is worth that can be asked for its result anew: one
+/// that still leads nowhere has none.
+const OF_A_JOB: usize = 6;
 /// How often a file that came whole and is broken is fetched in all.
 const BROKEN: usize = 4;
 /// Pause before results are stored again that could not be written here.
@@ -72,7 +75,7 @@ impl Job<'_> {
     /// Fetches results that have no job to be asked for: from where they are, as
     /// long as there is hope.
     async fn fetch(&self, taken: &Taken, outputs: &[Output]) -> Result<Made, Failed> {
-        let mut tries = Tries::default();
+        let mut tries = Tries::of(FETCHES.len());
         loop {
             let error = match self.store_results(taken, outputs.to_vec()).await {
                 Ok(made) => return Ok(made),
@@ -88,7 +91,7 @@ impl Job<'_> {
     async fn poll(&self, taken: &mut Taken, handle: &Handle) -> Result<Made, Failed> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
-        let (mut failures, mut tries) = (0, Tries::default());
+        let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
         let mut asked = taken.poll_after;
         let mut shown = self.task.progress;
         let mut absence = Absence::default();
@@ -179,13 +182,21 @@ impl Job<'_> {
 struct Failed(Outcome, ProviderError);
 
 /// How often results were fetched in vain.
-#[derive(Default)]
 struct Tries {
+    most: usize,
     in_vain: usize,
     broken: usize,
 }
 
 impl Tries {
+    const fn of(most: usize) -> Self {
+        Self {
+            most,
+            in_vain: 0,
+            broken: 0,
+        }
+    }
+
     /// When to try again; `None` when there is no hope.
     fn after(&mut self, error: &Bad) -> Option<Duration> {
         match error {
@@ -197,7 +208,7 @@ impl Tries {
         }
         let pause = FETCHES.get(self.in_vain).copied();
         self.in_vain += 1;
-        pause.filter(|_| self.broken < BROKEN)
+        pause.filter(|_| self.in_vain <= self.most && self.broken < BROKEN)
     }
 }
 
