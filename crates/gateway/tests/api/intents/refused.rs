@@ -76,21 +76,25 @@ async fn a_refused_retry_does_not_free_the_next_from_its_first_try() {
     };
     let client = gateway.caller("default", new).await;
     let first = attempt(&client, "/v1/videos", &prompt("a lake"), 0).await;
-    eventually("the key is out of requests", async || {
-        (client.get("/v1/account").await.status == 429).then_some(())
-    })
-    .await;
-    let mut tries = 1;
-    let again = loop {
-        let again = attempt(&client, "/v1/videos", &prompt("a lake"), tries).await;
-        if again.status != 429 {
-            break again;
-        }
+    let (mut tries, mut was_refused) = (0, false);
+    loop {
         tries += 1;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    assert!(tries > 1, "it was refused");
-    assert_eq!(task_of(&again), task_of(&first));
+        let again = attempt(&client, "/v1/videos", &prompt("a lake"), tries).await;
+        if again.status == 429 {
+            was_refused = true;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        }
+        assert_eq!(task_of(&again), task_of(&first));
+        if was_refused {
+            break;
+        }
+        // The key may get a request back before the next try, which then is not refused.
+        eventually("the key is out of requests", async || {
+            (client.get("/v1/account").await.status == 429).then_some(())
+        })
+        .await;
+    }
     gateway.stop().await;
 }
 
