@@ -82,6 +82,7 @@ mod armed {
     use std::process::Command;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     pub(super) static CRASH: Point = Point::new("MEDIAGATE_CRASH_AT");
     pub(super) static STOP: Point = Point::new("MEDIAGATE_STOP_AT");
@@ -114,11 +115,13 @@ mod armed {
         }
     }
 
-    /// The signal reaches every thread before the command ends, or soon after.
+    /// The signal reaches the threads soon after the command ends; whoever called this
+    /// must not go on before it does.
     pub(super) fn stand_still() {
         let id = std::process::id().to_string();
         let stopped = Command::new("kill").args(["-STOP", &id]).status();
         debug_assert!(stopped.is_ok_and(|status| status.success()), "cannot stop");
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 
