@@ -50,7 +50,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         "task_id",
         "task_info",
         "external_task_id",
-        "safety_identifier",
+        "seed",
         "queue_running",
         "queue_pending",
         "01970000-0000-4000-8000-00000000c0de",

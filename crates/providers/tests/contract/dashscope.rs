@@ -43,5 +43,10 @@ pub(crate) fn cases() -> Vec<Case> {
             order: frames("wan2.7-i2v"),
             ..case("dashscope: frames by 2.7", "wan2.7-i2v")
         },
+        case("dashscope: happyhorse", "happyhorse-1.1-t2v"),
+        Case {
+            order: picture("happyhorse-1.0-i2v"),
+            ..case("dashscope: happyhorse with a picture", "happyhorse-1.0-i2v")
+        },
     ]
 }

@@ -28,9 +28,10 @@ pub(crate) fn cases() -> Vec<Case> {
     let picture = orders::with_picture(orders::video(MODEL));
     let frames = orders::with_picture_as(picture.clone(), PictureRole::LastFrame);
     vec![
+        case("modelark: text"),
         Case {
             order: seeded,
-            ..case("modelark: text")
+            ..case("modelark: seed")
         },
         Case {
             order: picture,

@@ -54,9 +54,11 @@ fn is_size(value: &Value) -> bool {
     sides.is_some_and(|(width, height)| side(width) && side(height))
 }
 
-/// Versions from 2.7 on.
+/// Versions from 2.7 on, and the other family.
 fn is_new(model: &str) -> bool {
-    model.starts_with("wan2.7") || model.starts_with("wan3")
+    ["wan2.7", "wan3", "happyhorse"]
+        .iter()
+        .any(|start| model.starts_with(start))
 }
 
 fn generate(request: &Request) -> Reply {
@@ -72,7 +74,10 @@ fn generate(request: &Request) -> Reply {
     } else if is_new(model) {
         let pictured = !media.is_empty();
         is_input(input, &["prompt", "negative_prompt", "media"])
-            && has_only(parameters, &["resolution", "ratio", "duration", "seed"])
+            && has_only(
+                parameters,
+                &["resolution", "ratio", "duration", "seed", "watermark"],
+            )
             && is_fineness(&parameters["resolution"])
             && media.iter().all(is_frame)
             && pictured == parameters["ratio"].is_null()
@@ -132,7 +137,7 @@ fn submit(request: &Request, fits: bool) -> Reply {
     }
     let body = &request.body;
     let model = body["model"].as_str().unwrap_or_default();
-    if !model.starts_with("wan") {
+    if !model.starts_with("wan") && !model.starts_with("happyhorse") {
         return error(404, "ModelNotFound", "The model does not exist.");
     }
     let parameters = &body["parameters"];

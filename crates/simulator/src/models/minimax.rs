@@ -25,6 +25,12 @@ pub(super) const MODEL: Model = Model {
         .route("GET", "/v1/files/retrieve", Role::Poll, file)
         .route("POST", "/v2/video_generation", Role::Submit, submit_v2)
         .route("GET", "/v2/query/video_generation/{id}", Role::Poll, get_v2)
+        .route(
+            "DELETE",
+            "/v2/video_generation/{id}",
+            Role::Cancel,
+            delete_v2,
+        )
         .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
     },
 };
@@ -200,7 +206,7 @@ fn get_v2(request: &Request) -> Reply {
     }
     let job = request.world.ask(request.param("id"));
     let Some(job) = job.filter(|job| job.memo == "v2") else {
-        return coded(2013, "invalid task_id");
+        return told(500, "server_error", "task not found");
     };
     let mut task = json!({"id": job.id, "model": job.input["model"]});
     let failure = |code: &str, message: &str| json!({"code": code, "message": message});
@@ -232,6 +238,37 @@ fn get_v2(request: &Request) -> Reply {
         status
     });
     Reply::json(200, &json!({"task": task}))
+}
+
+fn delete_v2(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return coded(1004, "login fail: please carry the API key");
+    }
+    let id = request.param("id");
+    let Some(job) = request.world.job(id).filter(|job| job.memo == "v2") else {
+        return told(500, "server_error", "task not found");
+    };
+    let action = match job.phase() {
+        Phase::Queued => {
+            request.world.cancel(id);
+            "cancelled"
+        }
+        Phase::Running(_) | Phase::Cancelled => {
+            let message = "invalid params, the task cannot be deleted (2013)";
+            return told(400, "bad_request_error", message);
+        }
+        Phase::Ended(_) => {
+            request.world.forget(id);
+            "deleted"
+        }
+    };
+    Reply::json(200, &json!({"task_id": id, "action": action}))
+}
+
+/// An error of version 2.
+fn told(status: u16, kind: &str, message: &str) -> Reply {
+    let error = json!({"type": kind, "message": message, "http_code": status.to_string()});
+    Reply::json(status, &json!({"type": "error", "error": error}))
 }
 
 fn address(request: &Request, job: &Job) -> String {

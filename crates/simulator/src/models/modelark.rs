@@ -78,7 +78,7 @@ fn submit(request: &Request) -> Reply {
         && matches!(body["resolution"].as_str(), Some("480p" | "720p" | "1080p"))
         && body["duration"]
             .as_u64()
-            .is_some_and(|seconds| (2..=15).contains(&seconds))
+            .is_some_and(|seconds| (2..=30).contains(&seconds))
         && seeded
         && is_name(&body["safety_identifier"]);
     if !known || !fits {
@@ -165,6 +165,9 @@ fn task(request: &Request, job: &Job) -> Value {
         "resolution": job.input["resolution"], "ratio": job.input["ratio"],
         "duration": job.input["duration"],
     });
+    if let Some(seed) = job.input["seed"].as_i64() {
+        body["seed"] = json!(seed);
+    }
     if let Some(name) = job.input["safety_identifier"].as_str() {
         body["safety_identifier"] = json!(name);
     }

@@ -1,4 +1,5 @@
-//! `dashscope`: Alibaba's Model Studio, the home of the Wan video models.
+//! `dashscope`: Alibaba's Model Studio, the home of the Wan and `HappyHorse` video
+//! models.
 //!
 //! Sources: the `dashscope` SDK 2.0.2 (Python) on the wire; the help pages.
 //!
@@ -15,7 +16,8 @@
 //!
 //! What is asked for how depends on the model's name: `kf2v` takes two frames,
 //! `i2v` one, and from version 2.7 on pictures are a list and the size is a
-//! fineness and a ratio.
+//! fineness and a ratio; `HappyHorse` has that form too, with a watermark unless
+//! it is told otherwise.
 //!
 //! Common knowledge only: the classes of the error codes, that cancelling works
 //! while a task is pending, and which sizes and lengths each version has.
@@ -63,6 +65,11 @@ enum Form {
     New,
 }
 
+/// Alibaba's other family of models, on the same API.
+fn is_happyhorse(model: &str) -> bool {
+    model.starts_with("happyhorse")
+}
+
 /// The version in a name such as `wan2.6-t2v` or `wanx2.1-i2v-plus`, as 26 or 21.
 fn version(model: &str) -> Option<u32> {
     let rest = model.strip_prefix("wan")?;
@@ -74,7 +81,7 @@ fn version(model: &str) -> Option<u32> {
 fn form(model: &str) -> Form {
     if model.contains("kf2v") {
         Form::Frames
-    } else if version(model).is_some_and(|version| version >= 27) {
+    } else if is_happyhorse(model) || version(model).is_some_and(|version| version >= 27) {
         Form::New
     } else {
         Form::Old
@@ -91,8 +98,9 @@ impl Adapter for DashScope {
         if kind != Kind::Video || model.contains("r2v") || model.contains("edit") {
             return None;
         }
-        let version = version(model);
+        let (version, happyhorse) = (version(model), is_happyhorse(model));
         let sizes = match version {
+            _ if happyhorse => [P720, P1080].concat(),
             Some(26..30) => [P720, P1080].concat(),
             Some(25..) => [P720, P1080, P480].concat(),
             Some(22) if model.ends_with("-plus") => [P1080, P480].concat(),
@@ -100,6 +108,7 @@ impl Adapter for DashScope {
             _ => P720.to_vec(),
         };
         let durations = match version {
+            _ if happyhorse => Durations::Range { min: 3, max: 15 },
             _ if form(model) == Form::Frames => Durations::Only(vec![5]),
             Some(27..) => Durations::Range { min: 2, max: 15 },
             Some(26) => Durations::Only(vec![5, 10, 15]),
@@ -108,6 +117,7 @@ impl Adapter for DashScope {
         };
         let frames = match form(model) {
             _ if model.contains("t2v") => 0,
+            _ if happyhorse => 1,
             Form::Frames | Form::New => 2,
             Form::Old => 1,
         };
@@ -119,9 +129,13 @@ impl Adapter for DashScope {
                 needed: model.contains("i2v") || model.contains("kf2v"),
                 ..Pictures::frames(frames)
             },
-            negative_prompt: true,
+            negative_prompt: !happyhorse,
             seed: true,
-            max_prompt: if version >= Some(25) { 1500 } else { 800 },
+            max_prompt: if happyhorse || version >= Some(25) {
+                1500
+            } else {
+                800
+            },
         }))
     }
 
@@ -160,6 +174,9 @@ impl Adapter for DashScope {
         }
         if form == Form::New && video.pictures.is_empty() {
             parameters.insert("ratio".into(), json!(shape::ratio(video.size)));
+        }
+        if is_happyhorse(&order.model) {
+            parameters.insert("watermark".into(), json!(false));
         }
         let path = match form {
             Form::Frames => "/services/aigc/image2video/video-synthesis",

@@ -70,6 +70,19 @@ fn the_model_decides_the_form() {
         body["parameters"],
         json!({"resolution": "720P", "ratio": "16:9", "duration": 5})
     );
+    let (path, body) = sent(&with_frames("happyhorse-1.0-i2v", &[FirstFrame]));
+    assert_eq!(path, new);
+    let media = json!([{"type": "first_frame", "url": data}]);
+    assert_eq!(body["input"], json!({"prompt": prompt, "media": media}));
+    assert_eq!(
+        body["parameters"],
+        json!({"resolution": "720P", "duration": 5, "watermark": false})
+    );
+    let (_, body) = sent(&with_frames("happyhorse-1.1-t2v", &[]));
+    assert_eq!(
+        body["parameters"],
+        json!({"resolution": "720P", "ratio": "16:9", "duration": 5, "watermark": false})
+    );
     let one = with_frames("wan2.2-kf2v-flash", &[FirstFrame]);
     assert_eq!(dashscope().start(&one).unwrap_err().class, Class::Rejected);
     let music = dashscope().start(&stems("x")).unwrap_err();

@@ -300,13 +300,12 @@ impl Endpoint {
         all.collect()
     }
 
-    /// The word for a size's fineness.
-    fn tier(&self, (width, height): (u32, u32)) -> &'static str {
-        let short = width.min(height);
+    /// The word for a size's fineness. An endpoint that is not known is asked
+    /// for what the operator's limits say, in the usual word.
+    fn tier(&self, size: (u32, u32)) -> String {
+        let short = size.0.min(size.1);
         let found = self.tiers.iter().find(|(tier, _)| *tier == short);
-        found
-            .or(self.tiers.first())
-            .map_or("720p", |(_, word)| *word)
+        found.map_or_else(|| shape::tier(size), |(_, word)| (*word).to_owned())
     }
 }
 
@@ -392,6 +391,25 @@ mod tests {
             [(1920, 1080)]
         );
         assert_eq!(sizes("fal-ai/ltx-2/text-to-video/fast").len(), 3);
+    }
+
+    #[test]
+    fn a_fineness_has_the_endpoints_own_word() {
+        let word = |model: &str, size| {
+            let mut order = crate::adapters::tests::video(model);
+            if let crate::order::Work::Video(video) = &mut order.work {
+                video.size = size;
+                return of(model).fill(video, None).1["resolution"].clone();
+            }
+            Value::Null
+        };
+        assert_eq!(word("minimax/h3/text-to-video", (2560, 1440)), "2K");
+        assert_eq!(word("minimax/h3/text-to-video", (3840, 2160)), "4K");
+        assert_eq!(word("minimax/h3-max/text-to-video", (854, 480)), "480P");
+        assert_eq!(word("acme/new/text-to-video", (1920, 1080)), "1080p");
+        let says = |model: &str, size| of(model).can_say(size);
+        assert!(!says("minimax/h3-max/text-to-video", (2560, 1440)));
+        assert!(says("acme/new/text-to-video", (1920, 1080)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! `ComfyUI`. There is no official SDK.
 //!
 //! Both tell of errors by codes of one list; v1 does so under status 200.
-//! Nothing deduplicates, and nothing calls a job off.
+//! Nothing deduplicates. Only version 2 calls jobs off.
 
 mod v1;
 mod v2;
@@ -74,7 +74,17 @@ fn opened(answer: &Answer) -> Result<Value, ProviderError> {
 fn code_of(body: &Value) -> Option<String> {
     let code = text_at(body, "/base_resp/status_code").filter(|code| code != "0");
     let of_error = || ["/error/code", "/error/type"];
-    code.or_else(|| of_error().iter().find_map(|place| text_at(body, place)))
+    let in_words = || code_in(body["error"]["message"].as_str()?);
+    code.or_else(in_words)
+        .or_else(|| of_error().iter().find_map(|place| text_at(body, place)))
+}
+
+/// Version 2 has no member for the code: its messages end with it, as
+/// `insufficient balance (1008)`.
+fn code_in(message: &str) -> Option<String> {
+    let (_, code) = message.trim_end().strip_suffix(')')?.rsplit_once('(')?;
+    let is_code = code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit());
+    is_code.then(|| code.to_owned())
 }
 
 fn describe(body: &Value) -> Described {
@@ -109,7 +119,13 @@ fn class_of(code: &str) -> Option<Class> {
 /// job's id, which the provider no longer knows; a code that is not known ends
 /// no job.
 fn of_poll(answer: &Answer, error: ProviderError) -> ProviderError {
-    let gone = answer.status == 404 || error.code.as_deref() == Some("2013");
+    // Version 2 answers 500 for an id that it does not know. A server in
+    // trouble says that too, but does not speak of the task.
+    let message = error.message.to_lowercase();
+    let words = ["not found", "not exist", "no such task", "invalid task"];
+    let speaks_of_it = words.iter().any(|words| message.contains(words));
+    let unknown = answer.status == 500 && speaks_of_it;
+    let gone = unknown || answer.status == 404 || error.code.as_deref() == Some("2013");
     let class = match error.class {
         _ if gone => Class::Missing,
         Class::Rejected if answer.status.is_success() => Class::Unclear,
@@ -194,6 +210,40 @@ mod tests {
         let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
         assert_eq!(error.class, Class::Account);
         assert_eq!(error.message, "insufficient balance");
+        // The words that the provider's page gives as examples.
+        for (status, kind, message, class) in [
+            (
+                400,
+                "bad_request_error",
+                "invalid params, no prompt (2013)",
+                Class::Rejected,
+            ),
+            (
+                402,
+                "insufficient_balance_error",
+                "insufficient balance (1008)",
+                Class::Account,
+            ),
+            (
+                422,
+                "unprocessable_entity_error",
+                "video description contains sensitive content (1026)",
+                Class::Refused,
+            ),
+            (
+                429,
+                "rate_limit_error",
+                "rate limit, please retry later (1002)",
+                Class::RateLimited,
+            ),
+            (500, "server_error", "internal error (1000)", Class::Unclear),
+        ] {
+            let body = json!({"type": "error",
+                "error": {"type": kind, "message": message, "http_code": status.to_string()}});
+            let answer = Answer::json_of(status, &body);
+            let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
+            assert_eq!(error.class, class, "{message}");
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! ```text
 //! POST /v2/video_generation             {task_id}
 //! GET  /v2/query/video_generation/{id}  {task: {status: queued │ running │ succeeded │ failed │ cancelled │ expired}}
+//! DELETE /v2/video_generation/{id}      calls a queued task off, is refused for a running one,
+//!                                       removes the record of one that ended: {action: cancelled │ deleted}
 //! ```
 //!
 //! A task can be asked for during seven days, and its result's address is made
@@ -14,6 +16,7 @@
 //! prompt. Four seconds are documented for the family but not for every model
 //! in it, so five are the least here.
 
+use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{PACE, failed, of_poll, opened, video};
@@ -100,6 +103,19 @@ impl Adapter for V2 {
         Ok(Call::get("poll", path))
     }
 
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        let path = format!("/v2/video_generation/{}", handle.text("id"));
+        Some(Call::new("cancel", Method::DELETE, path))
+    }
+
+    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+        let action = opened(answer).ok().and_then(|body| {
+            let places = ["/action", "/task/action"];
+            places.iter().find_map(|place| text_at(&body, place))
+        });
+        action.is_some_and(|action| action.starts_with("cancel"))
+    }
+
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let body = opened(answer).map_err(|error| of_poll(answer, error))?;
         match required_text(&body, "/task/status")?.as_str() {
@@ -166,6 +182,36 @@ mod tests {
         let frame = |role| json!({"type": "image_url", "image_url": url, "role": role});
         let content = json!([text, frame("first_frame"), frame("last_frame")]);
         assert_eq!(body["content"], content);
+    }
+
+    #[test]
+    fn only_a_queued_task_is_called_off() {
+        let handle = Handle(json!({"id": "424010985738629"}));
+        let call = v2().cancel(&handle).unwrap();
+        assert_eq!(call.method, Method::DELETE);
+        let said = |status, body: Value| v2().cancelled(&handle, &Answer::json_of(status, &body));
+        assert!(said(200, json!({"action": "cancelled"})));
+        assert!(said(200, json!({"task_id": "1", "action": "cancel"})));
+        assert!(!said(200, json!({"action": "deleted"})));
+        assert!(!said(200, json!({})));
+        assert!(!said(
+            400,
+            json!({"error": {"message": "task is running (2013)"}})
+        ));
+    }
+
+    #[test]
+    fn an_unknown_task_is_told_by_status_500() {
+        let handle = Handle(json!({"id": "424010985738629"}));
+        let asked = v2().poll(&handle).unwrap().asked();
+        let class = |message: &str| {
+            let body = json!({"type": "error", "error": {"type": "server_error",
+                "message": message, "http_code": "500"}});
+            let answer = Answer::json_of(500, &body);
+            v2().polled(&handle, &asked, &answer).unwrap_err().class
+        };
+        assert_eq!(class("task not found"), Class::Missing);
+        assert_eq!(class("internal error (1000)"), Class::Unclear);
     }
 
     #[test]

@@ -12,10 +12,13 @@
 //! ```
 //!
 //! A task does not repeat its prompt, so a lost submission could not be told
-//! from others by its content. But it gives back its `safety_identifier` (the
-//! SDK's types), a name of up to 64 characters that is the caller's to choose;
-//! each order's is its key, so its task is found for certain. In which order
-//! the list comes, and how soon, no document says; it covers seven days.
+//! from others by its content. But it gives back its seed (the SDK's types). An
+//! order that leaves the seed to chance is given one made of its key, so its
+//! task is found; one with a seed of its own is not. In which order the list
+//! comes, and how soon, no document says; it covers seven days.
+//!
+//! `safety_identifier` names the end user, by whom the provider watches for
+//! abuse: it is the caller's `user`, hashed, and left out without one.
 //!
 //! The SDK sends members that are not set as null; nothing here is null.
 //!
@@ -26,8 +29,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use base64::Engine as _;
 use http::Method;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
@@ -140,9 +145,11 @@ impl Adapter for ModelArk {
         fields.insert("resolution".into(), json!(resolution(video.size)));
         fields.insert("ratio".into(), json!(shape::ratio(video.size)));
         fields.insert("duration".into(), json!(video.seconds));
-        fields.insert("safety_identifier".into(), json!(order.key));
-        if let Some(seed) = video.seed {
-            fields.insert("seed".into(), json!(seed % (1 << 32)));
+        let seed = video.seed.map(|seed| seed % (1 << 32));
+        let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.key)));
+        fields.insert("seed".into(), json!(seed));
+        if let Some(user) = &video.user {
+            fields.insert("safety_identifier".into(), json!(hashed(user)));
         }
         Ok(Call::post("submit", TASKS, Value::Object(fields)).submits())
     }
@@ -182,7 +189,7 @@ impl Adapter for ModelArk {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        matches!(order.work, Work::Video(_)).then(|| page(1))
+        is_left_to_chance(order).then(|| page(1))
     }
 
     fn found(
@@ -192,14 +199,18 @@ impl Adapter for ModelArk {
         asked: &Asked,
         answer: &Answer,
     ) -> Result<Found, ProviderError> {
+        if !is_left_to_chance(order) {
+            return Err(ProviderError::unreadable("nothing was looked for"));
+        }
         let body = answer.success(describe).map_err(class_by_code)?;
         let tasks = required_list(&body, "/items")?;
-        let ours = tasks
-            .iter()
-            .filter(|task| text_at(task, "/safety_identifier").as_ref() == Some(&order.key));
-        let jobs = ours.filter_map(|task| {
+        let seed = seed_of(&order.key);
+        let jobs = tasks.iter().filter_map(|task| {
+            let created_at = time_at(task, "/created_at");
+            let is_ours = task["seed"].as_u64() == Some(u64::from(seed))
+                && text_at(task, "/model").as_ref() == Some(&order.model);
             let handle = Handle(json!({"id": text_at(task, "/id")?}));
-            Some(FoundJob::certain(handle, time_at(task, "/created_at")))
+            is_ours.then(|| FoundJob::certain(handle, created_at))
         });
         let number = asked.memo.as_u64().unwrap_or(1);
         let total = body["total"].as_u64().unwrap_or_default();
@@ -216,6 +227,22 @@ fn page(number: u64) -> Call {
         .with_query("page_num", number.to_string())
         .with_query("page_size", PAGE.to_string())
         .with_memo(json!(number))
+}
+
+/// Whether the seed is ours to choose.
+fn is_left_to_chance(order: &Order) -> bool {
+    matches!(&order.work, Work::Video(video) if video.seed.is_none())
+}
+
+/// A seed that no other order has but by a chance of one in four thousand million.
+fn seed_of(key: &str) -> u32 {
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(key));
+    u32::from_be_bytes([a, b, c, d])
+}
+
+/// A name in at most 64 characters that does not tell who it is.
+fn hashed(user: &str) -> String {
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(Sha256::digest(user))
 }
 
 /// The fineness by area: the models' sizes of one fineness have one area,

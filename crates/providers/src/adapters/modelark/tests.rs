@@ -1,7 +1,7 @@
 //! Tests of the `modelark` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, stems, video};
+use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::order::Picture;
 use crate::port::{Body, Effect};
 
@@ -25,10 +25,11 @@ fn parts_with_roles_and_nothing_null() {
     assert_eq!(
         sent(&order),
         json!({"model": "seedance-1-5-pro-251215", "content": [text], "resolution": "720p",
-               "ratio": "16:9", "duration": 5, "safety_identifier": "0197-key"})
+               "ratio": "16:9", "duration": 5, "seed": seed_of("0197-key")})
     );
     if let Work::Video(video) = &mut order.work {
         (video.seed, video.size) = (Some(1 << 32), (1080, 1920));
+        video.user = Some("ada@example.com".into());
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
             let file = picture();
             video.pictures.push(Picture { role, file });
@@ -39,6 +40,8 @@ fn parts_with_roles_and_nothing_null() {
         (&body["seed"], &body["resolution"]),
         (&json!(0), &json!("1080p"))
     );
+    let user = body["safety_identifier"].as_str().unwrap();
+    assert!(user.len() == 43 && !user.contains("ada"), "{user}");
     let url = json!({"url": picture().data_url()});
     let frame = |role| json!({"type": "image_url", "image_url": url, "role": role});
     let content = json!([text, frame("first_frame"), frame("last_frame")]);
@@ -145,11 +148,14 @@ fn a_running_task_is_not_called_off() {
 }
 
 #[test]
-fn a_lost_task_is_found_by_the_name_that_it_gives_back() {
-    let order = video("seedance-1-5-pro-251215");
+fn a_lost_task_is_found_by_the_seed_that_it_gives_back() {
+    let model = "seedance-1-5-pro-251215";
+    let mut order = video(model);
+    let (seed, now) = (seed_of("0197-key"), 1_700_000_001);
     let page = |total| {
-        let items = json!([{"id": "x"}, {"id": "y", "safety_identifier": "another"},
-            {"id": "z", "safety_identifier": "0197-key", "created_at": 1}]);
+        let items = json!([{"id": "x"}, {"id": "y", "model": model, "seed": 7, "created_at": now},
+            {"id": "v", "model": "another", "seed": seed, "created_at": now},
+            {"id": "z", "model": model, "seed": seed, "created_at": now}]);
         let body = json!({"items": items, "total": total});
         found(modelark().as_ref(), &order, 200, &body).unwrap()
     };
@@ -160,4 +166,9 @@ fn a_lost_task_is_found_by_the_name_that_it_gives_back() {
     let empty = json!({"items": [], "total": 900});
     let empty = found(modelark().as_ref(), &order, 200, &empty).unwrap();
     assert!(empty.next.is_none());
+    // Others may have ordered with this seed too.
+    if let Work::Video(video) = &mut order.work {
+        video.seed = Some(u64::from(seed));
+    }
+    assert!(modelark().find(&order, since()).is_none());
 }

@@ -25,6 +25,8 @@ pub(super) struct Inputs {
     /// in pixels, written `720p`. Without a member the first tier is what comes.
     resolution: &'static str,
     tiers: &'static [u32],
+    /// Tiers that not every length has: the operator may offer them.
+    other_tiers: &'static [u32],
     /// How the shape is told.
     shape: Shape,
     /// The members for the first frame and the last.
@@ -55,6 +57,7 @@ const OTHER: Inputs = Inputs {
     duration: "duration",
     resolution: "",
     tiers: &[720],
+    other_tiers: &[],
     shape: Shape::Wide,
     first: "image",
     last: "",
@@ -64,7 +67,7 @@ const OTHER: Inputs = Inputs {
 };
 
 /// The first line whose part is in the model's name holds.
-const KNOWN: [Inputs; 9] = [
+const KNOWN: [Inputs; 10] = [
     Inputs {
         part: "google/veo-2",
         seconds: &[5, 6, 7, 8],
@@ -116,10 +119,23 @@ const KNOWN: [Inputs; 9] = [
         ..OTHER
     },
     Inputs {
+        part: "minimax/hailuo-02",
+        seconds: &[6, 10],
+        resolution: "resolution",
+        tiers: &[768],
+        other_tiers: &[512, 1080],
+        shape: Shape::Fixed,
+        first: "first_frame_image",
+        last: "last_frame_image",
+        seed: false,
+        ..OTHER
+    },
+    Inputs {
         part: "minimax/hailuo",
         seconds: &[6, 10],
         resolution: "resolution",
         tiers: &[768],
+        other_tiers: &[1080],
         shape: Shape::Fixed,
         first: "first_frame_image",
         seed: false,
@@ -151,6 +167,14 @@ pub(super) fn of(model: &str) -> Inputs {
 }
 
 impl Inputs {
+    /// Whether a size's fineness can be said. Of a model that is not known the
+    /// operator's limits say what it makes.
+    pub(super) fn can_say(self, size: (u32, u32)) -> bool {
+        let short = size.0.min(size.1);
+        let mut all = self.tiers.iter().chain(self.other_tiers);
+        self.part.is_empty() || all.any(|tier| *tier == short)
+    }
+
     pub(super) fn limits(self) -> VideoLimits {
         let mut sizes = Vec::new();
         for tier in self.tiers {

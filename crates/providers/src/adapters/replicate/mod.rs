@@ -110,6 +110,10 @@ impl Adapter for Replicate {
         by_version.then(|| format!("{model} has to be named with a version: write \"{model}:…\""))
     }
 
+    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
+        model.contains("demucs") || inputs::of(model).can_say(size)
+    }
+
     fn pace(&self) -> Pace {
         Pace::new(Duration::from_secs(2), Duration::from_secs(15))
     }

@@ -22,11 +22,11 @@ fn told_by(case: &Case) -> Option<Identity> {
     let (name, _) = case.name.split_once(':').unwrap();
     match name {
         _ if case.name.starts_with("replicate:") && case.name.ends_with("stems") => None,
-        _ if case.name == "comfyui: jobs API" => None,
+        _ if ["comfyui: jobs API", "modelark: seed"].contains(&case.name) => None,
         "openai-videos" | "recipe/openai-videos" | "replicate" | "luma dream-machine" => {
             Some(Identity::Likely)
         }
-        "kling" | "modelark" | "recipe/modelark" | "musicai" | "comfyui" => Some(Identity::Certain),
+        "kling" | "modelark" | "musicai" | "comfyui" => Some(Identity::Certain),
         _ => None,
     }
 }

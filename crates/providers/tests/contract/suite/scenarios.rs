@@ -15,7 +15,7 @@ use super::stage::{Stage, plan, provider};
 const WORDLESS: [&str; 2] = ["gemini-veo", "comfyui"];
 
 /// Protocols whose jobs can be called off while they wait, and no longer.
-const WHILE_QUEUED: [&str; 2] = ["modelark", "dashscope"];
+const WHILE_QUEUED: [&str; 3] = ["modelark", "dashscope", "minimax"];
 
 /// Cases whose provider tells a wrong order from a failure in mere words.
 const CODELESS: [&str; 3] = ["chat-video", "comfyui: ", "luma dream-machine"];

@@ -133,6 +133,12 @@ fn shipped_recipes_send_what_the_native_adapters_send() {
             video.size = (496, 864);
         })
     };
+    let with_seed = |mut order: Order| {
+        if let Work::Video(video) = &mut order.work {
+            video.seed = Some(7);
+        }
+        order
+    };
     let wide = |mut order: Order| {
         if let Work::Video(video) = &mut order.work {
             (video.size, video.seconds) = ((1366, 768), 6);
@@ -147,10 +153,10 @@ fn shipped_recipes_send_what_the_native_adapters_send() {
                 (video.seed, video.negative_prompt) = (Some(7), Some("fog".into()));
             }),
         ],
+        // The native one gives a seed to orders that name none.
         "modelark" => vec![
-            video("seedance-1-5-pro-251215"),
-            pictured("seedance-1-5-pro-251215"),
-            between("seedance-1-5-pro-251215"),
+            with_seed(pictured("seedance-1-5-pro-251215")),
+            with_seed(between("seedance-1-5-pro-251215")),
             seeded("seedance-1-5-pro-251215"),
         ],
         _ => vec![
