@@ -159,7 +159,7 @@ impl App {
         }
         let signer = signer(&config, &store)?;
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
-        let shelf = Shelf::new(&config);
+        let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
         shelf.scan();
         let catalog = Catalog::new(&config.models, shelf.models(), &sites, clock.now())?;
         Ok(Self(Arc::new(Parts {

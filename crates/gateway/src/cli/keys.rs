@@ -78,7 +78,8 @@ pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), Cli
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
     let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-    let shelf = crate::engines::own_models::Shelf::new(config);
+    let shelf =
+        crate::engines::own_models::Shelf::new(&config.models_folder, config.onnx_library.clone());
     shelf.scan();
     let now = Clock::system().now();
     let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;

@@ -63,6 +63,9 @@ enum Command {
     Config(ConfigCommand),
     /// Print the `OpenAPI` 3.1 document
     Openapi,
+    /// Do one job of a gateway that started this process; not for people
+    #[command(hide = true)]
+    Engine,
     /// Print the places at which `MEDIAGATE_CRASH_AT` can end the process
     #[cfg(debug_assertions)]
     #[command(hide = true)]
@@ -147,12 +150,14 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Ledger(command) => ledger::run(command, &cli.settings),
         Command::Migrate => migrate::run(&cli.settings),
         Command::Restored(command) => restored::run(command, &cli.settings),
+        Command::Engine => crate::engines::child::serve().map_err(CliError::failed),
         #[cfg(debug_assertions)]
         Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
         Command::Config(ConfigCommand::Check) => {
             let config = Config::load(&cli.settings)?;
             let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-            let shelf = crate::engines::own_models::Shelf::new(&config);
+            let library = config.onnx_library.clone();
+            let shelf = crate::engines::own_models::Shelf::new(&config.models_folder, library);
             shelf.scan();
             let catalog = crate::domain::catalog::Catalog::new(
                 &config.models,

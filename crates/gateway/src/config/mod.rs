@@ -138,6 +138,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What is logged.
     pub log: String,
+    /// This program, of which children are started.
+    pub program: PathBuf,
     /// What the operator says of models.
     pub models: ModelConfig,
 }
@@ -308,6 +310,7 @@ impl Config {
                 .or(file.log_format)
                 .unwrap_or(LogFormat::Auto),
             log: flags.log.or(file.log).unwrap_or_else(|| "info".into()),
+            program: this_program(),
             models: ModelConfig {
                 default_model: flags
                     .default_model
@@ -437,6 +440,15 @@ fn wrong(key: &str, message: &str) -> ConfigError {
         key: key.into(),
         message: message.into(),
     }
+}
+
+/// Linux leads there even when its file was replaced by a newer one.
+fn this_program() -> PathBuf {
+    let link = PathBuf::from("/proc/self/exe");
+    if link.exists() {
+        return link;
+    }
+    std::env::current_exe().unwrap_or_else(|_| "mediagate".into())
 }
 
 /// The cores that this process may use.

@@ -154,6 +154,7 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
         progress: 0,
         request_id: request_id.clone(),
         attempts: 0,
+        deaths: None,
         created_at: now,
         started_at: None,
         finished_at: None,

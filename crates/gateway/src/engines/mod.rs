@@ -1,11 +1,12 @@
-//! The engines inside this process: the two that are always there, and the
-//! operator's own models.
+//! The engines inside this process, or in a child of it: the two that are always
+//! there, and the operator's own models.
 //!
 //! An engine here is a blocking function from a job to files, with progress
 //! and cancellation through [`Watch`]. Knows the model types and the engine
 //! crates; knows nothing of tasks' lives, accounts or storage.
 
 pub mod animatic_engine;
+pub mod child;
 pub mod clip;
 pub mod own_models;
 pub mod stems_engine;
@@ -61,6 +62,9 @@ pub enum EngineError {
     /// The source cannot be used after all.
     #[error("the source cannot be read: {0}")]
     Source(String),
+    /// The child that ran it died.
+    #[error("its process died: {0}")]
+    Died(String),
     /// A fault of the engine.
     #[error("{0}")]
     Broken(String),

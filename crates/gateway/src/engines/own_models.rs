@@ -4,16 +4,16 @@
 //! `stems` crate reads, checks and runs them. `docs/models/onnx.md` tells
 //! operators which files belong into the folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use providers::{Handover, Limits, MusicLimits, StemLimits};
 use stems::Stem;
-use stems::onnx::{Folder, Model as Graphs, Options, Refused};
+pub use stems::onnx::Model as Graphs;
+use stems::onnx::{Folder, Options, Refused};
 
-use crate::config::Config;
 use crate::engines::stems_engine;
 use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;
@@ -31,15 +31,14 @@ pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
 
 impl Shelf {
     /// Remembers the folder, which need not be there; nothing is read yet.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
         let options = Options {
-            library: config.onnx_library.clone(),
+            library,
             ..Options::default()
         };
-        let path = config.models_folder.clone();
         Self {
-            folder: Mutex::new(Folder::new(&path, options)),
-            path,
+            folder: Mutex::new(Folder::new(path, options)),
+            path: path.to_owned(),
             usable: ArcSwap::default(),
             refused: Mutex::default(),
         }

@@ -331,6 +331,9 @@ pub struct Task {
     pub request_id: RequestId,
     /// How often a worker took it.
     pub attempts: u32,
+    /// How often its run ended the child that it was run in; `None` as long as no
+    /// process that ran it has died.
+    pub deaths: Option<u32>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// When a worker first took it.

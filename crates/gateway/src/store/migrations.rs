@@ -77,6 +77,12 @@ pub const ALL: &[Migration] = &[
         only_adds: false,
         samples: include_str!("../../migrations/samples/0009.sql"),
     },
+    Migration {
+        version: 10,
+        sql: include_str!("../../migrations/0010_deaths.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0010.sql"),
+    },
 ];
 
 /// Whether nothing is to be done: the database has every step, or more of them

@@ -18,7 +18,7 @@ macro_rules! columns {
     () => {
         "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
          request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
-         reserved_micros, money, tariff, bill"
+         reserved_micros, money, tariff, bill, deaths"
     };
 }
 
@@ -46,7 +46,7 @@ mod claims;
 
 pub use claims::{
     any_due, any_due_after, claim, claim_upstream, held_by, lock_held, models_due, models_waiting,
-    pull_near, release, waiting,
+    pull_near, release, set_deaths, waiting,
 };
 
 /// Adds a queued task, due now, with its first event.
@@ -493,5 +493,6 @@ fn task(row: &Row<'_>) -> Result<Task, StoreError> {
             .text_or_null(23)?
             .map(|_| row.json(23, "tasks.bill"))
             .transpose()?,
+        deaths: row.int_or_null(24)?.map(narrow).transpose()?,
     })
 }

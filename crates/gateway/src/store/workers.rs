@@ -2,6 +2,9 @@
 //! heartbeat. A task's `lease_owner` holds it until that row's time is over and
 //! another process has judged so; from then on the name is void. Its row stays
 //! for a while, so that what the old owner still commits is freed too.
+//!
+//! A task that an engine ran when its worker died may be why it died: it is freed
+//! with `deaths` 0 instead of NULL, and run in a child from then on.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -92,6 +95,18 @@ pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreErro
     Ok(found.is_some())
 }
 
+/// What frees tasks of workers that are gone.
+macro_rules! free {
+    ($those:literal) => {
+        concat!(
+            "UPDATE tasks SET lease_owner = NULL,
+                    deaths = CASE provider WHEN 'embedded' THEN COALESCE(deaths, 0) ELSE deaths END
+             WHERE ",
+            $those
+        )
+    };
+}
+
 /// Judges that the workers whose time is over are gone, and frees their tasks.
 /// Waits for nobody: what a transaction that stands still has locked is freed
 /// later. Returns how many tasks that were.
@@ -104,9 +119,11 @@ pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreErro
     );
     conn.execute(judge, &[now.micros().into()])?;
     let free = conn.dialect(
-        "UPDATE tasks SET lease_owner = NULL WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)",
-        "UPDATE tasks SET lease_owner = NULL WHERE id IN
-         (SELECT id FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0) FOR UPDATE SKIP LOCKED)",
+        free!("lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)"),
+        free!(
+            "id IN (SELECT id FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
+                    FOR UPDATE SKIP LOCKED)"
+        ),
     );
     let freed = conn.execute(free, &[])?;
     conn.execute(
@@ -126,11 +143,11 @@ fn kept_until(now: Timestamp) -> i64 {
 /// Frees tasks whose worker has no row at all. Reads every task that is held.
 pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     let sql = conn.dialect(
-        "UPDATE tasks SET lease_owner = NULL WHERE lease_owner IS NOT NULL
-         AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)",
-        "UPDATE tasks SET lease_owner = NULL WHERE id IN
-         (SELECT id FROM tasks WHERE lease_owner IS NOT NULL
-          AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner) FOR UPDATE SKIP LOCKED)",
+        free!("lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)"),
+        free!(
+            "id IN (SELECT id FROM tasks WHERE lease_owner IS NOT NULL
+                    AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner) FOR UPDATE SKIP LOCKED)"
+        ),
     );
     conn.execute(sql, &[])
 }

@@ -1,14 +1,19 @@
-//! One run of one task by an engine of this process, from its payload to an
-//! [`Outcome`].
+//! One run of one task by an engine, from its payload to an [`Outcome`].
+//!
+//! Engines run in this process, but for a task with which a process died: that one
+//! runs in a child, where only deaths of its own count.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use animatic::Picture;
 use bytes::Bytes;
+use tempfile::TempPath;
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
+use crate::engines::child::{self, Limits, OwnModel, Place};
+use crate::engines::clip::MadeClip;
 use crate::engines::{self, EngineError, Watch, animatic_engine, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
@@ -21,30 +26,35 @@ use crate::worker::finish::{Made, Outcome};
 use crate::worker::hold::Hold;
 use crate::worker::patience;
 
-/// Attempts after which a task that keeps killing its process is given up.
-const ATTEMPTS: u32 = 50;
+/// Children that a task may end before it is given up.
+const DEATHS: u32 = 3;
+
+/// Pause before it is run again: what it took is given back by then.
+const AFTER_DEATH: Duration = Duration::from_millis(500);
 
 /// Pause before a task is claimed again whose model is gone.
 const WITHOUT: Duration = Duration::from_secs(1);
 
 /// Runs a task. Interrupting it loses nothing but time.
-pub(super) async fn run(app: &App, task: &Task, watch: &Arc<Watch>) -> Outcome {
-    if task.attempts > ATTEMPTS {
-        let message = format!("The task was begun {ATTEMPTS} times and never came to an end.");
-        return Outcome::Failed(TaskFailure {
-            code: ErrorCode::GenerationFailed,
-            message,
-        });
+pub(super) async fn run(app: &App, task: &Task, hold: &Hold) -> Outcome {
+    if task.deaths >= Some(DEATHS) {
+        // A repetition would end processes again: this is no failure to retry.
+        let message = format!(
+            "The job ended its process {DEATHS} times and is not tried again. It costs nothing."
+        );
+        return Outcome::failed(ErrorCode::ProviderRejected, message);
     }
-    tracing::info!(attempt = task.attempts, model = %task.model, "task begun");
+    let (is_alone, attempt) = (task.deaths.is_some(), task.attempts);
+    tracing::info!(attempt, is_alone, model = %task.model, "task begun");
     let made = match &task.payload {
-        Payload::VideoV1(job) => video(app, task, job, watch).await,
-        Payload::StemsV1(job) => separation(app, task, job, watch).await,
+        Payload::VideoV1(job) => video(app, task, job, &hold.watch).await,
+        Payload::StemsV1(job) => separation(app, task, job, &hold.watch).await,
         Payload::SongV1(_) => Err(RunError::Inside(Error::internal("no engine makes songs"))),
     };
     match made {
         Ok(made) => Outcome::Made(Box::new(made)),
         Err(RunError::Engine(EngineError::Stopped)) => Outcome::Stopped,
+        Err(RunError::Engine(EngineError::Died(why))) => died(app, task, hold, &why).await,
         Err(RunError::Engine(EngineError::Source(why))) => {
             let message = format!("The source cannot be used: {why}.");
             Outcome::Failed(TaskFailure {
@@ -101,20 +111,27 @@ impl From<Error> for RunError {
     }
 }
 
+/// Counts a death of the task's own; it is run again, or given up then.
+async fn died(app: &App, task: &Task, hold: &Hold, why: &str) -> Outcome {
+    let deaths = task.deaths.unwrap_or(0) + 1;
+    tracing::error!(deaths, %why, "the job ended its process");
+    let (id, owner) = (task.id, hold.lease.name.clone());
+    let written = app
+        .store
+        .write(move |conn| store::tasks::set_deaths(conn, id, &owner, deaths));
+    if let Err(error) = written.await {
+        tracing::warn!(%error, "cannot count a death; the next one may be counted");
+    }
+    Outcome::Later(AFTER_DEATH)
+}
+
 async fn video(
     app: &App,
     task: &Task,
     job: &VideoJob,
     watch: &Arc<Watch>,
 ) -> Result<Made, RunError> {
-    let picture = match job.picture {
-        Some(id) => Some(picture(app, id).await?),
-        None => None,
-    };
-    let (job, watching) = (job.clone(), watch.clone());
-    let made = app
-        .compute(move || animatic_engine::make(&job, picture.as_ref(), &watching))
-        .await??;
+    let made = make_video(app, task, job, watch).await?;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
@@ -155,19 +172,7 @@ async fn separation(
     job: &StemsJob,
     watch: &Arc<Watch>,
 ) -> Result<Made, RunError> {
-    let graphs = app.shelf.find(&task.model);
-    let is_known = |model: &Model| model.id == task.model;
-    if graphs.is_none() && !engines::embedded_models().iter().any(is_known) {
-        return Err(RunError::NoModel);
-    }
-    let source = patience::load(|| assets::load_file(app, job.source_audio)).await?;
-    let source = source.ok_or(RunError::Gone)?;
-    let (job_now, watching, spool) = (job.clone(), watch.clone(), app.config.spool_path());
-    let made = app
-        .compute(move || {
-            stems_engine::separate(&job_now, graphs.as_ref(), &source, &spool, &watching)
-        })
-        .await??;
+    let made = separate(app, task, job, watch).await?;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     for ((id, _), clip) in job.outputs.iter().zip(made) {
@@ -190,6 +195,73 @@ async fn separation(
         clips,
         ..Made::new(output, quantity)
     })
+}
+
+/// Makes the video here, or in a child if a process died with it.
+async fn make_video(
+    app: &App,
+    task: &Task,
+    job: &VideoJob,
+    watch: &Arc<Watch>,
+) -> Result<animatic_engine::Made, RunError> {
+    let (job, watching) = (job.clone(), watch.clone());
+    if task.deaths.is_none() {
+        let picture = match job.picture {
+            Some(id) => Some(picture(app, id).await?),
+            None => None,
+        };
+        let make = move || animatic_engine::make(&job, picture.as_ref(), &watching);
+        return Ok(app.compute(make).await??);
+    }
+    let picture = match job.picture {
+        Some(id) => Some(file(app, id).await?),
+        None => None,
+    };
+    let place = place(app);
+    let make = move || child::make_video(&place, &job, picture.as_deref(), &watching);
+    Ok(app.compute(make).await??)
+}
+
+/// Takes the recording apart here, or in a child if a process died with it.
+async fn separate(
+    app: &App,
+    task: &Task,
+    job: &StemsJob,
+    watch: &Arc<Watch>,
+) -> Result<Vec<MadeClip>, RunError> {
+    let graphs = app.shelf.find(&task.model);
+    let is_known = |model: &Model| model.id == task.model;
+    if graphs.is_none() && !engines::embedded_models().iter().any(is_known) {
+        return Err(RunError::NoModel);
+    }
+    let source = file(app, job.source_audio).await?;
+    let (job, watching, place) = (job.clone(), watch.clone(), place(app));
+    if task.deaths.is_none() {
+        let separate =
+            move || stems_engine::separate(&job, graphs.as_ref(), &source, &place.spool, &watching);
+        return Ok(app.compute(separate).await??);
+    }
+    let own_model = graphs.map(|graphs| OwnModel {
+        folder: app.config.models_folder.clone(),
+        library: app.config.onnx_library.clone(),
+        name: graphs.name().to_owned(),
+    });
+    let separate = move || child::separate(&place, &job, own_model, &source, &watching);
+    Ok(app.compute(separate).await??)
+}
+
+fn place(app: &App) -> Place {
+    Place {
+        program: app.config.program.clone(),
+        spool: app.config.spool_path(),
+        limits: Limits::ENGINES,
+    }
+}
+
+/// A source in a file of this process.
+async fn file(app: &App, id: AssetId) -> Result<TempPath, RunError> {
+    let file = patience::load(|| assets::load_file(app, id)).await?;
+    file.ok_or(RunError::Gone)
 }
 
 /// A source picture, decoded where there is room for it.

@@ -167,7 +167,7 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
 async fn run_embedded(crew: &Crew, task: Task, hold: Held) {
     crew.app.bell.ring(task.id);
     let outcome = tokio::select! {
-        outcome = embedded::run(&crew.app, &task, &hold.watch) => outcome,
+        outcome = embedded::run(&crew.app, &task, &hold) => outcome,
         () = embedded::report_progress(&crew.app, &task, &hold) => finish::Outcome::Stopped,
         () = crew.stop.cancelled() => {
             hold.stop();

@@ -209,7 +209,8 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     }
 }
 
-/// Removes uploads that a crash of this process's predecessor cut off.
+/// Removes uploads, and folders of children, that a crash of this process's
+/// predecessor cut off.
 pub async fn sweep_spool(app: &App) -> Result<(), Error> {
     let spool = app.config.spool_path();
     app.compute(move || remove_old_files(&spool))
@@ -240,7 +241,12 @@ fn remove_old_files(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
-        if age > ORPHAN_AGE {
+        if age <= ORPHAN_AGE {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
             std::fs::remove_file(entry.path())?;
         }
     }

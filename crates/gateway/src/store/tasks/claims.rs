@@ -198,6 +198,25 @@ pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<
     Ok(embedded + hosted)
 }
 
+/// Its run has ended that many children, one more than before. Returns whether
+/// `owner` still holds the task; the same may be written again.
+pub fn set_deaths(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    deaths: u32,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET deaths = ?3 WHERE id = ?1 AND lease_owner = ?2 AND state = 'running'",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            i64::from(deaths).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
 /// Gives a task back, to be taken by anyone from `due` on.
 pub fn release(
     conn: &mut Conn<'_>,

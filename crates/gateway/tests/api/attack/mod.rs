@@ -3,6 +3,7 @@
 
 mod bodies;
 mod connections;
+mod deaths;
 mod forms;
 mod leaks;
 mod media;

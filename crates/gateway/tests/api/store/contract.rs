@@ -19,6 +19,7 @@ on_both! {
     accounts_and_keys_come_back_as_they_went_in
     a_task_comes_back_as_it_went_in
     a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends
+    a_task_is_suspect_when_its_process_died
     many_claimers_never_get_the_same_task
     a_heartbeat_keeps_and_a_release_gives_back
     work_for_providers_waits_by_model_and_is_begun_once
@@ -192,6 +193,49 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
         })
         .await;
     assert!(!lost, "who lost the lease cannot end it");
+}
+
+async fn a_task_is_suspect_when_its_process_died(db: Fixture) {
+    let (ours, hosted) = db
+        .write(|conn| {
+            let owner = owner(conn)?;
+            let ours = task(owner, at(0));
+            let mut hosted = task(owner, at(0));
+            hosted.provider = "acme".into();
+            tasks::insert(conn, &ours)?;
+            tasks::insert(conn, &hosted)?;
+            workers::enter(conn, "a", at(5))?;
+            Ok((ours, hosted))
+        })
+        .await;
+    let claim = async |who: &'static str, now: i64| {
+        db.write(move |conn| tasks::claim(conn, who, MODELS, at(now)))
+            .await
+            .unwrap()
+            .deaths
+    };
+    let id = ours.id;
+    assert_eq!(claim("a", 1).await, None);
+    db.write(move |conn| tasks::release(conn, id, "a", at(1)))
+        .await;
+    assert_eq!(claim("a", 2).await, None, "who gives it back did not die");
+    let state = TaskState::Queued;
+    db.write(move |conn| tasks::claim_upstream(conn, "a", "animatic-1", state, 9, at(2)))
+        .await;
+    assert_eq!(db.write(|conn| workers::free_lapsed(conn, at(6))).await, 2);
+    assert_eq!(claim("b", 7).await, Some(0));
+    let died = async |who: &'static str, deaths| {
+        db.write(move |conn| tasks::set_deaths(conn, id, who, deaths))
+            .await
+    };
+    assert!(!died("a", 1).await, "who lost it counts nothing");
+    assert!(died("b", 1).await);
+    assert!(died("b", 1).await, "the same may be written again");
+    assert_eq!(db.write(workers::free_unknown).await, 1, "b has no row");
+    assert_eq!(claim("c", 8).await, Some(1), "b's own death is none of it");
+    let account = ours.account;
+    let hosted = db.read(move |conn| tasks::by_id(conn, hosted.id, account));
+    assert_eq!(hosted.await.unwrap().deaths, None);
 }
 
 async fn many_claimers_never_get_the_same_task(db: Fixture) {

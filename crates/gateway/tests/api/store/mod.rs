@@ -137,6 +137,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         bill: None,
         request_id: RequestId::generate(),
         attempts: 0,
+        deaths: None,
         created_at,
         started_at: None,
         finished_at: None,

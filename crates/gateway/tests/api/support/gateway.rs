@@ -183,7 +183,9 @@ impl Home {
 
 impl TestGateway {
     async fn open(overrides: Overrides, clock: Clock, home: Arc<Home>) -> Self {
-        let config = Config::load(&overrides).unwrap();
+        let mut config = Config::load(&overrides).unwrap();
+        // This one is the test.
+        config.program = env!("CARGO_BIN_EXE_mediagate").into();
         let documented =
             config.brand == "musicgen" && config.persona_brand_field == "is_service_persona";
         let app = App::open(config, clock).unwrap();

@@ -126,6 +126,27 @@ impl Server {
         server
     }
 
+    /// The children in which it runs engines.
+    pub(crate) fn engines(&self) -> Vec<u32> {
+        let parent = self.child.id().to_string();
+        let processes = std::fs::read_dir("/proc").unwrap();
+        let id = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        let processes = processes.filter_map(|entry| id(entry.ok()?));
+        let is_its = |id: &u32| {
+            // One that ends at this moment has no files.
+            let read = |name| std::fs::read_to_string(format!("/proc/{id}/{name}"));
+            let (stat, words) = (
+                read("stat").unwrap_or_default(),
+                read("cmdline").unwrap_or_default(),
+            );
+            // The state and the parent come behind the name, which is in brackets.
+            let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
+            let of_it = behind.split(' ').nth(1) == Some(&parent);
+            of_it && words == "mediagate\0engine\0" && !behind.starts_with('Z')
+        };
+        processes.filter(is_its).collect()
+    }
+
     /// The most memory that it has had at once, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

@@ -1,0 +1,144 @@
+//! The child's side: one job, then the end.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
+
+use super::{
+    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, VIDEO, Word, cover, cover_large, flac,
+};
+use crate::engines::clip::{MadeClip, broken};
+use crate::engines::own_models::{Graphs, Shelf};
+use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
+
+/// How often it says how far it is.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Does the job that standard input tells. How it ends is said on standard output;
+/// without a word there the job counts as dead.
+pub fn serve() -> io::Result<()> {
+    let order: Order = serde_json::from_reader(io::stdin().lock())?;
+    end_with(order.parent)?;
+    limit(order.limits)?;
+    let watch = Arc::new(Watch::default());
+    let (done, ends) = mpsc::channel();
+    let (job, folder, watching) = (order.job, order.folder, watch.clone());
+    std::thread::Builder::new().spawn(move || done.send(job.run(&folder, &watching)))?;
+    loop {
+        match ends.recv_timeout(INTERVAL) {
+            Ok(Ok(word)) => return say(&word),
+            Ok(Err(EngineError::Source(why))) => return say(&Word::Source(why)),
+            Ok(Err(error)) => return say(&Word::Broken(error.to_string())),
+            Err(RecvTimeoutError::Timeout) => say(&Word::Progress(watch.progress()))?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return say(&Word::Broken("the engine panicked".into()));
+            }
+        }
+    }
+}
+
+/// Ends this process when its parent ends, however that ends.
+fn end_with(parent: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // It may have ended before.
+    let is_there = getppid().is_some_and(|id| id.as_raw_pid().cast_unsigned() == parent);
+    if is_there {
+        Ok(())
+    } else {
+        Err(io::Error::other("the parent is gone"))
+    }
+}
+
+fn limit(limits: Limits) -> io::Result<()> {
+    for (resource, limit) in [
+        (Resource::As, limits.memory),
+        (Resource::Cpu, limits.cpu),
+        (Resource::Core, Some(0)),
+    ] {
+        let Some(limit) = limit else { continue };
+        // What the gateway itself was given may be less.
+        let most = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(limit);
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(resource, limit)?;
+    }
+    // Where the machine's memory runs out, the kernel ends this process before any
+    // other. Only Linux has the file.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    Ok(())
+}
+
+fn say(word: &Word) -> io::Result<()> {
+    let mut line = serde_json::to_vec(word)?;
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    out.write_all(&line)?;
+    out.flush()
+}
+
+impl Job {
+    fn run(self, folder: &Path, watch: &Watch) -> Result<Word, EngineError> {
+        match self {
+            Self::Video { job, picture } => {
+                let decode = |path: &Path| {
+                    let bytes = std::fs::read(path).map_err(broken)?;
+                    animatic_engine::decode(&bytes)
+                };
+                let picture = picture.as_deref().map(decode).transpose()?;
+                let made = animatic_engine::make(&job, picture.as_ref(), watch)?;
+                leave_video(folder, made)
+            }
+            Self::Stems { job, source, model } => {
+                let graphs = model.as_ref().map(open).transpose()?;
+                let clips = stems_engine::separate(&job, graphs.as_ref(), &source, folder, watch)?;
+                let clips = clips.into_iter().enumerate();
+                let clips = clips.map(|(number, clip)| leave_clip(folder, number, clip));
+                Ok(Word::Clips(clips.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+fn open(model: &OwnModel) -> Result<Arc<Graphs>, EngineError> {
+    let shelf = Shelf::new(&model.folder, model.library.clone());
+    shelf.scan();
+    shelf
+        .find(&model.name)
+        .ok_or_else(|| EngineError::Broken(format!("{} cannot be loaded", model.name)))
+}
+
+fn leave_video(folder: &Path, made: animatic_engine::Made) -> Result<Word, EngineError> {
+    for (name, bytes) in [
+        (VIDEO, made.mp4),
+        (POSTER, made.poster),
+        (SHEET, made.sheet),
+    ] {
+        std::fs::write(folder.join(name), bytes).map_err(broken)?;
+    }
+    Ok(Word::Video {
+        width: made.width,
+        height: made.height,
+        milliseconds: made.milliseconds,
+        direction: made.direction,
+    })
+}
+
+fn leave_clip(folder: &Path, number: usize, clip: MadeClip) -> Result<Clip, EngineError> {
+    clip.flac
+        .persist(folder.join(flac(number)))
+        .map_err(broken)?;
+    std::fs::write(folder.join(cover(number)), &clip.cover).map_err(broken)?;
+    std::fs::write(folder.join(cover_large(number)), &clip.cover_large).map_err(broken)?;
+    Ok(Clip {
+        size_bytes: clip.size_bytes,
+        sha256: clip.sha256,
+        milliseconds: clip.milliseconds,
+    })
+}

@@ -1,0 +1,233 @@
+//! The parent's side: starts a child, follows it, takes what it made.
+//!
+//! Blocks like an engine, on a thread that lives as long as the child: on Linux a
+//! child ends with the *thread* that started it.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use tempfile::{NamedTempFile, TempDir};
+
+use super::{
+    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, VIDEO, Word, cover, cover_large, flac,
+};
+use crate::engines::animatic_engine::Made;
+use crate::engines::clip::{MadeClip, broken};
+use crate::engines::{EngineError, Watch};
+use crate::model::task::{StemsJob, VideoJob};
+
+/// How soon it is noticed that a job is called off.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+/// Longest line that a child says, and most of its standard error that is logged.
+const LONGEST: usize = 64 * 1024;
+const LOGGED: u64 = 1024;
+
+/// What of the gateway's environment a child has: where libraries are found.
+const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
+
+/// Where children come from and work.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// This program.
+    pub program: PathBuf,
+    /// The folder in which each has one of its own.
+    pub spool: PathBuf,
+    /// What one may use.
+    pub limits: Limits,
+}
+
+/// Does in a child what [`make`](crate::engines::animatic_engine::make) does here.
+pub fn make_video(
+    place: &Place,
+    job: &VideoJob,
+    picture: Option<&Path>,
+    watch: &Watch,
+) -> Result<Made, EngineError> {
+    let job = Job::Video {
+        job: job.clone(),
+        picture: picture.map(Path::to_owned),
+    };
+    let (folder, word) = follow(place, job, place.limits, watch)?;
+    let Word::Video {
+        width,
+        height,
+        milliseconds,
+        direction,
+    } = word
+    else {
+        return Err(EngineError::Broken(format!("a child said {word:?}")));
+    };
+    let read = |name| std::fs::read(folder.path().join(name)).map_err(broken);
+    Ok(Made {
+        mp4: read(VIDEO)?,
+        poster: read(POSTER)?,
+        sheet: read(SHEET)?,
+        width,
+        height,
+        milliseconds,
+        direction,
+    })
+}
+
+/// Does in a child what [`separate`](crate::engines::stems_engine::separate) does here.
+pub fn separate(
+    place: &Place,
+    job: &StemsJob,
+    model: Option<OwnModel>,
+    source: &Path,
+    watch: &Watch,
+) -> Result<Vec<MadeClip>, EngineError> {
+    let limits = match model {
+        Some(_) => Limits::OWN_MODELS,
+        None => place.limits,
+    };
+    let job = Job::Stems {
+        job: job.clone(),
+        source: source.to_owned(),
+        model,
+    };
+    let (folder, word) = follow(place, job, limits, watch)?;
+    let Word::Clips(clips) = word else {
+        return Err(EngineError::Broken(format!("a child said {word:?}")));
+    };
+    let clips = clips.into_iter().enumerate();
+    let take = |(number, clip)| take(place, folder.path(), number, clip).map_err(broken);
+    clips.map(take).collect()
+}
+
+fn take(place: &Place, folder: &Path, number: usize, clip: Clip) -> io::Result<MadeClip> {
+    let kept = NamedTempFile::new_in(&place.spool)?.into_temp_path();
+    std::fs::rename(folder.join(flac(number)), &kept)?;
+    Ok(MadeClip {
+        flac: kept,
+        size_bytes: clip.size_bytes,
+        sha256: clip.sha256,
+        cover: std::fs::read(folder.join(cover(number)))?.into(),
+        cover_large: std::fs::read(folder.join(cover_large(number)))?.into(),
+        milliseconds: clip.milliseconds,
+    })
+}
+
+/// A child that is ended when this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Has a child do a job; what it said last, and the folder that it worked in.
+fn follow(
+    place: &Place,
+    job: Job,
+    limits: Limits,
+    watch: &Watch,
+) -> Result<(TempDir, Word), EngineError> {
+    let folder = tempfile::tempdir_in(&place.spool).map_err(broken)?;
+    let order = Order {
+        job,
+        folder: folder.path().to_owned(),
+        limits,
+        parent: std::process::id(),
+    };
+    let complaints = folder.path().join("stderr");
+    let mut child = start(place, &complaints).map_err(broken)?;
+    if let Some(mut stdin) = child.0.stdin.take() {
+        let order = serde_json::to_vec(&order).map_err(broken)?;
+        // One that is dead already has said so by its end.
+        let _ = stdin.write_all(&order);
+    }
+    let Some(stdout) = child.0.stdout.take() else {
+        return Err(EngineError::Broken("a child has no output".into()));
+    };
+    match listen(stdout, watch)? {
+        Some(Word::Source(why)) => Err(EngineError::Source(why)),
+        Some(Word::Broken(why)) => Err(EngineError::Broken(why)),
+        Some(word) => Ok((folder, word)),
+        None => {
+            let status = child.0.wait().map_err(broken)?;
+            Err(died(status, &complaints))
+        }
+    }
+}
+
+fn start(place: &Place, complaints: &Path) -> io::Result<Running> {
+    let mut command = Command::new(&place.program);
+    command
+        .arg0("mediagate")
+        .arg("engine")
+        .env_clear()
+        .envs(
+            VARIABLES
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        )
+        // A Ctrl-C on a terminal is meant for the gateway, which lets it finish.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(File::create(complaints)?);
+    Ok(Running(command.spawn()?))
+}
+
+/// Hears a child to its end; how it ended, if it could say so.
+fn listen(mut stdout: ChildStdout, watch: &Watch) -> Result<Option<Word>, EngineError> {
+    let mut heard = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        if watch.is_stopped() {
+            return Err(EngineError::Stopped);
+        }
+        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&LOOK)) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(broken(error)),
+        }
+        let read = stdout.read(&mut piece).map_err(broken)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        heard.extend_from_slice(&piece[..read]);
+        while let Some(end) = heard.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = heard.drain(..=end).collect();
+            match serde_json::from_slice(&line).map_err(broken)? {
+                Word::Progress(percent) => watch.report(f32::from(percent) / 100.0),
+                last => return Ok(Some(last)),
+            }
+        }
+        if heard.len() > LONGEST {
+            return Err(EngineError::Broken("a child talks nonsense".into()));
+        }
+    }
+}
+
+/// Why a child ended without a word. Who ends it politely means no harm: that is a
+/// whole service being stopped.
+fn died(status: ExitStatus, complaints: &Path) -> EngineError {
+    let polite = [Signal::TERM, Signal::INT, Signal::HUP];
+    if polite
+        .iter()
+        .any(|signal| status.signal() == Some(signal.as_raw()))
+    {
+        return EngineError::Stopped;
+    }
+    let mut said = Vec::new();
+    let read = File::open(complaints).and_then(|file| file.take(LOGGED).read_to_end(&mut said));
+    if read.is_err() {
+        said.clear();
+    }
+    let said = String::from_utf8_lossy(&said);
+    EngineError::Died(format!("{status}; it said: {}", said.trim()))
+}

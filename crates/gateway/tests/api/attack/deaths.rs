@@ -1,0 +1,307 @@
+//! Jobs with which the process died: they run in children of the real program, and
+//! only deaths of their own count.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mediagate::engines::child::{self, Limits, Place};
+use mediagate::engines::{EngineError, Watch, animatic_engine, stems_engine};
+use mediagate::ids::{AssetId, ClipId};
+use mediagate::model::music::StemGroup;
+use mediagate::model::task::{StemTarget, StemTask, StemsJob, VideoJob};
+use serde_json::{Value, json};
+
+use crate::support::gateway::finished;
+use crate::support::program::{Server, output, program, text};
+use crate::support::{Client, eventually, sound};
+
+fn place(spool: &Path) -> Place {
+    Place {
+        program: env!("CARGO_BIN_EXE_mediagate").into(),
+        spool: spool.to_owned(),
+        limits: Limits::ENGINES,
+    }
+}
+
+fn video_job(milliseconds: u64) -> VideoJob {
+    VideoJob {
+        prompt: "a lake at dawn, slow dolly in".into(),
+        width: 480,
+        height: 480,
+        milliseconds,
+        fps: 24,
+        seed: 7,
+        ..VideoJob::default()
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn a_child_makes_the_same_video() {
+    let spool = tempfile::tempdir().unwrap();
+    let picture = sound::png(300, 200);
+    let file = spool.path().join("picture");
+    std::fs::write(&file, &picture).unwrap();
+    let decoded = animatic_engine::decode(&picture).unwrap();
+    let (job, watch) = (video_job(1000), Watch::default());
+    let here = animatic_engine::make(&job, Some(&decoded), &Watch::default()).unwrap();
+    let there = child::make_video(&place(spool.path()), &job, Some(&file), &watch).unwrap();
+    assert!(here.mp4 == there.mp4 && here.poster == there.poster && here.sheet == there.sheet);
+    let facts = |made: &animatic_engine::Made| {
+        (
+            made.width,
+            made.height,
+            made.milliseconds,
+            made.direction.clone(),
+        )
+    };
+    assert_eq!(facts(&here), facts(&there));
+    std::fs::remove_file(file).unwrap();
+    assert!(is_empty(spool.path()));
+}
+
+#[test]
+fn a_child_makes_the_same_stems() {
+    let spool = tempfile::tempdir().unwrap();
+    let source = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(source.path(), sound::wav(2, 1)).unwrap();
+    let outputs = [
+        StemTarget::Only(StemGroup::Vocals),
+        StemTarget::Without(StemGroup::Vocals),
+    ];
+    let job = StemsJob {
+        source: ClipId::new(),
+        source_audio: AssetId::new(),
+        milliseconds: 2000,
+        stem_task: StemTask::Two,
+        group_name: "Vocals".into(),
+        outputs: outputs.map(|target| (ClipId::new(), target)).into(),
+        generation_type: String::new(),
+        make_instrumental: false,
+        title: String::new(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (from, watch) = (source.path(), Watch::default());
+    let here = stems_engine::separate(&job, None, from, folder.path(), &watch).unwrap();
+    let there = child::separate(&place(spool.path()), &job, None, from, &watch).unwrap();
+    assert_eq!((here.len(), there.len()), (2, 2));
+    for (here, there) in here.iter().zip(&there) {
+        let bytes = |path: &Path| std::fs::read(path).unwrap();
+        assert!(bytes(&here.flac) == bytes(&there.flac));
+        assert!(here.cover == there.cover && here.cover_large == there.cover_large);
+        assert_eq!(
+            (here.size_bytes, &here.sha256, here.milliseconds),
+            (there.size_bytes, &there.sha256, there.milliseconds)
+        );
+    }
+    drop(there);
+    assert!(is_empty(spool.path()));
+}
+
+#[test]
+fn a_limit_ends_the_child_alone() {
+    let spool = tempfile::tempdir().unwrap();
+    let mut place = place(spool.path());
+    for limits in [
+        Limits {
+            memory: Some(160 << 20),
+            ..Limits::ENGINES
+        },
+        Limits {
+            cpu: Some(1),
+            ..Limits::ENGINES
+        },
+    ] {
+        place.limits = limits;
+        let job = VideoJob {
+            width: 1920,
+            height: 1080,
+            ..video_job(10_000)
+        };
+        let made = child::make_video(&place, &job, None, &Watch::default());
+        assert!(
+            matches!(made, Err(EngineError::Died(_))),
+            "{:?}",
+            made.err()
+        );
+    }
+    assert!(is_empty(spool.path()));
+}
+
+#[test]
+fn what_a_child_refuses_is_no_death() {
+    let spool = tempfile::tempdir().unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "no picture").unwrap();
+    let job = video_job(1000);
+    let watch = Watch::default();
+    let made = child::make_video(&place(spool.path()), &job, Some(file.path()), &watch);
+    assert!(
+        matches!(made, Err(EngineError::Source(_))),
+        "{:?}",
+        made.err()
+    );
+}
+
+#[test]
+fn a_job_that_is_called_off_ends_its_child() {
+    let spool = tempfile::tempdir().unwrap();
+    let (place, watch) = (place(spool.path()), Arc::new(Watch::default()));
+    let watching = watch.clone();
+    let made = std::thread::spawn(move || {
+        child::make_video(&place, &video_job(10_000), None, &watching).err()
+    });
+    while watch.progress() == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    watch.stop();
+    assert_eq!(made.join().unwrap(), Some(EngineError::Stopped));
+    assert!(is_empty(spool.path()));
+}
+
+const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
+
+/// A gateway that is killed again and again.
+struct Victim {
+    data: tempfile::TempDir,
+    key: String,
+    server: Server,
+}
+
+impl Victim {
+    async fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let file = data.path().join("mediagate.toml");
+        std::fs::write(&file, PRICED).unwrap();
+        let server = Self::launch(data.path()).await;
+        let key = server.first_key().await;
+        Self { data, key, server }
+    }
+
+    async fn launch(data: &Path) -> Server {
+        let file = data.join("mediagate.toml");
+        Server::start(data, &["--config", file.to_str().unwrap()]).await
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.server.base, Some(&self.key))
+    }
+
+    /// Orders a video and kills the gateway while it is made.
+    async fn order(&mut self, seconds: u32) -> String {
+        let order = json!({"model": "animatic-1", "prompt": "a lake", "size": "1280x720", "seconds": seconds.to_string()});
+        let made = self.client().post("/v1/videos", &order).await;
+        let task = made.header("x-task-id").unwrap().to_owned();
+        let path = format!("/v1/tasks/{task}");
+        eventually("it runs", async || {
+            let view = self.client().get(&path).await.ok();
+            (view["status"] == "running").then_some(())
+        })
+        .await;
+        self.crash().await;
+        task
+    }
+
+    async fn crash(&mut self) {
+        let next = Self::launch(self.data.path());
+        self.server.signal("-KILL");
+        self.server = next.await;
+    }
+
+    /// The child that works now; another than `before`.
+    async fn child(&self, before: Option<u32>) -> u32 {
+        eventually("a child works", async || {
+            let engines = self.server.engines();
+            assert!(engines.len() <= 1, "it is alone: {engines:?}");
+            engines.first().copied().filter(|id| Some(*id) != before)
+        })
+        .await
+    }
+
+    async fn account(&self) -> Value {
+        self.client().get("/v1/account").await.ok()
+    }
+
+    /// Stops it; the money adds up.
+    async fn end(self) {
+        let data = self.data.path().to_str().unwrap();
+        self.server.stop().await;
+        let verified = output(program(&["ledger", "verify", "--data", data])).await;
+        assert!(verified.status.success(), "{}", text(&verified.stderr));
+    }
+}
+
+fn kill(process: u32, signal: &str) {
+    let mut command = Command::new("kill");
+    let sent = command.args([signal, &process.to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[tokio::test]
+async fn a_task_with_which_the_gateway_died_is_finished_by_a_child() {
+    let mut victim = Victim::start().await;
+    let task = victim.order(2).await;
+    victim.child(None).await;
+    let ended = finished(&victim.client(), &task).await;
+    assert_eq!(
+        (&ended["status"], &ended["cost_usd"]),
+        (&json!("succeeded"), &json!("0.20"))
+    );
+    // The next one runs in the gateway again.
+    let order =
+        json!({"model": "animatic-1", "prompt": "a lake", "size": "480x480", "seconds": "1"});
+    let next = victim.client().post("/v1/videos", &order).await;
+    let next = next.header("x-task-id").unwrap().to_owned();
+    eventually("the next one ends", async || {
+        assert_eq!(victim.server.engines(), [0; 0]);
+        let view = victim.client().get(&format!("/v1/tasks/{next}")).await.ok();
+        (view["status"] == "succeeded").then_some(())
+    })
+    .await;
+    assert_eq!(victim.account().await["spent_usd"], "0.30");
+    victim.end().await;
+}
+
+#[tokio::test]
+async fn a_task_that_ends_its_process_three_times_is_failed() {
+    let mut victim = Victim::start().await;
+    let task = victim.order(20).await;
+    let first = victim.child(None).await;
+    kill(first, "-KILL");
+    // Who stops a whole service politely means no harm.
+    let second = victim.child(Some(first)).await;
+    kill(second, "-TERM");
+    let third = victim.child(Some(second)).await;
+    kill(third, "-ABRT");
+    // Nor is it the job's when the gateway is killed, whose children end with it.
+    let fourth = victim.child(Some(third)).await;
+    victim.crash().await;
+    eventually("the child ends with its parent", async || {
+        (!Path::new(&format!("/proc/{fourth}")).exists()).then_some(())
+    })
+    .await;
+    let fifth = victim.child(Some(fourth)).await;
+    let view = victim.client().get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(view["status"], "running");
+    assert_eq!(victim.account().await["held_usd"], "2.00");
+    kill(fifth, "-KILL");
+    let ended = finished(&victim.client(), &task).await;
+    assert_eq!(
+        (&ended["status"], &ended["cost_usd"]),
+        (&json!("failed"), &json!("0.00"))
+    );
+    assert_eq!(ended["error"]["code"], "provider_rejected", "{ended}");
+    let message = ended["error"]["message"].as_str().unwrap();
+    assert!(message.contains("ended its process 3 times"), "{message}");
+    let account = victim.account().await;
+    assert_eq!(
+        (&account["held_usd"], &account["spent_usd"]),
+        (&json!("0.00"), &json!("0.00"))
+    );
+    victim.end().await;
+}
