@@ -11,13 +11,14 @@ use crate::attendance::Attendance;
 use crate::bell::Bell;
 use crate::blob::Blobs;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Database, Overrides, cores};
+use crate::config::{Config, ConfigError, Database, ModelConfig, Overrides, cores};
 use crate::domain::catalog::Catalog;
 use crate::domain::keys::KnownCaller;
 use crate::domain::limits::RateLimits;
 use crate::domain::readiness::Writable;
 use crate::domain::room::Room;
 use crate::domain::shares::{Stock, Turns};
+use crate::domain::slips;
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
@@ -202,7 +203,17 @@ impl App {
         let catalog = Catalog::new(&models, self.shelf.models(), &sites, self.clock.now())?;
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
+        self.warn_of_slips(&models);
         Ok(())
+    }
+
+    /// Logs what `config check` would refuse. Nothing is kept from starting by
+    /// it: the settings can be read, and what is known of a provider may be old.
+    pub fn warn_of_slips(&self, models: &ModelConfig) {
+        let (sites, catalog) = (self.upstream.sites(), self.catalog.load());
+        for slip in slips::find(models, &sites, &catalog, self.clock.now()) {
+            tracing::warn!("{slip}");
+        }
     }
 
     /// Runs work that keeps a core busy, off the async threads.

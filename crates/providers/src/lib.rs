@@ -7,6 +7,7 @@
 //! adapters one file for each protocol     shape    sizes, ratios, names
 //! driver   all the I/O for all of them      when     times as providers write them
 //! outbound the way to addresses that others named
+//! catalogue  what providers sell, as data: `models/*.toml`
 //! ```
 //!
 //! An [`Adapter`] turns an [`Order`] into a described [`Call`], and an
@@ -20,6 +21,7 @@
 
 pub mod adapters;
 pub mod answer;
+pub mod catalogue;
 pub mod driver;
 pub mod error;
 pub mod limits;

@@ -8,6 +8,7 @@ mod demo;
 mod keys;
 mod ledger;
 mod migrate;
+mod models;
 mod restored;
 mod serve;
 
@@ -34,6 +35,7 @@ Examples:
   mediagate serve                         start on http://127.0.0.1:8080; prints a key the first time
   mediagate keys create --name laptop     make another key
   mediagate accounts credit owls 25.00    pay money in for an account
+  mediagate models add fal/veo-3.1        print the configuration for a hosted model
   mediagate config check --config m.toml  see what is wrong with a configuration";
 
 #[derive(Debug, Subcommand)]
@@ -53,6 +55,9 @@ enum Command {
     /// Look at the movements of money, and check that they add up
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
+    /// Look at what hosted providers sell, and print the configuration for it
+    #[command(subcommand)]
+    Models(models::ModelsCommand),
     /// Bring the database up to date and end
     Migrate,
     /// Decide about open tasks of a restored backup
@@ -148,6 +153,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Keys(command) => keys::run(command, &cli.settings),
         Command::Accounts(command) => accounts::run(command, &cli.settings),
         Command::Ledger(command) => ledger::run(command, &cli.settings),
+        Command::Models(command) => models::run(command, &cli.settings),
         Command::Migrate => migrate::run(&cli.settings),
         Command::Restored(command) => restored::run(command, &cli.settings),
         Command::Engine => crate::engines::child::serve().map_err(CliError::failed),
@@ -159,13 +165,10 @@ fn run(cli: &Cli) -> Result<(), CliError> {
             let library = config.onnx_library.clone();
             let shelf = crate::engines::own_models::Shelf::new(&config.models_folder, library);
             shelf.scan();
-            let catalog = crate::domain::catalog::Catalog::new(
-                &config.models,
-                shelf.models(),
-                &sites,
-                crate::clock::Clock::system().now(),
-            )?;
-            let slips = crate::domain::slips::find(&config.models, &sites, &catalog);
+            let now = crate::clock::Clock::system().now();
+            let catalog =
+                crate::domain::catalog::Catalog::new(&config.models, shelf.models(), &sites, now)?;
+            let slips = crate::domain::slips::find(&config.models, &sites, &catalog, now);
             if !slips.is_empty() {
                 let lines: Vec<String> = slips.iter().map(ToString::to_string).collect();
                 return Err(CliError::Usage(lines.join("\n")));

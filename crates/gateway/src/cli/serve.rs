@@ -74,6 +74,7 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
     let address = listener.local_addr().map_err(CliError::failed)?;
     let first_key = ensure_key(&app).await?;
     greet(&app, address, first_key.as_ref());
+    app.warn_of_slips(&app.config.models);
     tracing::info!(%address, "listening");
     let draining = CancellationToken::new();
     watch_signals(draining.clone())?;

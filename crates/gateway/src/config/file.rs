@@ -24,6 +24,7 @@ pub struct ConfigFile {
     pub listen: Option<SocketAddr>,
     pub data: Option<PathBuf>,
     pub models_folder: Option<PathBuf>,
+    pub catalog: Option<PathBuf>,
     pub onnx_library: Option<PathBuf>,
     pub public_url: Option<Url>,
     pub database: Option<SecretSource>,

@@ -71,6 +71,9 @@ pub struct Overrides {
         global = true
     )]
     pub models_folder: Option<PathBuf>,
+    /// Folder of newer files about hosted models (docs/models/hosted.md) [default: what this version knows]
+    #[arg(long, env = "MEDIAGATE_CATALOG", value_name = "FOLDER", global = true)]
+    pub catalog: Option<PathBuf>,
     /// ONNX Runtime's library, which runs them [default: what `ORT_DYLIB_PATH` names, or the system's]
     #[arg(
         long,

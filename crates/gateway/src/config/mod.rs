@@ -14,8 +14,10 @@ pub mod size;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::providers::catalogue::Catalogue;
 use ipnet::IpNet;
 use url::Url;
 
@@ -153,6 +155,10 @@ pub struct ModelConfig {
     pub default_music_model: String,
     /// Whether callers are told which provider made what.
     pub show_providers: bool,
+    /// Folder of newer files about hosted models.
+    pub catalog: Option<PathBuf>,
+    /// What is known of hosted models, that folder included.
+    pub catalogue: Arc<Catalogue>,
     /// Providers by name.
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Settings by model name.
@@ -204,6 +210,16 @@ impl Config {
         Self::load(overrides).map(|config| config.models)
     }
 
+    /// What is known of hosted models, without reading any other setting.
+    pub fn catalogue(overrides: &Overrides) -> Result<Arc<Catalogue>, ConfigError> {
+        let file = match &overrides.config {
+            Some(path) => file::read(path)?,
+            None => ConfigFile::default(),
+        };
+        let folder = overrides.catalog.as_deref().or(file.catalog.as_deref());
+        known(folder, file.source.as_ref())
+    }
+
     fn layer(flags: Overrides, file: ConfigFile) -> Result<Self, ConfigError> {
         let fetch = FetchRules::default();
         let database = flags.database.or(file.database);
@@ -211,6 +227,7 @@ impl Config {
         let data = flags.data.or(file.data);
         let data = data.unwrap_or_else(|| PathBuf::from("./mediagate-data"));
         let models_folder = flags.models_folder.or(file.models_folder);
+        let catalog = flags.catalog.or(file.catalog);
         let config = Self {
             path: flags.config,
             listen: flags
@@ -324,6 +341,8 @@ impl Config {
                     .show_providers
                     .or(file.show_providers)
                     .unwrap_or(false),
+                catalogue: known(catalog.as_deref(), file.source.as_ref())?,
+                catalog,
                 providers: complete(file.providers, file.source.as_ref())?,
                 models: file.models,
                 source: file.source,
@@ -419,6 +438,22 @@ impl Config {
     pub fn show(&self) -> String {
         show::toml(self)
     }
+}
+
+/// What is known of hosted models, with a folder laid over it.
+fn known(folder: Option<&Path>, source: Option<&Source>) -> Result<Arc<Catalogue>, ConfigError> {
+    let embedded = Catalogue::embedded();
+    let Some(folder) = folder else {
+        return Ok(embedded);
+    };
+    let laid_over = embedded.with_folder(folder).map(Arc::new);
+    laid_over.map_err(|error| {
+        let error = wrong("catalog", &error.to_string());
+        match source {
+            Some(source) => source.locate(error),
+            None => error,
+        }
+    })
 }
 
 fn complete(

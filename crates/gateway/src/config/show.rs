@@ -13,6 +13,9 @@ pub(super) fn toml(config: &Config) -> String {
     set("listen", text(config.listen));
     set("data", text(config.data.display()));
     set("models_folder", text(config.models_folder.display()));
+    if let Some(folder) = &config.models.catalog {
+        set("catalog", text(folder.display()));
+    }
     if let Some(library) = &config.onnx_library {
         set("onnx_library", text(library.display()));
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use providers::Kind;
+use providers::catalogue::Catalogue;
 
 use crate::clock::Timestamp;
 use crate::config::providers::{ModelKind, ModelSettings, PriceSettings, RouteSettings};
@@ -52,8 +53,12 @@ impl Catalog {
                 models.push(model);
             }
         }
+        let shelves = Shelves {
+            sites,
+            catalogue: &config.catalogue,
+        };
         for (id, settings) in &config.models {
-            apply(&mut models, id, settings, sites, now)?;
+            apply(&mut models, id, settings, &shelves, now)?;
         }
         models.retain(|model| is_enabled(&config.models, &model.id));
         let catalog = Self {
@@ -151,6 +156,12 @@ impl Catalog {
     }
 }
 
+/// Where models of routes come from.
+struct Shelves<'a> {
+    sites: &'a Sites,
+    catalogue: &'a Catalogue,
+}
+
 fn is_enabled(settings: &BTreeMap<String, ModelSettings>, id: &str) -> bool {
     settings
         .get(id)
@@ -164,7 +175,7 @@ fn apply(
     models: &mut Vec<Model>,
     id: &str,
     settings: &ModelSettings,
-    sites: &Sites,
+    shelves: &Shelves<'_>,
     now: Timestamp,
 ) -> Result<(), ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
@@ -176,7 +187,7 @@ fn apply(
             let message = "is an embedded model, which has no routes; give this one another name";
             return Err(wrong("", message.into()));
         }
-        models.push(routed(id, settings, routes, sites, now)?);
+        models.push(routed(id, settings, routes, shelves, now)?);
     }
     let known = models
         .iter()
@@ -230,7 +241,7 @@ fn routed(
     id: &str,
     settings: &ModelSettings,
     routes: &[RouteSettings],
-    sites: &Sites,
+    &Shelves { sites, catalogue }: &Shelves<'_>,
     now: Timestamp,
 ) -> Result<Model, ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
@@ -278,6 +289,7 @@ fn routed(
                 };
                 wrong(".routes", format!("{} makes no {what}", route.provider))
             })?;
+        let own = catalogue.limits(&site.config.protocol, &route.model, own);
         let limits = offers::narrowed(own, &settings.limits)
             .and_then(|limits| offers::narrowed(limits, &route.limits));
         let limits =
@@ -332,6 +344,8 @@ mod tests {
             default_model: "animatic-1".into(),
             default_music_model: "stems-dsp-1".into(),
             show_providers: false,
+            catalog: None,
+            catalogue: Catalogue::embedded(),
             providers: BTreeMap::new(),
             source: None,
             models: models

@@ -1,22 +1,34 @@
 //! Slips in what an operator says of providers and models: it can be read, and
 //! will not work, as far as that shows without asking a provider.
 //!
-//! `config check` refuses them. A server does not: a guess that is wrong must
-//! not keep it from starting.
+//! `config check` refuses them. A server logs them and starts: what is known of a
+//! provider may be old, and a guess that is wrong must not keep it from its work.
 
 use providers::{Kind, Limits, adapters};
+use url::Url;
 
+use crate::clock::Timestamp;
+use crate::config::providers::LimitSettings;
 use crate::config::{ConfigError, ModelConfig};
 use crate::domain::catalog::Catalog;
 use crate::model::catalog::{Model, Route};
 use crate::upstream::{Site, Sites};
 
 /// Every slip, by its line where it has one.
-pub fn find(config: &ModelConfig, sites: &Sites, catalog: &Catalog) -> Vec<ConfigError> {
+pub fn find(
+    config: &ModelConfig,
+    sites: &Sites,
+    catalog: &Catalog,
+    now: Timestamp,
+) -> Vec<ConfigError> {
     let of_sites = sites.iter().flat_map(|(name, site)| of_site(name, site));
     let of_routes = catalog.models().iter().flat_map(|model| {
         let routes = model.routes().iter();
-        routes.flat_map(|route| of_route(model, route, sites))
+        routes.flat_map(|route| {
+            let own = of_route(model, route, sites);
+            own.into_iter()
+                .chain(of_name(config, model, route, sites, now))
+        })
     });
     let all = of_sites.chain(of_routes);
     all.map(|slip| config.locate(slip)).collect()
@@ -38,10 +50,66 @@ fn of_site(name: &str, site: &Site) -> Vec<ConfigError> {
         .as_ref()
         .and_then(|url| adapters::fault_of_address(url, own));
     let mut secrets = site.config.secrets.iter();
-    let secret = secrets.find_map(|secret| adapter.fault_of_secret(secret));
+    let secret = secrets.find_map(|secret| {
+        let any = adapters::fault_of_any_secret(secret);
+        any.or_else(|| adapter.fault_of_secret(secret))
+    });
     let address = address.map(|message| slip("base_url", message));
     let secret = secret.map(|message| slip("api_key", message.to_owned()));
     address.into_iter().chain(secret).collect()
+}
+
+/// What the catalogue says of a route's model: that it is gone, or that it is
+/// written otherwise.
+fn of_name(
+    config: &ModelConfig,
+    model: &Model,
+    route: &Route,
+    sites: &Sites,
+    now: Timestamp,
+) -> Option<ConfigError> {
+    let site = sites.get(&route.provider)?;
+    let (protocol, name) = (&site.config.protocol, route.model.as_str());
+    let slip = |message: String| {
+        Some(ConfigError::Value {
+            key: format!("models.{}.routes", model.id),
+            message,
+        })
+    };
+    if let Some(known) = config.catalogue.find(protocol, name) {
+        // Others may serve a model of this name for longer.
+        let day = known.retired.as_ref().filter(|_| is_own(site))?;
+        let today = now.rfc3339();
+        if !known.is_retired(today.get(..10).unwrap_or_default()) {
+            return None;
+        }
+        let instead = known.instead.as_ref();
+        let instead = instead.map_or_else(String::new, |id| format!(": write \"{id}\""));
+        return slip(format!("{name} was shut down on {day}{instead}"));
+    }
+    // What an operator says the limits of is meant.
+    let settings = config.models.get(&model.id)?;
+    let routes = settings.routes.iter().flatten();
+    let mut described = routes.filter(|one| one.model == name && one.provider == route.provider);
+    let is_described = settings.limits != LimitSettings::default()
+        || described.any(|one| one.limits != LimitSettings::default());
+    let meant = config.catalogue.meant(protocol, name);
+    let meant = meant.filter(|_| !is_described && is_own(site))?;
+    slip(format!(
+        "{name} is not known; write \"{meant}\", or say its limits"
+    ))
+}
+
+/// Whether a provider is where its protocol says.
+fn is_own(site: &Site) -> bool {
+    let protocol = providers::protocol(&site.config.protocol);
+    let adapter = site.provider.adapter();
+    let own = adapter
+        .base_url()
+        .or(protocol.and_then(|protocol| protocol.base_url));
+    let own = own.and_then(|own| Url::parse(own).ok());
+    let base = site.config.base_url.as_ref();
+    base.is_none_or(|base| own.is_some_and(|own| own.host_str() == base.host_str()))
 }
 
 fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {
@@ -59,8 +127,12 @@ fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {
         Limits::Video(video) => (Kind::Video, &video.sizes[..]),
         Limits::Music(_) => (Kind::Music, &[][..]),
     };
-    let name = adapter
-        .fault_of_model(kind, &route.model)
+    let address = route.model.contains("://").then(|| {
+        let host = &route.provider;
+        format!("is an address: write the name by which {host} knows the model")
+    });
+    let name = address
+        .or_else(|| adapter.fault_of_model(kind, &route.model))
         .map(|message| slip("routes", message));
     let size = sizes
         .iter()
@@ -72,5 +144,6 @@ fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {
             );
             slip("limits", message)
         });
-    name.into_iter().chain(size).collect()
+    // What a model is asked for by another API says nothing of its sizes.
+    name.or(size).into_iter().collect()
 }

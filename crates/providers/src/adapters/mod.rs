@@ -27,11 +27,14 @@ mod stem_names;
 mod suno_family;
 mod xai;
 
+pub(crate) use recipe::distance;
+
 use std::sync::Arc;
 
 use url::Url;
 
 use crate::port::Adapter;
+use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 
 /// What is to be known of a protocol before it is used.
@@ -113,6 +116,14 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
     {
         return Some(format!("has \"/{last}\" twice: leave one out"));
     }
+    for endpoint in ["/chat/completions", "/videos"] {
+        if let Some(before) = path.strip_suffix(endpoint) {
+            let host = url.origin().ascii_serialization();
+            return Some(format!(
+                "names the endpoint too, which is added to it: write \"{host}{before}\""
+            ));
+        }
+    }
     let own = own.and_then(|own| Url::parse(own).ok())?;
     if own.path() == "/v1" && path.is_empty() && is_public(&host) {
         let host = url.as_str().trim_end_matches('/');
@@ -124,6 +135,21 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
         let own = own.as_str().trim_end_matches('/');
         format!("is not where this provider's API is: write \"{own}\", or leave it out")
     })
+}
+
+/// What is wrong with a credential whoever it is for, and what to write instead.
+pub fn fault_of_any_secret(secret: &Secret) -> Option<&'static str> {
+    let text = secret.expose().trim();
+    let word = text.split_whitespace().next().unwrap_or_default();
+    if ["bearer", "key", "token"].contains(&word.to_ascii_lowercase().as_str()) && word != text {
+        return Some("is the key alone, without the word before it that a header has");
+    }
+    if text.starts_with('$') {
+        return Some("is the name of a variable: write \"env:NAME\"");
+    }
+    // A service account is JSON.
+    let is_json = text.starts_with('{');
+    (!is_json && text.contains(char::is_whitespace)).then_some("has a space or a line break in it")
 }
 
 /// Whether a host is one of the public network, by its name or address alone.

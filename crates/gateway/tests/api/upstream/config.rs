@@ -202,7 +202,7 @@ async fn what_is_right_is_shown_with_its_keys_masked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let toml = format!(
-        "{ACME}[providers.other]\nprotocol = \"xai\"\napi_keys = [\"xai-plain-secret\"]\n[models.film]\nkind = \"video\"\nroutes = [{{ provider = \"acme\", model = \"sora-2\", weight = 3 }}]\n"
+        "{ACME}[providers.other]\nprotocol = \"xai\"\napi_keys = [\"xai-plain-secret\"]\n[models.film]\nkind = \"video\"\nroutes = [{{ provider = \"acme\", model = \"acme-2\", weight = 3 }}]\n"
     );
     std::fs::write(&file, toml).unwrap();
     let mut command = program(&["config", "check", "--config", file.to_str().unwrap()]);
@@ -271,7 +271,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "openai-videos",
                 &at("https://api.openai.com/v1/v1"),
                 "video",
-                "sora-2",
+                "acme-video",
             ),
             4,
             "twice",
@@ -281,7 +281,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "openai-videos",
                 &at("https://api.openai.com"),
                 "video",
-                "sora-2",
+                "acme-video",
             ),
             4,
             "write \"https://api.openai.com/v1\"",
@@ -291,7 +291,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "openai-videos",
                 &at("https://gateway.acme.com/"),
                 "video",
-                "sora-2",
+                "acme-video",
             ),
             4,
             "write \"https://gateway.acme.com/v1\"",
@@ -311,10 +311,57 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "openai-videos",
                 &at("http://api.acme.com/v1"),
                 "video",
-                "sora-2",
+                "acme-video",
             ),
             4,
             "write \"https://api.acme.com/v1\"",
+        ),
+        (
+            route(
+                "openai-videos",
+                &at("https://gateway.acme.com/v1/videos"),
+                "video",
+                "acme-video",
+            ),
+            4,
+            "write \"https://gateway.acme.com/v1\"",
+        ),
+        (
+            route("openai-videos", key, "video", "sora-2-pro"),
+            6,
+            "sora-2-pro was shut down on 2026-09-24",
+        ),
+        (
+            route("fal", key, "video", "fal-ai/veo3.1/fsat"),
+            6,
+            "write \"fal-ai/veo3.1/fast\", or say its limits",
+        ),
+        (
+            route("fal", key, "video", "https://fal.run/fal-ai/veo3.1"),
+            6,
+            "is an address",
+        ),
+        (
+            route("fal", "api_key = \"Key a:b\"", "video", "fal-ai/veo3.1"),
+            3,
+            "the key alone",
+        ),
+        (
+            route("fal", "api_key = \"$FAL_KEY\"", "video", "fal-ai/veo3.1"),
+            3,
+            "env:NAME",
+        ),
+        (
+            route("fal", key, "video", "minimax/h3-max/text-to-video")
+                + "limits = { sizes = [\"2560x1440\"] }\n",
+            7,
+            "cannot be asked for 2560x1440",
+        ),
+        (
+            route("replicate", key, "video", "minimax/hailuo-2.3")
+                + "limits = { sizes = [\"2560x1440\"] }\n",
+            7,
+            "cannot be asked for 2560x1440",
         ),
         (
             route("minimax", key, "video", "MiniMax-H3"),
@@ -363,5 +410,37 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         );
         assert!(said.contains(words), "{toml}{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_may_be_meant_is_let_through() {
+    let key = "api_key = \"x\"";
+    let elsewhere = "api_key = \"x\"\nbase_url = \"https://gateway.acme.com/v1\"";
+    let unlike = route("fal", key, "video", "fal-ai/veo3.1/fsat")
+        + "limits = { seconds = [4], sizes = [\"1280x720\"] }\n";
+    for toml in [
+        // Another gateway may serve what OpenAI has shut down.
+        route("openai-videos", elsewhere, "video", "sora-2"),
+        // A version that came after this program.
+        route("fal", key, "video", "fal-ai/veo3.9/fast"),
+        unlike,
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.toml");
+        std::fs::write(&file, &toml).unwrap();
+        let checked = output(program(&[
+            "config",
+            "check",
+            "--config",
+            file.to_str().unwrap(),
+        ]));
+        let checked = checked.await;
+        assert_eq!(
+            checked.status.code(),
+            Some(0),
+            "{toml}{}",
+            text(&checked.stderr)
+        );
     }
 }

@@ -6,6 +6,7 @@
 mod cancel;
 mod config;
 mod every_provider;
+mod hosted;
 mod leases;
 mod limits;
 mod lives;

@@ -54,38 +54,6 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// Models that Google has shut down, the day, and what it recommends instead
-/// (ai.google.dev/gemini-api/docs/deprecations and the model pages of Vertex,
-/// read in November 2026).
-const RETIRED: [(&str, &str, &str); 6] = [
-    (
-        "veo-3.1-generate-preview",
-        "2026-10-22",
-        "gemini-omni-1.1-flash",
-    ),
-    (
-        "veo-3.1-fast-generate-preview",
-        "2026-10-22",
-        "gemini-omni-1.1-flash",
-    ),
-    (
-        "veo-3.1-lite-generate-preview",
-        "2026-10-22",
-        "gemini-omni-1.1-flash",
-    ),
-    (
-        "gemini-omni-flash-preview",
-        "2026-09-30",
-        "gemini-omni-1.1-flash",
-    ),
-    ("veo-3.0-generate-001", "2026-06-30", "veo-3.1-generate-001"),
-    (
-        "veo-3.0-fast-generate-001",
-        "2026-06-30",
-        "veo-3.1-fast-generate-001",
-    ),
-];
-
 /// Most bytes of an answer that may hold the video itself.
 const WITH_VIDEO: u64 = 300_000_000;
 
@@ -179,9 +147,6 @@ impl Adapter for GeminiVeo {
 
     fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
         let name = model.trim_start_matches("models/");
-        if let Some((_, day, other)) = RETIRED.iter().find(|(id, ..)| *id == name) {
-            return Some(format!("{name} was shut down on {day}: write \"{other}\""));
-        }
         let is_omni = name.contains("omni");
         match self.api {
             Some(Api::Gemini | Api::Vertex) if is_omni => Some(format!(

@@ -60,7 +60,7 @@ pub(super) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>)
 }
 
 /// How many letters must change, come or go (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, a) in a.chars().enumerate() {

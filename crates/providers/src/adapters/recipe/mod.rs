@@ -32,6 +32,8 @@ mod request;
 mod schema;
 mod template;
 
+pub(crate) use fault::distance;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};

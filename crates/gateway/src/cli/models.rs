@@ -1,0 +1,240 @@
+//! `mediagate models`: what providers sell, and the lines of configuration that
+//! sell it on. Needs no provider's secret and no database.
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand};
+use providers::catalogue::{Catalogue, KnownModel, ListPrice};
+use providers::{Durations, Kind};
+
+use super::{CliError, say};
+use crate::config::{Config, Overrides};
+use crate::model::money::Micros;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ModelsCommand {
+    /// What providers sell: ids, lengths, sizes, list prices
+    List(ListArgs),
+    /// Print the lines of configuration for a model, such as fal/veo-3.1
+    Add(AddArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Only of this provider
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AddArgs {
+    /// Provider and model, as in the list
+    #[arg(value_name = "PROVIDER/MODEL")]
+    model: String,
+    /// What callers pay above the list price
+    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
+    margin: u16,
+}
+
+pub(super) fn run(command: &ModelsCommand, settings: &Overrides) -> Result<(), CliError> {
+    let catalogue = Config::catalogue(settings)?;
+    match command {
+        ModelsCommand::List(args) => list(&catalogue, args),
+        ModelsCommand::Add(args) => add(&catalogue, args),
+    }
+}
+
+fn list(catalogue: &Catalogue, args: &ListArgs) -> Result<(), CliError> {
+    let wanted = args.provider.as_deref();
+    let models = catalogue.models();
+    let models: Vec<&KnownModel> = models
+        .filter(|model| wanted.is_none_or(|wanted| model.provider == wanted))
+        .collect();
+    if models.is_empty() {
+        return Err(unknown_provider(catalogue, wanted.unwrap_or_default()));
+    }
+    let head = [
+        "MODEL",
+        "ID",
+        "KIND",
+        "SECONDS",
+        "SIZES",
+        "PICTURES",
+        "SOUND",
+        "LIST PRICE",
+        "READ",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(models.into_iter().map(row));
+    let widths = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|column| {
+        rows.iter()
+            .map(|row: &[String; 9]| row[column].chars().count())
+            .max()
+    });
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let line: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:<width$}", width = width.unwrap_or(0)))
+            .collect();
+        // A text takes whatever is written to it.
+        let _ = writeln!(text, "{}", line.join("  ").trim_end());
+    }
+    say(&text)
+}
+
+/// What is said of a model in the list.
+fn row(model: &KnownModel) -> [String; 9] {
+    let seconds = match &model.seconds {
+        Some(Durations::Range { min, max }) => format!("{min}-{max}"),
+        Some(Durations::Only(list)) => joined(list.iter()),
+        None => "-".into(),
+    };
+    let mut tiers: Vec<u32> = Vec::new();
+    for (width, height) in model.sizes.iter().flatten() {
+        let tier = *width.min(height);
+        if !tiers.contains(&tier) {
+            tiers.push(tier);
+        }
+    }
+    let tiers = tiers.iter().map(|tier| format!("{tier}p"));
+    let prices = model.prices.iter().map(price).collect::<Vec<_>>();
+    [
+        format!("{}/{}", model.provider, model.name),
+        model.id.clone(),
+        match model.kind {
+            Kind::Video => "video".into(),
+            Kind::Music => "music".into(),
+        },
+        seconds,
+        or_dash(joined(tiers)),
+        model.pictures.map_or("-".into(), |most| most.to_string()),
+        model.audio.map_or("-".into(), |sound| sound.name().into()),
+        match &model.retired {
+            Some(day) => format!("shut down on {day}"),
+            None => or_dash(prices.join("; ")),
+        },
+        model.date.clone(),
+    ]
+}
+
+fn price(price: &ListPrice) -> String {
+    let holds_for = price.holds_for.as_ref();
+    let holds_for = holds_for.map_or(String::new(), |what| format!(" ({what})"));
+    format!("{}/{}{holds_for}", price.usd, price.unit)
+}
+
+fn joined<T: ToString>(items: impl Iterator<Item = T>) -> String {
+    items
+        .map(|item| item.to_string())
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() { "-".into() } else { text }
+}
+
+fn add(catalogue: &Catalogue, args: &AddArgs) -> Result<(), CliError> {
+    let Some((provider, name)) = args.model.split_once('/') else {
+        return Err(CliError::Usage(
+            "write PROVIDER/MODEL, such as fal/veo-3.1".into(),
+        ));
+    };
+    let model = catalogue.by_name(provider, name).ok_or_else(|| {
+        let of_provider = catalogue
+            .models()
+            .filter(|model| model.provider == provider);
+        let names: Vec<&str> = of_provider.map(|model| model.name.as_str()).collect();
+        if names.is_empty() {
+            return unknown_provider(catalogue, provider);
+        }
+        let meant = crate::config::file::meant(name, &names);
+        CliError::Usage(format!("{provider} has no model {name:?}; {meant}"))
+    })?;
+    if let Some(day) = &model.retired {
+        let instead = model.instead.as_ref();
+        let instead = instead.map_or(String::new(), |id| format!("; use {id}"));
+        return Err(CliError::Usage(format!(
+            "{} was shut down on {day}{instead}",
+            model.id
+        )));
+    }
+    say(&lines(model, args.margin)?)
+}
+
+/// The lines of TOML that offer a model to callers.
+fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
+    let KnownModel { provider, name, .. } = model;
+    let protocol = match providers::protocol(provider) {
+        Some(_) => provider.clone(),
+        None => format!("recipe:{provider}"),
+    };
+    let kind = match model.kind {
+        Kind::Video => "video",
+        Kind::Music => "music",
+    };
+    let mut text = format!(
+        "[providers.{provider}]\nprotocol = \"{protocol}\"\napi_key  = \"env:{}\"\n",
+        model.key
+    );
+    for (option, value) in &model.options {
+        let _ = writeln!(text, "{option} = {value}");
+    }
+    let _ = write!(text, "\n[models.\"{name}\"]\nkind   = \"{kind}\"\n");
+    for price in &model.prices {
+        let _ = writeln!(
+            text,
+            "# list price: {} ({}, {})",
+            self::price(price),
+            model.source,
+            model.date
+        );
+    }
+    match dearest(model, margin)? {
+        Some((unit, usd)) => {
+            let _ = writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}");
+        }
+        None => text.push_str("# no list price is known: say what a caller pays, or it is free\n"),
+    }
+    let _ = writeln!(
+        text,
+        "routes = [{{ provider = \"{provider}\", model = \"{}\" }}]",
+        model.id
+    );
+    if model.id.ends_with('*') {
+        text.push_str("# put the rest of the model's name in the place of the star\n");
+    }
+    Ok(text)
+}
+
+/// A price that covers whatever callers may ask for, with the margin.
+fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, Micros)>, CliError> {
+    let mut dearest: Option<(&str, i64)> = None;
+    for price in &model.prices {
+        let list: Micros = price.usd.parse().map_err(CliError::failed)?;
+        if dearest.is_none_or(|(_, most)| list.get() > most) {
+            dearest = Some((&price.unit, list.get()));
+        }
+    }
+    Ok(dearest.map(|(unit, list)| {
+        let charged = list.saturating_mul(100 + i64::from(margin));
+        // Rounded up to a hundredth of a cent.
+        (
+            unit,
+            Micros::new(charged.saturating_add(9_999) / 10_000 * 100),
+        )
+    }))
+}
+
+fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {
+    let mut names: Vec<&str> = catalogue
+        .models()
+        .map(|model| model.provider.as_str())
+        .collect();
+    names.dedup();
+    let meant = crate::config::file::meant(name, &names);
+    CliError::Usage(format!(
+        "no models of a provider {name:?} are known; {meant}"
+    ))
+}

@@ -1,0 +1,130 @@
+//! What is known of hosted models: `mediagate models`, and a folder of newer
+//! files.
+
+use crate::support::program::{output, program, text};
+
+/// A newer file about fal.
+const NEWER: &str = "source = \"fal\"\ndate = 2027-02-01\nkey = \"FAL_KEY\"\n\
+    [[model]]\nid = \"fal-ai/veo3.1\"\nname = \"veo-3.1\"\nkind = \"video\"\n\
+    retired = 2020-01-01\ninstead = \"fal-ai/veo4\"\n\
+    [[model]]\nid = \"fal-ai/veo4\"\nname = \"veo-4\"\nkind = \"video\"\n\
+    seconds = { min = 2, max = 60 }\nsizes = [\"1920x1080\"]\n\
+    price = [{ unit = \"second\", usd = \"0.333333\" }]\n";
+
+async fn said(words: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = program(words);
+    command.env("FAL_KEY", "a:b");
+    let done = output(command).await;
+    let (out, err) = (text(&done.stdout).to_owned(), text(&done.stderr).to_owned());
+    (done.status.code(), out, err)
+}
+
+#[tokio::test]
+async fn models_are_listed_and_added_without_any_secret() {
+    let (code, list, _) = said(&["models", "list", "--provider", "fal"]).await;
+    assert_eq!(code, Some(0));
+    let veo = list
+        .lines()
+        .find(|line| line.starts_with("fal/veo-3.1 "))
+        .unwrap();
+    assert!(
+        veo.contains("fal-ai/veo3.1") && veo.contains("0.40/second"),
+        "{veo}"
+    );
+    assert!(
+        list.lines().skip(1).all(|line| line.starts_with("fal/")),
+        "{list}"
+    );
+    let (code, _, error) = said(&["models", "list", "--provider", "fla"]).await;
+    assert!(code == Some(2) && error.contains("`fal`"), "{error}");
+    let (code, _, error) = said(&["models", "add", "fal/veo-3.2"]).await;
+    assert!(code == Some(2) && error.contains("did you mean"), "{error}");
+    let (code, _, error) = said(&["models", "add", "openai-videos/sora-2"]).await;
+    assert!(code == Some(2) && error.contains("2026-09-24"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_printed_for_every_model_is_a_configuration() {
+    let (_, list, _) = said(&["models", "list"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let mut tried = 0;
+    for line in list
+        .lines()
+        .skip(1)
+        .filter(|line| !line.contains("shut down"))
+    {
+        let name = line.split_whitespace().next().unwrap();
+        let provider = name.split('/').next().unwrap();
+        // One of each provider is enough: a program is started for each.
+        if std::fs::read_to_string(&file)
+            .is_ok_and(|one| one.contains(&format!("[providers.{provider}]")))
+        {
+            continue;
+        }
+        let (code, lines, error) = said(&["models", "add", name]).await;
+        assert_eq!(code, Some(0), "{name}: {error}");
+        let secret = match provider {
+            "kling" => "a:b",
+            "gemini-veo" if lines.contains("vertex") => "{}",
+            _ => "a-key",
+        };
+        let at = lines.find("\"env:").unwrap();
+        let end = at + 1 + lines[at + 1..].find('"').unwrap();
+        let lines = format!("{}\"{secret}{}", &lines[..at], &lines[end..]);
+        std::fs::write(&file, &lines).unwrap();
+        let (code, _, error) = said(&["config", "check", "--config", file.to_str().unwrap()]).await;
+        assert_eq!(code, Some(0), "{lines}{error}");
+        tried += 1;
+    }
+    assert!(tried >= 9, "{tried}");
+}
+
+#[tokio::test]
+async fn a_folder_of_newer_files_is_laid_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let newer = folder.path().join("newer");
+    std::fs::create_dir(&newer).unwrap();
+    std::fs::write(newer.join("fal.toml"), NEWER).unwrap();
+    let catalog = newer.to_str().unwrap();
+    let (_, lines, error) = said(&["models", "add", "fal/veo-4", "--catalog", catalog]).await;
+    assert!(lines.contains("usd = \"0.40\""), "{lines}{error}");
+    let (code, _, error) = said(&["models", "add", "fal/veo-3.1", "--catalog", catalog]).await;
+    assert!(
+        code == Some(2) && error.contains("use fal-ai/veo4"),
+        "{error}"
+    );
+    let file = folder.path().join("m.toml");
+    let check = ["config", "check", "--config", file.to_str().unwrap()];
+    let config = format!("catalog = {catalog:?}\n{lines}limits = {{ seconds = [50] }}\n");
+    std::fs::write(&file, config).unwrap();
+    let (code, shown, error) = said(&check).await;
+    assert!(code == Some(0) && shown.contains("catalog ="), "{error}");
+    std::fs::write(newer.join("fal.toml"), format!("{NEWER}colour = \"red\"\n")).unwrap();
+    let (code, _, error) = said(&check).await;
+    assert!(code == Some(2), "{error}");
+    assert!(
+        error.contains("m.toml:1: `catalog`") && error.contains("fal.toml:17"),
+        "{error}"
+    );
+}
+
+/// What a model of a newer file offers is what callers are told.
+#[tokio::test]
+async fn callers_are_told_the_limits_of_the_catalogue() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("fal.toml"), NEWER).unwrap();
+    let catalog = folder.path().display();
+    let toml = format!(
+        "catalog = \"{catalog}\"\n[providers.fal]\nprotocol = \"fal\"\napi_key = \"a:b\"\n\
+         [models.veo]\nkind = \"video\"\nroutes = [{{ provider = \"fal\", model = \"fal-ai/veo4\" }}]\n"
+    );
+    let gateway = super::gateway(&toml).await;
+    let models = gateway.get("/v1/models").await.ok();
+    let models = models["data"].as_array().unwrap();
+    let veo = models.iter().find(|model| model["id"] == "veo").unwrap();
+    assert_eq!(veo["capabilities"]["max_seconds"], 60, "{veo}");
+    let sizes = serde_json::json!(["1920x1080"]);
+    assert_eq!(veo["capabilities"]["sizes"], sizes);
+    gateway.stop().await;
+}
