@@ -4,15 +4,18 @@
 //! transaction; when [`accept`] returns, they are on disk and their ids may be
 //! told.
 
+use std::sync::Arc;
+
 use tracing::Instrument as _;
 
 use crate::app::{App, Parts};
+use crate::config::size::ByteSize;
 use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::intents::Visit;
 use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
-use crate::ids::{RequestId, TaskId};
+use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::{ApiKey, Caller};
 use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
 use crate::model::intent::{Made, StoredAnswer};
@@ -61,32 +64,28 @@ pub async fn accept(
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (visit.record(), visit.accepting());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
-    let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
-    let files: Vec<_> = files.collect();
+    let draft = Arc::new(draft);
     let accepted = async move {
-        let written = app
-            .store
-            .write_for(account, move |conn| -> Result<_, Error> {
-                write(conn, &key, &draft.tasks)?;
-                for asset in &draft.assets {
-                    store::assets::insert(conn, asset)?;
-                }
-                if !draft.assets.is_empty() {
-                    assets::check_kept(conn, account, limit)?;
-                }
-                for (clip, position) in draft.clips.iter().zip(0..) {
-                    store::clips::insert(conn, clip, position)?;
-                }
+        let written = loop {
+            let (key, draft, record) = (key.clone(), draft.clone(), record.clone());
+            let ahead = record.ahead();
+            let write = app.store.write_for(account, move |conn| {
+                write_draft(conn, account, &key, &draft, limit)?;
                 let made = Made::Tasks(draft.tasks.iter().map(|task| task.id).collect());
-                record.made(conn, made, draft.answer.as_ref())?;
-                Ok(draft.tasks)
-            })
-            .await;
+                record.made(conn, made, draft.answer.as_ref())
+            });
+            let written: Result<(), Error> = write.await;
+            if !ahead.are_others(&app).await {
+                break written;
+            }
+        };
         accepting.done(&written);
         if let Err(error) = &written {
-            assets::discard(&app, &files, error).await?;
+            let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
+            assets::discard(&app, &files.collect::<Vec<_>>(), error).await?;
         }
-        let tasks = written?;
+        written?;
+        let tasks = Arc::unwrap_or_clone(draft).tasks;
         crash::point("task-accepted");
         for task in &tasks {
             announce(&app, task);
@@ -96,6 +95,27 @@ pub async fn accept(
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
     let accepted = tokio::spawn(accepted.in_current_span());
     store::soon(async { accepted.await.map_err(Error::internal)? }).await
+}
+
+/// Writes all of a draft but its intent.
+fn write_draft(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    key: &ApiKey,
+    draft: &Draft,
+    storage_limit: ByteSize,
+) -> Result<(), Error> {
+    write(conn, key, &draft.tasks)?;
+    for asset in &draft.assets {
+        store::assets::insert(conn, asset)?;
+    }
+    if !draft.assets.is_empty() {
+        assets::check_kept(conn, account, storage_limit)?;
+    }
+    for (clip, position) in draft.clips.iter().zip(0..) {
+        store::clips::insert(conn, clip, position)?;
+    }
+    Ok(())
 }
 
 fn announce(app: &Parts, task: &Task) {

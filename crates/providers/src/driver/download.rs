@@ -99,6 +99,11 @@ impl Driver {
     }
 }
 
+/// Whether a result that could not be fetched for this reason may be there later.
+pub fn may_come_back(error: &ProviderError) -> bool {
+    error.class.is_passing() && !is_blocked(error)
+}
+
 /// Tries until the result is whole.
 async fn fetch(
     provider: &Provider,
@@ -126,8 +131,7 @@ async fn fetch(
             in_vain + 1
         };
         let wait = backoff(in_vain).max(error.retry_after.unwrap_or_default());
-        let hopeless = !error.class.is_passing() || is_blocked(&error);
-        if hopeless || in_vain >= TRIES || wait > LONGEST_WAIT {
+        if !may_come_back(&error) || in_vain >= TRIES || wait > LONGEST_WAIT {
             return Err(DownloadError::Failed(error));
         }
         tokio::time::sleep(wait).await;

@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-pub use download::{DownloadError, Downloaded};
+pub use download::{DownloadError, Downloaded, may_come_back};
 pub use fence::SendBefore;
 pub use find::Lookup;
 pub use poll::Polled;

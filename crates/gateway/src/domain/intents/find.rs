@@ -6,7 +6,7 @@ mod by_key;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Begun, Found, KNOWN, Visit, Wanted, failure};
+use super::{Ahead, Begun, Found, KNOWN, Visit, Wanted, failure};
 use crate::app::App;
 use crate::attendance::{Presence, Standing};
 use crate::clock::Timestamp;
@@ -61,33 +61,48 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
 }
 
 /// The first visit of an intent, which is written down if it is to be reserved;
-/// `None` when its key leads to another one already.
+/// `None` when its key or body leads to another one already.
 async fn attend(
     app: &App,
     presence: Arc<Presence>,
     intent: Intent,
+    ahead: Ahead,
     is_reserved: bool,
 ) -> Result<Option<Visit>, Error> {
-    let is_mine = !is_reserved || reserve(app, &presence, &intent).await?;
-    Ok(is_mine.then(|| Visit::new(presence, intent, is_reserved)))
+    let mut visit = Visit::new(presence, intent, false, ahead);
+    if is_reserved {
+        match reserve(app, &visit).await {
+            Ok(()) => visit.reserved = true,
+            Err(_) if visit.is_too_late() => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(visit))
 }
 
 /// Writes an intent down before anything is made for it, even when its caller
-/// leaves. Returns false when its key leads to another one already.
-async fn reserve(app: &App, presence: &Arc<Presence>, intent: &Intent) -> Result<bool, Error> {
-    let (app, intent, accepting) = (app.clone(), intent.clone(), presence.accepting());
+/// leaves.
+async fn reserve(app: &App, visit: &Visit) -> Result<(), Error> {
+    let (app, record, accepting) = (app.clone(), visit.record(), visit.accepting());
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
     let written = tokio::spawn(async move {
-        let write = app
-            .store
-            .write(move |conn| store::intents::insert(conn, &intent).map_err(Error::from));
-        let written = write.await;
+        let account = record.intent.account;
+        let written = loop {
+            let (record, ahead) = (record.clone(), record.ahead());
+            let write = app
+                .store
+                .write_for(account, move |conn| record.insert(conn, &record.intent));
+            let written = write.await;
+            if !ahead.are_others(&app).await {
+                break written;
+            }
+        };
         match &written {
-            Ok(true) => {
+            Ok(()) => {
                 accepting.reserved();
                 crash::point("intent-reserved");
             }
-            Ok(false) => accepting.undone(),
+            Err(_) if record.ahead().is_too_late() => accepting.undone(),
             Err(_) => accepting.done(&written),
         }
         written
@@ -131,11 +146,12 @@ async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
             Ok(Some(attendance.enter(seen.id, seen.visits + 1, body)))
         });
     let came = store::soon(came).await?;
-    Ok(came.map(|presence| Visit::new(presence, intent, true)))
+    let ahead = Ahead::new(None, false);
+    Ok(came.map(|presence| Visit::new(presence, intent, true, ahead)))
 }
 
 /// Whether the caller of an intent's latest request got its answer.
-enum Seen {
+pub(super) enum Seen {
     /// It waits for it.
     Here,
     /// It left without, or with one that is given again.
@@ -144,7 +160,7 @@ enum Seen {
     Closed(Timestamp),
 }
 
-async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
+pub(super) async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
     let mut intent = intent.clone();
     let mut held = None;
     loop {

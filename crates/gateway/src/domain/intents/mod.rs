@@ -10,13 +10,15 @@
 //! with one key cannot both make something: in this process the second waits for
 //! the first, and of two processes the database refuses one, which then finds
 //! what the other made. Where more than the database changes before that, as at a
-//! provider, the intent is written down before anything is done for it.
+//! provider, the intent is written down before anything is done for it. Requests
+//! with one body that reach two processes are told apart by a [second look](ahead).
 
+mod ahead;
 mod find;
 mod refused;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::app::{App, Parts};
@@ -30,6 +32,7 @@ use crate::model::task::{Task, TaskFailure, TaskState};
 use crate::store::intents::Left;
 use crate::store::{self, Conn};
 
+pub use ahead::Ahead;
 pub use find::begin;
 pub use refused::{came_to_nothing, failed};
 
@@ -94,8 +97,7 @@ pub struct Visit {
     intent: Intent,
     /// Whether the intent is in the database already.
     reserved: bool,
-    /// Set when another process was first with the same key.
-    is_too_late: Arc<AtomicBool>,
+    ahead: Ahead,
 }
 
 /// What a [`Visit`] writes down when something was made for it.
@@ -104,16 +106,16 @@ pub struct Record {
     intent: Intent,
     number: u32,
     reserved: bool,
-    is_too_late: Arc<AtomicBool>,
+    ahead: Ahead,
 }
 
 impl Visit {
-    fn new(presence: Arc<Presence>, intent: Intent, reserved: bool) -> Self {
+    fn new(presence: Arc<Presence>, intent: Intent, reserved: bool, ahead: Ahead) -> Self {
         Self {
             presence,
             intent,
             reserved,
-            is_too_late: Arc::default(),
+            ahead,
         }
     }
 
@@ -128,14 +130,14 @@ impl Visit {
             intent: self.intent.clone(),
             number: self.presence.number(),
             reserved: self.reserved,
-            is_too_late: self.is_too_late.clone(),
+            ahead: self.ahead.clone(),
         }
     }
 
     /// Whether nothing was made because another process was first with the same
-    /// key: what that one makes can be found now.
+    /// key or body: what that one makes can be found now.
     pub fn is_too_late(&self) -> bool {
-        self.is_too_late.load(Ordering::Acquire)
+        self.ahead.is_too_late()
     }
 
     /// Nobody may conclude that nothing was made until the guard is dropped.
@@ -154,11 +156,19 @@ impl Visit {
         let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
-            let write = app.store.write(move |conn| -> Result<(), Error> {
-                work(conn)?;
-                record.made(conn, made, None)
-            });
-            let written = write.await;
+            let account = record.intent.account;
+            let written = loop {
+                let (work, record, made) = (work.clone(), record.clone(), made.clone());
+                let ahead = record.ahead.clone();
+                let write = app.store.write_for(account, move |conn| {
+                    work(conn)?;
+                    record.made(conn, made, None)
+                });
+                let written: Result<(), Error> = write.await;
+                if !ahead.are_others(&app).await {
+                    break written;
+                }
+            };
             accepting.done(&written);
             written
         });
@@ -209,11 +219,24 @@ impl Record {
             answer,
             ..self.intent.clone()
         };
-        if store::intents::insert(conn, &intent)? {
+        self.insert(conn, &intent)
+    }
+
+    /// Writes the intent down, unless another request was first.
+    fn insert(&self, conn: &mut Conn<'_>, intent: &Intent) -> Result<(), Error> {
+        if !self.ahead.look(conn, intent)? {
+            return Err(overtaken());
+        }
+        if store::intents::insert(conn, intent)? {
             return Ok(());
         }
-        self.is_too_late.store(true, Ordering::Release);
+        self.ahead.with_the_key();
         Err(overtaken())
+    }
+
+    /// Who was first with the same body, if anybody was.
+    pub fn ahead(&self) -> Ahead {
+        self.ahead.clone()
     }
 
     /// Makes it durable that something that is no task is about to be sent to a

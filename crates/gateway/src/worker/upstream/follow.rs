@@ -22,7 +22,7 @@ const GUESS: f64 = 90.0;
 /// Most polls a second that this process sends to one provider; with more jobs
 /// each is asked for less often.
 const MOST_POLLS: u32 = 1000;
-/// Pauses before results are fetched anew; after the last one the task fails.
+/// Pauses before results are fetched anew.
 const FETCHES: [Duration; 10] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
@@ -38,6 +38,9 @@ const FETCHES: [Duration; 10] = [
 /// How many of them a job is worth that can be asked for its result anew: one
 /// that still leads nowhere has none.
 const OF_A_JOB: usize = 6;
+/// How often a host that does not answer is asked in all, which takes more than an
+/// hour: what is paid for is not thrown away for an outage.
+const AWAY: usize = 40;
 /// How often a file that came whole and is broken is fetched in all.
 const BROKEN: usize = 4;
 /// Pause before results are stored again that could not be written here.
@@ -169,7 +172,9 @@ impl Job<'_> {
     async fn store_results(&self, taken: &Taken, outputs: Vec<Output>) -> Result<Made, Bad> {
         let kept = results::keep(&self.crew.app, self.task, taken, outputs).await;
         kept.inspect_err(|error| match error {
-            Bad::Again(why) => tracing::warn!(why, "a result could not be fetched"),
+            Bad::Away(why) | Bad::Again(why) => {
+                tracing::warn!(why, "a result could not be fetched");
+            }
             Bad::Broken(why) | Bad::Useless(why) => tracing::warn!(why, "a result is broken"),
             Bad::Inside(error) => {
                 tracing::error!(inside = ?error.inside(), "a result cannot be stored");
@@ -185,6 +190,7 @@ struct Failed(Outcome, ProviderError);
 struct Tries {
     most: usize,
     in_vain: usize,
+    away: usize,
     broken: usize,
 }
 
@@ -193,6 +199,7 @@ impl Tries {
         Self {
             most,
             in_vain: 0,
+            away: 0,
             broken: 0,
         }
     }
@@ -203,6 +210,11 @@ impl Tries {
             // This gateway's own trouble: what was made is not thrown away for it.
             Bad::Inside(_) => return Some(STORE_AGAIN),
             Bad::Useless(_) => return None,
+            Bad::Away(_) => {
+                let pause = FETCHES[self.away.min(FETCHES.len() - 1)];
+                self.away += 1;
+                return (self.away < AWAY).then_some(pause);
+            }
             Bad::Broken(_) => self.broken += 1,
             Bad::Again(_) => {}
         }
@@ -219,7 +231,7 @@ fn failed(error: Bad) -> Failed {
             format!("What the provider delivered cannot be used: {why}. Nothing was charged."),
             why,
         ),
-        Bad::Again(_) | Bad::Inside(_) => (
+        Bad::Away(_) | Bad::Again(_) | Bad::Inside(_) => (
             "The provider's result could not be fetched whole. Nothing was charged.".to_owned(),
             "the result cannot be fetched".to_owned(),
         ),
@@ -255,4 +267,27 @@ pub(super) fn random() -> f64 {
     // Without randomness all jobs are polled in step, no worse.
     let _ = getrandom::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(of: usize, error: impl Fn() -> Bad) -> Vec<Duration> {
+        let mut tries = Tries::of(of);
+        std::iter::from_fn(|| tries.after(&error()))
+            .take(1000)
+            .collect()
+    }
+
+    #[test]
+    fn a_host_that_is_away_is_waited_for_longer_than_an_address_that_leads_nowhere() {
+        let away = pauses(OF_A_JOB, || Bad::Away("502".into()));
+        let total: Duration = away.iter().sum();
+        assert!(total > Duration::from_hours(1), "{total:?}");
+        assert!(away.len() < 1000);
+        let gone = pauses(OF_A_JOB, || Bad::Again("404".into()));
+        assert_eq!(gone.len(), OF_A_JOB);
+        assert_eq!(pauses(9, || Bad::Broken("torn".into())).len(), BROKEN - 1);
+    }
 }

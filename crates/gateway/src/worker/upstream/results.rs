@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use providers::driver::{DownloadError, Downloaded};
+use providers::driver::{DownloadError, Downloaded, may_come_back};
 use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
 
@@ -22,6 +22,8 @@ use crate::worker::patience;
 
 /// Why a result is not in the store.
 pub(super) enum Bad {
+    /// Its host did not answer, or cannot serve it now.
+    Away(String),
     /// It was not fetched whole; polling again may give a fresh address.
     Again(String),
     /// What was fetched is broken; another time it may be whole.
@@ -85,6 +87,9 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
         }
         Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
         Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
+        Err(DownloadError::Failed(error)) if may_come_back(&error) => {
+            Err(Bad::Away(error.message))
+        }
         Err(DownloadError::Failed(error)) => Err(Bad::Again(error.message)),
         Err(DownloadError::Local(error)) => Err(Bad::Inside(Error::internal(error))),
     }

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use mediagate::store::StoreError;
+use reqwest::RequestBuilder;
+use serde_json::Value;
+use simulator::Cut;
+
 use super::{chat, hang_up, keyed, prompt, retried, task_of, tasks};
 use crate::support::files::Files;
 use crate::support::program::Server;
@@ -160,6 +165,70 @@ async fn of_two_servers_that_begin_with_one_key_one_is_led_to_the_other() {
     }
     let list = clients[0].get("/v1/tasks").await.ok();
     assert_eq!(list["data"].as_array().unwrap().len(), 2);
+    one.stop().await;
+    two.stop().await;
+}
+
+/// While one replica's transaction that accepts an order stands still, where
+/// nobody can read it yet, another one is asked; returns both gateways.
+async fn while_one_is_accepted(
+    order: &Value,
+    first_hangs_up: bool,
+    second: impl Fn(&TestGateway) -> RequestBuilder,
+) -> (TestGateway, TestGateway) {
+    let one = TestGateway::builder().behind_proxy().start().await;
+    let two = one.replica().await;
+    one.proxy().cut(Cut::new("INSERT INTO intents").holding());
+    let first = one.request(reqwest::Method::POST, "/v1/videos").json(order);
+    let first = tokio::spawn(first.send());
+    one.proxy().struck(1).await;
+    if first_hangs_up {
+        first.abort();
+    }
+    let second = tokio::spawn(second(&two).send());
+    eventually("the second waits for its turn", async || {
+        let waiting = two.app.store.read(|conn| -> Result<_, StoreError> {
+            let waits = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+            conn.one(waits, &[], |row| row.int(0))
+        });
+        (waiting.await.unwrap() == Some(1)).then_some(())
+    })
+    .await;
+    one.proxy().heal();
+    assert_eq!(second.await.unwrap().unwrap().status(), 200);
+    if !first_hangs_up {
+        assert_eq!(first.await.unwrap().unwrap().status(), 200);
+    }
+    (one, two)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_that_overtakes_its_first_try_at_another_replica_makes_nothing_new() {
+    let order = prompt("a lake");
+    let retry = |two: &TestGateway| retried(two, "/v1/videos", &order);
+    let (one, two) = while_one_is_accepted(&order, true, retry).await;
+    assert_eq!(tasks(&two).await.len(), 1);
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hung_up_on_one_replica_and_asks_another_gets_the_same_task() {
+    let order = prompt("a lake");
+    let plain = |two: &TestGateway| two.request(reqwest::Method::POST, "/v1/videos").json(&order);
+    let (one, two) = while_one_is_accepted(&order, true, plain).await;
+    assert_eq!(tasks(&two).await.len(), 1);
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_callers_at_two_replicas_have_a_task_each() {
+    let order = prompt("a lake");
+    let plain = |two: &TestGateway| two.request(reqwest::Method::POST, "/v1/videos").json(&order);
+    let (one, two) = while_one_is_accepted(&order, false, plain).await;
+    assert_eq!(tasks(&two).await.len(), 2);
     one.stop().await;
     two.stop().await;
 }

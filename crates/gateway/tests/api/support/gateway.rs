@@ -60,7 +60,7 @@ pub(crate) struct TestGateway {
 /// What a gateway keeps, and what outlives its restarts.
 struct Home {
     proxy: Option<Proxy>,
-    _database: Option<TestDatabase>,
+    database: Option<TestDatabase>,
     data: tempfile::TempDir,
 }
 
@@ -137,7 +137,7 @@ impl Builder {
         }
         let home = Arc::new(Home {
             proxy,
-            _database: database,
+            database,
             data,
         });
         let file = home.file();
@@ -232,6 +232,20 @@ impl TestGateway {
         self.workers = Some(Workers::start(&self.app).await);
     }
 
+    /// Another replica on its Postgres, which has a network and a folder of its own
+    /// and the same API key.
+    pub(crate) async fn replica(&self) -> Self {
+        let mut overrides = self.overrides.clone();
+        let database = self.home.database.as_ref().expect("it is on Postgres");
+        overrides.database = Some(database.url.parse().unwrap());
+        overrides.data = Some(self.home.data.path().join("replica"));
+        let clock = self.app.clock.clone();
+        let mut replica = Self::open(overrides, clock, self.home.clone()).await;
+        replica.start_workers().await;
+        replica.client.key = self.client.key.clone();
+        replica
+    }
+
     /// The network to its database.
     pub(crate) fn proxy(&self) -> &Proxy {
         self.home.proxy.as_ref().expect("it is behind a proxy")
@@ -272,6 +286,10 @@ impl TestGateway {
         self.app.closing.cancel();
         if let Some(workers) = self.workers.take() {
             workers.stop().await;
+        }
+        // The last of the replicas looks.
+        if Arc::strong_count(&self.home) > 1 {
+            return;
         }
         let held = self
             .app

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    Begun, Found, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load, look_again,
+    Ahead, Begun, Found, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load, look_again,
     seen, unconfirmed,
 };
 use crate::app::App;
@@ -54,6 +54,7 @@ pub(super) async fn begin(
 ) -> Result<Begun, Error> {
     loop {
         let Candidates { intents, known } = candidates(app, caller, wanted).await?;
+        let looked_at = intents.iter().map(|intent| intent.id).collect();
         let mut seen = look_at(app, intents).await?;
         // Callers whose answers were lost come first, whoever asks: as many tasks are
         // made as there are orders.
@@ -83,9 +84,10 @@ pub(super) async fn begin(
         let Some(presence) = app.attendance.begin(new.id, body, alone_but_for) else {
             continue;
         };
-        let visit = attend(app, presence, new, is_reserved).await?;
-        let taken = || Error::internal("an intent's identifier was taken");
-        return visit.map(Begun::New).ok_or_else(taken);
+        let ahead = Ahead::new(Some(looked_at), wanted.is_retry());
+        if let Some(visit) = attend(app, presence, new, ahead, is_reserved).await? {
+            return Ok(Begun::New(visit));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests with an `Idempotency-Key`.
 
 use super::{
-    Begun, KNOWN, LOOK, Seen, Visit, Wanted, attend, can_be_joined, come, draft, load, seen,
+    Ahead, Begun, KNOWN, LOOK, Seen, Visit, Wanted, attend, can_be_joined, come, draft, load, seen,
     still_working, unconfirmed,
 };
 use crate::app::App;
@@ -54,7 +54,8 @@ async fn claim(
         Err(other) => return Ok(Some(Keyed::Claimed(other))),
     };
     // Another process may have written one in the meantime.
-    let visit = attend(app, presence, new, is_reserved).await?;
+    let ahead = Ahead::new(None, false);
+    let visit = attend(app, presence, new, ahead, is_reserved).await?;
     Ok(visit.map(Keyed::New))
 }
 
