@@ -81,6 +81,8 @@ pub struct Parts {
     pub recordings_of_account: Turns,
     /// Whether anything can be written, as found out a moment ago.
     pub writable: Writable,
+    /// Set when this process is about to stop: a proxy should send no more.
+    pub draining: CancellationToken,
     /// Set when requests in flight must end.
     pub closing: CancellationToken,
 }
@@ -185,6 +187,7 @@ impl App {
             bodies: Stock::new(BODIES, BODIES_OF_ACCOUNT),
             parsing: Arc::new(tokio::sync::Semaphore::new(cores())),
             writable: Writable::default(),
+            draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             config,
             clock,

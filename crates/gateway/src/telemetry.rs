@@ -56,7 +56,7 @@ pub type Metric = (&'static str, Kind, Unit, &'static str);
 
 /// Everything that is counted; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 18] = [
+pub const METRICS: [Metric; 19] = [
     ("mediagate_tasks_accepted_total", Kind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_ended_total", Kind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
     ("mediagate_upstream_open_jobs", Kind::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
@@ -72,6 +72,7 @@ pub const METRICS: [Metric; 18] = [
     ("mediagate_requests_joined_total", Kind::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
     ("mediagate_tasks_restored", Kind::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
     ("mediagate_ledger_mismatches", Kind::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
+    ("mediagate_durability", Kind::Gauge, Unit::Count, "1 while a synchronous standby has what was committed, or the operator says so, else 0"),
     ("mediagate_provider_reachable", Kind::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
     ("mediagate_route_open", Kind::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
     ("mediagate_build_info", Kind::Gauge, Unit::Count, "1; the label says which version runs"),
@@ -125,6 +126,11 @@ pub fn task_accepted(task: &Task) {
 pub fn tasks_restored(waiting: usize) {
     let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
     metrics::gauge!("mediagate_tasks_restored").set(f64::from(waiting));
+}
+
+/// Notes whether the loss of the database's machine would lose nothing.
+pub fn durable(is_durable: bool) {
+    metrics::gauge!("mediagate_durability").set(f64::from(u8::from(is_durable)));
 }
 
 /// Counts what did not add up in the ledger.

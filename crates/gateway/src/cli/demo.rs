@@ -10,7 +10,6 @@ use comfy_table::{CellAlignment, Table, presets};
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::cli::{CliError, runtime, say, serve};
@@ -72,11 +71,10 @@ async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
         },
     )
     .await?;
-    let draining = CancellationToken::new();
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let server = tokio::spawn({
-        let (app, draining) = (app.clone(), draining.clone());
-        async move { serve::run_until(&app, listener, draining).await }
+        let app = app.clone();
+        async move { serve::until_drained(&app, listener).await }
     });
     let demo = Demo {
         client: reqwest::Client::new(),
@@ -98,7 +96,7 @@ async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
             tokio::signal::ctrl_c().await.map_err(CliError::failed)?;
         }
     }
-    draining.cancel();
+    app.draining.cancel();
     server.await.map_err(CliError::failed)?;
     made.map(|_| ())
 }

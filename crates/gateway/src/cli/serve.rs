@@ -52,12 +52,11 @@ pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), Cli
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
-        let draining = CancellationToken::new();
-        watch_signals(draining.clone())?;
-        watch_settings(app.clone(), settings.clone(), draining.clone())?;
+        watch_signals(app.draining.clone())?;
+        watch_settings(app.clone(), settings.clone())?;
         let workers = Workers::start(&app).await;
         tracing::info!(slots = app.config.workers, "working");
-        draining.cancelled().await;
+        app.draining.cancelled().await;
         app.closing.cancel();
         workers.stop().await;
         tracing::info!("stopped");
@@ -76,30 +75,31 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
     greet(&app, address, first_key.as_ref());
     app.warn_of_slips(&app.config.models);
     tracing::info!(%address, "listening");
-    let draining = CancellationToken::new();
-    watch_signals(draining.clone())?;
-    watch_settings(app.clone(), settings, draining.clone())?;
-    run_until(&app, listener, draining).await;
+    watch_signals(app.draining.clone())?;
+    watch_settings(app.clone(), settings)?;
+    until_drained(&app, listener).await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Serves and works until `draining` is set and everything has come to its end.
-pub(super) async fn run_until(app: &App, listener: TcpListener, draining: CancellationToken) {
+/// Serves and works until `app.draining` is set and everything has come to its end.
+pub(super) async fn until_drained(app: &App, listener: TcpListener) {
     let workers = Workers::start(app).await;
+    let closed = CancellationToken::new();
     let shutdown = Shutdown {
-        draining,
+        draining: closed.clone(),
         closing: app.closing.clone(),
         grace: app.config.shutdown_grace,
     };
+    let close = async {
+        app.draining.cancelled().await;
+        tokio::time::sleep(app.config.drain_delay).await;
+        closed.cancel();
+    };
     // The workers go on while requests in flight wait for them.
-    http::server::serve(
-        listener,
-        http::router(app),
-        connection_limits(&app.config),
-        shutdown,
-    )
-    .await;
+    let limits = connection_limits(&app.config);
+    let serve = http::server::serve(listener, http::router(app), limits, shutdown);
+    tokio::join!(serve, close);
     app.closing.cancel();
     workers.stop().await;
 }
@@ -177,9 +177,7 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
                 _ = interrupt.recv() => {}
             }
             if round == 0 {
-                tracing::info!(
-                    "stopping: no more requests are accepted; a second signal ends at once"
-                );
+                tracing::info!("stopping; a second signal ends at once");
                 draining.cancel();
             }
         }
@@ -190,7 +188,7 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
 
 /// Reads models and prices anew at SIGHUP and when the file changes, or the
 /// models folder. A bad file is refused and what was there stays.
-fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Result<(), CliError> {
+fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
@@ -209,7 +207,7 @@ fn watch_settings(app: App, settings: Overrides, until: CancellationToken) -> Re
                         continue;
                     }
                 }
-                () = until.cancelled() => return,
+                () = app.draining.cancelled() => return,
             }
             seen = mark();
             last.clone_from(&seen);

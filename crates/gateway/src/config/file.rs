@@ -40,6 +40,8 @@ pub struct ConfigFile {
     #[serde(deserialize_with = "duration")]
     pub record_ttl: Option<Duration>,
     #[serde(deserialize_with = "duration")]
+    pub drain_delay: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
     pub shutdown_grace: Option<Duration>,
     pub brand: Option<String>,
     pub persona_brand_field: Option<String>,

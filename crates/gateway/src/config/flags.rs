@@ -115,6 +115,9 @@ pub struct Overrides {
     /// How long a request waits for its task [default: 15m]
     #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub wait_limit: Option<Duration>,
+    /// How long requests are still accepted after SIGTERM, while /readyz says no [default: 0s]
+    #[arg(long, env = "MEDIAGATE_DRAIN_DELAY", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub drain_delay: Option<Duration>,
     /// How long media is kept [default: 30d]
     #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub media_ttl: Option<Duration>,

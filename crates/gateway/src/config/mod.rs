@@ -110,7 +110,9 @@ pub struct Config {
     pub disk_floor: ByteSize,
     /// How long finished tasks are kept; for ever when `None`.
     pub record_ttl: Option<Duration>,
-    /// How long requests in flight may take once the process is told to end.
+    /// How long requests are still accepted once the process is told to end.
+    pub drain_delay: Duration,
+    /// How long requests in flight may take after that.
     pub shutdown_grace: Duration,
     /// First path segment of the music endpoints.
     pub brand: String,
@@ -266,6 +268,7 @@ impl Config {
                 .or(file.disk_floor)
                 .unwrap_or(ByteSize(500_000_000)),
             record_ttl: flags.record_ttl.or(file.record_ttl),
+            drain_delay: flags.drain_delay.or(file.drain_delay).unwrap_or_default(),
             shutdown_grace: flags
                 .shutdown_grace
                 .or(file.shutdown_grace)

@@ -42,6 +42,7 @@ pub(super) fn toml(config: &Config) -> String {
     if let Some(ttl) = config.record_ttl {
         set("record_ttl", time(ttl));
     }
+    set("drain_delay", time(config.drain_delay));
     set("shutdown_grace", time(config.shutdown_grace));
     set("brand", text(&config.brand));
     set("persona_brand_field", text(&config.persona_brand_field));

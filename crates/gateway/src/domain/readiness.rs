@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::config::{Database, Durability};
 use crate::error::{Error, ErrorCode};
 use crate::store::StoreError;
+use crate::telemetry;
 
 /// The database may be silent for this long.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -21,7 +22,7 @@ pub type Writable = tokio::sync::Mutex<Option<(Instant, bool)>>;
 
 /// What is away now, while it can serve all the same; an error when it cannot.
 pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
-    if app.closing.is_cancelled() {
+    if app.draining.is_cancelled() || app.closing.is_cancelled() {
         return Err(Error::shutting_down());
     }
     let (answers, writable) = tokio::join!(answers(app), is_writable(app));
@@ -40,6 +41,14 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         return Err(unready("The database has no synchronous standby."));
     }
     Ok(Vec::new())
+}
+
+/// Tells the metrics whether the loss of the database's machine would lose nothing.
+pub async fn note_durability(app: &App) {
+    telemetry::durable(match app.config.durability {
+        Durability::Assumed => true,
+        Durability::Local | Durability::Replicated => is_replicated(app).await,
+    });
 }
 
 async fn answers(app: &App) -> bool {

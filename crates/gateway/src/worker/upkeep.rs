@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::domain::{intents, ledger, tasks};
+use crate::domain::{intents, ledger, readiness, tasks};
 use crate::error::Error;
 use crate::store;
 use crate::store::upkeep::Turn;
@@ -23,6 +23,8 @@ use crate::worker::upstream;
 const LEASE: Duration = Duration::from_secs(15);
 /// How often it is looked whether a kind is due, at least.
 const LOOK: Duration = Duration::from_mins(1);
+/// How often the database is asked for its standby.
+const STANDBY: Duration = Duration::from_secs(10);
 /// Age from which a file without a record is not merely on its way to one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
@@ -116,8 +118,10 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     tracker.spawn(async move {
         let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
         let mut spool = tokio::time::interval(Kind::Orphans.every(&app));
+        let mut standby = tokio::time::interval(STANDBY);
         loop {
             tokio::select! {
+                _ = standby.tick() => readiness::note_durability(&app).await,
                 _ = counts.tick() => telemetry::keep_metrics(),
                 _ = spool.tick() => note(Kind::Orphans, sweep_spool(&app).await),
                 () = stop.cancelled() => return,

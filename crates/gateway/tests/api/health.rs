@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::TestGateway;
+use crate::support::program::Server;
+use crate::support::{Client, TestGateway, videos_order};
 
 #[tokio::test]
 async fn probes_need_no_key_and_say_when_it_goes_down() {
@@ -14,4 +15,22 @@ async fn probes_need_no_key_and_say_when_it_goes_down() {
     anyone.get("/readyz").await.refused(503, "shutting_down");
     assert_eq!(anyone.get("/healthz").await.status, 200);
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_process_that_drains_says_so_and_takes_requests_a_while() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--drain-delay", "1m"]).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    server.signal("-TERM");
+    crate::support::eventually("it is not ready", async || {
+        (client.get("/readyz").await.status == 503).then_some(())
+    })
+    .await;
+    client.get("/readyz").await.refused(503, "shutting_down");
+    client.post("/v1/videos", &videos_order()).await.ok();
+    // Nobody needs to wait for the end of that.
+    server.signal("-TERM");
+    let (status, _) = server.ended().await;
+    assert_eq!(status.code(), Some(1));
 }

@@ -23,6 +23,7 @@ mod attack;
 mod auth;
 mod cli;
 mod crash;
+mod database;
 mod errors;
 mod flow;
 mod guard;

@@ -61,6 +61,26 @@ async fn a_database_that_stands_still_is_503_and_nothing_is_made() {
     gateway.stop().await;
 }
 
+/// Longer than a proxy shall send requests to a process without a database.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_whose_database_is_silent_for_long_is_not_ready() {
+    let gateway = gateway().await;
+    gateway.proxy().set(Network::both(Link::held()));
+    let away = gateway.get("/readyz").await.ok();
+    assert_eq!(away["away"], json!(["database"]));
+    let given_up = eventually("it is given up", async || {
+        let ready = gateway.get("/readyz").await;
+        (ready.status != 200).then_some(ready)
+    });
+    given_up.await.refused(503, "overloaded");
+    gateway.proxy().heal();
+    eventually("it is back", async || {
+        (gateway.get("/readyz").await.json == json!({"status": "ok"})).then_some(())
+    })
+    .await;
+    gateway.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_gone_is_503() {
     let gateway = gateway().await;

@@ -1,17 +1,20 @@
 //! What the environment says: how much, on what, from which seed.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Knobs {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
-    /// How long the long form runs.
-    pub(crate) seconds: u64,
+    /// How long it runs, if that is said.
+    pub(crate) seconds: Option<u64>,
     /// Everything comes to its end and is checked after so many rounds.
     pub(crate) settle_every: u32,
 }
+
+/// How long the long forms take.
+pub(crate) const LONG: Duration = Duration::from_hours(1);
 
 /// Where tasks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +44,14 @@ impl Knobs {
         Self {
             seed: number("MEDIAGATE_TORTURE_SEED").unwrap_or_else(any_seed),
             rounds: number("MEDIAGATE_TORTURE_ROUNDS").unwrap_or(5),
-            seconds: number("MEDIAGATE_TORTURE_SECONDS").unwrap_or(3600),
+            seconds: number("MEDIAGATE_TORTURE_SECONDS"),
             settle_every: number("MEDIAGATE_TORTURE_SETTLE").unwrap_or(25).max(1),
         }
+    }
+
+    /// How long it runs: as long as is said, or this long.
+    pub(crate) fn or(&self, usual: Duration) -> Duration {
+        self.seconds.map_or(usual, Duration::from_secs)
     }
 
     /// The words that repeat a run.

@@ -4,7 +4,7 @@
 //! ```text
 //! rounds        the test: rounds from a seed
 //! crash_points  the test: each named point in turn
-//! replicas      the test: three processes on one Postgres, and what parts them; long
+//! replicas      the test: three processes on one Postgres, and what parts them
 //! model         the test: every reachable state of a model of it all
 //! run           a gateway that dies and comes back, and is checked at rest
 //! stage         its data, its keys, the door that callers knock at
@@ -17,7 +17,7 @@
 //! ```text
 //! MEDIAGATE_TORTURE_SEED      where the dice begin; printed by each run
 //! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: a few]
-//! MEDIAGATE_TORTURE_SECONDS   how long the replicas run [default: an hour]
+//! MEDIAGATE_TORTURE_SECONDS   how long replicas and long forms run [default: 25 s, an hour]
 //! MEDIAGATE_TORTURE_SETTLE    rounds between two checks of everything [default: 25]
 //! MEDIAGATE_TORTURE_DATABASE  sqlite or postgres [default: both]
 //! MEDIAGATE_TEST_POSTGRES     a server, for the latter

@@ -29,6 +29,15 @@ pub(crate) async fn output(mut command: Command) -> Output {
         .unwrap()
 }
 
+/// What the process does to itself at a named point.
+#[derive(Debug, Clone)]
+pub(crate) enum At {
+    /// It dies.
+    Crash(String),
+    /// It stands still, until somebody lets it go on.
+    Stop(String),
+}
+
 /// `mediagate serve` on a free port.
 pub(crate) struct Server {
     child: Child,
@@ -45,11 +54,13 @@ pub(crate) struct Died {
 
 impl Server {
     /// Starts it and waits until it answers, or dies at a crash point before.
-    pub(crate) async fn start(words: &[&str], crash_at: Option<&str>) -> Result<Self, Died> {
+    pub(crate) async fn start(words: &[&str], at: Option<&At>) -> Result<Self, Died> {
         let mut command = program(words);
-        if let Some(point) = crash_at {
-            command.env("MEDIAGATE_CRASH_AT", point);
-        }
+        match at {
+            Some(At::Crash(point)) => command.env("MEDIAGATE_CRASH_AT", point),
+            Some(At::Stop(point)) => command.env("MEDIAGATE_STOP_AT", point),
+            None => &mut command,
+        };
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let said = Arc::new(Mutex::new(String::new()));
@@ -73,6 +84,11 @@ impl Server {
             if let Some(status) = server.ended() {
                 let log = server.log_to_the_end();
                 return Err(Died { status, log });
+            }
+            // What was left to do took it to its point before it listened.
+            if server.stands_still() {
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                server.signal("-CONT");
             }
             assert!(begun.elapsed() < START, "no server: {}", server.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -113,6 +129,16 @@ impl Server {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.log_to_the_end()
+    }
+
+    /// Whether it was stopped.
+    pub(crate) fn stands_still(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        // The state comes behind the name, which is in brackets.
+        stat.is_ok_and(|stat| {
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
     }
 
     /// Sends it a signal.

@@ -1,6 +1,6 @@
 //! Replicas on one Postgres, each behind a network of its own that is late, held,
-//! silent, reset or cut at a commit, while processes stand still and die: the long
-//! form, for an hour or as long as the environment says.
+//! silent, reset or cut at a commit, while processes die, and stand still at any
+//! instant and at each named point.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,17 +12,22 @@ use simulator::{Cut, Link, Network, Plan, Proxy, Simulator};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::crash_points::names;
 use crate::db::Database;
 use crate::dice::{Dice, tag_in};
-use crate::knobs::{Kept, Knobs, wants};
+use crate::knobs::{Kept, Knobs, LONG, wants};
 use crate::postgres::TestDatabase;
-use crate::program::{Server, output, program};
+use crate::program::{At, Server, output, program};
 use crate::stage::client;
 
 const OPENAI: &str = "openai-videos";
 const REPLICAS: usize = 3;
 /// Callers at once.
 const CALLERS: usize = 6;
+/// How long it runs when everything else does, too.
+const SHORT: Duration = Duration::from_secs(25);
+/// How long a point is waited for that a process shall stand still at.
+const REACHED: Duration = Duration::from_secs(5);
 /// How long everything may take to come to its end once nothing goes wrong.
 const REST: Duration = Duration::from_mins(3);
 
@@ -31,6 +36,8 @@ struct Replica {
     proxy: Proxy,
     words: Vec<String>,
     server: Option<Server>,
+    /// Where it stands still after its next start.
+    stop_at: Option<At>,
 }
 
 impl Replica {
@@ -62,15 +69,31 @@ impl Replica {
             proxy,
             words,
             server: None,
+            stop_at: None,
         }
     }
 
     async fn start(&mut self) -> Option<String> {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-        let server = Server::start(&words, None).await.ok()?;
+        let at = self.stop_at.take();
+        let server = Server::start(&words, at.as_ref()).await.ok()?;
         let base = server.base.clone();
         self.server = Some(server);
         Some(base)
+    }
+
+    /// Lets it go on once it has stood still at its point for a while.
+    async fn stand_still(&self, while_: Duration) {
+        let Some(server) = &self.server else { return };
+        let begun = Instant::now();
+        while !server.stands_still() {
+            if begun.elapsed() > REACHED {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(while_).await;
+        server.signal("-CONT");
     }
 
     /// Runs a command on the same data.
@@ -90,7 +113,7 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
         replica.proxy.set(network);
         tokio::time::sleep(while_)
     };
-    let name = match dice.roll(8) {
+    let name = match dice.roll(10) {
         0 => {
             network(Network::both(Link::late(Duration::from_millis(1)))).await;
             "late"
@@ -136,6 +159,17 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
             }
             "stopped"
         }
+        7 | 8 => {
+            let points = names();
+            if !points.is_empty() {
+                let point = format!("{}:{}", dice.pick(&points), dice.between(1, 3));
+                replica.stop_at = Some(At::Stop(point));
+            }
+            if let Some(server) = replica.server.take() {
+                drop(server.kill());
+            }
+            "killed, to stand still at a point"
+        }
         _ => {
             if let Some(server) = replica.server.take() {
                 drop(server.kill());
@@ -178,17 +212,23 @@ async fn order(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas() {
+    torture(SHORT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the long form: an hour, or MEDIAGATE_TORTURE_SECONDS"]
-async fn replicas_on_postgres() {
+async fn long_replicas() {
+    torture(LONG).await;
+}
+
+async fn torture(usual: Duration) {
     if !wants(Kept::Postgres) {
         return;
     }
     let knobs = Knobs::read();
-    let seconds = knobs.seconds;
-    println!(
-        "MEDIAGATE_TORTURE_SEED={} for {seconds} seconds",
-        knobs.seed
-    );
+    let time = knobs.or(usual);
+    println!("MEDIAGATE_TORTURE_SEED={} for {time:?}", knobs.seed);
     let mut dice = Dice::new(knobs.seed);
     let simulator = Simulator::start().await.unwrap();
     simulator.world().set_plan(Plan {
@@ -212,7 +252,7 @@ async fn replicas_on_postgres() {
     let key = replicas[0]
         .command(&[&words[..], &["--max-running", "100000"]].concat())
         .await;
-    let until = Instant::now() + Duration::from_secs(seconds);
+    let until = Instant::now() + time;
     let listen = || doors.iter().map(tokio::sync::watch::Sender::subscribe);
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
@@ -238,7 +278,11 @@ async fn replicas_on_postgres() {
                     .or_default() += 1;
                 if replica.server.is_none() {
                     door.send_replace(None);
+                    let stops = replica.stop_at.is_some();
                     door.send_replace(replica.start().await);
+                    if stops {
+                        replica.stand_still(dice.millis(500, 8000)).await;
+                    }
                 }
             }
             replica.proxy.heal();

@@ -10,7 +10,7 @@ use crate::callers::{Told, call_off};
 use crate::crash_points::names;
 use crate::dice::Dice;
 use crate::intent::Intent;
-use crate::knobs::{Kept, Knobs, wants};
+use crate::knobs::{Kept, Knobs, LONG, wants};
 use crate::run::Run;
 use crate::stage::Stage;
 use crate::{faults, sdk};
@@ -20,15 +20,28 @@ const ROUND: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn torture_on_sqlite() {
-    torture(Kept::Sqlite).await;
+    torture(Kept::Sqlite, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn torture_on_postgres() {
-    torture(Kept::Postgres).await;
+    torture(Kept::Postgres, None).await;
 }
 
-async fn torture(kept: Kept) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the long form: an hour, or MEDIAGATE_TORTURE_SECONDS"]
+async fn long_torture_on_sqlite() {
+    torture(Kept::Sqlite, Some(LONG)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the long form: an hour, or MEDIAGATE_TORTURE_SECONDS"]
+async fn long_torture_on_postgres() {
+    torture(Kept::Postgres, Some(LONG)).await;
+}
+
+/// A number of rounds, or as many as there is time for.
+async fn torture(kept: Kept, time: Option<Duration>) {
     if !wants(kept) {
         return;
     }
@@ -41,14 +54,20 @@ async fn torture(kept: Kept) {
     };
     let stage = Stage::prepare(kept).await;
     let mut run = Run::new(stage, Dice::new(knobs.seed));
-    for round in 1..=knobs.rounds {
+    let until = time.map(|usual| Instant::now() + knobs.or(usual));
+    let is_last = |round| until.map_or(round >= knobs.rounds, |until| Instant::now() >= until);
+    for round in 1.. {
         repeat.round = round;
         one(&mut run, &points).await;
-        if round % knobs.settle_every == 0 || round == knobs.rounds {
+        let is_last = is_last(round);
+        if round % knobs.settle_every == 0 || is_last {
             run.settle().await;
             run.must_be_clean();
             run.stage.pay_in().await;
             run.stage.new_budget().await;
+        }
+        if is_last {
+            break;
         }
     }
     println!(

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::db::Database;
 use crate::knobs::Kept;
 use crate::postgres::TestDatabase;
-use crate::program::{Died, Server, output, program};
+use crate::program::{At, Died, Server, output, program};
 use crate::{settings, sound};
 
 /// The account that pays before.
@@ -131,7 +131,11 @@ impl Stage {
         let mut words = vec!["serve".to_owned()];
         words.extend(self.words());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Server::start(&words, crash_at).await
+        Server::start(
+            &words,
+            crash_at.map(|point| At::Crash(point.to_owned())).as_ref(),
+        )
+        .await
     }
 
     /// Starts the gateway, which has no reason not to.

@@ -87,9 +87,7 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
         }
         Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
         Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
-        Err(DownloadError::Failed(error)) if may_come_back(&error) => {
-            Err(Bad::Away(error.message))
-        }
+        Err(DownloadError::Failed(error)) if may_come_back(&error) => Err(Bad::Away(error.message)),
         Err(DownloadError::Failed(error)) => Err(Bad::Again(error.message)),
         Err(DownloadError::Local(error)) => Err(Bad::Inside(Error::internal(error))),
     }

@@ -216,7 +216,10 @@ async fn a_retry_that_overtakes_its_first_try_at_another_replica_makes_nothing_n
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_hung_up_on_one_replica_and_asks_another_gets_the_same_task() {
     let order = prompt("a lake");
-    let plain = |two: &TestGateway| two.request(reqwest::Method::POST, "/v1/videos").json(&order);
+    let plain = |two: &TestGateway| {
+        two.request(reqwest::Method::POST, "/v1/videos")
+            .json(&order)
+    };
     let (one, two) = while_one_is_accepted(&order, true, plain).await;
     assert_eq!(tasks(&two).await.len(), 1);
     one.stop().await;
@@ -226,7 +229,10 @@ async fn who_hung_up_on_one_replica_and_asks_another_gets_the_same_task() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_callers_at_two_replicas_have_a_task_each() {
     let order = prompt("a lake");
-    let plain = |two: &TestGateway| two.request(reqwest::Method::POST, "/v1/videos").json(&order);
+    let plain = |two: &TestGateway| {
+        two.request(reqwest::Method::POST, "/v1/videos")
+            .json(&order)
+    };
     let (one, two) = while_one_is_accepted(&order, false, plain).await;
     assert_eq!(tasks(&two).await.len(), 2);
     one.stop().await;

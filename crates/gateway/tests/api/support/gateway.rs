@@ -22,7 +22,6 @@ use mediagate::worker::Workers;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use simulator::Proxy;
-use tokio_util::sync::CancellationToken;
 
 use crate::support::client::{Client, install_tls};
 use crate::support::postgres::TestDatabase;
@@ -49,7 +48,6 @@ pub(crate) struct TestGateway {
     pub(crate) app: App,
     pub(crate) client: Client,
     workers: Option<Workers>,
-    draining: CancellationToken,
     server: Option<tokio::task::JoinHandle<()>>,
     /// What it was started with.
     overrides: Overrides,
@@ -191,10 +189,9 @@ impl TestGateway {
         let app = App::open(config, clock).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let draining = CancellationToken::new();
         let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
         let shutdown = Shutdown {
-            draining: draining.clone(),
+            draining: app.draining.clone(),
             closing: app.closing.clone(),
             grace: Duration::from_secs(10),
         };
@@ -206,7 +203,6 @@ impl TestGateway {
             client,
             app,
             workers: None,
-            draining,
             server: Some(server),
             overrides,
             home,
@@ -281,7 +277,7 @@ impl TestGateway {
 
     /// Ends it as the program does, and checks what it leaves behind.
     pub(crate) async fn stop(mut self) {
-        self.draining.cancel();
+        self.app.draining.cancel();
         self.server.take().unwrap().await.unwrap();
         self.app.closing.cancel();
         if let Some(workers) = self.workers.take() {
@@ -414,7 +410,7 @@ impl Drop for TestGateway {
     /// What holds for every history: one end for each task, progress that never
     /// falls, and money that adds up.
     fn drop(&mut self) {
-        self.draining.cancel();
+        self.app.draining.cancel();
         self.app.closing.cancel();
         if std::thread::panicking() {
             return;

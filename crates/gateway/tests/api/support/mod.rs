@@ -1,6 +1,7 @@
 //! What all tests share: a gateway, a caller, things to send, things to expect.
 
 pub(crate) mod client;
+pub(crate) mod cluster;
 pub(crate) mod files;
 pub(crate) mod gateway;
 pub(crate) mod postgres;

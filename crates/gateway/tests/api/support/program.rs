@@ -1,6 +1,6 @@
 //! The real program, as a child process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub(crate) fn program(words: &[&str]) -> Command {
     command
 }
 
-/// The same command with limits set by the shell before it starts.
-fn within(limits: &str, command: &Command) -> Command {
-    let mut shell = Command::new("sh");
+/// The same command behind another one, which becomes it.
+fn behind(prefix: &[&str], command: &Command) -> Command {
+    let mut shell = Command::new(prefix[0]);
     shell
-        .args(["-c", &format!("ulimit {limits} && exec \"$@\""), "sh"])
+        .args(&prefix[1..])
         .arg(command.get_program())
         .args(command.get_args())
         .stdin(Stdio::null());
@@ -58,12 +58,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(data: &Path, extra: &[&str]) -> Self {
-        Self::start_within("", data, extra).await
+        Self::launch(&[], data, extra, &[]).await
     }
 
     /// The same under limits of the system, as `ulimit` of the shell takes them.
     pub(crate) async fn start_within(limits: &str, data: &Path, extra: &[&str]) -> Self {
-        Self::launch(limits, data, extra, &[]).await
+        let limits = format!("ulimit {limits} && exec \"$@\"");
+        Self::start_behind(&["sh", "-c", &limits, "sh"], data, extra).await
     }
 
     /// The same, with these variables in its environment.
@@ -72,10 +73,20 @@ impl Server {
         extra: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
-        Self::launch("", data, extra, variables).await
+        Self::launch(&[], data, extra, variables).await
     }
 
-    async fn launch(limits: &str, data: &Path, extra: &[&str], variables: &[(&str, &str)]) -> Self {
+    /// The same, started by a command that becomes what its last words say.
+    pub(crate) async fn start_behind(prefix: &[&str], data: &Path, extra: &[&str]) -> Self {
+        Self::launch(prefix, data, extra, &[]).await
+    }
+
+    async fn launch(
+        prefix: &[&str],
+        data: &Path,
+        extra: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let data = data.to_str().unwrap();
         let mut words = vec![
             "serve",
@@ -88,8 +99,8 @@ impl Server {
         ];
         words.extend(extra);
         let mut command = program(&words);
-        if !limits.is_empty() {
-            command = within(limits, &command);
+        if !prefix.is_empty() {
+            command = behind(prefix, &command);
         }
         let mut child = command
             .envs(variables.iter().copied())
@@ -173,6 +184,12 @@ impl Server {
             (line.trim().len() == 55).then(|| line.trim().to_owned())
         })
         .await
+    }
+
+    /// A path as the process sees it, which may have mounts of its own.
+    pub(crate) fn inside(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
+        root.join(path.strip_prefix("/").unwrap())
     }
 
     pub(crate) fn signal(&self, name: &str) {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    Ahead, Begun, Found, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load, look_again,
-    seen, unconfirmed,
+    Ahead, Begun, Found, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load,
+    look_again, seen, unconfirmed,
 };
 use crate::app::App;
 use crate::attendance::Standing;

@@ -1,0 +1,56 @@
+//! Replicas whose clocks disagree by an hour.
+
+use std::path::PathBuf;
+
+use crate::support::Client;
+use crate::support::postgres::TestDatabase;
+use crate::support::program::Server;
+
+use super::{add_up, jobs, order, provider, succeed};
+
+/// The library that tells a process another time.
+fn faketime() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").unwrap().flatten();
+    let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let found = found.find(|path| path.exists());
+    found.expect("faketime is not installed; ./scripts/test installs it")
+}
+
+#[tokio::test]
+async fn replicas_an_hour_apart_finish_each_others_tasks() {
+    let database = TestDatabase::create().await;
+    let (simulator, toml) = provider().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    std::fs::write(&file, format!("database = \"{}\"\n{toml}", database.url)).unwrap();
+    let words = ["--config", file.to_str().unwrap()];
+    let library = faketime();
+    let at = |offset: &'static str| {
+        [
+            ("LD_PRELOAD", library.to_str().unwrap()),
+            ("FAKETIME", offset),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ]
+    };
+    let folders = ["early", "late", "right"].map(|name| folder.path().join(name));
+    let right = Server::start(&folders[2], &words).await;
+    let client = Client::new(&right.base, Some(&right.first_key().await));
+    let early = Server::start_with(&folders[0], &words, &at("-1h")).await;
+    let late = Server::start_with(&folders[1], &words, &at("+1h")).await;
+    let of = |server: &Server| Client {
+        base: server.base.clone(),
+        ..client.clone()
+    };
+    let mut tasks = Vec::new();
+    for (server, first) in [(&right, 0), (&early, 100), (&late, 200)] {
+        tasks.extend(order(&of(server), first..first + 6).await);
+    }
+    // Two of them die with work under way, which the third takes over.
+    early.crash();
+    late.crash();
+    succeed(&client, &tasks).await;
+    assert_eq!(jobs(&simulator), tasks.len());
+    let data = folders[2].to_str().unwrap();
+    right.stop().await;
+    add_up(&["--config", words[1], "--data", data]).await;
+}

@@ -1,0 +1,74 @@
+//! Databases that stop, run full, wait for a standby or are reached through a
+//! pooler, and clocks that disagree: nothing is lost, stuck or paid twice.
+
+mod clocks;
+mod disk;
+mod pooler;
+mod standby;
+mod stops;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use simulator::{Plan, Role, Simulator};
+
+use crate::support::program::{output, program};
+use crate::support::{Client, eventually};
+
+/// A provider whose jobs take a second, and the settings of a gateway before it.
+async fn provider() -> (Simulator, String) {
+    let simulator = Simulator::start().await.unwrap();
+    simulator.world().set_plan(Plan {
+        running: Duration::from_secs(1),
+        ..Plan::default()
+    });
+    let url = simulator.url("openai-videos");
+    let toml = format!(
+        "disk_floor = \"1kB\"\n[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"{url}\"\napi_key = \"sk-simulated-0123456789\"\n\
+         [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
+         routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
+    );
+    (simulator, toml)
+}
+
+fn hosted(number: u32) -> Value {
+    json!({"model": "film", "prompt": format!("lake {number}"), "seconds": "4"})
+}
+
+/// Orders these; their tasks.
+async fn order(client: &Client, numbers: std::ops::Range<u32>) -> Vec<String> {
+    let mut tasks = Vec::new();
+    for number in numbers {
+        let answer = client.post("/v1/videos", &hosted(number)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        tasks.push(answer.header("x-task-id").unwrap().to_owned());
+    }
+    tasks
+}
+
+async fn succeed(client: &Client, tasks: &[String]) {
+    for task in tasks {
+        let ended = eventually("the task ends", async || {
+            let answer = client.get(&format!("/v1/tasks/{task}")).await;
+            let status = answer.json["status"].as_str()?.to_owned();
+            (answer.status == 200 && status != "queued" && status != "running")
+                .then_some(answer.json)
+        });
+        let ended = ended.await;
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+    }
+}
+
+fn jobs(simulator: &Simulator) -> usize {
+    let journal = simulator.world().journal();
+    journal
+        .iter()
+        .filter(|one| one.role == Role::Submit)
+        .count()
+}
+
+/// Holds the books against one another.
+async fn add_up(words: &[&str]) {
+    let verified = output(program(&[&["ledger", "verify"], words].concat())).await;
+    assert!(verified.status.success(), "{verified:?}");
+}

@@ -1,0 +1,55 @@
+//! `durability = "replicated"`, with a standby that comes and goes.
+
+use mediagate::config::Durability;
+use mediagate::domain::readiness;
+use serde_json::json;
+
+use crate::support::cluster::Cluster;
+use crate::support::{TestGateway, eventually, videos_order};
+
+async fn is_durable(gateway: &TestGateway) -> bool {
+    readiness::note_durability(&gateway.app).await;
+    let counted = mediagate::telemetry::count().render();
+    counted.contains("\nmediagate_durability 1\n")
+}
+
+#[tokio::test]
+async fn nothing_is_accepted_that_only_one_machine_has() {
+    let cluster = Cluster::start();
+    let url = cluster.url().parse().unwrap();
+    let builder = TestGateway::builder().without_workers().set(|settings| {
+        settings.database = Some(url);
+        settings.durability = Some(Durability::Replicated);
+    });
+    let gateway = builder.start().await;
+    let refused = gateway.get("/readyz").await;
+    assert!(refused.text().contains("standby"), "{}", refused.text());
+    refused.refused(503, "overloaded");
+    assert!(!is_durable(&gateway).await);
+
+    let standby = cluster.standby().await;
+    cluster.set("synchronous_standby_names", "*").await;
+    eventually("it is ready", async || {
+        (gateway.get("/readyz").await.status == 200).then_some(())
+    })
+    .await;
+    assert!(is_durable(&gateway).await);
+    gateway.post("/v1/videos", &videos_order()).await.ok();
+
+    drop(standby);
+    let lost = json!({"model": "animatic-1", "prompt": "a sea", "size": "480x480", "seconds": "1"});
+    gateway
+        .post("/v1/videos", &lost)
+        .await
+        .refused(503, "overloaded");
+    assert_eq!(gateway.get("/readyz").await.status, 503);
+    let _standby = cluster.standby().await;
+    eventually(
+        "its repetition finds what waited for the standby",
+        async || (gateway.post("/v1/videos", &lost).await.status == 200).then_some(()),
+    )
+    .await;
+    let list = gateway.get("/v1/tasks").await.ok();
+    assert_eq!(list["data"].as_array().unwrap().len(), 2);
+    gateway.stop().await;
+}

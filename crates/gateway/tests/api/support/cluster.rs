@@ -1,0 +1,185 @@
+//! A Postgres server of one's own, to be stopped at once, configured and restarted.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::eventually;
+
+/// A server that ends with this value.
+pub(crate) struct Cluster {
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+/// Where the server's programs are, which Debian keeps out of `PATH`.
+fn programs() -> PathBuf {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&folders).collect();
+    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
+        folders.extend(versions.flatten().map(|version| version.path().join("bin")));
+    }
+    let has_all = |folder: &PathBuf| {
+        let programs = ["initdb", "pg_ctl", "pg_receivewal"];
+        programs.iter().all(|name| folder.join(name).exists())
+    };
+    let found = folders.into_iter().find(has_all);
+    found.expect("PostgreSQL is not installed; ./scripts/test installs it")
+}
+
+/// A command that does not run as root, as Postgres and its companions refuse to.
+pub(crate) fn unprivileged(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = if rustix::process::getuid().is_root() {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.current_dir("/").stdin(Stdio::null());
+    command
+}
+
+/// A folder that such a command may write to.
+pub(crate) fn unprivileged_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    if rustix::process::getuid().is_root() {
+        let given = Command::new("chown")
+            .arg("postgres")
+            .arg(folder.path())
+            .status();
+        assert!(given.unwrap().success());
+    }
+    folder
+}
+
+fn run(mut command: Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let folder = unprivileged_folder();
+        let mut initdb = unprivileged(programs().join("initdb"));
+        initdb.args([
+            "--username",
+            "postgres",
+            "--auth",
+            "trust",
+            "--no-sync",
+            "--pgdata",
+        ]);
+        initdb.arg(folder.path().join("db"));
+        run(initdb);
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let cluster = Self { folder, port };
+        cluster.start_again();
+        cluster
+    }
+
+    /// Starts it where it was stopped.
+    pub(crate) fn start_again(&self) {
+        let folder = self.folder.path().display();
+        let options = format!(
+            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={folder}",
+            self.port
+        );
+        let mut start = self.control("start");
+        start.args(["--wait", "--options", &options, "--log"]);
+        start.arg(self.folder.path().join("log"));
+        // It keeps what it is given for its output open for good.
+        start.stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(start.status().unwrap().success());
+    }
+
+    /// Stops it as a loss of power does.
+    pub(crate) fn stop_at_once(&self) {
+        let mut stop = self.control("stop");
+        stop.args(["--mode", "immediate"]);
+        run(stop);
+    }
+
+    fn control(&self, word: &str) -> Command {
+        let mut command = unprivileged(programs().join("pg_ctl"));
+        command
+            .args([word, "--silent", "--pgdata"])
+            .arg(self.folder.path().join("db"));
+        command
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Changes a setting of the server.
+    pub(crate) async fn set(&self, setting: &str, value: &str) {
+        let url = self.url();
+        let set = format!("ALTER SYSTEM SET {setting} = '{value}'");
+        let change = move || {
+            let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+            client.execute(&set, &[]).unwrap();
+            client.execute("SELECT pg_reload_conf()", &[]).unwrap();
+        };
+        tokio::task::spawn_blocking(change).await.unwrap();
+    }
+
+    /// A standby as far as commits are concerned: it writes down what it is sent.
+    pub(crate) async fn standby(&self) -> Standby {
+        let folder = unprivileged_folder();
+        let mut receive = unprivileged(programs().join("pg_receivewal"));
+        receive.args([
+            "--synchronous",
+            "--no-loop",
+            "--dbname",
+            &self.url(),
+            "--directory",
+        ]);
+        let receive = receive.arg(folder.path()).stderr(Stdio::null());
+        let standby = Standby {
+            child: receive.spawn().unwrap(),
+            folder,
+        };
+        eventually("the standby receives something", async || {
+            std::fs::read_dir(standby.folder.path()).unwrap().next()
+        })
+        .await
+        .unwrap();
+        standby
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let mut stop = self.control("stop");
+        let _ = stop.args(["--mode", "immediate"]).output();
+    }
+}
+
+/// It is away once this value is.
+pub(crate) struct Standby {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        stop(&mut self.child);
+    }
+}
+
+/// Ends a process that `unprivileged` started: the first one may be its parent.
+pub(crate) fn stop(child: &mut Child) {
+    let id = child.id().to_string();
+    let _ = Command::new("pkill").args(["-KILL", "-P", &id]).status();
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Whether a program is there, by its usual folders.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+    let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
+    paths.find(|path| path.exists())
+}
