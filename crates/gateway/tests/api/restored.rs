@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use simulator::{Plan, Simulator};
 
 use crate::support::gateway::finished;
+use crate::support::postgres::TestDatabase;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, eventually};
 
@@ -26,6 +27,8 @@ fn settings(simulator: &Simulator) -> String {
 struct Scene {
     simulator: Simulator,
     folder: tempfile::TempDir,
+    /// SQLite without.
+    database: Option<TestDatabase>,
     key: String,
     tasks: Vec<String>,
 }
@@ -33,7 +36,7 @@ struct Scene {
 impl Scene {
     /// Three orders, a backup of the database while one of them is at the provider
     /// and two wait, and then the end of all three.
-    async fn play() -> Self {
+    async fn play(database: Option<TestDatabase>) -> Self {
         let simulator = Simulator::start().await.unwrap();
         let slow = Plan {
             running: Duration::from_hours(1),
@@ -41,10 +44,15 @@ impl Scene {
         };
         simulator.world().set_plan(slow);
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("m.toml"), settings(&simulator)).unwrap();
+        let mut toml = settings(&simulator);
+        if let Some(database) = &database {
+            toml = format!("database = \"{}\"\n{toml}", database.url);
+        }
+        std::fs::write(folder.path().join("m.toml"), toml).unwrap();
         let mut scene = Self {
             simulator,
             folder,
+            database,
             key: String::new(),
             tasks: Vec::new(),
         };
@@ -64,7 +72,10 @@ impl Scene {
         })
         .await;
         server.stop().await;
-        copy(&scene.data(), &scene.folder.path().join("backup"));
+        match &scene.database {
+            Some(database) => database.back_up(),
+            None => copy(&scene.data(), &scene.folder.path().join("backup")),
+        }
         scene.simulator.world().set_plan(Plan::default());
         let server = scene.start(&[]).await;
         let client = scene.client(&server);
@@ -100,7 +111,10 @@ impl Scene {
     }
 
     fn restore(&self) {
-        copy(&self.folder.path().join("backup"), &self.data());
+        match &self.database {
+            Some(database) => database.restore(),
+            None => copy(&self.folder.path().join("backup"), &self.data()),
+        }
     }
 
     async fn command(&self, words: &[&str]) -> String {
@@ -128,7 +142,16 @@ fn copy(from: &Path, to: &Path) {
 
 #[tokio::test]
 async fn a_restored_database_waits_for_the_operator_before_it_sends_again() {
-    let scene = Scene::play().await;
+    waits_for_the_operator(None).await;
+}
+
+#[tokio::test]
+async fn a_restored_postgres_waits_for_the_operator_before_it_sends_again() {
+    waits_for_the_operator(Some(TestDatabase::create().await)).await;
+}
+
+async fn waits_for_the_operator(database: Option<TestDatabase>) {
+    let scene = Scene::play(database).await;
     scene.restore();
     for _ in 0..2 {
         let server = scene.start(&[]).await;
@@ -166,7 +189,7 @@ async fn a_restored_database_waits_for_the_operator_before_it_sends_again() {
 
 #[tokio::test]
 async fn the_operator_says_that_a_database_was_restored() {
-    let scene = Scene::play().await;
+    let scene = Scene::play(None).await;
     scene.restore();
     // Another machine: nothing but the database came with it.
     std::fs::remove_file(scene.data().join("mark")).unwrap();

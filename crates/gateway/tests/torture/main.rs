@@ -52,6 +52,7 @@ mod intent;
 mod knobs;
 mod model;
 #[path = "../api/support/postgres.rs"]
+#[expect(dead_code, reason = "no backup is made here")]
 mod postgres;
 mod program;
 mod replicas;

@@ -33,10 +33,33 @@ impl TestDatabase {
             _turn: turn,
         }
     }
+
+    /// Keeps what it has now for [`Self::restore`]; nobody may be connected.
+    pub(crate) fn back_up(&self) {
+        let name = &self.name;
+        run(
+            &self.server,
+            format!("CREATE DATABASE {name}_backup TEMPLATE {name}"),
+        );
+    }
+
+    /// Puts the backup in its place.
+    pub(crate) fn restore(&self) {
+        let name = &self.name;
+        run(&self.server, format!("DROP DATABASE {name} WITH (FORCE)"));
+        run(
+            &self.server,
+            format!("CREATE DATABASE {name} TEMPLATE {name}_backup"),
+        );
+    }
 }
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
+        run(
+            &self.server,
+            format!("DROP DATABASE IF EXISTS {}_backup WITH (FORCE)", self.name),
+        );
         run(
             &self.server,
             format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name),
