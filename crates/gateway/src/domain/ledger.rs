@@ -187,7 +187,7 @@ pub async fn check_recent(app: &App) -> Result<(), Error> {
     let began = app.clock.now();
     let read = app
         .store
-        .examine(|conn| store::upkeep::remembered(conn, CHECKED_UNTIL).map_err(Error::from));
+        .examine(|conn| store::meta::get(conn, CHECKED_UNTIL).map_err(Error::from));
     let since = read.await?.map(Timestamp::from_micros);
     let found = run(app, since.map_or_else(Check::whole, Check::since)).await?;
     for mismatch in found.iter().take(MOST_LOGGED) {
@@ -196,9 +196,9 @@ pub async fn check_recent(app: &App) -> Result<(), Error> {
     let count = i64::try_from(found.len()).unwrap_or(i64::MAX);
     app.store
         .write(move |conn| -> Result<(), Error> {
-            store::upkeep::remember(conn, MISMATCHES, count)?;
+            store::meta::set(conn, MISMATCHES, count)?;
             if count == 0 {
-                store::upkeep::remember(conn, CHECKED_UNTIL, began.minus(LATE).micros())?;
+                store::meta::set(conn, CHECKED_UNTIL, began.minus(LATE).micros())?;
             }
             Ok(())
         })
@@ -209,7 +209,7 @@ pub async fn check_recent(app: &App) -> Result<(), Error> {
 pub async fn tell(app: &App) -> Result<(), Error> {
     let read = app
         .store
-        .examine(|conn| store::upkeep::remembered(conn, MISMATCHES).map_err(Error::from));
+        .examine(|conn| store::meta::get::<i64>(conn, MISMATCHES).map_err(Error::from));
     let count = u32::try_from(read.await?.unwrap_or(0)).unwrap_or(u32::MAX);
     telemetry::ledger_checked(count);
     app.mismatches.store(count, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 //! them. Steps expand first and contract a release later, so that two versions
 //! can run side by side; a new NOT NULL column needs a DEFAULT.
 
-use crate::store::{Conn, Migrate, StoreError};
+use crate::store::{Conn, Migrate, StoreError, meta};
 
 /// One step of the schema.
 pub struct Migration {
@@ -120,9 +120,9 @@ pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
         .filter(|step| step.version > found && step.version <= last)
     {
         conn.script(migration.sql)?;
-        set(conn, "schema", migration.version)?;
+        meta::set(conn, "schema", migration.version)?;
         if !migration.only_adds {
-            set(conn, OLDEST_READER, migration.version)?;
+            meta::set(conn, OLDEST_READER, migration.version)?;
         }
     }
     Ok(())
@@ -134,12 +134,9 @@ const OLDEST_READER: &str = "oldest_reader";
 
 /// Whether a database with more steps than this program knows may be used by it.
 fn suits(conn: &mut Conn<'_>, found: i64, known: i64) -> Result<(), StoreError> {
-    let sql = "SELECT value FROM meta WHERE name = ?1";
-    let oldest = conn.one(sql, &[OLDEST_READER.into()], |row| {
-        row.parse(0, "oldest_reader")
-    })?;
+    let oldest: Option<i64> = meta::get(conn, OLDEST_READER)?;
     // Those that do not say so were made by programs that knew nothing of it.
-    if oldest.is_some_and(|oldest: i64| oldest <= known) {
+    if oldest.is_some_and(|oldest| oldest <= known) {
         return Ok(());
     }
     Err(StoreError::TooNew { found, known })
@@ -158,21 +155,9 @@ fn has_meta(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
     Ok(conn.one(sql, &[], |row| row.int(0))? == Some(1))
 }
 
-fn set(conn: &mut Conn<'_>, name: &str, version: i64) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        &[name.into(), (&version.to_string()).into()],
-    )?;
-    Ok(())
-}
-
 /// The newest step that has run; 0 in an empty database.
 pub fn version(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
-    Ok(conn
-        .one("SELECT value FROM meta WHERE name = 'schema'", &[], |row| {
-            row.parse(0, "schema")
-        })?
-        .unwrap_or(0))
+    Ok(meta::get(conn, "schema")?.unwrap_or(0))
 }
 
 /// Runs a step's sample rows; for the replay test.

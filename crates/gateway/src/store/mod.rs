@@ -11,6 +11,7 @@ pub mod clips;
 mod conn;
 pub mod intents;
 pub mod ledger;
+pub mod meta;
 pub mod migrations;
 pub mod personas;
 mod postgres;
@@ -37,7 +38,9 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use crate::ids::AccountId;
+use crate::store::postgres::{Look, Turn};
 use crate::store::pulse::Pulse;
+use crate::store::sqlite::Lane;
 
 pub use conn::{Conn, Row, Value};
 #[doc(hidden)]
@@ -225,8 +228,8 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.write(work).await,
-            Backend::Postgres(postgres) => postgres.write(None, work).await,
+            Backend::Sqlite(sqlite) => sqlite.write(Lane::Usual, work).await,
+            Backend::Postgres(postgres) => postgres.write(Turn::Any, work).await,
         }
     }
 
@@ -242,8 +245,8 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.write(work).await,
-            Backend::Postgres(postgres) => postgres.write(Some(turn(account)), work).await,
+            Backend::Sqlite(sqlite) => sqlite.write(Lane::Usual, work).await,
+            Backend::Postgres(postgres) => postgres.write(Turn::Of(turn(account)), work).await,
         }
     }
 
@@ -259,8 +262,8 @@ impl Store {
     {
         let beat = async {
             match &self.0.backend {
-                Backend::Sqlite(sqlite) => sqlite.beat(work).await,
-                Backend::Postgres(postgres) => postgres.beat(work).await,
+                Backend::Sqlite(sqlite) => sqlite.write(Lane::Ahead, work).await,
+                Backend::Postgres(postgres) => postgres.write(Turn::Beat, work).await,
             }
         };
         match tokio::time::timeout(BEAT, beat).await {
@@ -283,7 +286,7 @@ impl Store {
     {
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.read(work),
-            Backend::Postgres(postgres) => postgres.read(work).await,
+            Backend::Postgres(postgres) => postgres.look(Look::Read, work).await,
         }
     }
 
@@ -306,22 +309,14 @@ impl Store {
                 let done = tokio::task::spawn_blocking(read).await;
                 done.unwrap_or_else(|_| Err(StoreError::Closed.into()))
             }
-            Backend::Postgres(postgres) => postgres.examine(work).await,
+            Backend::Postgres(postgres) => postgres.look(Look::Examine, work).await,
         }
     }
 
     /// The secret that signs media addresses for all processes on this database;
     /// `fresh` if it has none yet. Blocks.
     pub fn keep_secret(&self, fresh: String) -> Result<String, StoreError> {
-        let keep = move |conn: &mut Conn<'_>| -> Result<String, StoreError> {
-            conn.execute(
-                "INSERT INTO meta (name, value) VALUES ('signing_secret', ?1) ON CONFLICT (name) DO NOTHING",
-                &[(&fresh).into()],
-            )?;
-            let sql = "SELECT value FROM meta WHERE name = 'signing_secret'";
-            let kept = conn.one(sql, &[], |row| row.text(0))?;
-            Ok(kept.unwrap_or(fresh))
-        };
+        let keep = move |conn: &mut Conn<'_>| meta::get_or_set(conn, "signing_secret", fresh);
         let store = self.clone();
         // Its own runtime, on its own thread: this one may belong to another.
         let kept = std::thread::spawn(move || {
@@ -359,17 +354,13 @@ impl Store {
         };
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.read(ask),
-            Backend::Postgres(postgres) => postgres.ping(ask).await,
+            Backend::Postgres(postgres) => postgres.look(Look::Ping, ask).await,
         }
     }
 
     /// Writes something, to see whether that is possible, past all that waits.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        self.beat(|conn| {
-            let sql = "INSERT INTO meta (name, value) VALUES ('probe', '') ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-            conn.execute(sql, &[]).map(drop)
-        })
-        .await
+        self.beat(|conn| meta::set(conn, "probe", "")).await
     }
 
     /// Whether a synchronous standby has everything that was committed.

@@ -5,7 +5,7 @@
 
 use crate::clock::Timestamp;
 use crate::ids::TaskId;
-use crate::store::{Conn, StoreError, workers};
+use crate::store::{Conn, StoreError, meta, workers};
 
 /// Who holds tasks of a restored backup.
 pub const HOLDER: &str = "restored";
@@ -23,20 +23,13 @@ pub struct Mark {
 
 /// The mark, if there is one.
 pub fn mark(conn: &mut Conn<'_>) -> Result<Option<Mark>, StoreError> {
-    let text = conn.one("SELECT value FROM meta WHERE name = 'mark'", &[], |row| {
-        row.text(0)
-    })?;
+    let text: Option<String> = meta::get(conn, "mark")?;
     Ok(text.as_deref().and_then(Mark::parse))
 }
 
 /// Writes the mark down.
 pub fn set_mark(conn: &mut Conn<'_>, mark: &Mark) -> Result<(), StoreError> {
-    let text = mark.to_string();
-    conn.execute(
-        "INSERT INTO meta (name, value) VALUES ('mark', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        &[(&text).into()],
-    )?;
-    Ok(())
+    meta::set(conn, "mark", mark)
 }
 
 /// The newest submission: another one is reason for another mark.

@@ -66,6 +66,14 @@ pub(super) struct Sqlite {
     pulse: Arc<Pulse>,
 }
 
+/// Which writes one waits behind.
+pub(super) enum Lane {
+    /// All that came before it.
+    Usual,
+    /// Only those that go ahead of the others.
+    Ahead,
+}
+
 /// The one thread that writes.
 struct Writer {
     connection: Connection,
@@ -118,32 +126,21 @@ impl Sqlite {
         })
     }
 
-    /// The same as [`Sqlite::write`], ahead of all that waits.
-    pub(super) async fn beat<T, E>(
-        &self,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        let (write, answered) = write(work);
-        self.beats.try_send(write).map_err(|error| refuse(&error))?;
-        answered.await.map_err(|_| StoreError::Closed)?
-    }
-
     pub(super) async fn write<T, E>(
         &self,
+        lane: Lane,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        let waiting = match lane {
+            Lane::Usual => &self.writes,
+            Lane::Ahead => &self.beats,
+        };
         let (write, answered) = write(work);
-        self.writes
-            .try_send(write)
-            .map_err(|error| refuse(&error))?;
+        waiting.try_send(write).map_err(|error| refuse(&error))?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -341,7 +338,7 @@ mod tests {
         )
         .unwrap();
         let set = |key: &'static str, fail: bool| {
-            sqlite.write(move |conn| {
+            sqlite.write(Lane::Usual, move |conn| {
                 conn.execute(
                     "INSERT INTO meta (name, value) VALUES (?1, ?1)",
                     &[key.into()],

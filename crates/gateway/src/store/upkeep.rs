@@ -61,24 +61,6 @@ pub fn put_off(
     Ok((changed == 1).then_some(Turn { kind, until }))
 }
 
-/// A fact that upkeep remembers from one round to the next.
-pub fn remembered(conn: &mut Conn<'_>, name: &str) -> Result<Option<i64>, StoreError> {
-    conn.one(
-        "SELECT value FROM meta WHERE name = ?1",
-        &[name.into()],
-        |row| row.parse(0, "meta.value"),
-    )
-}
-
-/// Remembers a fact.
-pub fn remember(conn: &mut Conn<'_>, name: &str, value: i64) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        &[name.into(), (&value.to_string()).into()],
-    )?;
-    Ok(())
-}
-
 fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
     let sql = conn.dialect(
         "SELECT CAST(unixepoch('subsec') * 1000000 AS BIGINT)",

@@ -6,13 +6,13 @@
 //! only. What another transaction was in the way of, or what was lost with its
 //! connection before the commit, is written once more, by itself.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use crate::store::postgres::doubt::Doubts;
 use crate::store::postgres::session::{Committed, Session, Trouble};
+use crate::store::postgres::work::{Work, asked};
 use crate::store::{Conn, StoreError};
 
 /// Most writes of one commit. Postgres remembers 64 savepoints of a transaction
@@ -32,47 +32,6 @@ pub(super) struct Piece {
     was_tried: bool,
 }
 
-trait Work: Send {
-    /// Runs it; says whether it wants to be kept, or that it panicked.
-    fn run(&mut self, session: &mut Session) -> Result<bool, ()>;
-    /// Answers with what it came to, or with what became of it all.
-    fn tell(self: Box<Self>, committed: Result<(), StoreError>);
-}
-
-struct Writing<W, T, E> {
-    work: W,
-    result: Option<Result<T, E>>,
-    answer: oneshot::Sender<Result<T, E>>,
-}
-
-impl<W, T, E> Work for Writing<W, T, E>
-where
-    W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send,
-    T: Send,
-    E: From<StoreError> + Send,
-{
-    fn run(&mut self, session: &mut Session) -> Result<bool, ()> {
-        // What an earlier run came to must not outlive the begin of this one.
-        self.result = None;
-        let work = self.work.clone();
-        let ran = catch_unwind(AssertUnwindSafe(|| work(&mut Conn::Postgres(session))));
-        self.result = ran.ok();
-        self.result.as_ref().map(Result::is_ok).ok_or(())
-    }
-
-    fn tell(self: Box<Self>, committed: Result<(), StoreError>) {
-        let result = match (committed, self.result) {
-            // What it came to itself says more.
-            (Err(_), Some(Err(error))) => Err(error),
-            (Err(error), _) => Err(error.into()),
-            (Ok(()), Some(result)) => result,
-            (Ok(()), None) => return,
-        };
-        // A caller that hung up has nobody to tell.
-        drop(self.answer.send(result));
-    }
-}
-
 impl Piece {
     pub(super) fn new<W, T, E>(
         turn: Option<i32>,
@@ -83,12 +42,7 @@ impl Piece {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (answer, answered) = oneshot::channel();
-        let work = Box::new(Writing {
-            work,
-            result: None,
-            answer,
-        });
+        let (work, answered) = asked(work);
         let piece = Self {
             turn,
             since: Instant::now(),

@@ -6,7 +6,7 @@
 //! ([`doubt`]): that write is answered when its fate is known.
 //!
 //! [`server`] opens connections, [`session`] is one, [`queue`] says which thread
-//! does what, [`group`] runs writes that share a commit.
+//! does what, [`group`] runs writes that share a commit, [`work`] is what is run.
 
 mod doubt;
 mod group;
@@ -14,6 +14,7 @@ mod migrate;
 mod queue;
 mod server;
 pub(super) mod session;
+mod work;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,9 +23,10 @@ use tokio_postgres::error::SqlState;
 
 use crate::store::postgres::doubt::Doubts;
 use crate::store::postgres::group::Piece;
-use crate::store::postgres::queue::{Job, Look, Queue};
+use crate::store::postgres::queue::{Job, Queue};
 use crate::store::postgres::server::Server;
 use crate::store::postgres::session::Session;
+use crate::store::postgres::work::{Work, asked};
 use crate::store::pulse::Pulse;
 use crate::store::{BEAT, Conn, Options, StoreError};
 
@@ -107,77 +109,65 @@ impl Postgres {
         })
     }
 
-    /// Runs `work` in a transaction; writes of one `turn` follow each other and
+    /// Runs `work` in a transaction; writes of one turn follow each other and
     /// share commits. Returns when it is known whether it was committed.
     pub(super) async fn write<T, E>(
         &self,
-        turn: Option<i32>,
+        turn: Turn,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        let (queue, turn) = match turn {
+            Turn::Any => (&self.queue, None),
+            Turn::Of(turn) => (&self.queue, Some(turn)),
+            Turn::Beat => (&self.beats, None),
+        };
         let (piece, answered) = Piece::new(turn, work);
-        self.queue.write(piece)?;
-        answered.await.map_err(|_| StoreError::Closed)?
-    }
-
-    /// The same on the heartbeat's connection.
-    pub(super) async fn beat<T, E>(
-        &self,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        let (piece, answered) = Piece::new(None, work);
-        self.beats.write(piece)?;
-        answered.await.map_err(|_| StoreError::Closed)?
-    }
-
-    /// A look on the heartbeat's connection.
-    pub(super) async fn ping<T, E>(
-        &self,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        let (look, answered) = queue::look(work);
-        self.beats.read(look)?;
+        queue.write(piece)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Runs `work`, which only reads.
-    pub(super) async fn read<T, E>(
+    pub(super) async fn look<T, E>(
         &self,
+        kind: Look,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (look, answered) = queue::look(work);
-        self.queue.read(look)?;
+        let (look, answered) = asked(work);
+        match kind {
+            Look::Read => self.queue.look(look, false)?,
+            Look::Examine => self.queue.look(look, true)?,
+            Look::Ping => self.beats.look(look, false)?,
+        }
         answered.await.map_err(|_| StoreError::Closed)?
     }
+}
 
-    /// The same for what may take up to a minute.
-    pub(super) async fn examine<T, E>(
-        &self,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        let (look, answered) = queue::look(work);
-        self.queue.examine(look)?;
-        answered.await.map_err(|_| StoreError::Closed)?
-    }
+/// When a write has its turn.
+pub(super) enum Turn {
+    /// As soon as a connection is free.
+    Any,
+    /// Behind, and together with, those of the same number, in any process.
+    Of(i32),
+    /// At once, on the heartbeat's connection.
+    Beat,
+}
+
+/// How something is looked up.
+pub(super) enum Look {
+    /// As soon as a connection is free.
+    Read,
+    /// The same, for what may take up to a minute.
+    Examine,
+    /// At once, on the heartbeat's connection.
+    Ping,
 }
 
 /// A thread and its connection.
@@ -210,12 +200,12 @@ impl Lane {
         }
     }
 
-    fn look(&mut self, mut look: Box<dyn Look>, is_long: bool) {
+    fn look(&mut self, mut look: Box<dyn Work>, is_long: bool) {
         // A connection may have died while nobody used it: one more try.
         for is_last in [false, true] {
             let limit = if is_long { EXAMINE } else { self.work };
             let Ok(session) = self.session(Instant::now() + limit) else {
-                return look.refuse(StoreError::Lost);
+                return look.tell(Err(StoreError::Lost));
             };
             if is_long {
                 session.begin_reading(limit);
@@ -228,7 +218,7 @@ impl Lane {
             }
             self.keep(has_panicked);
             if !is_lost || is_last || has_panicked {
-                return look.tell();
+                return look.tell(Ok(()));
             }
         }
     }

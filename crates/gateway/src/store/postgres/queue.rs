@@ -1,17 +1,14 @@
 //! What waits for a connection, and who gets one next.
 
 use std::collections::{HashSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::oneshot;
-
+use crate::store::StoreError;
 use crate::store::postgres::QUEUED;
 use crate::store::postgres::doubt::Doubts;
 use crate::store::postgres::group::{GROUP, Piece};
-use crate::store::postgres::session::Session;
-use crate::store::{Conn, StoreError};
+use crate::store::postgres::work::Work;
 
 /// Pieces of work that may wait; more are refused at once.
 const WAITING: usize = 1000;
@@ -26,8 +23,8 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    reads: VecDeque<(Instant, Box<dyn Look>)>,
-    examines: VecDeque<(Instant, Box<dyn Look>)>,
+    reads: VecDeque<(Instant, Box<dyn Work>)>,
+    examines: VecDeque<(Instant, Box<dyn Work>)>,
     writes: VecDeque<Piece>,
     /// Turns of which a group is being written.
     turns: HashSet<i32>,
@@ -37,70 +34,9 @@ struct State {
 
 /// What a thread does next.
 pub(super) enum Job {
-    Read(Box<dyn Look>),
-    Examine(Box<dyn Look>),
+    Read(Box<dyn Work>),
+    Examine(Box<dyn Work>),
     Write(Option<i32>, Vec<Piece>),
-}
-
-/// Work that only reads.
-pub(super) trait Look: Send {
-    /// Runs it, the second time too; fails when it panicked.
-    fn run(&mut self, session: &mut Session) -> Result<(), ()>;
-    /// Answers with what the last run came to.
-    fn tell(self: Box<Self>);
-    /// Answers that it was not run.
-    fn refuse(self: Box<Self>, error: StoreError);
-}
-
-struct Looking<W, T, E> {
-    work: W,
-    result: Option<Result<T, E>>,
-    answer: oneshot::Sender<Result<T, E>>,
-}
-
-/// A look, and where its answer comes.
-pub(super) fn look<W, T, E>(work: W) -> (Box<dyn Look>, oneshot::Receiver<Result<T, E>>)
-where
-    W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
-    T: Send + 'static,
-    E: From<StoreError> + Send + 'static,
-{
-    let (answer, answered) = oneshot::channel();
-    let looking = Looking {
-        work,
-        result: None,
-        answer,
-    };
-    (Box::new(looking), answered)
-}
-
-impl<W, T, E> Look for Looking<W, T, E>
-where
-    W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send,
-    T: Send,
-    E: From<StoreError> + Send,
-{
-    fn run(&mut self, session: &mut Session) -> Result<(), ()> {
-        // What an earlier run came to must not outlive the begin of this one.
-        self.result = None;
-        let work = self.work.clone();
-        // A bug in one piece of work must not end the thread.
-        let ran = catch_unwind(AssertUnwindSafe(|| work(&mut Conn::Postgres(session))));
-        self.result = ran.ok();
-        self.result.as_ref().map(drop).ok_or(())
-    }
-
-    fn tell(self: Box<Self>) {
-        // A caller that hung up has nobody to tell; one whose work panicked
-        // learns of it by the answer that never comes.
-        if let Some(result) = self.result {
-            drop(self.answer.send(result));
-        }
-    }
-
-    fn refuse(self: Box<Self>, error: StoreError) {
-        drop(self.answer.send(Err(error.into())));
-    }
 }
 
 impl Queue {
@@ -112,23 +48,18 @@ impl Queue {
         }
     }
 
-    pub(super) fn read(&self, look: Box<dyn Look>) -> Result<(), StoreError> {
+    /// Work that only reads, if need be for long.
+    pub(super) fn look(&self, look: Box<dyn Work>, is_long: bool) -> Result<(), StoreError> {
         let mut state = self.state();
-        if state.reads.len() >= WAITING {
+        let waiting = if is_long {
+            &mut state.examines
+        } else {
+            &mut state.reads
+        };
+        if waiting.len() >= WAITING {
             return Err(StoreError::Busy);
         }
-        state.reads.push_back((Instant::now(), look));
-        drop(state);
-        self.wake.notify_one();
-        Ok(())
-    }
-
-    pub(super) fn examine(&self, look: Box<dyn Look>) -> Result<(), StoreError> {
-        let mut state = self.state();
-        if state.examines.len() >= WAITING {
-            return Err(StoreError::Busy);
-        }
-        state.examines.push_back((Instant::now(), look));
+        waiting.push_back((Instant::now(), look));
         drop(state);
         self.wake.notify_one();
         Ok(())
@@ -237,7 +168,7 @@ impl State {
         for looks in [&mut self.reads, &mut self.examines] {
             while looks.front().is_some_and(|(since, _)| is_late(*since)) {
                 if let Some((_, look)) = looks.pop_front() {
-                    look.refuse(StoreError::Busy);
+                    look.tell(Err(StoreError::Busy));
                 }
             }
         }

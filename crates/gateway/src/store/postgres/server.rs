@@ -9,7 +9,7 @@ use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::store::StoreError;
-use crate::store::postgres::session::Session;
+use crate::store::postgres::session::{LOCK_MS, STATEMENT_MS, Session};
 
 /// How long one host may take to be connected to.
 const CONNECT: Duration = Duration::from_millis(1500);
@@ -74,7 +74,9 @@ impl Server {
         let mut session = Session::new(runtime, client, connection, Instant::now() + CONNECT);
         // What runs outside of a transaction is cut by these; a transaction brings
         // its own.
-        session.script("SET statement_timeout = 3000; SET lock_timeout = 1500")?;
+        session.script(&format!(
+            "SET statement_timeout = {STATEMENT_MS}; SET lock_timeout = {LOCK_MS}"
+        ))?;
         Ok(session)
     }
 }

@@ -19,9 +19,9 @@ use crate::store::StoreError;
 use crate::store::postgres::server::Server;
 
 /// A statement may wait this long for a lock, in milliseconds.
-const LOCK_MS: u32 = 1500;
+pub(super) const LOCK_MS: u32 = 1500;
 /// What the server lets a statement take; never applies to a COMMIT.
-const STATEMENT_MS: u32 = 2500;
+pub(super) const STATEMENT_MS: u32 = 2500;
 /// After this long without a statement the server ends a transaction, so that a
 /// process that was stopped does not keep its locks.
 const IDLE_MS: u32 = 3000;

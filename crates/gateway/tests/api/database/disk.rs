@@ -74,7 +74,8 @@ async fn a_full_disk_is_said_and_costs_nobody_anything() {
     std::fs::create_dir(&kept).unwrap();
     let live = rusqlite::Connection::open(server.inside(&data).join("mediagate.db")).unwrap();
     let copy = kept.join("mediagate.db");
-    live.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    live.execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
+        .unwrap();
     add_up(&["--config", words[1], "--data", kept.to_str().unwrap()]).await;
     server.stop().await;
 }

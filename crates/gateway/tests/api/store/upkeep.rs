@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate::store::upkeep::{put_off, remember, remembered, take};
+use mediagate::store::meta;
+use mediagate::store::upkeep::{put_off, take};
 
 use super::{Fixture, postgres, sqlite};
 
@@ -56,8 +57,11 @@ async fn a_turn_that_ran_out_is_anybodys(db: Fixture) {
 }
 
 async fn what_is_remembered_comes_back(db: Fixture) {
-    assert_eq!(db.read(|conn| remembered(conn, "fact")).await, None);
-    db.write(|conn| remember(conn, "fact", 1)).await;
-    db.write(|conn| remember(conn, "fact", -2)).await;
-    assert_eq!(db.read(|conn| remembered(conn, "fact")).await, Some(-2));
+    assert_eq!(db.read(|conn| meta::get::<i64>(conn, "fact")).await, None);
+    db.write(|conn| meta::set(conn, "fact", 1)).await;
+    db.write(|conn| meta::set(conn, "fact", -2)).await;
+    assert_eq!(
+        db.read(|conn| meta::get::<i64>(conn, "fact")).await,
+        Some(-2)
+    );
 }

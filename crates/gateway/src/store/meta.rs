@@ -1,0 +1,33 @@
+//! Facts about the database as a whole, by their names.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use crate::store::{Conn, StoreError};
+
+/// The fact with this name, if it is known.
+pub fn get<T: FromStr>(conn: &mut Conn<'_>, name: &str) -> Result<Option<T>, StoreError> {
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    conn.one(sql, &[name.into()], |row| row.parse(0, "meta.value"))
+}
+
+/// Writes it down, in the place of what was known before.
+pub fn set(conn: &mut Conn<'_>, name: &str, value: impl Display) -> Result<(), StoreError> {
+    let value = value.to_string();
+    conn.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        &[name.into(), (&value).into()],
+    )?;
+    Ok(())
+}
+
+/// The fact with this name, which is `fresh` if it was not known.
+pub(super) fn get_or_set(
+    conn: &mut Conn<'_>,
+    name: &str,
+    fresh: String,
+) -> Result<String, StoreError> {
+    let insert = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+    conn.execute(insert, &[name.into(), (&fresh).into()])?;
+    Ok(get(conn, name)?.unwrap_or(fresh))
+}
