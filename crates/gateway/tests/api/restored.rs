@@ -27,7 +27,7 @@ fn settings(simulator: &Simulator) -> String {
 struct Scene {
     simulator: Simulator,
     folder: tempfile::TempDir,
-    /// SQLite without.
+    /// `SQLite` without.
     database: Option<TestDatabase>,
     key: String,
     tasks: Vec<String>,
