@@ -8,6 +8,7 @@
 pub mod animatic_engine;
 pub mod child;
 pub mod clip;
+pub mod film;
 pub mod own_models;
 pub mod stems_engine;
 

@@ -1,8 +1,6 @@
 //! What a provider made: fetched whole, checked by its bytes, and stored,
 //! before the task succeeds.
 
-use std::path::Path;
-
 use providers::driver::{DownloadError, Downloaded, may_come_back};
 use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
@@ -11,6 +9,7 @@ use super::Taken;
 use crate::app::App;
 use crate::domain::{assets, songs};
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
+use crate::engines::film;
 use crate::error::Error;
 use crate::ids::ClipId;
 use crate::model::media::MediaType;
@@ -101,9 +100,9 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     let fetched = fetch(app, taken, &piece.source).await?;
     let path = fetched.path.to_path_buf();
     let film = app
-        .compute(move || measure(&path))
+        .compute(move || film::measure(&path))
         .await?
-        .map_err(Bad::Broken)?;
+        .map_err(|why| Bad::Broken(why.into()))?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
@@ -133,54 +132,6 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     Ok(Made {
         assets: vec![video],
         ..Made::new(output, quantity)
-    })
-}
-
-/// What a film's container says of it.
-struct Film {
-    width: u32,
-    height: u32,
-    milliseconds: u64,
-}
-
-/// Reads an MP4's container; anything else is no video here.
-fn measure(path: &Path) -> Result<Film, String> {
-    let open = || -> std::io::Result<_> {
-        let file = std::fs::File::open(path)?;
-        let size = file.metadata()?.len();
-        Ok((std::io::BufReader::new(file), size))
-    };
-    let (mut file, size) = open().map_err(|_| "the file cannot be read".to_owned())?;
-    let mut start = [0; 12];
-    let read = std::io::Read::read_exact(&mut file, &mut start);
-    if read.is_err() || &start[4..8] != b"ftyp" {
-        return Err("the file is no MP4 video".into());
-    }
-    std::io::Seek::rewind(&mut file).map_err(|_| "the file cannot be read".to_owned())?;
-    // The reader is not ours: whatever a broken file does to it stays here.
-    let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        re_mp4::Mp4::read(file, size)
-    }));
-    let Ok(Ok(film)) = parsed else {
-        return Err("the file's container is broken".into());
-    };
-    let track = film
-        .tracks()
-        .values()
-        .find(|track| track.kind == Some(re_mp4::TrackKind::Video))
-        .ok_or("the file has no video track")?;
-    let reaches = |sample: &re_mp4::Sample| sample.offset.saturating_add(sample.size) <= size;
-    if track.samples.is_empty() || !track.samples.iter().all(reaches) {
-        return Err("the file ends before its video does".into());
-    }
-    let milliseconds = track.duration.saturating_mul(1000) / track.timescale.max(1);
-    if milliseconds == 0 {
-        return Err("the video has no length".into());
-    }
-    Ok(Film {
-        width: track.width.into(),
-        height: track.height.into(),
-        milliseconds,
     })
 }
 

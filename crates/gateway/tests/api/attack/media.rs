@@ -30,8 +30,8 @@ async fn pictures_are_decoded_where_there_is_room() {
     let picture = sound::data_url("image/png", &black_png(7_000));
     let body = json!({"model": "animatic-1", "prompt": "still", "seconds": "1", "size": "854x480", "input_reference": {"image_url": picture}});
     let quote = json!({"endpoint": "/v1/videos", "body": body});
-    let quotes = (0..4).map(|_| client.post("/v1/quote", &quote));
-    let orders = (0..8).map(|_| client.post("/v1/videos", &body));
+    let quotes = (0..8).map(|_| client.post("/v1/quote", &quote));
+    let orders = (0..12).map(|_| client.post("/v1/videos", &body));
     let (quotes, orders) = tokio::join!(
         futures_util::future::join_all(quotes),
         futures_util::future::join_all(orders)
@@ -40,6 +40,8 @@ async fn pictures_are_decoded_where_there_is_room() {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
     is_alive(&client).await;
+    // Two at a time fit into `decoding_memory_mb`, whatever comes.
+    takes_at_most(1400 << 20, &server);
     server.crash();
 }
 
@@ -64,7 +66,16 @@ async fn hanging_up_gives_no_room_back_that_is_still_in_use() {
     })
     .await;
     assert_eq!(ended["status"], "succeeded", "{ended}");
+    takes_at_most(700 << 20, &server);
     server.crash();
+}
+
+/// Memory that the process had at once, in bytes.
+#[expect(clippy::print_stdout, reason = "docs/security.md has the figures")]
+fn takes_at_most(limit: u64, server: &Server) {
+    let peak = server.peak_memory();
+    println!("peak: {} MiB", peak >> 20);
+    assert!(peak <= limit, "{} MiB", peak >> 20);
 }
 
 async fn upload(client: &Client, file: &[u8]) -> Value {

@@ -1,0 +1,136 @@
+//! Answers of providers: each protocol reads any answer to anything that it asked.
+
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, UNIX_EPOCH};
+
+use providers::order::{File, Recording, Stems, Video};
+use providers::{
+    Adapter, Answer, Call, Handle, Order, PROTOCOLS, Settings, StemGroup, StemTarget, Step, Work,
+};
+use serde_json::{Map, Value, json};
+
+use crate::Target;
+use crate::recipes;
+
+pub(crate) const ANSWER: Target = Target {
+    name: "answer",
+    run: answer,
+    seeds,
+    cases: 800,
+};
+
+/// The first byte says whose answer it is, the second its status.
+fn answer(bytes: &[u8]) {
+    const STATUSES: [u16; 8] = [200, 200, 200, 202, 400, 404, 429, 500];
+    let [whose, status, body @ ..] = bytes else {
+        return;
+    };
+    let adapter = &ADAPTERS[usize::from(*whose) % ADAPTERS.len()];
+    let status = STATUSES[usize::from(*status) % STATUSES.len()];
+    exercise(&**adapter, status, body);
+}
+
+/// Has an adapter read this answer to everything.
+pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
+    let mut answer = Answer::json_of(status, &Value::Null);
+    answer.body = body.to_vec().into();
+    let memo = serde_json::from_slice(body).unwrap_or(Value::Null);
+    let since = UNIX_EPOCH + Duration::from_hours(500_000);
+    let handles = [memo.clone(), json!({"id": "1"}), json!({})].map(Handle);
+    for order in orders() {
+        let mut asked: Vec<_> = ["", "submit", "find", "status"]
+            .map(|stage| Call::get(stage, "").with_memo(memo.clone()).asked())
+            .into();
+        asked.extend(adapter.start(&order).map(|call| call.asked()));
+        for asked in &asked {
+            if let Ok(Step::Submitted { handle, .. }) = adapter.submitted(&order, asked, &answer) {
+                follow(adapter, &handle, &answer);
+            }
+            drop(adapter.found(&order, since, asked, &answer));
+        }
+        drop(adapter.find(&order, since));
+    }
+    for handle in &handles {
+        follow(adapter, handle, &answer);
+    }
+    adapter.progress_of_part(body);
+}
+
+fn follow(adapter: &dyn Adapter, handle: &Handle, answer: &Answer) {
+    let call = adapter.poll(handle);
+    let asked = call.map_or_else(|_| Call::get("poll", "").asked(), |call| call.asked());
+    drop(adapter.polled(handle, &asked, answer));
+    drop(adapter.polled_many(&[handle, handle], &asked, answer));
+    drop((adapter.cancel(handle), adapter.poll_many(&[handle])));
+    adapter.cancelled(handle, answer);
+}
+
+static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
+    let plain = PROTOCOLS.iter().filter_map(|protocol| {
+        let settings = Settings {
+            name: "any".into(),
+            base_url: protocol.base_url.map(|url| url.parse().unwrap()),
+            options: Map::new(),
+        };
+        (protocol.build)(&settings).ok()
+    });
+    let recipes = recipes::SHIPPED.map(|text| recipes::read(text).unwrap());
+    plain.chain(recipes).collect()
+});
+
+fn orders() -> [Order; 2] {
+    let order = |work| Order {
+        key: "01970000-0000-4000-8000-00000000c0de".into(),
+        model: "a/b".into(),
+        work,
+    };
+    let file = File {
+        name: "song.mp3".into(),
+        mime: "audio/mpeg",
+        bytes: b"ID3\x04".as_slice().into(),
+        url: Some("https://example.com/song.mp3".into()),
+    };
+    let video = Video {
+        prompt: "a lighthouse in a storm".into(),
+        negative_prompt: None,
+        pictures: Vec::new(),
+        seconds: 5,
+        size: (1280, 720),
+        seed: None,
+        user: None,
+        conversation: Vec::new(),
+    };
+    let stems = Stems {
+        source: Recording {
+            file,
+            milliseconds: 10_000,
+            upstream: None,
+        },
+        targets: vec![StemTarget::Only(StemGroup::Vocals), StemTarget::Other],
+        full: true,
+        title: "Song".into(),
+    };
+    [order(Work::Video(video)), order(Work::Stems(stems))]
+}
+
+/// Answers that providers give, each to every protocol.
+fn seeds() -> Vec<Vec<u8>> {
+    let bodies = [
+        json!({"id": "video_1", "status": "completed", "progress": 100, "created_at": 1_767_322_245, "model": "sora-2", "seconds": "5"}),
+        json!({"request_id": "r", "status_url": "https://x.test/s", "response_url": "https://x.test/r", "cancel_url": "https://x.test/c", "status": "COMPLETED", "queue_position": 1}),
+        json!({"id": "p", "status": "succeeded", "output": ["https://x.test/1.mp4"], "urls": {"get": "https://x.test/g"}, "error": null}),
+        json!({"id": "t", "status": "SUCCEEDED", "progress": 0.5, "output": {"task_status": "SUCCEEDED", "task_id": "t", "video_url": "https://x.test/1.mp4"}}),
+        json!({"code": 0, "message": "ok", "data": {"task_id": "t", "task_status": "succeed", "task_result": {"videos": [{"id": "1", "url": "https://x.test/1.mp4", "duration": "5"}]}}}),
+        json!({"code": "success", "data": {"task_id": "t", "status": "SUCCESS", "progress": "100%", "data": [{"id": "c", "audio_url": "https://x.test/1.mp3", "title": "a", "metadata": {"stem_type_group_name": "Vocals", "tags": "jazz"}}]}}),
+        json!({"name": "operations/1", "done": true, "response": {"generateVideoResponse": {"generatedSamples": [{"video": {"uri": "https://x.test/1.mp4"}}]}, "videos": [{"bytesBase64Encoded": "AAAA", "gcsUri": "gs://x/1"}]}}),
+        json!({"status": "success", "task": {"state": "success"}, "result": {"vocals": "https://x.test/1.wav"}, "data": [{"id": "1", "status": "done", "created_at": "2026-11-21T12:00:00Z"}], "has_more": true, "next": "n"}),
+        json!({"choices": [{"message": {"content": "![v](https://x.test/1.mp4)"}, "delta": {"content": "50%"}}], "error": {"message": "no", "code": "content_policy_violation", "type": "invalid_request_error"}}),
+    ];
+    let whose = u8::try_from(ADAPTERS.len()).unwrap_or(u8::MAX);
+    let to = |whose| {
+        bodies
+            .iter()
+            .map(move |body| [&[whose, 0][..], body.to_string().as_bytes()].concat())
+    };
+    (0..whose).flat_map(to).collect()
+}

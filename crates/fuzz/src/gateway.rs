@@ -1,0 +1,220 @@
+//! Bodies of requests, through the whole application: router, key check, readers,
+//! domain and database.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, header};
+use base64::Engine as _;
+use http_body_util::BodyExt as _;
+use mediagate::app::App;
+use mediagate::clock::Clock;
+use mediagate::config::{Config, Overrides};
+use mediagate::domain::keys::NewKey;
+use mediagate::domain::{accounts, keys};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tower::ServiceExt as _;
+
+use crate::Target;
+
+pub(crate) const JSON: Target = Target {
+    name: "json",
+    run: json,
+    seeds: bodies,
+    cases: 600,
+};
+
+pub(crate) const FORM: Target = Target {
+    name: "form",
+    run: form,
+    seeds: forms,
+    cases: 120,
+};
+
+const READERS: [&str; 6] = [
+    "/v1/chat/completions",
+    "/v1/videos",
+    "/v1/quote",
+    "/musicgen/submit/music",
+    "/musicgen/fetch",
+    "/musicgen/persona/create",
+];
+
+/// The first byte says to which endpoint the rest is sent.
+fn json(bytes: &[u8]) {
+    if let [which, body @ ..] = bytes {
+        let path = READERS[usize::from(*which) % READERS.len()];
+        GATEWAY.post(path, "application/json", body);
+    }
+}
+
+/// The same for forms with the boundary `b`.
+fn form(bytes: &[u8]) {
+    if let [which, body @ ..] = bytes {
+        let path = ["/v1/videos", "/musicgen/uploads/audio"][usize::from(*which) % 2];
+        GATEWAY.post(path, "multipart/form-data; boundary=b", body);
+    }
+}
+
+/// A gateway without workers: what is ordered stays queued.
+struct Gateway {
+    runtime: Runtime,
+    router: Router,
+    key: String,
+    _data: tempfile::TempDir,
+}
+
+static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
+    // Another one may have been chosen already.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let data = tempfile::tempdir().unwrap();
+    let settings = Overrides {
+        data: Some(data.path().join("data")),
+        wait_limit: Some(Duration::from_millis(1)),
+        // No address leads anywhere.
+        fetch_allow_ports: Some(Vec::new()),
+        ..Overrides::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let app = App::open(Config::load(&settings).unwrap(), Clock::system()).unwrap();
+    let key = runtime.block_on(async {
+        let account = accounts::ensure(&app, "anyone").await.unwrap();
+        let new = NewKey {
+            rpm: Some(1_000_000),
+            max_running: Some(1_000_000),
+            ..NewKey::default()
+        };
+        let (_, secret) = keys::create(&app, &account, new).await.unwrap();
+        secret.expose().to_owned()
+    });
+    Gateway {
+        router: mediagate::http::router(&app),
+        runtime,
+        key,
+        _data: data,
+    }
+});
+
+impl Gateway {
+    /// Sends a body; the answer is one that the API has.
+    fn post(&self, path: &str, kind: &str, body: &[u8]) {
+        let request = Request::post(path)
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
+            .header(header::CONTENT_TYPE, kind)
+            .body(Body::from(body.to_vec()))
+            .unwrap();
+        let (status, bytes) = self.runtime.block_on(async {
+            let answer = self.router.clone().oneshot(request).await.unwrap();
+            let status = answer.status().as_u16();
+            (
+                status,
+                answer.into_body().collect().await.unwrap().to_bytes(),
+            )
+        });
+        if status == 200 {
+            return;
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let code = answer["error"]["code"].as_str().unwrap_or_default();
+        assert!(!code.is_empty(), "{status} {text}");
+        // The wait is over at once.
+        let is_fine = status < 500 || code == "still_running";
+        assert!(is_fine, "{status} {text}");
+    }
+}
+
+fn bodies() -> Vec<Vec<u8>> {
+    let id = "01970000-0000-4000-8000-00000000c0de";
+    let picture = format!(
+        "data:image/png;base64,{}",
+        base64::engine::general_purpose::STANDARD.encode(png())
+    );
+    let chat = json!({
+        "model": "animatic-1", "n": 2, "temperature": 0.5, "user": "u", "seed": 7, "max_tokens": 5, "stop": ["a"],
+        "messages": [{"role": "system", "content": "be brief"},
+                     {"role": "user", "content": [{"type": "text", "text": "a lake"}, {"type": "image_url", "image_url": {"url": picture}}]}],
+        "video": {"size": "480x480", "seconds": 1, "seed": 3, "negative_prompt": ""},
+    });
+    let stream = json!({"model": "animatic-1", "messages": [{"role": "user", "content": "a lake"}], "stream": false, "stream_options": {"include_usage": true}});
+    let video = json!({"model": "animatic-1", "prompt": "a lake", "size": "480x480", "seconds": "1", "input_reference": {"image_url": picture}});
+    let quote = json!({"endpoint": "/v1/videos", "body": {"model": "animatic-1", "prompt": "a lake", "seconds": "1"}});
+    let music = json!({"task": "gen_stem", "continue_clip_id": id, "stem_task": "two", "stem_type_id": 91, "stem_type_group_name": "Vocals",
+                       "generation_type": "TEXT", "make_instrumental": false, "title": "", "mv": "stems-dsp-1"});
+    let fetch = json!({"ids": [id], "action": "MUSIC"});
+    let persona = json!({"name": "a", "description": "b", "root_clip_id": id, "clips": [id], "is_public": true});
+    let all = [
+        (0, chat),
+        (0, stream),
+        (1, video),
+        (2, quote),
+        (3, music),
+        (4, fetch),
+        (5, persona),
+    ];
+    all.map(|(which, body)| [&[which][..], body.to_string().as_bytes()].concat())
+        .into()
+}
+
+fn forms() -> Vec<Vec<u8>> {
+    let part = |head: &str, content: &[u8]| {
+        let head = format!("--b\r\nContent-Disposition: form-data; {head}\r\n\r\n");
+        [head.as_bytes(), content, b"\r\n"].concat()
+    };
+    let of = |which: u8, parts: &[Vec<u8>]| [&[which][..], &parts.concat(), b"--b--\r\n"].concat();
+    let named = |name: &str, value: &str| part(&format!("name=\"{name}\""), value.as_bytes());
+    let picture = "name=\"input_reference\"; filename=\"a.png\"\r\nContent-Type: image/png";
+    let song = "name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav";
+    vec![
+        of(
+            0,
+            &[
+                named("prompt", "a lake"),
+                named("size", "480x480"),
+                named("seconds", "1"),
+                named("model", "animatic-1"),
+                part(picture, &png()),
+            ],
+        ),
+        of(1, &[part(song, &wav()), named("title", "Song")]),
+    ]
+}
+
+fn png() -> Vec<u8> {
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let picture = image::RgbImage::from_pixel(64, 64, image::Rgb([200, 90, 30]));
+    picture
+        .write_to(&mut bytes, image::ImageFormat::Png)
+        .unwrap();
+    bytes.into_inner()
+}
+
+/// A tenth of a second of a beat.
+fn wav() -> Vec<u8> {
+    let samples: Vec<u8> = (0..800_u32)
+        .flat_map(|n| (n * 40 % 8000).to_le_bytes()[..2].to_vec())
+        .collect();
+    let length = u32::try_from(samples.len()).unwrap();
+    let numbers = |numbers: &[u32]| -> Vec<u8> {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect()
+    };
+    [
+        &b"RIFF"[..],
+        &numbers(&[36 + length]),
+        b"WAVEfmt ",
+        &numbers(&[16, 0x0001_0001, 8000, 16_000, 0x0010_0002]),
+        b"data",
+        &numbers(&[length]),
+        &samples,
+    ]
+    .concat()
+}

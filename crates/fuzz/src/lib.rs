@@ -1,0 +1,54 @@
+//! What strangers send: each target takes any bytes, and panics where the product
+//! would do wrong by them.
+//!
+//! `tests/damaged.rs` runs the targets on damaged samples with every `cargo test`;
+//! `fuzz/` has them for cargo-fuzz, which needs a nightly compiler:
+//!
+//! ```sh
+//! cargo run -p fuzz --example seeds -- /tmp/seeds
+//! cd crates/fuzz && cargo +nightly fuzz run film /tmp/seeds/film
+//! ```
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a target fails by panicking"
+)]
+
+mod answers;
+mod damage;
+mod gateway;
+mod media;
+mod recipes;
+
+pub use damage::{Dice, damaged};
+
+/// Something that takes bytes of strangers.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name, here and in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// Takes them.
+    pub run: fn(&[u8]),
+    /// What it is made to take.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Cases that an ordinary test tries.
+    pub cases: u32,
+}
+
+/// Every target.
+pub const TARGETS: [Target; 7] = [
+    gateway::JSON,
+    gateway::FORM,
+    media::PICTURE,
+    media::RECORDING,
+    media::FILM,
+    recipes::RECIPE,
+    answers::ANSWER,
+];
+
+/// Runs the target of this name.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.unwrap().run)(bytes);
+}

@@ -1,0 +1,176 @@
+//! Pictures, recordings and films.
+
+use std::io::{Cursor, Write as _};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use animatic::picture::{decode, probe};
+use animatic::{Asked, Control, Direction, Options, PictureLimits, Request};
+use image::{DynamicImage, ImageFormat, RgbImage};
+use mediagate::engines::film;
+use stems::DecodeLimits;
+use stems::decode::{Recording, replay, scan};
+
+use crate::Target;
+
+pub(crate) const PICTURE: Target = Target {
+    name: "picture",
+    run: picture,
+    seeds: pictures,
+    cases: 1000,
+};
+
+pub(crate) const RECORDING: Target = Target {
+    name: "recording",
+    run: recording,
+    seeds: recordings,
+    cases: 400,
+};
+
+pub(crate) const FILM: Target = Target {
+    name: "film",
+    run: film,
+    seeds: films,
+    cases: 1500,
+};
+
+/// What is decoded is what the header said, and within the limits.
+fn picture(bytes: &[u8]) {
+    const LIMITS: PictureLimits = PictureLimits {
+        max_megapixels: 2,
+        max_side: 4000,
+        max_memory_bytes: 32 << 20,
+    };
+    let told = probe(bytes, &LIMITS);
+    if let Ok(picture) = decode(bytes, &LIMITS) {
+        let told = told.unwrap();
+        assert_eq!(picture.size(), (told.width, told.height));
+        assert!(u64::from(told.width) * u64::from(told.height) <= 2_000_000);
+        assert!(told.decoding_bytes <= LIMITS.max_memory_bytes);
+    }
+}
+
+/// What is read twice is the same, numbers, and within the limits.
+fn recording(bytes: &[u8]) {
+    const LIMITS: DecodeLimits = DecodeLimits {
+        max_seconds: 30,
+        max_channels: 4,
+        max_rate: 96_000,
+        max_bytes: 8 << 20,
+        fold_down: false,
+    };
+    let recording = Recording::from(bytes.to_vec());
+    let Ok(found) = scan(&recording, &LIMITS) else {
+        return;
+    };
+    assert!(found.shape.channels <= 4 && found.shape.rate <= 96_000);
+    let mut frames = 0;
+    let read = replay(&recording, &LIMITS, &found, &mut |piece| {
+        frames += piece[0].len();
+        assert!(piece.iter().flatten().all(|sample| sample.is_finite()));
+        true
+    });
+    assert_eq!(read.map(|()| frames), Ok(found.shape.frames));
+}
+
+/// A film has a length, or an error says why not.
+fn film(bytes: &[u8]) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    if let Ok(film) = film::measure(file.path()) {
+        assert!(film.milliseconds > 0 && film.width < 65_536 && film.height < 65_536);
+    }
+}
+
+fn pictures() -> Vec<Vec<u8>> {
+    let pixel = |x: u32, y: u32| [x * 7 % 256, y * 11 % 256, (x + y) * 3 % 256];
+    let rgb = RgbImage::from_fn(40, 28, |x, y| {
+        image::Rgb(pixel(x, y).map(|value| u8::try_from(value).unwrap()))
+    });
+    let image = DynamicImage::ImageRgb8(rgb);
+    let written = |format| {
+        let mut out = Cursor::new(Vec::new());
+        image.write_to(&mut out, format).unwrap();
+        out.into_inner()
+    };
+    [
+        ImageFormat::Png,
+        ImageFormat::Jpeg,
+        ImageFormat::WebP,
+        ImageFormat::Gif,
+        ImageFormat::Bmp,
+        ImageFormat::Tiff,
+    ]
+    .map(written)
+    .into()
+}
+
+fn recordings() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stems/tests/data");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let is_text = |path: &Path| path.extension().is_some_and(|ending| ending == "md");
+    let files = paths.into_iter().filter(|path| !is_text(path));
+    files.map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// A film with tables, and its head alone.
+fn films() -> Vec<Vec<u8>> {
+    static MADE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let asked = Asked {
+            size: Some((480, 480)),
+            seconds: Some(1.0),
+            fps: None,
+            seed: Some(1),
+            picture: None,
+        };
+        let options = Options::resolve(&asked, &Direction::parse("still")).unwrap();
+        let request = Request {
+            picture: None,
+            prompt: "still",
+            options,
+        };
+        let mut control = Control {
+            progress: &mut |_| {},
+            cancelled: &|| false,
+        };
+        animatic::make(&request, &mut control).unwrap().mp4
+    });
+    vec![MADE.clone(), fragmented()]
+}
+
+/// A film in a fragment, with next to nothing in it.
+fn fragmented() -> Vec<u8> {
+    let of = |kind: &[u8; 4], content: &[u8]| {
+        let length = u32::try_from(content.len() + 8).unwrap();
+        [&length.to_be_bytes()[..], kind, content].concat()
+    };
+    let numbers = |numbers: &[u32]| -> Vec<u8> {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_be_bytes())
+            .collect()
+    };
+    let mut head = [0; 21];
+    (head[3], head[19], head[20]) = (1, 640 << 16, 360 << 16);
+    let media = [
+        of(b"mdhd", &numbers(&[0, 0, 0, 1000, 0])),
+        of(b"hdlr", b"\0\0\0\0\0\0\0\0vide"),
+        of(b"minf", &of(b"stbl", &of(b"stsz", &numbers(&[0, 0, 0])))),
+    ];
+    let track = [of(b"tkhd", &numbers(&head)), of(b"mdia", &media.concat())];
+    let extends = of(b"mvex", &of(b"trex", &numbers(&[0, 1, 1, 40, 0, 0])));
+    let runs = [
+        of(b"tfhd", &numbers(&[0, 1])),
+        of(b"trun", &numbers(&[0, 25])),
+        of(b"trun", &numbers(&[0x301, 2, 0, 400, 9, 600, 9])),
+    ];
+    [
+        of(b"ftyp", b"isom\0\0\0\0"),
+        of(b"moov", &[of(b"trak", &track.concat()), extends].concat()),
+        of(b"moof", &of(b"traf", &runs.concat())),
+        of(b"mdat", &[0; 40]),
+    ]
+    .concat()
+}

@@ -1,0 +1,92 @@
+//! Every target on damaged samples: a few seconds, the same each time.
+//!
+//! `FUZZ_SECONDS=60 scripts/test fuzz` looks that long at each, at other damage
+//! every time; what it says names the seed for `FUZZ_SEED`, and the file with the
+//! bytes that broke it. Memory is limited, so that what asks for all of it fails.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "it says how to see a failure again")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "no clock of the product's is involved"
+)]
+
+use std::path::Path;
+use std::sync::Once;
+use std::time::{Duration, Instant, SystemTime};
+
+use fuzz::{Dice, TARGETS, damaged};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// Address space of the test, in bytes.
+const MEMORY: u64 = 6 << 30;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+fn limit_memory() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let limit = Rlimit {
+            current: Some(MEMORY),
+            maximum: Some(MEMORY),
+        };
+        setrlimit(Resource::As, limit).unwrap();
+    });
+}
+
+fn look(name: &str) {
+    limit_memory();
+    let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+    let time = variable("FUZZ_SECONDS").map(Duration::from_secs);
+    let now = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.unwrap().as_secs()
+    };
+    let seed = variable("FUZZ_SEED").unwrap_or_else(|| time.map_or(1, |_| now()));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{seed}"));
+    println!("FUZZ_SEED={seed}; what broke it is in {}", file.display());
+    let seeds = (target.seeds)();
+    for seed in &seeds {
+        (target.run)(seed);
+    }
+    let (began, mut case) = (Instant::now(), 0);
+    while time.map_or(case < target.cases.into(), |time| began.elapsed() < time) {
+        let bytes = damaged(&seeds, &mut Dice::new(seed, case));
+        // Before it is run: what asks for too much memory ends the process.
+        std::fs::write(&file, &bytes).unwrap();
+        (target.run)(&bytes);
+        case += 1;
+    }
+    println!("{case} cases");
+    std::fs::remove_file(file).unwrap();
+}
+
+macro_rules! targets {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            look(stringify!($name));
+        })*
+
+        #[test]
+        fn each_target_has_a_test_and_a_file_for_cargo_fuzz() {
+            let mut here = vec![$(stringify!($name)),*];
+            let mut all = TARGETS.map(|target| target.name);
+            here.sort_unstable();
+            all.sort_unstable();
+            assert_eq!(here, all);
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            for name in all {
+                let path = format!("fuzz_targets/{name}.rs");
+                assert!(manifest.contains(&path), "{path} is not in fuzz/Cargo.toml");
+                let text = std::fs::read_to_string(folder.join(path)).unwrap();
+                assert!(text.contains(&format!("fuzz::run(\"{name}\", bytes)")), "{text}");
+            }
+        }
+    };
+}
+
+targets! { answer film form json picture recipe recording }
