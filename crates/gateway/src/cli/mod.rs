@@ -209,4 +209,13 @@ mod tests {
     fn the_commands_are_well_formed() {
         Cli::command().debug_assert();
     }
+
+    /// A setting that is not global is an unknown word behind `serve`.
+    #[test]
+    fn settings_stand_before_or_behind_the_command() {
+        let command = Cli::command();
+        for setting in command.get_opts().filter(|arg| arg.get_env().is_some()) {
+            assert!(setting.is_global_set(), "{}", setting.get_id());
+        }
+    }
 }

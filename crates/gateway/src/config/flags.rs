@@ -152,8 +152,13 @@ pub struct Overrides {
     /// Tasks that run at once in this process [default: the number of cores]
     #[arg(long, env = "MEDIAGATE_WORKERS", value_name = "N", global = true)]
     pub workers: Option<usize>,
-    /// Memory in which callers' media is decoded, in megabytes.
-    #[arg(long, env = "MEDIAGATE_DECODING_MEMORY_MB", value_name = "N")]
+    /// Memory in which callers' media is decoded, in megabytes [default: 1024]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DECODING_MEMORY_MB",
+        value_name = "N",
+        global = true
+    )]
     pub decoding_memory_mb: Option<usize>,
     /// Secret that signs media addresses; replicas share one [default: made in the data folder]
     #[arg(
