@@ -53,6 +53,7 @@ fn case(name: &'static str, model: &str, work: Work) -> Case {
         order: Order {
             key: "key-of-the-order".into(),
             model: model.into(),
+            extra: serde_json::Map::new(),
             work,
         },
         end: End::Fetched,

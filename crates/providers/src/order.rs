@@ -25,6 +25,9 @@ pub struct Order {
     pub model: String,
     /// What is to be made.
     pub work: Work,
+    /// What the operator adds to the body of the call that costs, whatever the
+    /// protocol says there.
+    pub extra: Map<String, Value>,
 }
 
 /// What is to be made.

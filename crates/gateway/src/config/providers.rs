@@ -168,6 +168,9 @@ pub struct RouteSettings {
     /// What this route offers.
     #[serde(default)]
     pub limits: LimitSettings,
+    /// What is merged into the provider's request body.
+    #[serde(default)]
+    pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What may be asked for, as far as the operator says.

@@ -308,6 +308,7 @@ fn routed(
             limits,
             max_running: route.max_running,
             per_minute: route.per_minute,
+            extra: route.extra.clone(),
         });
     }
     let limits = made

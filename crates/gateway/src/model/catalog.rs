@@ -115,6 +115,8 @@ pub struct Route {
     pub max_running: Option<u32>,
     /// Submissions a minute.
     pub per_minute: Option<u32>,
+    /// What is merged into the provider's request body.
+    pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Route {

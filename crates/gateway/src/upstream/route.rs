@@ -56,6 +56,7 @@ mod tests {
             }),
             max_running: None,
             per_minute: None,
+            extra: serde_json::Map::new(),
         }
     }
 

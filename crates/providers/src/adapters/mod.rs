@@ -201,6 +201,7 @@ pub(crate) mod tests {
         Order {
             key: "0197-key".into(),
             model: model.into(),
+            extra: serde_json::Map::new(),
             work: Work::Video(Video {
                 prompt: "a lighthouse in a storm".into(),
                 negative_prompt: None,
@@ -251,6 +252,7 @@ pub(crate) mod tests {
         Order {
             key: "0197-key".into(),
             model: model.into(),
+            extra: serde_json::Map::new(),
             work: Work::Stems(Stems {
                 source: Recording {
                     file: File {

@@ -132,6 +132,7 @@ impl Submission<'_> {
         let first = self.adapter().start(self.order);
         let call = self.before(first.map_err(SubmitError::Before)?).await;
         let call = call.map_err(SubmitError::Before)?;
+        let call = call.with_extra(&self.order.extra);
         // Everything that can fail without a connection fails before the
         // intent is kept.
         let ready = self.ready(&call).await.map_err(SubmitError::Before)?;

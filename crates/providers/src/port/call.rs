@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What sending a call does at the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +134,39 @@ impl Call {
         self
     }
 
+    /// Merges these into the body: objects in objects, anything else in the
+    /// place of what is there. In a form each is a field.
+    #[must_use]
+    pub fn with_extra(mut self, extra: &Map<String, Value>) -> Self {
+        let text = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        match &mut self.body {
+            Body::Json(body) => merge(body, extra),
+            Body::Form(fields) => {
+                fields.retain(|(name, _)| !extra.contains_key(name));
+                fields.extend(
+                    extra
+                        .iter()
+                        .map(|(name, value)| (name.clone(), text(value))),
+                );
+            }
+            Body::Multipart(parts) => {
+                parts.retain(
+                    |part| !matches!(part, Part::Text { name, .. } if extra.contains_key(name)),
+                );
+                parts.extend(
+                    extra
+                        .iter()
+                        .map(|(name, value)| Part::text(name, text(value))),
+                );
+            }
+            Body::Empty | Body::Bytes { .. } => {}
+        }
+        self
+    }
+
     /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -183,6 +216,18 @@ impl Call {
         Asked {
             stage: self.stage.clone(),
             memo: self.memo.clone(),
+        }
+    }
+}
+
+fn merge(into: &mut Value, extra: &Map<String, Value>) {
+    let Value::Object(into) = into else { return };
+    for (name, value) in extra {
+        match (into.get_mut(name), value) {
+            (Some(below @ Value::Object(_)), Value::Object(value)) => merge(below, value),
+            _ => {
+                into.insert(name.clone(), value.clone());
+            }
         }
     }
 }
@@ -274,5 +319,38 @@ impl Part {
             mime: file.mime.into(),
             bytes: file.bytes.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn extras_go_into_the_body_whatever_its_form() {
+        let extra = json!({"audio": false, "input": {"steps": 40}});
+        let extra = extra.as_object().unwrap();
+        let call = |body| Call::new("submit", Method::POST, "/x").with_body(body);
+        let body = json!({"model": "m", "audio": true, "input": {"prompt": "p"}});
+        let Body::Json(body) = call(Body::Json(body)).with_extra(extra).body else {
+            panic!("not JSON");
+        };
+        let merged = json!({"model": "m", "audio": false, "input": {"prompt": "p", "steps": 40}});
+        assert_eq!(body, merged);
+        let parts = vec![Part::text("audio", "true"), Part::text("model", "m")];
+        let Body::Multipart(parts) = call(Body::Multipart(parts)).with_extra(extra).body else {
+            panic!("not multipart");
+        };
+        let text = |wanted: &str| {
+            let all = parts.iter().filter_map(|part| match part {
+                Part::Text { name, value } if name == wanted => Some(value.as_str()),
+                _ => None,
+            });
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!((text("audio"), text("model")), (vec!["false"], vec!["m"]));
+        assert_eq!(text("input"), [r#"{"steps":40}"#]);
     }
 }

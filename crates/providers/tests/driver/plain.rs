@@ -74,6 +74,7 @@ pub(crate) fn order(model: &str) -> Order {
     Order {
         key: "key-1".into(),
         model: model.into(),
+        extra: serde_json::Map::new(),
         work: Work::Video(Video {
             prompt: "rain".into(),
             negative_prompt: None,

@@ -44,6 +44,7 @@ pub(super) async fn create(
         key: SubmissionId::new().to_string(),
         model: root.model_name.clone(),
         work: Work::Persona(persona(new, root, clips)),
+        extra: serde_json::Map::new(),
     };
     let made = app
         .upstream

@@ -66,6 +66,7 @@ pub(super) async fn build(
             key: String::new(),
             model: model.to_owned(),
             work,
+            extra: route.extra.clone(),
         },
         credential: credential.and_then(|id| site.credential(&id).cloned()),
     })

@@ -18,6 +18,7 @@ fn order(model: &str, work: Work) -> Order {
     Order {
         key: "01970000-0000-4000-8000-00000000c0de".into(),
         model: model.into(),
+        extra: serde_json::Map::new(),
         work,
     }
 }
