@@ -263,6 +263,7 @@ fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [Picture; N])
         seconds,
         size,
         seed: None,
+        audio: None,
         user: None,
         conversation: Vec::new(),
     })

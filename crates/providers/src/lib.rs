@@ -42,7 +42,7 @@ pub use limits::{
 pub use order::{Kind, Order, StemGroup, StemTarget, Work};
 pub use port::{
     Absence, Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity,
-    ModelNames, Output, Pace, Part, Source, Step, Target, What,
+    ModelNames, Output, Pace, Part, Source, Step, Target, What, merge,
 };
 pub use secret::Secret;
 pub use settings::{Settings, SettingsError};

@@ -72,6 +72,9 @@ pub struct VideoLimits {
     pub negative_prompt: bool,
     /// Whether it takes a seed.
     pub seed: bool,
+    /// Where an order can choose between sound and none: what comes when it
+    /// does not.
+    pub audio: Option<bool>,
     /// Longest prompt in characters.
     pub max_prompt: usize,
 }
@@ -85,6 +88,9 @@ pub struct Pictures {
     pub needed: bool,
     /// What they are for.
     pub purpose: Purpose,
+    /// How many it takes instead that show what the video is about; for
+    /// [`Purpose::References`], `max` says it.
+    pub references: usize,
     /// How they reach the provider.
     pub handover: Handover,
 }
@@ -99,7 +105,21 @@ impl Pictures {
             max,
             needed: false,
             purpose: Purpose::Frames,
+            references: 0,
             handover: Handover::Any,
+        }
+    }
+
+    /// Whether it takes a last frame beside the first.
+    pub fn takes_end(&self) -> bool {
+        self.purpose == Purpose::Frames && self.max >= 2
+    }
+
+    /// How many pictures it takes that show what the video is about.
+    pub fn most_references(&self) -> usize {
+        match self.purpose {
+            Purpose::References => self.max,
+            Purpose::Frames => self.references,
         }
     }
 }

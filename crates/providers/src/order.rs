@@ -68,6 +68,8 @@ pub struct Video {
     pub size: (u32, u32),
     /// Decides what is left to chance, where the caller wants that decided.
     pub seed: Option<u64>,
+    /// With sound or without, where that is to be said.
+    pub audio: Option<bool>,
     /// The caller's own name for its end user.
     pub user: Option<String>,
     /// The conversation before the prompt, for providers that speak chat.

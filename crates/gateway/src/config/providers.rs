@@ -135,6 +135,9 @@ pub struct ModelSettings {
     pub notes: Option<Vec<String>>,
     /// Who makes it: in this order, or by weight.
     pub routes: Option<Vec<RouteSettings>>,
+    /// Fields of the provider's request that callers may set in
+    /// `provider_options`; dots lead into objects.
+    pub pass: Vec<String>,
     /// What every route offers, where the adapters' own tables are wrong or silent.
     pub limits: LimitSettings,
 }
@@ -190,6 +193,10 @@ pub struct LimitSettings {
     pub negative_prompt: Option<bool>,
     /// Whether it takes a seed.
     pub seed: Option<bool>,
+    /// Whether callers may choose between sound and none.
+    pub audio: Option<bool>,
+    /// Most reference images.
+    pub references: Option<usize>,
     /// Stem groups that it tells apart.
     pub stems: Option<Vec<String>>,
     /// Tasks of the music dialect that it does, beside `gen_stem`.
@@ -210,6 +217,9 @@ pub struct PriceEntry {
     /// Dollars for one.
     #[serde(deserialize_with = "dollars")]
     pub usd: Micros,
+    /// Dollars for one that has no sound; the same when left out.
+    #[serde(default, deserialize_with = "some_dollars")]
+    pub usd_without_audio: Option<Micros>,
     /// The first instant at which it holds.
     #[serde(default, deserialize_with = "instant")]
     pub from: Option<Timestamp>,
@@ -279,6 +289,7 @@ impl PriceSettings {
                 unit: entry.unit,
                 per_unit: entry.usd,
             },
+            without_audio: entry.usd_without_audio,
         });
         let schedule = Schedule::new(dated.collect()).map_err(|error| error.to_string())?;
         match schedule.begins() {
@@ -310,6 +321,10 @@ fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Erro
     String::deserialize(deserializer)?
         .parse()
         .map_err(de::Error::custom)
+}
+
+fn some_dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Micros>, D::Error> {
+    dollars(deserializer).map(Some)
 }
 
 fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<(u32, u32)>>, D::Error> {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use providers::Kind;
 use providers::catalogue::Catalogue;
+use providers::{Kind, Limits};
 
 use crate::clock::Timestamp;
 use crate::config::providers::{ModelKind, ModelSettings, PriceSettings, RouteSettings};
@@ -204,6 +204,14 @@ fn apply(
             )
         })?;
     model.price = price(&wrong, settings.price.as_ref(), model.kind(), now)?;
+    if prices_nobody_chooses(model) {
+        let message = "usd_without_audio: nobody can choose between sound and none here";
+        return Err(wrong(".price", message.into()));
+    }
+    if let Some(why) = fault_of_pass(model, &settings.pass) {
+        return Err(wrong(".pass", why.into()));
+    }
+    model.pass.clone_from(&settings.pass);
     if let Some(aliases) = &settings.aliases {
         model.aliases.clone_from(aliases);
     }
@@ -214,6 +222,30 @@ fn apply(
         model.notes.clone_from(notes);
     }
     Ok(())
+}
+
+/// Whether a price depends on the sound where that is not the caller's to choose.
+fn prices_nobody_chooses(model: &Model) -> bool {
+    let routes = model.routes().iter();
+    let prices = routes.map(|route| (&route.price, &route.limits));
+    let mut prices = prices.chain([(&model.price, &model.limits)]);
+    prices.any(|(price, limits)| {
+        let depends = price.as_ref().is_some_and(Schedule::depends_on_audio);
+        depends && !matches!(limits, Limits::Video(video) if video.audio.is_some())
+    })
+}
+
+fn fault_of_pass(model: &Model, pass: &[String]) -> Option<&'static str> {
+    if pass.is_empty() {
+        return None;
+    }
+    if model.routes().is_empty() {
+        return Some("an embedded model has no provider");
+    }
+    let mut parts = pass.iter().flat_map(|name| name.split('.'));
+    parts
+        .any(str::is_empty)
+        .then_some("names fields of the provider's request, as in [\"style\", \"input.steps\"]")
 }
 
 fn price(
@@ -327,6 +359,7 @@ fn routed(
         notes: Vec::new(),
         limits,
         price: None,
+        pass: Vec::new(),
         maker: Maker::Routes(made),
     })
 }
@@ -375,6 +408,7 @@ mod tests {
             usd: Micros::new(100_000),
             from: None,
             until: None,
+            usd_without_audio: None,
         }]);
         let priced = ModelSettings {
             price: Some(price),
@@ -395,6 +429,7 @@ mod tests {
                 .as_ref()
                 .unwrap()
                 .at(NOW)
+                .price
                 .per_unit
                 .get(),
             100_000

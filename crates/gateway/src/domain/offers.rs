@@ -1,7 +1,7 @@
 //! What a model offers: the adapters' tables, narrowed by the operator and
 //! joined over routes.
 
-use providers::{Durations, Limits, MusicLimits, StemGroup, VideoLimits};
+use providers::{Durations, Limits, MusicLimits, Purpose, StemGroup, VideoLimits};
 
 use crate::config::providers::LimitSettings;
 
@@ -53,6 +53,24 @@ fn video_narrowed(
     }
     limits.negative_prompt = settings.negative_prompt.unwrap_or(limits.negative_prompt);
     limits.seed = settings.seed.unwrap_or(limits.seed);
+    match settings.audio {
+        Some(true) if limits.audio.is_none() => {
+            let message = "this protocol has no way to choose sound for this model";
+            return Err(("audio", message.into()));
+        }
+        Some(false) => limits.audio = None,
+        Some(true) | None => {}
+    }
+    if let Some(references) = settings.references {
+        if references > 0 && limits.pictures.most_references() == 0 {
+            let message = "this protocol has no way to hand reference images to this model";
+            return Err(("references", message.into()));
+        }
+        match limits.pictures.purpose {
+            Purpose::References => limits.pictures.max = references,
+            Purpose::Frames => limits.pictures.references = references,
+        }
+    }
     Ok(limits)
 }
 
@@ -108,10 +126,18 @@ fn video_joined(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
             max: a.max().max(b.max()),
         },
     };
+    let references = a
+        .pictures
+        .most_references()
+        .max(b.pictures.most_references());
+    if a.pictures.purpose == Purpose::Frames {
+        a.pictures.references = references;
+    }
     a.pictures.max = a.pictures.max.max(b.pictures.max);
     a.pictures.needed &= b.pictures.needed;
     a.negative_prompt |= b.negative_prompt;
     a.seed |= b.seed;
+    a.audio = a.audio.or(b.audio);
     a.max_prompt = a.max_prompt.max(b.max_prompt);
     a
 }

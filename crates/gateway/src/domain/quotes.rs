@@ -130,7 +130,9 @@ async fn of_tasks(
 ) -> Result<Quote, Error> {
     let quantity = new.quantity;
     let model = new.model.clone();
-    let tariff = new.model.tariff(quantity, app.clock.now());
+    let tariff = new
+        .model
+        .tariff(quantity, new.payload.is_silent(), app.clock.now());
     let known_at = routing::known_at(app, caller.account.id, &new.payload).await?;
     // Where routes are drawn by weight, the heaviest is the likeliest.
     let in_order = route::in_order(model.routes(), || 0.5);

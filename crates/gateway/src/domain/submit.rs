@@ -149,7 +149,7 @@ pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Er
 /// The task that an order becomes, not yet written.
 pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
-    let tariff = new.model.tariff(new.quantity, now);
+    let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
     let reserved = tariff.reserve();
     let costs = reserved > Micros::ZERO;
     Task {
@@ -212,8 +212,8 @@ pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
         (Maker::Embedded { version }, _) => format!("{EMBEDDED} {version}"),
         (Maker::Routes(_), Some(route)) => {
             format!(
-                "{} {} {:?} {:?}",
-                route.provider, route.model, route.price, route.limits
+                "{} {} {:?} {:?} {:?}",
+                route.provider, route.model, route.price, route.limits, route.extra
             )
         }
         (Maker::Routes(_), None) => String::new(),

@@ -30,9 +30,11 @@ pub fn model() -> Model {
             pictures: Pictures::frames(1),
             negative_prompt: false,
             seed: true,
+            audio: None,
             max_prompt: usize::MAX,
         }),
         price: None,
+        pass: Vec::new(),
         maker: Maker::Embedded {
             version: env!("CARGO_PKG_VERSION").into(),
         },

@@ -138,6 +138,7 @@ fn model(graphs: &Graphs) -> Model {
             personas: false,
         }),
         price: None,
+        pass: Vec::new(),
         maker: Maker::Embedded {
             version: format!("{:?}", manifest.kind),
         },

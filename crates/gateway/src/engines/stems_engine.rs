@@ -39,6 +39,7 @@ pub fn model() -> Model {
             personas: false,
         }),
         price: None,
+        pass: Vec::new(),
         maker: Maker::Embedded {
             version: env!("CARGO_PKG_VERSION").into(),
         },

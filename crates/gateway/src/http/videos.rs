@@ -27,7 +27,7 @@ use crate::http::media;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all, video_file};
 use crate::http::wire::tasks::List;
-use crate::http::wire::videos::{VideoDeleted, VideoObject, VideoRequest, read, read_form};
+use crate::http::wire::videos::{FILES, VideoDeleted, VideoObject, VideoRequest, read, read_form};
 use crate::ids::{AssetId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::media::MediaType;
@@ -39,6 +39,8 @@ use crate::store::tasks::Filter;
 const FORM_TIME: Duration = Duration::from_mins(2);
 /// Largest form; a field may be a prompt, a data: address or a file.
 const FORM_LIMIT: usize = 32_000_000;
+/// More files than any model takes; the form is refused for them when it is read.
+const MOST_FILES: usize = 32;
 
 /// Make a video.
 #[utoipa::path(post, path = "/v1/videos", tag = "video",
@@ -55,12 +57,15 @@ pub(super) async fn create(
     let fingerprint = Fingerprint::of("POST /v1/videos");
     let (order, fingerprint, held) = if is_multipart(&headers) {
         let mut held = held(&request, &app)?;
-        let (form, file) = form(request, &app, &mut held).await?;
+        let (form, files) = form(request, &app, &mut held).await?;
         let mut fingerprint = fingerprint.json(&form);
-        if let Some(file) = &file {
+        for (name, file) in &files {
+            if *name != FILES[0] {
+                fingerprint = fingerprint.json(&Value::from(*name));
+            }
             fingerprint = fingerprint.file(&Sha256::digest(file));
         }
-        (read_form(&form, file)?, fingerprint, held)
+        (read_form(&form, files)?, fingerprint, held)
     } else {
         let body = JsonBody::from_request(request, &app).await?;
         fingerprint.read(&app, body, read).await?
@@ -85,12 +90,11 @@ pub(super) async fn create(
     asked.answer(make, tell).await
 }
 
-/// A form's text fields, nested by their brackets, and its file.
-async fn form(
-    request: Request,
-    app: &App,
-    held: &mut Share,
-) -> Result<(Value, Option<Bytes>), Error> {
+/// The files of a form, each with its field.
+type Files = Vec<(&'static str, Bytes)>;
+
+/// A form's text fields, nested by their brackets, and its files.
+async fn form(request: Request, app: &App, held: &mut Share) -> Result<(Value, Files), Error> {
     tokio::time::timeout(FORM_TIME, read_fields(request, app, held))
         .await
         .unwrap_or_else(|_| {
@@ -105,14 +109,15 @@ async fn read_fields(
     request: Request,
     app: &App,
     held: &mut Share,
-) -> Result<(Value, Option<Bytes>), Error> {
+) -> Result<(Value, Files), Error> {
     let mut form = Form::open(request, app, FORM_LIMIT as u64).await?;
     let mut fields = Map::new();
-    let mut file = None;
+    let mut files = Files::new();
     while let Some(mut part) = form.next().await? {
         let name = part.name().unwrap_or_default().to_owned();
+        let field = FILES.into_iter().find(|field| *field == name);
         let is_file = part.file_name().is_some();
-        if is_file && name != "input_reference" {
+        if is_file && (field.is_none() || files.len() > MOST_FILES) {
             part.skip().await?;
             continue;
         }
@@ -129,32 +134,36 @@ async fn read_fields(
             held.grow(chunk.len() as u64).map_err(no_memory)?;
             bytes.extend_from_slice(&chunk);
         }
-        if is_file {
-            file = Some(Bytes::from(bytes));
+        if let Some(field) = field.filter(|_| is_file) {
+            files.push((field, Bytes::from(bytes)));
             continue;
         }
         let text = String::from_utf8(bytes)
             .map_err(|_| Error::at(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text."))?;
         insert_nested(&mut fields, &name, text);
     }
-    Ok((Value::Object(fields), file))
+    Ok((Value::Object(fields), files))
 }
 
-/// Puts `a[b]` into the object `a`; deeper brackets are not known here.
+/// Puts `a[b]` into the object `a` and `a[]` into the list `a`; deeper brackets
+/// are not known here.
 fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
-    match name
+    let nested = name
         .split_once('[')
-        .and_then(|(outer, rest)| Some((outer, rest.strip_suffix(']')?)))
-    {
-        Some((outer, inner)) => {
-            let slot = fields
-                .entry(outer)
-                .or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(nested) = slot {
-                nested.insert(inner.to_owned(), text.into());
-            }
-        }
-        None => drop(fields.insert(name.to_owned(), text.into())),
+        .and_then(|(outer, rest)| Some((outer, rest.strip_suffix(']')?)));
+    let Some((outer, inner)) = nested else {
+        fields.insert(name.to_owned(), text.into());
+        return;
+    };
+    let is_item = inner.bytes().all(|byte| byte.is_ascii_digit());
+    let empty = || match is_item {
+        true => Value::Array(Vec::new()),
+        false => Value::Object(Map::new()),
+    };
+    match fields.entry(outer).or_insert_with(empty) {
+        Value::Object(nested) => drop(nested.insert(inner.to_owned(), text.into())),
+        Value::Array(items) => items.push(text.into()),
+        _ => {}
     }
 }
 

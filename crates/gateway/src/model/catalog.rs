@@ -78,6 +78,9 @@ pub struct Model {
     pub limits: Limits,
     /// Free when `None`.
     pub price: Option<Schedule>,
+    /// Fields of the provider's request that callers may set, those of nested
+    /// objects with dots.
+    pub pass: Vec<String>,
     /// Who makes it.
     pub maker: Maker,
 }
@@ -148,17 +151,17 @@ impl Model {
         }
     }
 
-    /// The prices for `asked` at an instant.
-    pub fn tariff(&self, asked: Quantity, now: Timestamp) -> Tariff {
+    /// The prices for `asked` at an instant, with sound or without.
+    pub fn tariff(&self, asked: Quantity, is_silent: bool, now: Timestamp) -> Tariff {
         let own = self.routes().iter().filter_map(|route| {
             Some(RoutePrice {
                 provider: route.provider.clone(),
                 model: route.model.clone(),
-                price: route.price.as_ref()?.at(now),
+                price: route.price.as_ref()?.at(now).of(is_silent),
             })
         });
         Tariff {
-            price: self.price.as_ref().map(|price| price.at(now)),
+            price: self.price.as_ref().map(|price| price.at(now).of(is_silent)),
             routes: own.collect(),
             asked,
         }

@@ -158,6 +158,19 @@ pub struct Dated {
     pub from: Option<Timestamp>,
     /// What it is.
     pub price: Price,
+    /// What one unit costs without sound, where that differs.
+    pub without_audio: Option<Micros>,
+}
+
+impl Dated {
+    /// The price of what has no sound, or of all else.
+    pub fn of(self, is_silent: bool) -> Price {
+        let per_unit = self.without_audio.filter(|_| is_silent);
+        Price {
+            per_unit: per_unit.unwrap_or(self.price.per_unit),
+            ..self.price
+        }
+    }
 }
 
 /// The prices of a model over time, without a gap: each holds until the next.
@@ -190,21 +203,31 @@ impl Schedule {
 
     /// One price for all time.
     pub fn always(price: Price) -> Self {
-        Self(vec![Dated { from: None, price }])
+        Self(vec![Dated {
+            from: None,
+            price,
+            without_audio: None,
+        }])
     }
 
     /// The price at an instant; before the first one begins, that one.
-    pub fn at(&self, now: Timestamp) -> Price {
+    pub fn at(&self, now: Timestamp) -> Dated {
         let begun = self.0.iter().take_while(|dated| dated.from <= Some(now));
         let current = begun.last().or_else(|| self.0.first());
         // A schedule is never empty.
-        current.map_or(
-            Price {
+        current.copied().unwrap_or(Dated {
+            from: None,
+            price: Price {
                 unit: PriceUnit::Task,
                 per_unit: Micros::ZERO,
             },
-            |dated| dated.price,
-        )
+            without_audio: None,
+        })
+    }
+
+    /// Whether sound makes a difference to it, now or later.
+    pub fn depends_on_audio(&self) -> bool {
+        self.0.iter().any(|dated| dated.without_audio.is_some())
     }
 
     /// The price that follows the one at this instant.
@@ -425,19 +448,22 @@ mod tests {
             Dated {
                 from: Some(at(200)),
                 price: price(3),
+                without_audio: None,
             },
             Dated {
                 from: None,
                 price: price(1),
+                without_audio: None,
             },
             Dated {
                 from: Some(at(100)),
                 price: price(2),
+                without_audio: None,
             },
         ])
         .unwrap();
         for (now, micros) in [(0, 1), (99, 1), (100, 2), (199, 2), (200, 3), (900, 3)] {
-            assert_eq!(schedule.at(at(now)).per_unit.get(), micros, "{now}");
+            assert_eq!(schedule.at(at(now)).price.per_unit.get(), micros, "{now}");
         }
         assert_eq!(schedule.next(at(100)).unwrap().price, price(3));
         assert_eq!(schedule.next(at(200)), None);
@@ -445,6 +471,7 @@ mod tests {
             Dated {
                 from: Some(at(1)),
                 price: price(1),
+                without_audio: None,
             };
             2
         ];

@@ -137,6 +137,11 @@ impl Payload {
             Self::StemsV1(_) | Self::SongV1(_) => TaskKind::Music,
         }
     }
+
+    /// Whether it is known to have no sound.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::VideoV1(job) if job.audio == Some(false))
+    }
 }
 
 /// A video to be made; everything optional has been decided.
@@ -170,6 +175,21 @@ pub struct VideoJob {
     /// The conversation before the prompt, for providers that speak chat.
     #[serde(default)]
     pub conversation: Vec<Message>,
+    /// The last frame, where it was asked for by that name.
+    #[serde(default)]
+    pub end_picture: Option<AssetId>,
+    /// Pictures of what the video is about, asked for by that name.
+    #[serde(default)]
+    pub references: Vec<AssetId>,
+    /// With sound or without, where the model can choose.
+    #[serde(default)]
+    pub audio: Option<bool>,
+    /// Whether the caller chose that; it is what usually comes otherwise.
+    #[serde(default)]
+    pub audio_is_asked: bool,
+    /// Fields for the provider itself.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub provider_options: Map<String, Value>,
 }
 
 /// A separation to be made.

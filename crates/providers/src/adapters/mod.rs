@@ -175,6 +175,9 @@ fn is_public(host: &url::Host<&str>) -> bool {
 }
 
 #[cfg(test)]
+mod wishes_tests;
+
+#[cfg(test)]
 pub(crate) mod tests {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -209,6 +212,7 @@ pub(crate) mod tests {
                 seconds: 5,
                 size: (1280, 720),
                 seed: None,
+                audio: None,
                 user: None,
                 conversation: Vec::new(),
             }),

@@ -53,9 +53,13 @@ impl Adapter for Xai {
                 sizes,
                 durations: Durations::Range { min: 1, max: 15 },
                 default_seconds: 6,
-                pictures: Pictures::frames(1),
+                pictures: Pictures {
+                    references: 7,
+                    ..Pictures::frames(1)
+                },
                 negative_prompt: false,
                 seed: false,
+                audio: None,
                 max_prompt: 4_000,
             })
         })
@@ -86,6 +90,13 @@ impl Adapter for Xai {
             body.insert("image".into(), json!({"url": file.url_or_data()}));
         } else {
             body.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
+        }
+        let references = video.references();
+        let references: Vec<Value> = references
+            .map(|file| json!({"url": file.url_or_data()}))
+            .collect();
+        if !references.is_empty() {
+            body.insert("reference_images".into(), Value::Array(references));
         }
         if let Some(user) = &video.user {
             body.insert("user".into(), json!(user));

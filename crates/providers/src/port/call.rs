@@ -143,7 +143,7 @@ impl Call {
             other => other.to_string(),
         };
         match &mut self.body {
-            Body::Json(body) => merge(body, extra),
+            Body::Json(Value::Object(body)) => merge(body, extra),
             Body::Form(fields) => {
                 fields.retain(|(name, _)| !extra.contains_key(name));
                 fields.extend(
@@ -162,7 +162,7 @@ impl Call {
                         .map(|(name, value)| Part::text(name, text(value))),
                 );
             }
-            Body::Empty | Body::Bytes { .. } => {}
+            Body::Json(_) | Body::Empty | Body::Bytes { .. } => {}
         }
         self
     }
@@ -220,11 +220,11 @@ impl Call {
     }
 }
 
-fn merge(into: &mut Value, extra: &Map<String, Value>) {
-    let Value::Object(into) = into else { return };
+/// Merges objects into objects; anything else takes the place of what is there.
+pub fn merge(into: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (name, value) in extra {
         match (into.get_mut(name), value) {
-            (Some(below @ Value::Object(_)), Value::Object(value)) => merge(below, value),
+            (Some(Value::Object(below)), Value::Object(value)) => merge(below, value),
             _ => {
                 into.insert(name.clone(), value.clone());
             }

@@ -31,7 +31,7 @@ use crate::limits::Limits;
 use crate::order::{Kind, Order};
 use crate::secret::Secret;
 
-pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target};
+pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target, merge};
 pub use find::{Absence, Found, FoundJob, Identity};
 pub use names::ModelNames;
 pub use step::{ClipFacts, Handle, Output, Source, Step, What};

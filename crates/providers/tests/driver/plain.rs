@@ -82,6 +82,7 @@ pub(crate) fn order(model: &str) -> Order {
             seconds: 5,
             size: (1280, 720),
             seed: None,
+            audio: None,
             user: None,
             conversation: Vec::new(),
         }),

@@ -1,14 +1,15 @@
 //! The requests of the chat-completions dialect.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::domain::pictures::PictureSource;
 use crate::domain::video::{Params, VideoOrder};
 use crate::error::ErrorCode;
 use crate::http::wire::fields::Fields;
-use crate::http::wire::videos::{self, ADDRESS, PROMPT};
+use crate::http::wire::video_fields::{self as shared, ADDRESS};
+use crate::http::wire::videos::PROMPT;
 use crate::model::task::Message;
 
 /// Most messages of a request, and parts of a message.
@@ -63,6 +64,9 @@ pub struct ChatRequest {
     user: Option<String>,
     /// What the chat dialect has no fields for.
     video: Option<VideoOptions>,
+    /// Fields for the provider itself, where the operator lets them through; taken in `video` too.
+    #[schema(value_type = Option<Object>)]
+    provider_options: Option<Value>,
 }
 
 /// A message.
@@ -124,6 +128,16 @@ pub struct VideoOptions {
     seconds: Option<f64>,
     /// Width and height, as in `1280x720`.
     size: Option<String>,
+    /// In place of the size: its fineness, as in `1080p`.
+    resolution: Option<String>,
+    /// In place of the size: its shape, as in `16:9`.
+    aspect_ratio: Option<String>,
+    /// The last frame: an https, http or data: address.
+    end_image: Option<String>,
+    /// Pictures of what the video is about: https, http or data: addresses.
+    reference_images: Option<Vec<String>>,
+    /// With sound or without, where the model can choose.
+    audio: Option<bool>,
     /// Decides everything that the prompt leaves to chance.
     seed: Option<u64>,
     /// What the video shall not show.
@@ -144,10 +158,15 @@ pub struct Chat {
 const PARAMS: Params = Params {
     seconds: "video.seconds",
     size: "video.size",
+    resolution: "video.resolution",
+    aspect_ratio: "video.aspect_ratio",
+    audio: "video.audio",
     seed: "video.seed",
     negative_prompt: "video.negative_prompt",
     prompt: "messages",
     picture: "messages",
+    end_picture: "video.end_image",
+    references: "video.reference_images",
 };
 
 /// Reads a request.
@@ -169,12 +188,15 @@ pub fn read(body: &Fields<'_>) -> Option<Chat> {
         model: model.clone(),
         prompt,
         pictures,
-        seconds: video.and_then(videos::seconds),
-        size: video.and_then(videos::size),
-        seed: video
-            .and_then(|video| video.integer("seed", 0..=i64::MAX))
-            .and_then(|seed| u64::try_from(seed).ok()),
+        end_picture: video.and_then(shared::end_image),
+        references: video.map(shared::reference_images).unwrap_or_default(),
+        seconds: video.and_then(shared::seconds),
+        size: video.and_then(shared::size),
+        frame: video.map(shared::frame).unwrap_or_default(),
+        audio: video.and_then(|video| video.boolean("audio")),
+        seed: video.and_then(shared::seed),
         negative_prompt: video.and_then(|video| video.filled_string("negative_prompt", PROMPT)),
+        provider_options: provider_options(body, video),
         count: body
             .integer("n", 1..=4)
             .and_then(|n| u32::try_from(n).ok())
@@ -192,6 +214,18 @@ pub fn read(body: &Fields<'_>) -> Option<Chat> {
         stream,
         include_usage: include_usage.unwrap_or(false),
     })
+}
+
+/// Beside `video`, or within.
+fn provider_options(body: &Fields<'_>, video: Option<&Fields<'_>>) -> Map<String, Value> {
+    let mut options = shared::provider_options(body);
+    let within = video.map(shared::provider_options).unwrap_or_default();
+    if !options.is_empty() && !within.is_empty() {
+        let message = "Say it here or in video, not twice.";
+        body.fault("provider_options", ErrorCode::InvalidValue, message);
+    }
+    options.extend(within);
+    options
 }
 
 /// What is checked and has no effect on a video.
@@ -479,6 +513,16 @@ mod tests {
             ("video", json!({"seconds": []}), "video.seconds"),
             ("video", json!({"size": "huge"}), "video.size"),
             ("video", json!({"seed": 1.5}), "video.seed"),
+            ("video", json!({"audio": "no"}), "video.audio"),
+            ("video", json!({"resolution": "fine"}), "video.resolution"),
+            ("video", json!({"aspect_ratio": 2}), "video.aspect_ratio"),
+            ("video", json!({"end_image": []}), "video.end_image"),
+            (
+                "video",
+                json!({"reference_images": [{}]}),
+                "video.reference_images[0].url",
+            ),
+            ("provider_options", json!("x"), "provider_options"),
             ("stream_options", json!(1), "stream_options"),
         ];
         for (field, value, param) in cases {

@@ -61,6 +61,11 @@ fn read_as<T>(
 }
 
 impl<'a> Fields<'a> {
+    /// Whether it came as a form.
+    pub const fn is_form(&self) -> bool {
+        self.lenient
+    }
+
     /// The path of a field, as errors name it.
     pub fn path(&self, name: &str) -> String {
         if self.path.is_empty() {

@@ -15,5 +15,6 @@ pub mod personas;
 pub mod quotes;
 pub mod tasks;
 pub mod usage;
+pub mod video_fields;
 pub mod videos;
 pub mod words;

@@ -10,7 +10,7 @@ use providers::{Durations, Limits};
 use crate::clock::Timestamp;
 use crate::http::wire::music::GEN_STEM;
 use crate::model::catalog::Model;
-use crate::model::money::Schedule;
+use crate::model::money::{Dated, Schedule};
 
 /// The list of models, as the `OpenAI` SDKs read it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -89,6 +89,9 @@ pub struct PriceObject {
     pub unit: &'static str,
     /// Dollars for one.
     pub usd: String,
+    /// Dollars for one without sound, where that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_without_audio: Option<String>,
     /// The price that follows on a date that is already known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<NextPrice>,
@@ -101,6 +104,9 @@ pub struct NextPrice {
     pub unit: &'static str,
     /// Dollars for one.
     pub usd: String,
+    /// Dollars for one without sound, where that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_without_audio: Option<String>,
     /// From this instant on.
     pub from: String,
 }
@@ -108,17 +114,21 @@ pub struct NextPrice {
 impl PriceObject {
     /// The price as it is now.
     fn new(schedule: &Schedule, now: Timestamp) -> Self {
-        let price = schedule.at(now);
+        let now_at = schedule.at(now);
+        let price = now_at.price;
+        let silent = |dated: Dated| dated.without_audio.map(|usd| usd.to_string());
         let next = schedule.next(now).and_then(|next| {
             Some(NextPrice {
                 unit: next.price.unit.name(),
                 usd: next.price.per_unit.to_string(),
+                usd_without_audio: silent(next),
                 from: next.from?.rfc3339(),
             })
         });
         Self {
             unit: price.unit.name(),
             usd: price.per_unit.to_string(),
+            usd_without_audio: silent(now_at),
             next,
         }
     }
@@ -158,6 +168,15 @@ pub struct CapabilitiesObject {
     /// Whether it takes a negative prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negative_prompt: Option<bool>,
+    /// Whether `audio` chooses between sound and none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio: Option<bool>,
+    /// Whether it takes a last frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_image: Option<bool>,
+    /// How many reference images it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_reference_images: Option<usize>,
     /// Groups it can tell apart; a full split adds `Other`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stems: Option<Vec<&'static str>>,
@@ -222,6 +241,9 @@ impl CapabilitiesObject {
                 max_seconds: Some(video.durations.max()),
                 max_images: Some(video.pictures.max),
                 negative_prompt: Some(video.negative_prompt),
+                audio: Some(video.audio.is_some()),
+                end_image: Some(video.pictures.takes_end()),
+                max_reference_images: Some(video.pictures.most_references()),
                 ..Self::default()
             },
             Limits::Music(music) => Self {

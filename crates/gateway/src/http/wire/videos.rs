@@ -8,13 +8,12 @@ use crate::domain::pictures::PictureSource;
 use crate::domain::video::{Params, VideoOrder};
 use crate::error::{Error, ErrorCode};
 use crate::http::wire::fields::{self, Fields};
+use crate::http::wire::video_fields::{self as shared, ADDRESS};
 use crate::http::wire::words;
 use crate::model::task::{Payload, Task, TaskState};
 
 /// Longest prompt in characters.
 pub(super) const PROMPT: usize = 32_000;
-/// Longest address in characters; `data:` addresses are bounded by the body.
-pub(super) const ADDRESS: usize = 32_000_000;
 
 /// A finished video.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -162,10 +161,23 @@ pub struct VideoRequest {
     /// The first frame: an object with `image_url` (http, https or data:), or in a multipart form a file.
     #[schema(value_type = Option<Object>)]
     input_reference: Option<Value>,
+    /// In place of the size: its fineness, as in `1080p`.
+    resolution: Option<String>,
+    /// In place of the size: its shape, as in `16:9`.
+    aspect_ratio: Option<String>,
+    /// The last frame: an address (http, https or data:), or in a multipart form a file.
+    end_image: Option<String>,
+    /// Pictures of what the video is about: addresses, or in a multipart form files.
+    reference_images: Option<Vec<String>>,
+    /// With sound or without, where the model can choose.
+    audio: Option<bool>,
     /// Decides everything that the prompt leaves to chance.
     seed: Option<u64>,
     /// What the video shall not show.
     negative_prompt: Option<String>,
+    /// Fields for the provider itself, where the operator lets them through.
+    #[schema(value_type = Option<Object>)]
+    provider_options: Option<Value>,
     /// Your own name for your end user.
     user: Option<String>,
 }
@@ -174,10 +186,15 @@ pub struct VideoRequest {
 const PARAMS: Params = Params {
     seconds: "seconds",
     size: "size",
+    resolution: "resolution",
+    aspect_ratio: "aspect_ratio",
+    audio: "audio",
     seed: "seed",
     negative_prompt: "negative_prompt",
     prompt: "prompt",
     picture: "input_reference",
+    end_picture: "end_image",
+    references: "reference_images",
 };
 
 /// Reads a JSON body.
@@ -185,13 +202,39 @@ pub fn read(body: &Value) -> Result<VideoOrder, Error> {
     fields::read(body, order)
 }
 
-/// Reads a form's text fields, nested as their brackets say; `file` is the
-/// uploaded `input_reference`.
-pub fn read_form(form: &Value, file: Option<bytes::Bytes>) -> Result<VideoOrder, Error> {
+/// The fields of a form that may be files.
+pub const FILES: [&str; 4] = [
+    PARAMS.picture,
+    PARAMS.end_picture,
+    PARAMS.references,
+    "reference_images[]",
+];
+
+/// Reads a form's text fields, nested as their brackets say; `files` are those
+/// uploaded in [`FILES`].
+pub fn read_form(
+    form: &Value,
+    files: Vec<(&'static str, bytes::Bytes)>,
+) -> Result<VideoOrder, Error> {
     let mut read = fields::read_form(form, order)?;
-    if let Some(bytes) = file {
-        read.pictures
-            .insert(0, (PictureSource::Bytes(bytes), "input_reference".into()));
+    for (name, bytes) in files {
+        let picture = (PictureSource::Bytes(bytes), name.to_owned());
+        if name == PARAMS.picture {
+            read.pictures.insert(0, picture);
+        } else if name == PARAMS.end_picture {
+            read.end_picture = Some(picture);
+        } else {
+            read.references.push(picture);
+        }
+    }
+    let most = shared::REFERENCES;
+    if read.references.len() > most {
+        let message = format!("Must have at most {most} items.");
+        return Err(Error::at(
+            ErrorCode::InvalidValue,
+            PARAMS.references,
+            message,
+        ));
     }
     Ok(read)
 }
@@ -209,12 +252,15 @@ fn order(body: &Fields<'_>) -> Option<VideoOrder> {
         model: body.filled_string("model", 200),
         prompt: prompt.clone().unwrap_or_default(),
         pictures: reference(body).into_iter().collect(),
-        seconds: seconds(body),
-        size: size(body),
-        seed: body
-            .integer("seed", 0..=i64::MAX)
-            .and_then(|seed| u64::try_from(seed).ok()),
+        end_picture: shared::end_image(body),
+        references: shared::reference_images(body),
+        seconds: shared::seconds(body),
+        size: shared::size(body),
+        frame: shared::frame(body),
+        audio: body.boolean("audio"),
+        seed: shared::seed(body),
         negative_prompt: body.filled_string("negative_prompt", PROMPT),
+        provider_options: shared::provider_options(body),
         count: 1,
         conversation: Vec::new(),
         user: body.filled_string("user", 512),
@@ -244,49 +290,6 @@ fn reference(body: &Fields<'_>) -> Option<(PictureSource, String)> {
     }
 }
 
-/// `seconds`, a number or, as the SDKs send it, its text.
-pub(super) fn seconds(body: &Fields<'_>) -> Option<f64> {
-    const RANGE: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
-    let Some(Value::String(text)) = body.value("seconds") else {
-        return body.number("seconds", RANGE);
-    };
-    let number = text
-        .trim()
-        .parse::<f64>()
-        .ok()
-        .filter(|number| RANGE.contains(number));
-    if number.is_none() {
-        body.fault(
-            "seconds",
-            ErrorCode::InvalidValue,
-            "Must be a number of seconds.",
-        );
-    }
-    number
-}
-
-/// `size`, as in `1280x720`.
-pub(super) fn size(body: &Fields<'_>) -> Option<(u32, u32)> {
-    let text = body.filled_string("size", 32)?;
-    let side = |text: &str| {
-        text.trim()
-            .parse::<u32>()
-            .ok()
-            .filter(|side| (1..=100_000).contains(side))
-    };
-    let size = text
-        .split_once(['x', 'X', '*'])
-        .and_then(|(width, height)| Some((side(width)?, side(height)?)));
-    if size.is_none() {
-        body.fault(
-            "size",
-            ErrorCode::InvalidValue,
-            "Must be width and height in pixels, as in \"1280x720\".",
-        );
-    }
-    size
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -303,9 +306,21 @@ mod tests {
             (Some(4.0), Some((1280, 720)), Some(7))
         );
         let form = json!({"prompt": "a lake", "seconds": "4", "seed": "7", "input_reference": {"image_url": "https://x/a.png"}});
-        let order = read_form(&form, None).unwrap();
+        let order = read_form(&form, Vec::new()).unwrap();
         assert_eq!(order.seed, Some(7));
         assert_eq!(order.pictures[0].1, "input_reference.image_url");
+        let form = json!({"prompt": "a lake", "audio": "false", "aspect_ratio": "9:16",
+            "reference_images": ["https://x/a.png"], "provider_options": "{\"style\": 1}"});
+        let file = bytes::Bytes::from_static(b"png");
+        let order = read_form(
+            &form,
+            vec![("reference_images[]", file.clone()), ("end_image", file)],
+        );
+        let order = order.unwrap();
+        assert_eq!(order.audio, Some(false));
+        assert_eq!(order.references.len(), 2);
+        assert!(order.end_picture.is_some());
+        assert_eq!(order.provider_options["style"], 1);
     }
 
     #[test]

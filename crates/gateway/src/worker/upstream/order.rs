@@ -7,8 +7,8 @@ use bytes::Bytes;
 use providers::order::{
     File, Picture, PictureRole, Recording, Song, Stems, UpstreamClip, Video, Work,
 };
-use providers::{Limits, Order, Purpose, StemGroup, StemTarget};
-use serde_json::Value;
+use providers::{Limits, Order, Purpose, StemGroup, StemTarget, VideoLimits};
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::domain::assets;
@@ -66,23 +66,38 @@ pub(super) async fn build(
             key: String::new(),
             model: model.to_owned(),
             work,
-            extra: route.extra.clone(),
+            extra: extra(task, route),
         },
         credential: credential.and_then(|id| site.credential(&id).cloned()),
     })
 }
 
+/// What goes into the provider's request besides: the operator's word last.
+fn extra(task: &Task, route: &Route) -> Map<String, Value> {
+    let mut extra = match &task.payload {
+        Payload::VideoV1(job) => job.provider_options.clone(),
+        Payload::StemsV1(_) | Payload::SongV1(_) => Map::new(),
+    };
+    providers::merge(&mut extra, &route.extra);
+    extra
+}
+
 async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<Video, Unusable> {
     let references = matches!(&route.limits, Limits::Video(video) if video.pictures.purpose == Purpose::References);
+    let sources = job.picture.iter().chain(&job.more_pictures);
+    let by_place = sources.enumerate().map(|(place, id)| match place {
+        _ if references => (PictureRole::Reference, id),
+        0 => (PictureRole::FirstFrame, id),
+        1 => (PictureRole::LastFrame, id),
+        _ => (PictureRole::Reference, id),
+    });
+    let last = job
+        .end_picture
+        .iter()
+        .map(|id| (PictureRole::LastFrame, id));
+    let about = job.references.iter().map(|id| (PictureRole::Reference, id));
     let mut pictures = Vec::new();
-    let ids = job.picture.iter().chain(&job.more_pictures);
-    for (number, id) in ids.enumerate() {
-        let role = match number {
-            _ if references => PictureRole::Reference,
-            0 => PictureRole::FirstFrame,
-            1 => PictureRole::LastFrame,
-            _ => PictureRole::Reference,
-        };
+    for (role, id) in by_place.chain(last).chain(about) {
         let file = file(app, *id, "picture")
             .await?
             .ok_or(Unusable::Gone("A picture"))?;
@@ -95,9 +110,22 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<Video, Unusab
         seconds: u32::try_from(job.milliseconds / 1000).unwrap_or(u32::MAX),
         size: (job.width, job.height),
         seed: job.seed_is_asked.then_some(job.seed),
+        audio: audio(job, route),
         user: job.user.clone(),
         conversation: job.conversation.clone(),
     })
+}
+
+/// What is said of the sound: what the caller chose, and what was priced where
+/// this route would do otherwise by itself.
+fn audio(job: &VideoJob, route: &Route) -> Option<bool> {
+    let Limits::Video(VideoLimits {
+        audio: Some(usual), ..
+    }) = route.limits
+    else {
+        return None;
+    };
+    job.audio.filter(|on| job.audio_is_asked || *on != usual)
 }
 
 async fn stems(
@@ -185,7 +213,7 @@ async fn song(
 }
 
 /// Puts an id where a field such as `cover_clip_id` or `mashup_clip_ids[1]` says.
-fn put(fields: &mut serde_json::Map<String, Value>, field: &str, id: &str) {
+fn put(fields: &mut Map<String, Value>, field: &str, id: &str) {
     let place = field
         .strip_suffix(']')
         .and_then(|field| field.split_once('['))

@@ -444,3 +444,24 @@ async fn what_may_be_meant_is_let_through() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_callers_may_choose_has_to_be_there() {
+    let film = |more: &str| {
+        format!(
+            "{ACME}[models.film]\nkind = \"video\"\n{more}\nroutes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
+        )
+    };
+    for (more, words) in [
+        (
+            r#"price = { unit = "second", usd = "0.40", usd_without_audio = "0.20" }"#,
+            "usd_without_audio",
+        ),
+        ("limits = { audio = true }", "no way to choose sound"),
+        ("limits = { references = 3 }", "no way to hand reference"),
+        (r#"pass = ["style", ""]"#, "names fields"),
+    ] {
+        let said = refused(&film(more)).await;
+        assert!(said.contains(words), "{more}: {said}");
+    }
+}

@@ -18,6 +18,7 @@ mod results;
 mod routing;
 mod second_gateway;
 mod throttle;
+mod wishes;
 
 use std::time::Duration;
 

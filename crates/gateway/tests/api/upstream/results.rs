@@ -109,25 +109,6 @@ async fn an_address_that_has_expired_is_asked_for_again() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn what_the_operator_adds_to_a_route_is_in_the_request() {
-    let simulator = simulator().await;
-    let toml = provider("acme", "openai-videos", &simulator, "encoding = \"json\"")
-        + &film(
-            r#"{ provider = "acme", model = "wan", extra = { generate_audio = false, lora = { name = "ink" } } }"#,
-        );
-    let gateway = gateway(&toml).await;
-    let task = ordered(&gateway, "a lake").await;
-    let view = gateway.finished(&task).await;
-    assert_eq!(view["status"], "succeeded", "{view}");
-    let journal = simulator.world().journal();
-    let submission = journal.iter().find(|one| one.role == Role::Submit).unwrap();
-    assert_eq!(submission.body["generate_audio"], false);
-    assert_eq!(submission.body["lora"], json!({"name": "ink"}));
-    assert_eq!(submission.body["prompt"], "a lake");
-    gateway.stop().await;
-}
-
 /// How a task ends whose job ends so.
 async fn ends(end: End) -> Value {
     let simulator = simulator().await;

@@ -96,6 +96,7 @@ impl Adapter for ChatVideo {
                 pictures: Pictures::frames(pictures),
                 negative_prompt: self.extension,
                 seed: self.extension,
+                audio: None,
                 max_prompt: 8_000,
             })
         })

@@ -313,6 +313,7 @@ impl Graph {
             },
             negative_prompt: places.negative_prompt.is_set(),
             seed: places.seed.is_set(),
+            audio: None,
             max_prompt: 10_000,
         }
     }

@@ -131,6 +131,7 @@ impl Adapter for DashScope {
             },
             negative_prompt: !happyhorse,
             seed: true,
+            audio: None,
             max_prompt: if happyhorse || version >= Some(25) {
                 1500
             } else {

@@ -55,9 +55,18 @@ struct Endpoint {
     has_resolution: bool,
     /// Names of shapes; none where there is no member for it.
     shapes: Vec<&'static str>,
-    /// `n` where it takes a negative prompt, `s` where it takes a seed.
+    /// `n` where it takes a negative prompt, `s` where it takes a seed; how sound
+    /// is chosen: see [`AUDIO`].
     takes: &'static str,
 }
+
+/// Letters of the last column: the member that chooses between sound and none,
+/// and what comes without it.
+const AUDIO: [(char, &str, bool); 3] = [
+    ('a', "generate_audio", true),
+    ('q', "generate_audio", false),
+    ('w', "generate_audio_switch", false),
+];
 
 /// Most references that every model takes that takes any.
 const REFERENCES: usize = 3;
@@ -76,6 +85,7 @@ pub(super) struct Inputs {
     named: Endpoint,
     picture: Option<Endpoint>,
     frames: Option<Endpoint>,
+    references: Option<Endpoint>,
 }
 
 /// How a model is asked.
@@ -86,6 +96,7 @@ pub(super) fn of(model: &str) -> Inputs {
             named: Endpoint::unknown(model),
             picture: swapped(model).map(|path| Endpoint::unknown(&path)),
             frames: None,
+            references: None,
         };
     };
     if named.picture.is_some() || named.references.is_some() {
@@ -93,12 +104,29 @@ pub(super) fn of(model: &str) -> Inputs {
             named,
             picture: None,
             frames: None,
+            references: None,
         };
     }
+    let of_references = if model.contains("/text-to-video") {
+        model.replacen("/text-to-video", "/reference-to-video", 1)
+    } else {
+        format!("{model}/reference-to-video")
+    };
+    // One that makes less than the others do would be another model.
+    let covers = |one: &Endpoint| {
+        let sizes = one.sizes();
+        one.references.is_some()
+            && named
+                .seconds
+                .iter()
+                .all(|length| one.seconds.contains(length))
+            && named.sizes().iter().all(|size| sizes.contains(size))
+    };
     let of_picture = swapped(model).unwrap_or_else(|| format!("{model}/image-to-video"));
     Inputs {
         picture: beside(of_picture),
         frames: beside(format!("{model}/first-last-frame-to-video")),
+        references: beside(of_references).filter(covers),
         named,
     }
 }
@@ -135,10 +163,21 @@ impl Inputs {
                 } else {
                     Purpose::Frames
                 },
+                references: if self.references.is_some()
+                    || (!of_references && named.references.is_some())
+                {
+                    REFERENCES
+                } else {
+                    0
+                },
                 ..Pictures::frames(most)
             },
             negative_prompt: named.takes.contains('n') && takes.takes.contains('n'),
             seed: named.takes.contains('s') && takes.takes.contains('s'),
+            audio: named
+                .audio()
+                .map(|(_, usual)| usual)
+                .filter(|_| takes.audio() == named.audio()),
             max_prompt: 2_000,
         }
     }
@@ -156,7 +195,9 @@ impl Inputs {
         let last = video.picture(PictureRole::LastFrame).is_some();
         let frames = self.frames.as_ref().filter(|_| last);
         let picture = self.picture.as_ref().filter(|_| first);
-        frames.or(picture).unwrap_or(&self.named)
+        let about = video.references().next().is_some();
+        let references = self.references.as_ref().filter(|_| about);
+        frames.or(picture).or(references).unwrap_or(&self.named)
     }
 
     /// The path, the input, and the files that belong into it.
@@ -191,6 +232,11 @@ impl Inputs {
             && endpoint.takes.contains('s')
         {
             put("seed", json!(seed));
+        }
+        if let Some(on) = video.audio
+            && let Some((member, _)) = endpoint.audio()
+        {
+            put(member, json!(on));
         }
         let frames = [
             (endpoint.picture, PictureRole::FirstFrame),
@@ -298,6 +344,14 @@ impl Endpoint {
         let tiers = self.tiers.iter();
         let all = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
         all.collect()
+    }
+
+    /// The member that chooses between sound and none, and what comes without it.
+    fn audio(&self) -> Option<(&'static str, bool)> {
+        let found = AUDIO
+            .iter()
+            .find(|(letter, ..)| self.takes.contains(*letter));
+        found.map(|(_, member, usual)| (*member, *usual))
     }
 
     /// The word for a size's fineness. An endpoint that is not known is asked

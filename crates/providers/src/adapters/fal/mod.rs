@@ -302,9 +302,11 @@ impl Fal {
         match &order.work {
             Work::Video(video) => {
                 let inputs = inputs::of(model);
-                let taken = inputs.limits().pictures.max;
-                if taken < video.pictures.len() {
-                    let message = format!("{model} takes {taken} picture(s)");
+                let taken = inputs.limits().pictures;
+                let references = video.references().count();
+                let frames = video.pictures.len() - references;
+                if references > taken.most_references() || frames > taken.max {
+                    let message = format!("{model} takes {} picture(s)", taken.max);
                     return Err(ProviderError::new(Class::Rejected, message));
                 }
                 Ok(inputs.fill(video, self.length))

@@ -25,11 +25,18 @@ use crate::shape;
 pub(super) fn start(model: &str, video: &Video) -> Call {
     let mut content = vec![json!({"type": "text", "text": video.prompt})];
     let picture = video.picture(PictureRole::FirstFrame);
+    let mut references = video.references().peekable();
+    let is_about = references.peek().is_some();
     content.extend(
-        picture.map(|file| json!({"type": "image", "data": file.base64(), "mime_type": file.mime})),
+        picture
+            .into_iter()
+            .chain(references)
+            .map(|file| json!({"type": "image", "data": file.base64(), "mime_type": file.mime})),
     );
     let task = if picture.is_some() {
         "image_to_video"
+    } else if is_about {
+        "reference_to_video"
     } else {
         "text_to_video"
     };

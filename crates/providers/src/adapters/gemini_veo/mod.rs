@@ -133,9 +133,18 @@ impl Adapter for GeminiVeo {
                     Durations::Only(if second { vec![5, 6, 8] } else { vec![4, 6, 8] })
                 },
                 default_seconds: 8,
-                pictures: Pictures::frames(if last_frames && classic { 2 } else { 1 }),
+                pictures: Pictures {
+                    // The lite models take none.
+                    references: if (last_frames && !model.contains("lite")) || !classic {
+                        3
+                    } else {
+                        0
+                    },
+                    ..Pictures::frames(if last_frames && classic { 2 } else { 1 })
+                },
                 negative_prompt: classic,
                 seed: api == Api::Vertex,
+                audio: (api == Api::Vertex && !second).then_some(self.audio),
                 max_prompt: 4_000,
             })
         })
@@ -324,7 +333,7 @@ impl GeminiVeo {
         }
         if self.api == Some(Api::Vertex) {
             if !second {
-                put("generateAudio", json!(self.audio));
+                put("generateAudio", json!(video.audio.unwrap_or(self.audio)));
             }
             if let Some(seed) = video.seed {
                 put("seed", json!(seed));
@@ -351,6 +360,13 @@ fn instance(video: &Video) -> Value {
         if let Some(file) = video.picture(role) {
             instance[member] = inline(file);
         }
+    }
+    let references = video.references();
+    let references: Vec<Value> = references
+        .map(|file| json!({"image": inline(file), "referenceType": "ASSET"}))
+        .collect();
+    if !references.is_empty() {
+        instance["referenceImages"] = Value::Array(references);
     }
     instance
 }

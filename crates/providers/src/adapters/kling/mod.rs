@@ -87,6 +87,7 @@ impl Adapter for Kling {
             pictures: Pictures::frames(if has_modes(model) { 2 } else { 1 }),
             negative_prompt: true,
             seed: false,
+            audio: has_sound(model).then_some(false),
             max_prompt: 2500,
         }))
     }
@@ -127,9 +128,14 @@ impl Adapter for Kling {
             fields.insert("negative_prompt".into(), json!(negative));
         }
         if has_modes(&order.model) {
-            // Only the finer mode of every version takes a last frame.
-            let fine = video.size.0.min(video.size.1) >= 1080 || last.is_some();
+            // Only the finer mode of every version takes a last frame; only that of
+            // version 2.6 makes sound.
+            let speaks = video.audio == Some(true) && order.model.starts_with("kling-v2");
+            let fine = video.size.0.min(video.size.1) >= 1080 || last.is_some() || speaks;
             fields.insert("mode".into(), json!(if fine { "pro" } else { "std" }));
+        }
+        if let Some(on) = video.audio {
+            fields.insert("sound".into(), json!(if on { "on" } else { "off" }));
         }
         if let Some(file) = first {
             fields.insert("image".into(), json!(handed_over(file)));
@@ -238,6 +244,16 @@ fn operation(video: &Video) -> &'static str {
 /// "The resource does not exist": of a call that asks for a task, the task.
 fn is_gone(answer: &Answer, error: &ProviderError) -> bool {
     answer.status == 404 || error.code.as_deref() == Some("1203")
+}
+
+/// Whether `sound` is a member: from version 2.6 on.
+fn has_sound(model: &str) -> bool {
+    let version = model.trim_start_matches("kling-v");
+    let mut numbers = version
+        .split('-')
+        .map_while(|part| part.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (2, 6)
 }
 
 /// Whether a model comes in `std` (720p) and `pro` (1080p); the masters do not.

@@ -103,6 +103,7 @@ impl Adapter for Luma {
                 },
                 negative_prompt: false,
                 seed: false,
+                audio: None,
                 max_prompt: 5000,
             })
         })

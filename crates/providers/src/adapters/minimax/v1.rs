@@ -58,6 +58,7 @@ impl Adapter for V1 {
                 },
                 negative_prompt: false,
                 seed: false,
+                audio: None,
                 max_prompt: 2000,
             })
         })

@@ -44,9 +44,13 @@ impl Adapter for V2 {
                 ],
                 durations: Durations::Range { min: 5, max: 15 },
                 default_seconds: 5,
-                pictures: Pictures::frames(2),
+                pictures: Pictures {
+                    references: 9,
+                    ..Pictures::frames(2)
+                },
                 negative_prompt: false,
                 seed: false,
+                audio: None,
                 max_prompt: 2000,
             })
         })
@@ -77,13 +81,19 @@ impl Adapter for V2 {
                 content.push(json!({"type": "image_url", "image_url": url, "role": word}));
             }
         }
+        let from_frames = content.len() > 1;
+        for file in video.references() {
+            let url = json!({"url": file.url_or_data()});
+            let role = "reference_image";
+            content.push(json!({"type": "image_url", "image_url": url, "role": role}));
+        }
         let fine = video.size.0.min(video.size.1) >= 1080;
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
         fields.insert("resolution".into(), json!(if fine { "2K" } else { "768P" }));
         fields.insert("duration".into(), json!(video.seconds));
         // A video from frames has their shape.
-        if content.len() == 1 {
+        if !from_frames {
             fields.insert("ratio".into(), json!(shape::ratio(video.size)));
         }
         fields.insert("content".into(), Value::Array(content));

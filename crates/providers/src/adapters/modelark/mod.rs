@@ -105,10 +105,18 @@ impl Adapter for ModelArk {
                 default_seconds: 5,
                 pictures: Pictures {
                     needed: is("i2v"),
+                    references: if is("2-0") || is("2-5") {
+                        9
+                    } else if is("lite-i2v") {
+                        4
+                    } else {
+                        0
+                    },
                     ..Pictures::frames(frames)
                 },
                 negative_prompt: false,
                 seed: true,
+                audio: (is("1-5-pro") || is("2-0") || is("2-5")).then_some(true),
                 max_prompt: 2000,
             })
         })
@@ -139,12 +147,20 @@ impl Adapter for ModelArk {
                 content.push(json!({"type": "image_url", "image_url": url, "role": word}));
             }
         }
+        for file in video.references() {
+            let url = json!({"url": file.url_or_data()});
+            let role = "reference_image";
+            content.push(json!({"type": "image_url", "image_url": url, "role": role}));
+        }
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
         fields.insert("content".into(), Value::Array(content));
         fields.insert("resolution".into(), json!(resolution(video.size)));
         fields.insert("ratio".into(), json!(shape::ratio(video.size)));
         fields.insert("duration".into(), json!(video.seconds));
+        if let Some(on) = video.audio {
+            fields.insert("generate_audio".into(), json!(on));
+        }
         let seed = video.seed.map(|seed| seed % (1 << 32));
         let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.key)));
         fields.insert("seed".into(), json!(seed));

@@ -89,6 +89,7 @@ impl Adapter for OpenAiVideos {
                 pictures: Pictures::frames(1),
                 negative_prompt: !sora,
                 seed: !sora,
+                audio: None,
                 max_prompt: 32_000,
             })
         })

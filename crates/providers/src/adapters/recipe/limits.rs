@@ -43,12 +43,14 @@ impl VideoSection {
                 } else {
                     Purpose::Frames
                 },
+                references: 0,
                 handover: handover(pictures.address_only),
             },
             negative_prompt: own
                 .and_then(|own| own.negative_prompt)
                 .unwrap_or(self.negative_prompt),
             seed: own.and_then(|own| own.seed).unwrap_or(self.seed),
+            audio: None,
             max_prompt: own
                 .and_then(|own| own.max_prompt)
                 .unwrap_or(self.max_prompt),

@@ -9,8 +9,32 @@ use crate::limits::{Durations, Pictures, VideoLimits};
 use crate::order::{File, PictureRole, Video};
 use crate::shape;
 
-/// Inputs that are no files, and files with the members that they go into.
-pub(super) type Filled<'a> = (Map<String, Value>, Vec<(&'static str, &'a File)>);
+/// Where a file goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Into this member.
+    Member(&'static str),
+    /// Into the list under this member.
+    List(&'static str),
+}
+
+impl Place {
+    /// Puts a file's address there.
+    pub(super) fn put(self, input: &mut Map<String, Value>, address: &str) {
+        match self {
+            Self::Member(name) => drop(input.insert(name.into(), json!(address))),
+            Self::List(name) => {
+                let list = input.entry(name).or_insert_with(|| json!([]));
+                if let Some(list) = list.as_array_mut() {
+                    list.push(json!(address));
+                }
+            }
+        }
+    }
+}
+
+/// Inputs that are no files, and files with the places that they go to.
+pub(super) type Filled<'a> = (Map<String, Value>, Vec<(Place, &'a File)>);
 
 /// How a family of models is asked.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +56,10 @@ pub(super) struct Inputs {
     /// The members for the first frame and the last.
     first: &'static str,
     last: &'static str,
+    /// The list for pictures of what the video is about, and how many it takes.
+    references: (&'static str, usize),
+    /// What comes where `generate_audio` is a member and nobody says it.
+    audio: Option<bool>,
     /// Whether nothing is made without a picture.
     needs_picture: bool,
     negative_prompt: bool,
@@ -61,13 +89,15 @@ const OTHER: Inputs = Inputs {
     shape: Shape::Wide,
     first: "image",
     last: "",
+    references: ("", 0),
+    audio: None,
     needs_picture: false,
     negative_prompt: false,
     seed: true,
 };
 
 /// The first line whose part is in the model's name holds.
-const KNOWN: [Inputs; 10] = [
+const KNOWN: [Inputs; 11] = [
     Inputs {
         part: "google/veo-2",
         seconds: &[5, 6, 7, 8],
@@ -79,6 +109,8 @@ const KNOWN: [Inputs; 10] = [
         resolution: "resolution",
         tiers: &[720, 1080],
         last: "last_frame",
+        references: ("reference_images", 3),
+        audio: Some(true),
         negative_prompt: true,
         ..OTHER
     },
@@ -87,6 +119,7 @@ const KNOWN: [Inputs; 10] = [
         seconds: &[8, 4, 6],
         resolution: "resolution",
         tiers: &[720, 1080],
+        audio: Some(true),
         negative_prompt: true,
         ..OTHER
     },
@@ -139,6 +172,17 @@ const KNOWN: [Inputs; 10] = [
         shape: Shape::Fixed,
         first: "first_frame_image",
         seed: false,
+        ..OTHER
+    },
+    Inputs {
+        part: "bytedance/seedance-2.0",
+        seconds: &[5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        resolution: "resolution",
+        tiers: &[720, 480],
+        shape: Shape::Ratio,
+        last: "last_frame_image",
+        references: ("reference_images", 9),
+        audio: Some(true),
         ..OTHER
     },
     Inputs {
@@ -198,16 +242,18 @@ impl Inputs {
             default_seconds: self.seconds.first().copied().unwrap_or(5),
             pictures: Pictures {
                 needed: self.needs_picture,
+                references: self.references.1,
                 ..pictures
             },
             negative_prompt: self.negative_prompt,
             seed: self.seed,
+            audio: self.audio,
             max_prompt: 2_000,
         }
     }
 
     /// The model's input, and the files that belong into it.
-    pub(super) fn fill(self, video: &Video) -> (Map<String, Value>, Vec<(&'static str, &File)>) {
+    pub(super) fn fill(self, video: &Video) -> Filled<'_> {
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| input.insert(name.to_owned(), value);
         put("prompt", json!(video.prompt));
@@ -236,6 +282,9 @@ impl Inputs {
         {
             put("seed", json!(seed));
         }
+        if let (Some(on), Some(_)) = (video.audio, self.audio) {
+            put("generate_audio", json!(on));
+        }
         let frames = [
             (self.first, PictureRole::FirstFrame),
             (self.last, PictureRole::LastFrame),
@@ -243,7 +292,10 @@ impl Inputs {
         let files = frames
             .into_iter()
             .filter(|(member, _)| !member.is_empty())
-            .filter_map(|(member, role)| Some((member, video.picture(role)?)));
-        (input, files.collect())
+            .filter_map(|(member, role)| Some((Place::Member(member), video.picture(role)?)));
+        let (list, most) = self.references;
+        let references = video.references().take(most);
+        let references = references.map(|file| (Place::List(list), file));
+        (input, files.chain(references).collect())
     }
 }

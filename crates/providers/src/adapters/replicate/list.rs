@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{filled, handle, version};
 use crate::adapters::alike::agrees;
@@ -49,11 +49,11 @@ fn page() -> Call {
 /// apart; `None` where nothing does.
 fn told(order: &Order) -> Option<(Map<String, Value>, &'static str)> {
     let (mut input, files) = filled(order).ok()?;
-    for (member, file) in files {
+    for (place, file) in files {
         // Nobody knows how content comes back, nor where an upload that was
         // lost is.
         if let Some(url) = &file.url {
-            input.insert(member.into(), json!(url));
+            place.put(&mut input, url);
         }
     }
     let telling = match order.work {

@@ -48,6 +48,8 @@ use crate::port::{
     Adapter, Asked, Body, Call, Found, Handle, ModelNames, Output, Pace, Part, Step,
 };
 
+use inputs::Place;
+
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "replicate",
     base_url: Some("https://api.replicate.com"),
@@ -232,7 +234,7 @@ fn filled(order: &Order) -> Result<inputs::Filled<'_>, ProviderError> {
             if let Some(name) = stems.wanted().and_then(name_of) {
                 input.insert("stem".into(), json!(name));
             }
-            Ok((input, vec![("audio", &stems.source.file)]))
+            Ok((input, vec![(Place::Member("audio"), &stems.source.file)]))
         }
         _ => Err(ProviderError::new(
             Class::Rejected,
@@ -245,7 +247,7 @@ fn filled(order: &Order) -> Result<inputs::Filled<'_>, ProviderError> {
 fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
     let (mut input, files) = filled(order)?;
     let mut urls = uploaded.iter();
-    for (member, file) in files {
+    for (place, file) in files {
         let address = if is_large(file) {
             let Some(url) = urls.next() else {
                 let part = Part::file("content", file);
@@ -257,7 +259,7 @@ fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
         } else {
             file.url_or_data()
         };
-        input.insert(member.into(), json!(address));
+        place.put(&mut input, &address);
     }
     let mut body = json!({"input": input});
     let path = match version(&order.model) {

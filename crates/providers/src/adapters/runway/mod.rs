@@ -93,7 +93,7 @@ impl Adapter for Runway {
         match asked.stage.as_ref() {
             "slot" => {
                 let body = answer.success(describe).map_err(class_by_words)?;
-                let file = frames(video(order)?).nth(ready.len());
+                let file = pictures(video(order)?).nth(ready.len());
                 let Some((_, file)) = file else {
                     return Err(ProviderError::unreadable("there is nothing to upload"));
                 };
@@ -165,6 +165,14 @@ fn video(order: &Order) -> Result<&Video, ProviderError> {
 }
 
 /// The pictures that are sent, with the words for their places.
+fn pictures(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
+    let references = video.references().map(|file| (REFERENCE, file));
+    frames(video).chain(references)
+}
+
+/// The place of what is no frame.
+const REFERENCE: &str = "reference";
+
 fn frames(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
     let first = video.picture(PictureRole::FirstFrame);
     let last = video.picture(PictureRole::LastFrame);
@@ -177,7 +185,7 @@ fn frames(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
 /// submission.
 fn next(order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
     let video = video(order)?;
-    for (_, file) in frames(video).skip(ready.len()) {
+    for (_, file) in pictures(video).skip(ready.len()) {
         let Some(address) = address(file) else {
             let body = json!({"filename": file.name, "type": "ephemeral"});
             let call = versioned(Call::post("slot", "/v1/uploads", body));
@@ -207,7 +215,8 @@ fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, Pro
     fields.insert("promptText".into(), json!(video.prompt));
     fields.insert("duration".into(), json!(video.seconds));
     let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
-    match model.told(!uris.is_empty()) {
+    let from_frames = frames(video).next().is_some();
+    match model.told(from_frames) {
         Told::Pixels => {
             put("ratio", shape::size_text(video.size, ':'));
         }
@@ -234,16 +243,27 @@ fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, Pro
     if let Some(seed) = video.seed {
         fields.insert("seed".into(), json!(seed % (1 << 32)));
     }
-    let path = if uris.is_empty() {
-        "/v1/text_to_video"
-    } else {
-        // Without a position some models take a picture for a reference.
-        let pictures: Vec<Value> = frames(video)
-            .zip(uris)
-            .map(|((position, _), uri)| json!({"uri": uri, "position": position}))
-            .collect();
-        fields.insert("promptImage".into(), json!(pictures));
+    if let Some(on) = video.audio {
+        fields.insert("audio".into(), json!(on));
+    }
+    let mut references = Vec::new();
+    let mut first_and_last = Vec::new();
+    for ((position, _), uri) in pictures(video).zip(uris) {
+        if position == REFERENCE {
+            references.push(json!({"uri": uri}));
+        } else {
+            // Without a position some models take a picture for a reference.
+            first_and_last.push(json!({"uri": uri, "position": position}));
+        }
+    }
+    if !references.is_empty() {
+        fields.insert("references".into(), json!(references));
+    }
+    let path = if from_frames {
+        fields.insert("promptImage".into(), json!(first_and_last));
         "/v1/image_to_video"
+    } else {
+        "/v1/text_to_video"
     };
     Ok(versioned(Call::post("submit", path, Value::Object(fields))).submits())
 }

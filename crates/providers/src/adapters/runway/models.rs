@@ -38,6 +38,10 @@ pub(super) struct Model {
     tiers: &'static [(u32, &'static str)],
     negative_prompt: bool,
     seed: bool,
+    /// What comes where `audio` is a member and nobody says it.
+    audio: Option<bool>,
+    /// How many `references` it takes in place of frames.
+    references: usize,
     max_prompt: usize,
 }
 
@@ -96,6 +100,8 @@ const OTHER: Model = Model {
     tiers: &[],
     negative_prompt: false,
     seed: false,
+    audio: None,
+    references: 0,
     max_prompt: 1000,
 };
 
@@ -179,6 +185,7 @@ const KNOWN: [Model; 25] = [
         name: "seedance2_5",
         sizes: &[HD, SEEDANCE, &[(854, 480), (480, 854)], SEEDANCE_1080],
         seconds: Seconds::Range(4, 30),
+        references: 30,
         ..SEEDANCE_2
     },
     Model {
@@ -189,6 +196,7 @@ const KNOWN: [Model; 25] = [
         of_text: Told::Shape,
         of_picture: Told::Tier,
         tiers: &[(768, "768P"), (1440, "2K")],
+        references: 9,
         ..OTHER
     },
     Model {
@@ -259,12 +267,14 @@ const VEO: Model = Model {
     frames: 2,
     negative_prompt: true,
     seed: true,
+    audio: Some(true),
     ..OTHER
 };
 const KLING_3: Model = Model {
     sizes: &[HD, &[(960, 960)]],
     seconds: Seconds::Range(3, 15),
     frames: 2,
+    audio: Some(true),
     ..OTHER
 };
 const KLING_3_PRO: Model = Model {
@@ -280,6 +290,8 @@ const SEEDANCE_2: Model = Model {
     seconds: Seconds::Range(4, 15),
     frames: 2,
     seed: true,
+    audio: Some(true),
+    references: 9,
     max_prompt: 3500,
     ..OTHER
 };
@@ -287,6 +299,8 @@ const WAN_3: Model = Model {
     sizes: &[HD, FULL_HD, WAN],
     seconds: Seconds::Range(3, 15),
     frames: 2,
+    audio: Some(true),
+    references: 10,
     ..OTHER
 };
 
@@ -312,10 +326,12 @@ impl Model {
             durations,
             pictures: Pictures {
                 needed: self.needs_picture,
+                references: self.references,
                 ..Pictures::frames(self.frames)
             },
             negative_prompt: self.negative_prompt,
             seed: self.seed,
+            audio: self.audio,
             max_prompt: self.max_prompt,
         }
     }

@@ -34,6 +34,7 @@ pub(crate) fn video(model: &str) -> Order {
             seconds: 5,
             size: (1280, 720),
             seed: None,
+            audio: None,
             user: None,
             conversation: Vec::new(),
         }),

@@ -1,0 +1,101 @@
+//! Frames as people describe them, and the size of a model that is meant.
+
+/// A frame without pixels: `1080p`, `16:9`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The shorter side of the usual wide frame, as in `720p`.
+    pub resolution: Option<u32>,
+    /// Width to height.
+    pub aspect_ratio: Option<(u32, u32)>,
+}
+
+impl Frame {
+    /// Whether nothing was said.
+    pub const fn is_open(self) -> bool {
+        self.resolution.is_none() && self.aspect_ratio.is_none()
+    }
+
+    /// The size that is meant, of those on offer with the default first. A picture
+    /// decides whether it is upright or wide where nobody says it.
+    pub fn among(self, sizes: &[(u32, u32)], picture: Option<(u32, u32)>) -> Option<(u32, u32)> {
+        let default = *sizes.first()?;
+        let shaped = |size: &(u32, u32)| {
+            self.aspect_ratio
+                .is_none_or(|wanted| is_of_shape(*size, wanted))
+        };
+        let mut fitting: Vec<_> = sizes.iter().copied().filter(shaped).collect();
+        match self.resolution {
+            // Some makers name a square of 960 pixels 720p, for its area.
+            Some(tier) if fitting.iter().any(|size| has_short_side(*size, tier)) => {
+                fitting.retain(|size| has_short_side(*size, tier));
+            }
+            Some(tier) => fitting.retain(|size| has_area(*size, tier)),
+            None => {
+                let usual = area(default);
+                let nearest = fitting.iter().map(|size| area(*size).abs_diff(usual)).min();
+                fitting.retain(|size| Some(area(*size).abs_diff(usual)) == nearest);
+            }
+        }
+        let posture = |(width, height): (u32, u32)| width.cmp(&height);
+        let wanted = posture(picture.unwrap_or(default));
+        let alike = fitting.iter().find(|size| posture(**size) == wanted);
+        alike.or(fitting.first()).copied()
+    }
+}
+
+/// Makers round: 1792×1024 goes for 16:9.
+fn is_of_shape((width, height): (u32, u32), (wide, high): (u32, u32)) -> bool {
+    let is = u64::from(width) * u64::from(high);
+    let wanted = u64::from(height) * u64::from(wide);
+    is.abs_diff(wanted) * 100 <= wanted * 3
+}
+
+fn has_short_side((width, height): (u32, u32), tier: u32) -> bool {
+    width.min(height).abs_diff(tier) * 50 <= tier
+}
+
+fn has_area(size: (u32, u32), tier: u32) -> bool {
+    let wanted = u64::from(tier) * u64::from(tier) * 16 / 9;
+    area(size).abs_diff(wanted) * 100 <= wanted * 8
+}
+
+fn area((width, height): (u32, u32)) -> u64 {
+    u64::from(width) * u64::from(height)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_mean_one_of_the_sizes() {
+        let sizes = [
+            (1280, 720),
+            (720, 1280),
+            (960, 960),
+            (1920, 1080),
+            (1080, 1920),
+            (1440, 1440),
+            (1470, 630),
+        ];
+        let upright = Some((600, 800));
+        for (resolution, aspect_ratio, picture, meant) in [
+            (Some(1080), None, None, Some((1920, 1080))),
+            (Some(1080), None, upright, Some((1080, 1920))),
+            (None, Some((9, 16)), None, Some((720, 1280))),
+            (None, Some((9, 16)), Some((800, 600)), Some((720, 1280))),
+            (Some(1080), Some((9, 16)), None, Some((1080, 1920))),
+            (Some(720), Some((1, 1)), None, Some((960, 960))),
+            (Some(1080), Some((1, 1)), None, Some((1440, 1440))),
+            (None, Some((21, 9)), None, Some((1470, 630))),
+            (Some(480), None, None, None),
+            (None, Some((4, 3)), None, None),
+        ] {
+            let frame = Frame {
+                resolution,
+                aspect_ratio,
+            };
+            assert_eq!(frame.among(&sizes, picture), meant, "{frame:?}");
+        }
+    }
+}

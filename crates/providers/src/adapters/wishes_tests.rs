@@ -1,0 +1,242 @@
+//! What a caller may wish for beside a prompt, a size and a length: said to the
+//! providers that take it, in the words of their SDKs and pages, and offered
+//! nowhere else.
+
+use serde_json::{Value, json};
+
+use super::tests::{adapter, picture, video};
+use crate::limits::Limits;
+use crate::order::{Kind, Order, Picture, PictureRole, Video, Work};
+use crate::port::{Adapter, Body};
+
+/// Models that leave a choice of sound: what comes when nobody chooses, and
+/// where "without" and "with" stand in the request.
+const AUDIO: [(&str, &str, bool, &str, [Value; 2]); 13] = [
+    ("fal", "fal-ai/veo3.1", true, "/generate_audio", ONOFF),
+    (
+        "fal",
+        "fal-ai/kling-video/v2.6/pro/text-to-video",
+        true,
+        "/generate_audio",
+        ONOFF,
+    ),
+    (
+        "fal",
+        "fal-ai/kling-video/o3/pro/text-to-video",
+        false,
+        "/generate_audio",
+        ONOFF,
+    ),
+    (
+        "fal",
+        "fal-ai/pixverse/v6/text-to-video",
+        false,
+        "/generate_audio_switch",
+        ONOFF,
+    ),
+    (
+        "replicate",
+        "google/veo-3",
+        true,
+        "/input/generate_audio",
+        ONOFF,
+    ),
+    (
+        "replicate",
+        "bytedance/seedance-2.0",
+        true,
+        "/input/generate_audio",
+        ONOFF,
+    ),
+    ("runway", "veo3.1", true, "/audio", ONOFF),
+    ("runway", "seedance2", true, "/audio", ONOFF),
+    ("runway", "kling3.0_pro", true, "/audio", ONOFF),
+    (
+        "modelark",
+        "seedance-1-5-pro-251215",
+        true,
+        "/generate_audio",
+        ONOFF,
+    ),
+    (
+        "modelark",
+        "dreamina-seedance-2-0-260128",
+        true,
+        "/generate_audio",
+        ONOFF,
+    ),
+    (
+        "gemini-veo",
+        "veo-3.1-generate-001",
+        true,
+        "/parameters/generateAudio",
+        ONOFF,
+    ),
+    (
+        "kling",
+        "kling-v2-6",
+        false,
+        "/sound",
+        [Value::Null, Value::Null],
+    ),
+];
+const ONOFF: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
+
+/// Models that take pictures of what the video is about: how many, and where
+/// the second stands in the request.
+const REFERENCES: [(&str, &str, usize, &str); 10] = [
+    (
+        "fal",
+        "fal-ai/kling-video/o3/pro/text-to-video",
+        3,
+        "/image_urls/1",
+    ),
+    (
+        "fal",
+        "fal-ai/kling-video/o3/pro/reference-to-video",
+        3,
+        "/image_urls/1",
+    ),
+    (
+        "replicate",
+        "bytedance/seedance-2.0",
+        9,
+        "/input/reference_images/1",
+    ),
+    (
+        "replicate",
+        "google/veo-3.1",
+        3,
+        "/input/reference_images/1",
+    ),
+    ("runway", "seedance2", 9, "/references/1/uri"),
+    (
+        "modelark",
+        "dreamina-seedance-2-0-260128",
+        9,
+        "/content/2/image_url/url",
+    ),
+    ("minimax", "MiniMax-H3", 9, "/content/2/image_url/url"),
+    ("xai", "grok-imagine-video", 7, "/reference_images/1/url"),
+    (
+        "gemini-veo",
+        "veo-3.1-generate-001",
+        3,
+        "/instances/0/referenceImages/1/image/bytesBase64Encoded",
+    ),
+    (
+        "gemini-veo",
+        "gemini-omni-1.1-flash",
+        3,
+        "/input/0/content/2/data",
+    ),
+];
+
+fn of(protocol: &str, model: &str) -> std::sync::Arc<dyn Adapter> {
+    let options = match (protocol, model) {
+        ("gemini-veo", "veo-3.1-generate-001") => json!({"api": "vertex", "project": "p"}),
+        ("minimax", _) => json!({"api": "v2"}),
+        _ => json!({}),
+    };
+    adapter(protocol, &options)
+}
+
+fn limits(adapter: &dyn Adapter, model: &str) -> crate::limits::VideoLimits {
+    match adapter.limits(Kind::Video, model) {
+        Some(Limits::Video(limits)) => limits,
+        other => panic!("{model}: {other:?}"),
+    }
+}
+
+fn wished(model: &str, wish: impl FnOnce(&mut Video)) -> Order {
+    let mut order = video(model);
+    if let Work::Video(video) = &mut order.work {
+        wish(video);
+    }
+    order
+}
+
+/// The body of the first call.
+fn body(adapter: &dyn Adapter, order: &Order) -> Value {
+    match adapter.start(order).unwrap().body {
+        Body::Json(body) => body,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn sound_is_chosen_where_the_model_can_choose() {
+    for (protocol, model, usual, place, words) in AUDIO {
+        let adapter = of(protocol, model);
+        let found = limits(&*adapter, model).audio;
+        assert_eq!(found, Some(usual), "{protocol} {model}");
+        let words = if protocol == "kling" {
+            [json!("off"), json!("on")]
+        } else {
+            words
+        };
+        for (on, word) in [false, true].into_iter().zip(words) {
+            let body = body(&*adapter, &wished(model, |video| video.audio = Some(on)));
+            assert_eq!(
+                body.pointer(place),
+                Some(&word),
+                "{protocol} {model}: {body}"
+            );
+        }
+    }
+    for (protocol, model) in [
+        ("fal", "fal-ai/sora-2/text-to-video/pro"),
+        ("replicate", "openai/sora-2"),
+        ("runway", "gen4.5"),
+        ("modelark", "seedance-1-0-pro-250528"),
+        ("gemini-veo", "gemini-omni-1.1-flash"),
+        ("kling", "kling-v2-5-turbo"),
+        ("xai", "grok-imagine-video"),
+        ("openai-videos", "sora-2"),
+    ] {
+        let adapter = of(protocol, model);
+        assert_eq!(limits(&*adapter, model).audio, None, "{protocol} {model}");
+    }
+}
+
+#[test]
+fn references_go_where_they_are_taken() {
+    for (protocol, model, most, place) in REFERENCES {
+        let adapter = of(protocol, model);
+        let taken = limits(&*adapter, model).pictures.most_references();
+        assert_eq!(taken, most, "{protocol} {model}");
+        let order = wished(model, |video| {
+            let reference = Picture {
+                role: PictureRole::Reference,
+                file: picture(),
+            };
+            video.pictures = vec![reference.clone(), reference];
+        });
+        let body = body(&*adapter, &order);
+        let handed = body.pointer(place).and_then(Value::as_str);
+        let base64 = picture().base64();
+        assert!(
+            handed.is_some_and(|handed| handed.ends_with(&base64)),
+            "{protocol} {model}: {body}"
+        );
+    }
+}
+
+#[test]
+fn references_change_the_endpoint_where_it_is_another() {
+    let reference = Picture {
+        role: PictureRole::Reference,
+        file: picture(),
+    };
+    let model = "fal-ai/kling-video/o3/pro/text-to-video";
+    let order = wished(model, |video| video.pictures = vec![reference.clone()]);
+    let call = of("fal", model).start(&order).unwrap();
+    let path = format!("{:?}", call.to);
+    assert!(path.contains("o3/pro/reference-to-video"), "{path}");
+    // Eight seconds are all that it makes of references, so it is not offered.
+    let veo = limits(&*of("fal", "fal-ai/veo3.1"), "fal-ai/veo3.1");
+    assert_eq!(veo.pictures.most_references(), 0);
+    let order = wished("seedance2", |video| video.pictures = vec![reference]);
+    let call = of("runway", "seedance2").start(&order).unwrap();
+    assert!(format!("{:?}", call.to).contains("text_to_video"));
+}
