@@ -78,7 +78,8 @@ fn submit(request: &Request, model: &str) -> Reply {
         return problem(422, "- input is required");
     };
     let found = match model {
-        "google/veo-3.1" | "me/veo" => veo(input),
+        "google/veo-3" | "google/veo-3.1" | "me/veo" => veo(input),
+        "bytedance/seedance-2.0" => seedance(input),
         "kwaivgi/kling-v2.5-turbo-pro" => kling(input),
         "cjwbw/demucs" => demucs(input),
         _ => return problem(404, "The requested resource could not be found."),
@@ -105,11 +106,44 @@ fn veo(input: &Map<String, Value>) -> Option<String> {
             "aspect_ratio",
             "negative_prompt",
             "seed",
+            "generate_audio",
+            "reference_images",
         ],
     )
     .or_else(|| number(input, "duration", &[4, 6, 8]))
+    .or_else(|| flag(input, "generate_audio"))
     .or_else(|| word(input, "resolution", &["720p", "1080p"]))
     .or_else(|| word(input, "aspect_ratio", &["16:9", "9:16"]))
+}
+
+fn seedance(input: &Map<String, Value>) -> Option<String> {
+    let lengths: Vec<u64> = (4..=15).collect();
+    let shapes = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"];
+    let has = |name: &str| input.contains_key(name);
+    let stray = members(
+        input,
+        &[
+            "prompt",
+            "image",
+            "last_frame_image",
+            "reference_images",
+            "duration",
+            "resolution",
+            "aspect_ratio",
+            "generate_audio",
+            "seed",
+        ],
+    );
+    stray
+        .or_else(|| number(input, "duration", &lengths))
+        .or_else(|| word(input, "resolution", &["480p", "720p"]))
+        .or_else(|| word(input, "aspect_ratio", &shapes))
+        .or_else(|| flag(input, "generate_audio"))
+        .or_else(|| {
+            let mixed = has("reference_images") && (has("image") || has("last_frame_image"));
+            let no_first = has("last_frame_image") && !has("image");
+            (mixed || no_first).then(|| "- input: these pictures do not go together".into())
+        })
 }
 
 fn kling(input: &Map<String, Value>) -> Option<String> {
@@ -172,6 +206,11 @@ fn number(input: &Map<String, Value>, name: &str, allowed: &[u64]) -> Option<Str
         .as_u64()
         .is_some_and(|number| allowed.contains(&number));
     (!fits).then(|| format!("- input.{name}: must be one of {allowed:?}"))
+}
+
+fn flag(input: &Map<String, Value>, name: &str) -> Option<String> {
+    let value = input.get(name)?;
+    (!value.is_boolean()).then(|| format!("- input.{name}: must be a boolean"))
 }
 
 fn word(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<String> {

@@ -206,7 +206,7 @@ async fn end_and_reference_images_arrive_in_their_places() {
 async fn a_form_takes_what_json_takes() {
     let simulator = simulator().await;
     let toml = provider("acme", "replicate", &simulator, "")
-        + "[models.film]\nkind = \"video\"\npass = [\"input.style\"]\n"
+        + "[models.film]\nkind = \"video\"\npass = [\"input.seed\"]\n"
         + r#"routes = [{ provider = "acme", model = "bytedance/seedance-2.0" }]"#;
     let gateway = gateway(&toml).await;
     let png = sound::png(320, 180);
@@ -217,19 +217,20 @@ async fn a_form_takes_what_json_takes() {
         .text("audio", "false")
         .text("resolution", "480p")
         .text("aspect_ratio", "9:16")
-        .text("provider_options", r#"{"input": {"style": "ink"}}"#)
+        .text("provider_options", r#"{"input": {"seed": 7}}"#)
         .text("reference_images[]", picture())
         .part("reference_images[]", file());
     let request = gateway.request(Method::POST, VIDEOS).multipart(form);
     let answer = gateway.send(request).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     assert_eq!(answer.ok()["size"], "480x854");
-    gateway.finished(&task).await;
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
     let input = submitted(&simulator)["input"].clone();
     assert_eq!(input["generate_audio"], false);
     assert_eq!(input["resolution"], "480p");
     assert_eq!(input["aspect_ratio"], "9:16");
-    assert_eq!(input["style"], "ink");
+    assert_eq!(input["seed"], 7);
     assert_eq!(input["reference_images"].as_array().unwrap().len(), 2);
     gateway.stop().await;
 }
