@@ -156,9 +156,12 @@ fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
         return;
     };
     let is_item = inner.bytes().all(|byte| byte.is_ascii_digit());
-    let empty = || match is_item {
-        true => Value::Array(Vec::new()),
-        false => Value::Object(Map::new()),
+    let empty = || {
+        if is_item {
+            Value::Array(Vec::new())
+        } else {
+            Value::Object(Map::new())
+        }
     };
     match fields.entry(outer).or_insert_with(empty) {
         Value::Object(nested) => drop(nested.insert(inner.to_owned(), text.into())),

@@ -235,7 +235,7 @@ mod tests {
             ),
         ] {
             let read = read(&body, |body| {
-                (frame(body), end_image(body), reference_images(body));
+                let _ = (frame(body), end_image(body), reference_images(body));
                 Some(provider_options(body))
             });
             assert_eq!(read.unwrap_err().param(), Some(param), "{body}");
