@@ -1,12 +1,14 @@
-//! Builds one file of `OpenH264` anew, with a small difference of ours.
+//! Builds two files of `OpenH264` anew, with small differences of ours.
 //!
 //! Its encoder lets a block stand still as soon as the error is below that of its neighbours, or
-//! vanishes in the quantiser. On a slow camera move that makes films pulse: blocks stay behind and
-//! jump later. Here a block is skipped only where nothing visible remains to be coded.
+//! vanishes in the quantiser, and lets vectors cost so much that soft blocks keep their neighbours'.
+//! On a slow camera move that makes films pulse: blocks stay behind and jump later. Here a block is
+//! skipped only where nothing visible remains to be coded, and vectors are cheaper. Where no
+//! assembler is installed, its busiest functions are replaced by ours in SSE2.
 //!
 //! The sources are those that the crate `openh264-sys2` brings, wherever cargo keeps them; they
-//! are read, changed in memory and compiled. The object defines all that the unchanged one
-//! defines, so that the linker takes it in its place. `docs/decisions` says why it is done so;
+//! are read, changed in memory and compiled. The objects define all that the unchanged ones
+//! define, so that the linker takes them in their place. `docs/decisions` says why it is done so;
 //! `OpenH264`'s licence is in `licenses/openh264.txt`.
 
 #![expect(
@@ -20,54 +22,88 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={SSE2}");
     println!("cargo:rerun-if-changed=Cargo.toml");
     let own = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
     let codec = sources(&own, &out).join("upstream/codec");
 
-    let original = codec.join("encoder/core/src/svc_base_layer_md.cpp");
-    let mut text = read(&original);
-    for (old, new) in DIFFERENCES {
-        let found = text.matches(old).count();
-        assert!(
-            found == 1,
-            "{} has {found} times `{old}`: build.rs was made for another version",
-            original.display()
-        );
-        text = text.replace(old, new);
+    let mut build = cc::Build::new();
+    for file in FILES {
+        let original = codec.join("encoder/core/src").join(file.name);
+        let mut text = read(&original);
+        for (old, new) in file.differences {
+            let found = text.matches(old).count();
+            assert!(
+                found == 1,
+                "{} has {found} times `{old}`: build.rs was made for another version",
+                original.display()
+            );
+            text = text.replace(old, new);
+        }
+        text.push_str(file.anchor);
+        let changed = out.join(file.name);
+        fs::write(&changed, text).unwrap_or_else(|error| panic!("{}: {error}", changed.display()));
+        build.file(changed);
     }
-    text.push_str(ANCHOR);
-    let changed = out.join("skips.cpp");
-    fs::write(&changed, text).unwrap_or_else(|error| panic!("{}: {error}", changed.display()));
-
-    cc::Build::new()
+    build
         .cpp(true)
         .warnings(false)
         .pic(true)
         .flag_if_supported("-fno-strict-aliasing")
         .includes(INCLUDES.map(|include| codec.join(include)))
-        .file(changed)
-        .compile("animatic_skips");
+        .file(own.join(SSE2))
+        .compile("animatic_openh264");
 }
 
-/// What is changed: text that must be there just once, and what takes its place.
-const DIFFERENCES: [(&str, &str); 3] = [
-    // No skip because the neighbours, or the block before, were as far off.
-    ("iSadCostMb < pWelsMd->iSadPredSkip ", "false "),
-    (
-        "iSadCostMb < pCurLayer->pRefPic->pMbSkipSad[pCurMb->iMbXY]",
-        "false",
-    ),
-    // No skip because the quantiser swallows the error, unless it is 1.25 a pixel at most.
-    (
-        "if (WelsTryPYskip (",
-        "if (iSadCostLuma <= 320 && WelsTryPYskip (",
-    ),
+/// A file of the encoder that is changed.
+struct File {
+    name: &'static str,
+    /// Text that must be there just once, and what takes its place.
+    differences: &'static [(&'static str, &'static str)],
+    /// What only our object has, so that the linker takes no other: `h264.rs` asks for the first
+    /// file's, which asks for the second's.
+    anchor: &'static str,
+}
+
+const FILES: [File; 2] = [
+    File {
+        name: "svc_base_layer_md.cpp",
+        differences: &[
+            // No skip because the neighbours, or the block before, were as far off.
+            ("iSadCostMb < pWelsMd->iSadPredSkip ", "false "),
+            (
+                "iSadCostMb < pCurLayer->pRefPic->pMbSkipSad[pCurMb->iMbXY]",
+                "false",
+            ),
+            // No skip because the quantiser swallows the error, unless it is 0.7 a pixel at most.
+            (
+                "if (WelsTryPYskip (",
+                "if (iSadCostLuma <= 180 && WelsTryPYskip (",
+            ),
+            // Vectors cost what they would at a quantiser five finer: at their full price a soft
+            // block keeps its neighbours' vector, and steps when the error is large enough.
+            (
+                "//try BGD skip",
+                "pWelsMd->pMvdCost -= WELS_MIN (pCurMb->uiLumaQp, 5) * pEncCtx->iMvdCostTableStride;",
+            ),
+        ],
+        anchor: "\nextern \"C\" int animatic_picks_functions (void);\n\
+            extern \"C\" int animatic_skips_are_exact (void) { return animatic_picks_functions (); }\n",
+    },
+    File {
+        name: "encoder.cpp",
+        differences: &[(
+            "DeblockingInit (&pFuncList->pfDeblocking, uiCpuFlag);",
+            "extern void AnimaticUseSse2 (SWelsFuncPtrList*);\n  AnimaticUseSse2 (pFuncList);\n  \
+             DeblockingInit (&pFuncList->pfDeblocking, uiCpuFlag);",
+        )],
+        anchor: "\nextern \"C\" int animatic_picks_functions (void) { return 1; }\n",
+    },
 ];
 
-/// What only this object has: `h264.rs` calls it, so that a program without the difference does
-/// not link.
-const ANCHOR: &str = "\nextern \"C\" int animatic_skips_are_exact (void) { return 1; }\n";
+/// Our own, which the second file calls.
+const SSE2: &str = "native/sse2.cpp";
 
 const INCLUDES: [&str; 5] = [
     "api/wels",

@@ -13,7 +13,8 @@ use openh264::encoder::{
 use openh264::formats::YUVSlices;
 use openh264::{OpenH264API, Timestamp};
 use openh264_sys2::{
-    ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, PRO_HIGH, SEncParamExt, SM_FIXEDSLCNUM_SLICE,
+    ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, HIGH_COMPLEXITY, LOW_COMPLEXITY, PRO_HIGH, SEncParamExt,
+    SM_FIXEDSLCNUM_SLICE,
 };
 
 use crate::yuv::I420;
@@ -23,7 +24,9 @@ use crate::yuv::I420;
 ///
 /// Frames come in pyramids of [`PYRAMID`]: each refers to the nearest one of a higher level, and
 /// the higher levels, to which more frames refer, are finer. A pan over a photograph takes about half
-/// the bytes, at the same SSIM, that a chain of equal frames takes.
+/// the bytes, at the same SSIM, that a chain of equal frames takes. Key frames are finer still: in a
+/// slow or soft shot the others hardly add to them. A frame like the one it refers to adds nothing:
+/// it is skipped whole, and a shot that stands still stands still to the bit.
 ///
 /// A frame is two slices, each on a thread of its own, whatever the machine has.
 pub(crate) struct Encoder {
@@ -33,6 +36,9 @@ pub(crate) struct Encoder {
     group: u32,
     millis_per_frame: f64,
     frames: u32,
+    /// The frame before, and how many before this one were like it.
+    last: I420,
+    alike: u32,
 }
 
 /// What a film's frames have in common.
@@ -54,7 +60,7 @@ pub(crate) struct EncoderError(String);
 
 impl Encoder {
     /// `quantiser` from 0, the finest, to 51: that of the lowest level, which half of the frames
-    /// belong to. The highest is nine finer.
+    /// belong to. The highest is nine finer, and key frames thirteen.
     pub(crate) fn new(format: Format, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
             return Err(EncoderError("built without its change".to_owned()));
@@ -74,6 +80,8 @@ impl Encoder {
             group: format.group,
             millis_per_frame: 1000.0 / f64::from(format.fps),
             frames: 0,
+            last: blank,
+            alike: 0,
         })
     }
 
@@ -83,9 +91,15 @@ impl Encoder {
         frame: &I420,
         packet: &mut Vec<u8>,
     ) -> Result<bool, EncoderError> {
-        let level = level(self.frames % self.group);
-        // The encoder takes something off by itself; the option is read anew for each frame.
-        self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser - FINER[level] + ITS_OWN[level];
+        let place = self.frames % self.group;
+        let level = level(place);
+        self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser_of(frame, place);
+        // Half of a film's bytes are in the frames that the most others refer to.
+        self.settings.iComplexityMode = match level {
+            0 => HIGH_COMPLEXITY,
+            _ => LOW_COMPLEXITY,
+        };
+        // The settings are read anew for each frame.
         apply(&mut self.inner, &mut self.settings)?;
         let millis = f64::from(self.frames) * self.millis_per_frame;
         let before = packet.len();
@@ -96,6 +110,24 @@ impl Encoder {
         }
         self.frames += 1;
         Ok(key)
+    }
+
+    /// The quantiser of the next frame, as the encoder's option takes it.
+    fn quantiser_of(&mut self, frame: &I420, place: u32) -> i32 {
+        if self.frames > 0 && *frame == self.last {
+            self.alike += 1;
+        } else {
+            self.last.copy_from(frame);
+            self.alike = 0;
+        }
+        let level = level(place);
+        if place == 0 {
+            return self.quantiser - FINER[0] - FINER_KEY + ITS_OWN[0];
+        }
+        if self.alike >= REFERS_BACK[level] {
+            return COARSEST;
+        }
+        self.quantiser - FINER[level] + ITS_OWN[level]
     }
 }
 
@@ -218,6 +250,15 @@ pub(crate) const PYRAMID: u32 = 8;
 /// to may be coarse as long as its blocks are where they should be.
 const FINER: [i32; LEVELS as usize] = [9, 5, 2, 0];
 
+/// How much finer than their level key frames are.
+const FINER_KEY: i32 = 4;
+
+/// At which no error of a frame like its reference is left to be coded.
+const COARSEST: i32 = 51;
+
+/// How many frames back the reference of each level is.
+const REFERS_BACK: [u32; LEVELS as usize] = [8, 4, 2, 1];
+
 /// How much finer the encoder makes each level by itself.
 const ITS_OWN: [i32; LEVELS as usize] = [5, 2, 1, 0];
 
@@ -276,6 +317,23 @@ mod tests {
             }
         }
         assert_eq!(keys, [0, 48, 96]);
+    }
+
+    #[test]
+    fn frames_like_those_before_take_a_few_bytes() {
+        let mut encoder = Encoder::new(FORMAT, 31).unwrap();
+        let mut sizes = Vec::new();
+        for i in 0..24 {
+            let mut packet = Vec::new();
+            // Stands still from the fifth frame on: the ninth still refers to a frame that moves.
+            encoder.encode(&frame(i.min(4)), &mut packet).unwrap();
+            sizes.push(packet.len());
+        }
+        assert!(sizes[8] > 2 * sizes[16], "{sizes:?}");
+        assert!(
+            sizes[9..].iter().all(|&size| size == sizes[16]),
+            "{sizes:?}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! at every size; encoders that leave it unsaid get BT.601 or BT.709 by the player's guess.
 
 /// One frame: a plane of luma, then two of chroma at half the width and height.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct I420 {
     width: usize,
     height: usize,
