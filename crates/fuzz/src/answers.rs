@@ -83,6 +83,7 @@ fn orders() -> [Order; 2] {
         key: "01970000-0000-4000-8000-00000000c0de".into(),
         model: "a/b".into(),
         work,
+        extra: Map::new(),
     };
     let file = File {
         name: "song.mp3".into(),
@@ -97,6 +98,7 @@ fn orders() -> [Order; 2] {
         seconds: 5,
         size: (1280, 720),
         seed: None,
+        audio: None,
         user: None,
         conversation: Vec::new(),
     };
