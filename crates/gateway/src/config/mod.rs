@@ -7,6 +7,7 @@
 
 pub mod file;
 mod flags;
+mod process;
 pub mod providers;
 mod show;
 pub mod size;
@@ -22,6 +23,7 @@ use ipnet::IpNet;
 use url::Url;
 
 pub use flags::{CancelPolicy, Durability, LogFormat, Overrides};
+pub use process::cores;
 
 use crate::config::file::{ConfigFile, Source};
 use crate::config::providers::{ModelSettings, ProviderConfig};
@@ -330,7 +332,7 @@ impl Config {
                 .or(file.log_format)
                 .unwrap_or(LogFormat::Auto),
             log: flags.log.or(file.log).unwrap_or_else(|| "info".into()),
-            program: this_program(),
+            program: process::this_program(),
             models: ModelConfig {
                 default_model: flags
                     .default_model
@@ -478,20 +480,6 @@ fn wrong(key: &str, message: &str) -> ConfigError {
         key: key.into(),
         message: message.into(),
     }
-}
-
-/// Linux leads there even when its file was replaced by a newer one.
-fn this_program() -> PathBuf {
-    let link = PathBuf::from("/proc/self/exe");
-    if link.exists() {
-        return link;
-    }
-    std::env::current_exe().unwrap_or_else(|_| "mediagate".into())
-}
-
-/// The cores that this process may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 fn check_public_url(url: &Url) -> Result<String, ConfigError> {
