@@ -33,7 +33,7 @@ pub mod settings;
 pub mod shape;
 pub mod when;
 
-pub use adapters::{PROTOCOLS, Protocol, protocol};
+pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
 pub use answer::Answer;
 pub use error::{Class, ProviderError};
 pub use limits::{

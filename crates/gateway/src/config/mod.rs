@@ -221,7 +221,7 @@ impl Config {
             None => ConfigFile::default(),
         };
         let folder = overrides.catalog.as_deref().or(file.catalog.as_deref());
-        known(folder, file.source.as_ref())
+        providers::known(folder, file.source.as_ref())
     }
 
     fn layer(flags: Overrides, file: ConfigFile) -> Result<Self, ConfigError> {
@@ -346,7 +346,7 @@ impl Config {
                     .show_providers
                     .or(file.show_providers)
                     .unwrap_or(false),
-                catalogue: known(catalog.as_deref(), file.source.as_ref())?,
+                catalogue: providers::known(catalog.as_deref(), file.source.as_ref())?,
                 catalog,
                 providers: complete(file.providers, file.source.as_ref())?,
                 models: file.models,
@@ -443,22 +443,6 @@ impl Config {
     pub fn show(&self) -> String {
         show::toml(self)
     }
-}
-
-/// What is known of hosted models, with a folder laid over it.
-fn known(folder: Option<&Path>, source: Option<&Source>) -> Result<Arc<Catalogue>, ConfigError> {
-    let embedded = Catalogue::embedded();
-    let Some(folder) = folder else {
-        return Ok(embedded);
-    };
-    let laid_over = embedded.with_folder(folder).map(Arc::new);
-    laid_over.map_err(|error| {
-        let error = wrong("catalog", &error.to_string());
-        match source {
-            Some(source) => source.locate(error),
-            None => error,
-        }
-    })
 }
 
 fn complete(

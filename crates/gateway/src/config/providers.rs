@@ -2,8 +2,11 @@
 //! what callers can name.
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use providers::catalogue::Catalogue;
 use providers::{Durations, Secret};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -12,6 +15,7 @@ use url::Url;
 
 use crate::clock::Timestamp;
 use crate::config::ConfigError;
+use crate::config::file::Source;
 use crate::model::catalog::PriceUnit;
 use crate::model::money::{Dated, Micros, Price, Schedule};
 use crate::secret::SecretSource;
@@ -115,6 +119,28 @@ impl ProviderTable {
             options: self.options,
         })
     }
+}
+
+/// What is known of hosted models, with a folder laid over it.
+pub(super) fn known(
+    folder: Option<&Path>,
+    source: Option<&Source>,
+) -> Result<Arc<Catalogue>, ConfigError> {
+    let embedded = Catalogue::embedded();
+    let Some(folder) = folder else {
+        return Ok(embedded);
+    };
+    let laid_over = embedded.with_folder(folder).map(Arc::new);
+    laid_over.map_err(|error| {
+        let error = ConfigError::Value {
+            key: "catalog".into(),
+            message: error.to_string(),
+        };
+        match source {
+            Some(source) => source.locate(error),
+            None => error,
+        }
+    })
 }
 
 /// `[models.<id>]`: what the operator says of one model.

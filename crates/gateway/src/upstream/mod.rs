@@ -102,7 +102,8 @@ impl Site {
             });
         }
         let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
-            let names: Vec<&str> = providers::PROTOCOLS.iter().map(|p| p.name).collect();
+            let all = providers::PROTOCOLS.iter().chain(&providers::SHIPPED);
+            let names: Vec<&str> = all.map(|protocol| protocol.name).collect();
             let hint = format!("unknown protocol; {}", meant(&config.protocol, &names));
             wrong("protocol", hint)
         })?;

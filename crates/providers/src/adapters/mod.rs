@@ -54,7 +54,7 @@ pub struct Protocol {
 }
 
 /// Every protocol, in the order of the documentation.
-pub const PROTOCOLS: [Protocol; 19] = [
+pub static PROTOCOLS: [Protocol; 19] = [
     openai_videos::PROTOCOL,
     chat_video::PROTOCOL,
     gemini_veo::PROTOCOL,
@@ -76,9 +76,14 @@ pub const PROTOCOLS: [Protocol; 19] = [
     recipe::PROTOCOL,
 ];
 
+/// Recipes that are part of the program, each a protocol by the name of
+/// `recipe:` and its own.
+pub static SHIPPED: [Protocol; 3] = recipe::SHIPPED;
+
 /// The protocol of this name.
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
-    PROTOCOLS.iter().find(|protocol| protocol.name == name)
+    let mut all = PROTOCOLS.iter().chain(&SHIPPED);
+    all.find(|protocol| protocol.name == name)
 }
 
 /// The address under which a provider's paths are.

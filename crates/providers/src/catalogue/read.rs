@@ -17,6 +17,7 @@ pub(super) const EMBEDDED: &[(&str, &str)] = &[
     ("dashscope", include_str!("../../models/dashscope.toml")),
     ("fal", include_str!("../../models/fal.toml")),
     ("gemini-veo", include_str!("../../models/gemini-veo.toml")),
+    ("kie", include_str!("../../models/kie.toml")),
     ("kling", include_str!("../../models/kling.toml")),
     ("luma", include_str!("../../models/luma.toml")),
     ("minimax", include_str!("../../models/minimax.toml")),
@@ -25,8 +26,10 @@ pub(super) const EMBEDDED: &[(&str, &str)] = &[
         "openai-videos",
         include_str!("../../models/openai-videos.toml"),
     ),
+    ("openrouter", include_str!("../../models/openrouter.toml")),
     ("replicate", include_str!("../../models/replicate.toml")),
     ("runway", include_str!("../../models/runway.toml")),
+    ("wavespeed", include_str!("../../models/wavespeed.toml")),
     ("xai", include_str!("../../models/xai.toml")),
 ];
 

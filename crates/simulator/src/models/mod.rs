@@ -11,6 +11,7 @@ pub mod dashscope;
 pub mod elevenlabs;
 pub mod fal;
 pub mod gemini_veo;
+pub mod kie;
 pub mod kling;
 pub mod lalal;
 pub mod luma;
@@ -18,9 +19,11 @@ pub mod minimax;
 pub mod modelark;
 pub mod musicai;
 pub mod openai_videos;
+pub mod openrouter;
 pub mod replicate;
 pub mod runway;
 pub mod suno_family;
+pub mod wavespeed;
 pub mod xai;
 
 use crate::server::Site;
@@ -35,7 +38,7 @@ pub struct Model {
 }
 
 /// Every provider.
-pub const MODELS: [Model; 18] = [
+pub const MODELS: [Model; 21] = [
     openai_videos::MODEL,
     chat_video::MODEL,
     gemini_veo::MODEL,
@@ -54,4 +57,7 @@ pub const MODELS: [Model; 18] = [
     lalal::MODEL,
     audioshake::MODEL,
     comfyui::MODEL,
+    openrouter::MODEL,
+    wavespeed::MODEL,
+    kie::MODEL,
 ];

@@ -11,7 +11,7 @@ use toml::Spanned;
 use super::fault::fits;
 use super::placeholder::{Datum, Values};
 use super::pointer::Places;
-use super::schema::{Pacing, Recipe, ResultSection, StatusMeaning, Verb};
+use super::schema::{ClassName, Pacing, Recipe, ResultSection, StatusMeaning, Verb};
 use crate::answer::{Answer, Described, percent_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{StemGroup, StemTarget};
@@ -41,7 +41,7 @@ impl Recipe {
         if !answer.status.is_success() {
             return Err(self.failure(answer));
         }
-        let body = answer.json()?;
+        let body = self.opened(answer.json()?);
         match &self.ok {
             Some(ok) if !ok.is_told(&body) => Err(ProviderError::unreadable(
                 "the provider's answer does not say whether all is well",
@@ -66,7 +66,7 @@ impl Recipe {
     /// Where a job stands by the answer to a poll.
     pub(super) fn standing(&self, answer: &Answer) -> Result<Standing, ProviderError> {
         let state = &self.state;
-        let body = answer.json().unwrap_or(Value::Null);
+        let body = self.opened(answer.json().unwrap_or(Value::Null));
         if let Some(meaning) = self.meaning_of(answer) {
             let class = match meaning {
                 StatusMeaning::Running => {
@@ -165,11 +165,15 @@ impl Recipe {
         let error = answer.failure(|body| self.describe(body));
         let mut statuses = self.errors.statuses.iter();
         let by_status = statuses.find(|(one, _)| one.get_ref() == answer.status.as_str());
+        // Under other statuses words say nothing of the order.
+        let forbidden = answer.status == 403;
+        let of_order = forbidden || error.class == Class::Rejected;
         let said = Described {
             code: error.code.clone(),
-            message: None,
+            message: of_order.then(|| error.message.clone()),
         };
         let by_code = self.class_of(&said);
+        let by_code = by_code.filter(|class| !forbidden || *class != Class::Rejected);
         // A status of 5xx does not prove that nothing was taken, whatever is
         // said beside it: the order must not go elsewhere.
         let doubtful = error.class == Class::Unclear;
@@ -180,6 +184,14 @@ impl Recipe {
         error.of_class(class)
     }
 
+    /// An answer with the JSON in its texts in their place.
+    fn opened(&self, mut body: Value) -> Value {
+        for places in &self.json_texts {
+            places.read_texts(&mut body);
+        }
+        body
+    }
+
     fn describe(&self, body: &Value) -> Described {
         Described {
             code: self.errors.code.text(body),
@@ -187,13 +199,23 @@ impl Recipe {
         }
     }
 
-    /// The class that the recipe gives to a code; the longest line that fits.
+    /// The class that the recipe gives to a code, by the longest line that fits;
+    /// else to words. Words tell a refusal where a code says only that the order
+    /// is wrong.
     fn class_of(&self, said: &Described) -> Option<Class> {
-        let code = said.code.as_ref()?;
-        let lines = self.errors.codes.iter();
-        let fitting = lines.filter(|(line, _)| fits(line, code));
-        let longest = fitting.max_by_key(|(line, _)| line.len());
-        longest.map(|(_, class)| (*class).into())
+        let by_code = said.code.as_ref().and_then(|code| {
+            let lines = self.errors.codes.iter();
+            let fitting = lines.filter(|(line, _)| fits(line, code));
+            fitting.max_by_key(|(line, _)| line.len())
+        });
+        let message = said.message.as_deref().unwrap_or_default().to_lowercase();
+        let mut words = self.errors.words.iter();
+        let by_words = words.find(|(words, _)| message.contains(words.as_str()));
+        let class = |found: (&String, &ClassName)| Class::from(*found.1);
+        match (by_code.map(class), by_words.map(class)) {
+            (None | Some(Class::Rejected), Some(Class::Refused)) => Some(Class::Refused),
+            (by_code, by_words) => by_code.or(by_words),
+        }
     }
 }
 

@@ -75,10 +75,12 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Whether a name fits a line, which may end with `*` for any rest.
+/// Whether a name fits a line, which may have `*` at either end for any rest.
 pub(super) fn fits(line: &str, name: &str) -> bool {
-    match line.strip_suffix('*') {
-        Some(head) => name.starts_with(head),
-        None => line == name,
+    match (line.strip_prefix('*'), line.strip_suffix('*')) {
+        (Some(_), Some(_)) => name.contains(line.trim_matches('*')),
+        (Some(tail), None) => name.ends_with(tail),
+        (None, Some(head)) => name.starts_with(head),
+        (None, None) => line == name,
     }
 }

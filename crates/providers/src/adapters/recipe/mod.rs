@@ -9,6 +9,7 @@
 //! body       bodies made of templates     request         calls made of both
 //! pointer    places in answers            answers         what an answer means
 //! find       the job of a lost submission
+//! shipped    recipes that are part of the program
 //! ```
 //!
 //! The order is in the recipe's hands and its safety is not: a submission's
@@ -30,9 +31,11 @@ mod placeholder;
 mod pointer;
 mod request;
 mod schema;
+mod shipped;
 mod template;
 
 pub(crate) use fault::distance;
+pub(crate) use shipped::SHIPPED;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,9 +77,14 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| SettingsError::at("recipe", format!("cannot read {path}: {error}")))?,
     };
-    let recipe = check::read(&text).map_err(|fault| SettingsError {
+    cook(&text)
+}
+
+/// What works by this recipe.
+fn cook(text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let recipe = check::read(text).map_err(|fault| SettingsError {
         key: Some("recipe".into()),
-        line: Some(fault.line(&text)),
+        line: Some(fault.line(text)),
         message: fault.message,
     })?;
     let header = recipe.auth.header.as_ref();

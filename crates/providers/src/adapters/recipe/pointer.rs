@@ -65,6 +65,24 @@ fn step<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
 pub(super) struct Places(Vec<Pointer>);
 
 impl Places {
+    /// Puts the JSON that texts at these places hold in the place of the texts.
+    /// A list is not gone into.
+    pub(super) fn read_texts(&self, body: &mut Value) {
+        for Pointer(segments) in &self.0 {
+            let start = Some(&mut *body);
+            let place = segments.iter().fold(start, |place, segment| {
+                place.and_then(|value| value.as_object_mut()?.get_mut(segment))
+            });
+            if let Some(place) = place
+                && let Some(read) = place
+                    .as_str()
+                    .and_then(|text| serde_json::from_str(text).ok())
+            {
+                *place = read;
+            }
+        }
+    }
+
     /// What is at the first place that holds something.
     pub(super) fn first<'v>(&self, body: &'v Value) -> Option<&'v Value> {
         let mut all = self.0.iter().flat_map(|place| place.all(body));

@@ -37,6 +37,9 @@ pub(super) struct Recipe {
     #[serde(default)]
     pub(super) maps: Maps,
     pub(super) submit: Submit,
+    /// Places whose text is JSON, and is read as that.
+    #[serde(default)]
+    pub(super) json_texts: Vec<Places>,
     /// What is true of every answer that is none but an error's envelope.
     pub(super) ok: Option<Condition>,
     pub(super) poll: Poll,
@@ -121,7 +124,7 @@ const fn usual_prompt() -> usize {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VideoModel {
-    /// With `*` at the end for any rest.
+    /// With `*` at either end for any rest.
     pub(super) name: String,
     pub(super) sizes: Option<Vec<Size>>,
     pub(super) seconds: Option<Spanned<Durations>>,
@@ -403,6 +406,8 @@ pub(super) struct Errors {
     pub(super) message: Places,
     /// Classes of the provider's codes; `*` at the end for any rest.
     pub(super) codes: BTreeMap<String, ClassName>,
+    /// Classes of words in messages, in lower case, where no code tells.
+    pub(super) words: BTreeMap<String, ClassName>,
     /// Classes of statuses.
     pub(super) statuses: BTreeMap<Spanned<String>, ClassName>,
 }

@@ -50,6 +50,45 @@ fn what_a_submission_may_answer() {
     assert_eq!(error.class, Class::Rejected);
 }
 
+#[test]
+fn words_tell_where_no_code_does() {
+    let cook = with(
+        "[ok]\nat = \"/code\"\nequals = 0\n[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n400 = \"rejected\"\n402 = \"account\"\n[errors.words]\nmoderat = \"refused\"\ninvalid = \"rejected\"",
+    );
+    let order = video("m");
+    let class = |status, body: Value| {
+        let answered = submitted(cook.as_ref(), &order, status, &body);
+        answered.unwrap_err().class
+    };
+    for (status, code, message, wanted) in [
+        (200, 400, "Stopped by Moderation", Class::Refused),
+        (200, 402, "Stopped by moderation", Class::Account),
+        (200, 7, "invalid size", Class::Rejected),
+        (400, 7, "stopped by moderation", Class::Refused),
+        (403, 7, "stopped by moderation", Class::Refused),
+        (403, 7, "invalid key", Class::Credentials),
+        (401, 7, "invalid moderator", Class::Credentials),
+        (429, 7, "invalid", Class::RateLimited),
+        (500, 7, "stopped by moderation", Class::Unclear),
+    ] {
+        let body = json!({"code": code, "message": message});
+        assert_eq!(class(status, body), wanted, "{status} {code} {message}");
+    }
+}
+
+#[test]
+fn json_in_a_text_is_read() {
+    let recipe = changed("address = \"/url\"", "address = \"/made/urls/*\"");
+    let cook = cook(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
+    let made = json!({"urls": ["https://x.example/v"]}).to_string();
+    let step = polled(cook.as_ref(), 200, &json!({"status": "done", "made": made}));
+    assert!(matches!(step, Ok(Step::Done { outputs }) if outputs.len() == 1));
+    for made in [json!("{"), json!(""), json!([1]), Value::Null] {
+        let error = polled(cook.as_ref(), 200, &json!({"status": "done", "made": made}));
+        assert_eq!(error.unwrap_err().class, Class::Failed);
+    }
+}
+
 fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<Step, ProviderError> {
     let handle = Handle(json!({"kept": {"id": "a/b"}}));
     let call = cook.poll(&handle).unwrap();

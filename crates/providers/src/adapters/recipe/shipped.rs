@@ -1,0 +1,29 @@
+//! Recipes that are part of the program: `protocol = "recipe:openrouter"`.
+
+use std::sync::Arc;
+
+use crate::adapters::Protocol;
+use crate::port::Adapter;
+use crate::settings::{Settings, SettingsError};
+
+macro_rules! shipped {
+    ($($name:literal)*) => {
+        [$(Protocol {
+            name: concat!("recipe:", $name),
+            base_url: None,
+            options: &[],
+            anonymous: false,
+            build: |settings| build(
+                settings,
+                include_str!(concat!("../../../../../recipes/", $name, ".toml")),
+            ),
+        }),*]
+    };
+}
+
+/// Every recipe that is named without a file.
+pub(crate) const SHIPPED: [Protocol; 3] = shipped!("openrouter" "wavespeed" "kie");
+
+fn build(_: &Settings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
+    super::cook(text)
+}

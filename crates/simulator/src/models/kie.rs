@@ -1,0 +1,126 @@
+//! `kie`: kie.ai's jobs: errors under status 200 too, and the result as JSON in a text.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "kie",
+    routes: |site| {
+        site.error(|status| json!({"code": status, "msg": "simulated"}))
+            .route("POST", "/jobs/createTask", Role::Submit, submit)
+            .route("GET", "/jobs/recordInfo", Role::Poll, record)
+            .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+    },
+};
+
+const MEMBERS: [&str; 8] = [
+    "prompt",
+    "duration",
+    "resolution",
+    "aspect_ratio",
+    "first_frame_url",
+    "last_frame_url",
+    "reference_image_urls",
+    "generate_audio",
+];
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return said(401, "You do not have access permissions", &Value::Null);
+    }
+    let input = &request.body["input"];
+    let known = input
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
+    let addressed = ["first_frame_url", "last_frame_url"].iter().all(|name| {
+        let url = &input[*name];
+        url.is_null() || url.as_str().is_some_and(|url| url.starts_with("https://"))
+    });
+    let fits = known
+        && addressed
+        && request.body["model"]
+            .as_str()
+            .is_some_and(|model| model.contains("seedance-2"))
+        && input["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (4..=30).contains(&seconds))
+        && matches!(
+            input["resolution"].as_str(),
+            Some("480p" | "720p" | "1080p")
+        );
+    let prompt = input["prompt"].as_str().unwrap_or_default();
+    if !fits || prompt.is_empty() {
+        return said(422, "The request parameters are wrong", &Value::Null);
+    }
+    if prompt.contains("forbidden") {
+        return said(
+            501,
+            "Your content was flagged as violating content policy",
+            &Value::Null,
+        );
+    }
+    let id = format!("task_seedance_{}", request.world.number());
+    request
+        .world
+        .accept("kie", id.clone(), request.body.clone(), Value::Null);
+    said(200, "success", &json!({"taskId": id}))
+}
+
+fn record(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return said(401, "You do not have access permissions", &Value::Null);
+    }
+    let id = request.query.get("taskId").map_or("", String::as_str);
+    let Some(job) = request.world.ask(id) else {
+        return said(404, "recordInfo is null", &Value::Null);
+    };
+    let mut data = json!({"taskId": id, "model": job.input["model"], "resultJson": "",
+        "failCode": "", "failMsg": ""});
+    let mut failed = |code: &str, message: &str| {
+        (data["failCode"], data["failMsg"]) = (json!(code), json!(message));
+        "fail"
+    };
+    let state = match job.phase() {
+        Phase::Queued if job.polls == 1 => "waiting",
+        Phase::Queued => "queuing",
+        Phase::Running(_) => "generating",
+        Phase::Ended(End::Success) => {
+            let signature = request.world.number();
+            let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
+            data["resultJson"] = json!(json!({"resultUrls": [url]}).to_string());
+            "success"
+        }
+        Phase::Ended(End::Empty) => "success",
+        Phase::Ended(End::Failure) | Phase::Cancelled => failed("500", "Internal error"),
+        Phase::Ended(End::Unfit) => failed("422", "The image is too small"),
+        Phase::Ended(End::Refusal) => failed("", "The content was flagged as sensitive"),
+    };
+    data["state"] = json!(if request.unknown_word {
+        "polishing"
+    } else {
+        state
+    });
+    said(200, "success", &data)
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("signature");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let seconds = job.input["input"]["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+/// Every answer comes under status 200.
+fn said(code: u16, message: &str, data: &Value) -> Reply {
+    Reply::json(200, &json!({"code": code, "msg": message, "data": data}))
+}

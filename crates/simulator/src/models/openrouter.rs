@@ -1,0 +1,149 @@
+//! `openrouter`: `OpenRouter`'s video API, as the types of `@openrouter/sdk` have it.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "openrouter",
+    routes: |site| {
+        site.error(|status| json!({"error": {"code": status, "message": "simulated"}}))
+            .route("POST", "/videos", Role::Submit, submit)
+            .route("GET", "/videos/{id}", Role::Poll, get)
+            .route("GET", "/videos/{id}/content", Role::Download, content)
+    },
+};
+
+const MEMBERS: [&str; 10] = [
+    "model",
+    "prompt",
+    "duration",
+    "resolution",
+    "aspect_ratio",
+    "seed",
+    "user",
+    "generate_audio",
+    "frame_images",
+    "input_references",
+];
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "No auth credentials found");
+    }
+    let body = &request.body;
+    let known = body
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
+    let one_of = |name: &str, words: &[&str]| {
+        let word = body[name].as_str();
+        word.is_some_and(|word| words.contains(&word))
+    };
+    let frames = body["frame_images"].as_array().cloned().unwrap_or_default();
+    let framed = frames.iter().all(|frame| {
+        let url = frame["image_url"]["url"].as_str().unwrap_or_default();
+        frame["type"] == "image_url"
+            && (url.starts_with("https://") || url.starts_with("data:image/"))
+            && matches!(
+                frame["frame_type"].as_str(),
+                Some("first_frame" | "last_frame")
+            )
+    });
+    let resolutions = ["360p", "480p", "720p", "768p", "1080p", "1K", "2K", "4K"];
+    let fits = known
+        && body["model"]
+            .as_str()
+            .is_some_and(|model| model.contains('/'))
+        && body["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (1..=30).contains(&seconds))
+        && one_of("resolution", &resolutions)
+        && one_of(
+            "aspect_ratio",
+            &["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"],
+        )
+        && (body["seed"].is_null() || body["seed"].is_u64())
+        && framed;
+    let prompt = body["prompt"].as_str().unwrap_or_default();
+    if !fits || prompt.is_empty() {
+        return error(400, "Invalid request parameters");
+    }
+    if prompt.contains("forbidden") {
+        return error(403, "The input was flagged by moderation");
+    }
+    let id = request.world.uuid();
+    request
+        .world
+        .accept("openrouter", id.clone(), body.clone(), Value::Null);
+    Reply::json(
+        202,
+        &json!({"id": id, "polling_url": format!("/api/v1/videos/{id}"), "status": "pending"}),
+    )
+}
+
+fn get(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "No auth credentials found");
+    }
+    let id = request.param("id");
+    let Some(job) = request.world.ask(id) else {
+        return error(404, "Job not found");
+    };
+    let mut body = json!({"id": id, "polling_url": format!("/api/v1/videos/{id}")});
+    let status = match job.phase() {
+        Phase::Queued => "pending",
+        Phase::Running(_) => "in_progress",
+        Phase::Ended(End::Success) => {
+            let url = format!("{}/videos/{id}/content?index=0", request.base);
+            body["unsigned_urls"] = json!([url]);
+            body["usage"] = json!({"cost": 0.5, "is_byok": false});
+            "completed"
+        }
+        Phase::Ended(End::Empty) => "completed",
+        Phase::Ended(End::Failure) => {
+            body["error"] = json!("The provider failed");
+            "failed"
+        }
+        Phase::Ended(End::Unfit) => {
+            body["error"] = json!("Invalid image: the picture is too small");
+            "failed"
+        }
+        Phase::Ended(End::Refusal) => {
+            body["error"] = json!("The output was blocked by content moderation");
+            "failed"
+        }
+        Phase::Cancelled => "cancelled",
+    };
+    body["status"] = json!(if request.unknown_word {
+        "upscaling"
+    } else {
+        status
+    });
+    Reply::json(200, &body)
+}
+
+fn content(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "No auth credentials found");
+    }
+    let job = request.world.job(request.param("id"));
+    let made = |job: &crate::world::Job| matches!(job.phase(), Phase::Ended(End::Success));
+    let Some(job) = job.filter(made).filter(|_| !request.expired) else {
+        return error(404, "No content");
+    };
+    let seconds = job.input["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+fn error(status: u16, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"error": {"code": status, "message": message}}),
+    )
+}

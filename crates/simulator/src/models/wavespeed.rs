@@ -1,0 +1,128 @@
+//! `wavespeed`: `WaveSpeedAI`'s predictions, as `wavespeed` 2.0.5 (`PyPI`) reads them.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "wavespeed",
+    routes: |site| {
+        site.error(|status| json!({"code": status, "message": "simulated"}))
+            .route("POST", "/{owner}/{model}/{task}", Role::Submit, submit)
+            .route("GET", "/predictions/{id}/result", Role::Poll, result)
+            .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+    },
+};
+
+const MEMBERS: [&str; 7] = [
+    "prompt",
+    "duration",
+    "resolution",
+    "aspect_ratio",
+    "seed",
+    "image",
+    "negative_prompt",
+];
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Unauthorized");
+    }
+    let (body, task) = (&request.body, request.param("task"));
+    let known = body
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
+    let image = body["image"].as_str().unwrap_or_default();
+    let pictured = image.starts_with("https://") || image.starts_with("data:image/");
+    let fits = known
+        && body["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (1..=30).contains(&seconds))
+        && matches!(body["resolution"].as_str(), Some("480p" | "720p" | "1080p"))
+        && match task {
+            "text-to-video" => body["image"].is_null(),
+            "image-to-video" => pictured,
+            _ => false,
+        };
+    let prompt = body["prompt"].as_str().unwrap_or_default();
+    if !fits || prompt.is_empty() {
+        return error(400, "invalid input");
+    }
+    if prompt.contains("forbidden") {
+        return error(400, "content flagged as potentially sensitive");
+    }
+    let id = format!("{:032x}", request.world.number());
+    request
+        .world
+        .accept("wavespeed", id.clone(), body.clone(), Value::Null);
+    let get = format!("{}/predictions/{id}/result", request.base);
+    answer(&json!({"id": id, "status": "created", "outputs": [], "urls": {"get": get}}))
+}
+
+fn result(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Unauthorized");
+    }
+    let id = request.param("id");
+    let Some(job) = request.world.ask(id) else {
+        return error(404, "prediction not found");
+    };
+    let mut data = json!({"id": id, "outputs": [], "error": ""});
+    let status = match job.phase() {
+        Phase::Queued => "created",
+        Phase::Running(_) => "processing",
+        Phase::Ended(End::Success) => {
+            let signature = request.world.number();
+            let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
+            data["outputs"] = json!([url]);
+            "completed"
+        }
+        Phase::Ended(End::Empty) => "completed",
+        Phase::Ended(End::Failure) => {
+            data["error"] = json!("the model failed");
+            "failed"
+        }
+        Phase::Ended(End::Unfit) => {
+            data["error"] = json!("invalid image");
+            "failed"
+        }
+        Phase::Ended(End::Refusal) => {
+            data["error"] = json!("content flagged as potentially sensitive");
+            "failed"
+        }
+        Phase::Cancelled => "cancelled",
+    };
+    data["status"] = json!(if request.unknown_word {
+        "polishing"
+    } else {
+        status
+    });
+    answer(&data)
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("signature");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let seconds = job.input["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+fn answer(data: &Value) -> Reply {
+    Reply::json(
+        200,
+        &json!({"code": 200, "message": "success", "data": data}),
+    )
+}
+
+fn error(status: u16, message: &str) -> Reply {
+    Reply::json(status, &json!({"code": status, "message": message}))
+}
