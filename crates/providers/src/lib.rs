@@ -37,7 +37,8 @@ pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
 pub use answer::Answer;
 pub use error::{Class, ProviderError};
 pub use limits::{
-    Durations, Handover, Limits, MusicLimits, Pictures, Purpose, StemLimits, VideoLimits,
+    Durations, Handover, Limits, MusicLimits, Pictures, Purpose, SongLimits, StemLimits,
+    VideoLimits,
 };
 pub use order::{Kind, Order, StemGroup, StemTarget, Work};
 pub use port::{

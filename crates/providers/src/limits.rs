@@ -152,6 +152,29 @@ pub struct MusicLimits {
     pub tasks: Vec<String>,
     /// Whether it makes personas.
     pub personas: bool,
+    /// What its songs may be asked for, where it makes any.
+    pub songs: SongLimits,
+}
+
+/// What a song may be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SongLimits {
+    /// How many clips an order makes.
+    pub clips: usize,
+    /// Which of `lyrics`, `negative_tags`, `make_instrumental` and `seconds` it
+    /// heeds; `None` for whoever speaks the dialect itself.
+    pub fields: Option<Vec<&'static str>>,
+    /// Shortest and longest, in seconds, where that can be asked for.
+    pub seconds: Option<(u32, u32)>,
+}
+
+impl SongLimits {
+    /// The dialect's own: whatever it is told, two clips of it.
+    pub const DIALECT: Self = Self {
+        clips: 2,
+        fields: None,
+        seconds: None,
+    };
 }
 
 /// What can be separated.

@@ -1,10 +1,14 @@
 //! What is wanted of a provider: complete, typed, with the media at hand.
 
+mod song;
+
 use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use song::Song;
 
 /// The families of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -209,18 +213,6 @@ pub struct UpstreamClip {
     pub clip_id: String,
     /// The task that it came from.
     pub task_id: Option<String>,
-}
-
-/// A song by the fields of the music dialect. Ids in it are the provider's own.
-#[derive(Debug, Clone)]
-pub struct Song {
-    /// The operation, such as `extend` or `cover`.
-    pub task: String,
-    /// The other fields as the caller sent them.
-    pub fields: Map<String, Value>,
-    /// Recordings that the provider has to be given first, and the field that
-    /// is to hold the id it gives them.
-    pub uploads: Vec<(String, Recording)>,
 }
 
 /// A persona made of clips that the provider has.

@@ -24,7 +24,7 @@ pub fn able<'a>(
         Payload::StemsV1(job) => music::fits(app, &route.limits, job),
         // A persona sings nowhere but where it was made.
         Payload::SongV1(job) => {
-            songs::fits(&route.limits, &job.task) && (job.persona.is_none() || knows(route))
+            songs::fits(&route.limits, job) && (job.persona.is_none() || knows(route))
         }
     });
     able.sort_by_key(|route| !knows(route));

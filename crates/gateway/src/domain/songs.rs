@@ -1,12 +1,13 @@
 //! Tasks of the music dialect that hosted providers do: songs made, extended,
 //! covered.
 
-use providers::Limits;
+use providers::{Limits, SongLimits};
 use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::domain::music;
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
+use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, PersonaId, RequestId};
 use crate::model::account::Caller;
@@ -16,9 +17,6 @@ use crate::model::music::{Clip, ClipOrigin, ClipState};
 use crate::model::task::{Payload, SongJob, Task, TaskKind};
 use crate::store;
 
-/// Clips that a task makes, as far as is known beforehand: the family's
-/// services make two of everything.
-const CLIPS: usize = 2;
 /// The length for which a price by the minute is reserved: the longest song
 /// that the family's services make.
 const LONGEST_MS: u64 = 8 * 60_000;
@@ -69,6 +67,7 @@ pub async fn prepare(
     purpose: Purpose,
 ) -> Result<(NewTask, SongJob), Error> {
     let (model, asked_model) = choose(app, caller, &order)?;
+    check_fields(&model, &order)?;
     if purpose == Purpose::Order {
         submit::check_available(app, &model)?;
     }
@@ -99,13 +98,15 @@ pub async fn prepare(
             ));
         }
     }
-    let parts = CLIPS as u64;
+    let clips = clips_of(&model, &order);
+    let parts = clips as u64;
+    let seconds = order.fields.get("seconds").and_then(Value::as_f64);
     let job = SongJob {
         task: order.task,
         fields: order.fields,
         clips: order.clips,
         persona: order.persona,
-        outputs: (0..CLIPS).map(|_| ClipId::new()).collect(),
+        outputs: (0..clips).map(|_| ClipId::new()).collect(),
         generation_type: order.generation_type,
         make_instrumental: order.make_instrumental,
         title: order.title,
@@ -115,7 +116,7 @@ pub async fn prepare(
         asked_model,
         payload: Payload::SongV1(job.clone()),
         quantity: Quantity {
-            milliseconds: parts * LONGEST_MS,
+            milliseconds: parts * seconds.map_or(LONGEST_MS, animatic_engine::milliseconds),
             pixels: 0,
             parts,
             parts_asked: parts,
@@ -171,13 +172,99 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     tasks.push("gen_stem");
     tasks.sort_unstable();
     tasks.dedup();
-    let message = format!("The tasks that can be done here: {}.", tasks.join(", "));
+    let mut message = format!("The tasks that can be done here: {}.", tasks.join(", "));
+    if ["generate", "extend"].contains(&order.task.as_str()) {
+        message = format!("No model here makes songs in this way: {MAKERS} {message}");
+    }
     Err(Error::at(ErrorCode::UnsupportedValue, "task", message))
 }
 
-/// Whether a route does a task.
-pub fn fits(limits: &Limits, task: &str) -> bool {
-    matches!(limits, Limits::Music(music) if music.tasks.iter().any(|known| known == task))
+/// What an operator can do about it.
+const MAKERS: &str = "it takes a model with kind = \"music\" at a provider that does, \
+     such as suno-family, elevenlabs with music_v1, minimax with music-2.0.";
+
+/// Whether a route makes such a song.
+pub fn fits(limits: &Limits, job: &SongJob) -> bool {
+    does(limits, &job.task, &job.fields).is_ok()
+}
+
+/// What a route makes songs of; else the field that it does not heed, if it
+/// does the task at all.
+fn does<'a>(
+    limits: &'a Limits,
+    task: &str,
+    fields: &Map<String, Value>,
+) -> Result<&'a SongLimits, Option<(&'static str, String)>> {
+    let Limits::Music(music) = limits else {
+        return Err(None);
+    };
+    if !music.tasks.iter().any(|known| known == task) {
+        return Err(None);
+    }
+    let songs = &music.songs;
+    let Some(heeded) = &songs.fields else {
+        return Ok(songs);
+    };
+    for name in ["lyrics", "negative_tags", "make_instrumental", "seconds"] {
+        let is_said = match fields.get(name) {
+            Some(Value::String(text)) => !text.trim().is_empty(),
+            Some(Value::Bool(flag)) => *flag,
+            Some(Value::Number(_)) => true,
+            _ => false,
+        };
+        if is_said && !heeded.contains(&name) {
+            return Err(Some((name, format!("takes no {name}"))));
+        }
+    }
+    let seconds = fields.get("seconds").and_then(Value::as_f64);
+    if let (Some(seconds), Some((min, max))) = (seconds, songs.seconds)
+        && !(f64::from(min)..=f64::from(max)).contains(&seconds)
+    {
+        let message = format!("makes songs of {min} to {max} seconds");
+        return Err(Some(("seconds", message)));
+    }
+    Ok(songs)
+}
+
+/// Refuses what no route of the model heeds.
+fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
+    let mut refused = None;
+    for route in model.routes() {
+        match does(&route.limits, &order.task, &order.fields) {
+            Ok(songs) => return check_words(songs, order),
+            Err(why) => refused = refused.or(why),
+        }
+    }
+    match refused {
+        None => Ok(()),
+        Some((param, why)) => {
+            let message = format!("{} {why}.", model.id);
+            Err(Error::at(ErrorCode::UnsupportedValue, param, message))
+        }
+    }
+}
+
+/// Whoever does not speak the dialect has to be told what to make.
+fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
+    let is_told = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
+        .iter()
+        .any(|name| {
+            let text = order.fields.get(*name).and_then(Value::as_str);
+            text.is_some_and(|text| !text.trim().is_empty())
+        });
+    if songs.fields.is_some() && !is_told {
+        let message =
+            "Say what the song shall be, in prompt, gpt_description_prompt, lyrics or tags.";
+        return Err(Error::at(ErrorCode::MissingField, "prompt", message));
+    }
+    Ok(())
+}
+
+/// How many clips the likeliest route makes.
+fn clips_of(model: &Model, order: &SongOrder) -> usize {
+    let mut routes = model.routes().iter();
+    let songs = routes.find_map(|route| does(&route.limits, &order.task, &order.fields).ok());
+    songs.map_or(SongLimits::DIALECT.clips, |songs| songs.clips)
 }
 
 fn tasks_of(model: &Model) -> impl Iterator<Item = &str> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use providers::{Handover, Limits, MusicLimits, StemLimits};
+use providers::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use stems::Stem;
 pub use stems::onnx::Model as Graphs;
 use stems::onnx::{Folder, Options, Refused};
@@ -136,6 +136,7 @@ fn model(graphs: &Graphs) -> Model {
             }),
             tasks: Vec::new(),
             personas: false,
+            songs: SongLimits::DIALECT,
         }),
         price: None,
         pass: Vec::new(),

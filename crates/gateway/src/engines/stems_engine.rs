@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use providers::{Handover, Limits, MusicLimits, StemLimits};
+use providers::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use stems::decode::replay;
 use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take, onnx};
 
@@ -37,6 +37,7 @@ pub fn model() -> Model {
             }),
             tasks: Vec::new(),
             personas: false,
+            songs: SongLimits::DIALECT,
         }),
         price: None,
         pass: Vec::new(),

@@ -38,7 +38,7 @@ pub fn by_load(site: &Site) -> Vec<Arc<Credential>> {
 
 #[cfg(test)]
 mod tests {
-    use providers::{Limits, MusicLimits};
+    use providers::{Limits, MusicLimits, SongLimits};
 
     use super::*;
 
@@ -53,6 +53,7 @@ mod tests {
                 stems: None,
                 tasks: Vec::new(),
                 personas: false,
+                songs: SongLimits::DIALECT,
             }),
             max_running: None,
             per_minute: None,

@@ -30,7 +30,7 @@ use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
     Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, Step, TELLING,
@@ -70,6 +70,7 @@ impl Adapter for AudioShake {
                 }),
                 tasks: Vec::new(),
                 personas: false,
+                songs: SongLimits::DIALECT,
             })
         })
     }

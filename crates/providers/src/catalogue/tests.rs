@@ -3,7 +3,7 @@
 use super::*;
 use crate::order::StemGroup;
 use crate::settings::Settings;
-use crate::{MusicLimits, StemLimits};
+use crate::{MusicLimits, SongLimits, StemLimits};
 
 fn adapter(model: &KnownModel) -> std::sync::Arc<dyn crate::Adapter> {
     let name = &model.provider;
@@ -113,6 +113,7 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
         }),
         tasks: Vec::new(),
         personas: false,
+        songs: SongLimits::DIALECT,
     });
     assert_eq!(catalogue.limits("fal", "a/b", stems.clone()), stems);
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use crate::error::{Class, ProviderError};
-use crate::order::StemTarget;
+use crate::order::{Song, StemTarget};
 
 /// What names a job at its provider; kept with the task, so that a restart
 /// goes on where the process ended.
@@ -165,6 +165,22 @@ pub struct ClipFacts {
     pub video_url: String,
     /// The provider's name for the model that made it.
     pub model_name: String,
+}
+
+impl ClipFacts {
+    /// Those of a song whose provider keeps no record of it.
+    pub fn of_song(song: &Song, model: &str) -> Self {
+        let text = |field| song.text(field).unwrap_or_default().to_owned();
+        Self {
+            title: text("title"),
+            tags: text("tags"),
+            prompt: song
+                .lyrics()
+                .map_or_else(|| song.description(), str::to_owned),
+            model_name: model.to_owned(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Where a result is to be had.

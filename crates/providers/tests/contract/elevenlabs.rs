@@ -36,5 +36,14 @@ pub(crate) fn cases() -> Vec<Case> {
             orders::full_stems("stems", six.clone()),
             six,
         ),
+        Case {
+            model: "music_v1",
+            makes: Makes::Clips(1),
+            ..case(
+                "elevenlabs: song",
+                orders::song("music_v1", "generate"),
+                Vec::new(),
+            )
+        },
     ]
 }

@@ -35,6 +35,11 @@ pub(crate) fn cases() -> Vec<Case> {
             ..case("minimax v1: character", "v1", "S2V-01")
         },
         Case {
+            order: orders::song("music-2.0", "generate"),
+            makes: Makes::Clips(1),
+            ..case("minimax: song", "v1", "music-2.0")
+        },
+        Case {
             cancels: true,
             ..case("minimax v2: text", "v2", "MiniMax-H3")
         },

@@ -1,5 +1,5 @@
 //! `elevenlabs`: stem separation, answered with a ZIP archive on the same
-//! connection.
+//! connection, and songs, answered with the recording.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ pub(super) const MODEL: Model = Model {
     routes: |site| {
         site.error(|status| json!({"detail": {"status": format!("simulated_{status}"), "message": "simulated"}}))
             .route("POST", "/v1/music/stem-separation", Role::Submit, separate)
+            .route("POST", "/v1/music", Role::Submit, compose)
     },
 };
 
@@ -51,6 +52,55 @@ fn separate(request: &Request) -> Reply {
             "separation_failed",
             "The recording could not be separated",
         ),
+    };
+    reply.after(job.plan.queued + job.plan.running)
+}
+
+fn compose(request: &Request) -> Reply {
+    if request.header("xi-api-key").is_empty() {
+        return error(401, "missing_api_key", "xi-api-key is required");
+    }
+    let body = &request.body;
+    let members = [
+        "prompt",
+        "model_id",
+        "music_length_ms",
+        "force_instrumental",
+    ];
+    let fields = body.as_object();
+    let unknown =
+        fields.and_then(|fields| fields.keys().find(|key| !members.contains(&key.as_str())));
+    if let Some(unknown) = unknown {
+        return invalid(unknown, "Extra inputs are not permitted");
+    }
+    let prompt = body["prompt"].as_str().unwrap_or_default();
+    if !(1..=4_100).contains(&prompt.chars().count()) {
+        return invalid("prompt", "String should have 1 to 4100 characters");
+    }
+    if !matches!(
+        body["model_id"].as_str(),
+        Some("music_v1" | "music_v2" | "music_v2_5")
+    ) {
+        return invalid("model_id", "Input is none of the models");
+    }
+    let length = &body["music_length_ms"];
+    let milliseconds = length.as_u64().unwrap_or(2_000);
+    if !length.is_null() && !(3_000..=600_000).contains(&milliseconds) {
+        return invalid("music_length_ms", "Input should be from 3000 to 600000");
+    }
+    if prompt.contains("forbidden") {
+        return error(400, "bad_prompt", "The prompt names what is protected");
+    }
+    let id = request.world.uuid();
+    let job = request
+        .world
+        .accept("elevenlabs", id, body.clone(), Value::Null);
+    let reply = match job.plan.end {
+        End::Success => Reply::file("audio/mpeg", media::audio(milliseconds.min(4_000), 220.0)),
+        End::Empty => Reply::file("audio/mpeg", Bytes::new()),
+        End::Failure | End::Unfit | End::Refusal => {
+            error(500, "composition_failed", "The song could not be made")
+        }
     };
     reply.after(job.plan.queued + job.plan.running)
 }

@@ -1,4 +1,4 @@
-//! `minimax`: `MiniMax`'s two video APIs, under `/v1` and `/v2`.
+//! `minimax`: `MiniMax`'s two video APIs, under `/v1` and `/v2`, and songs.
 
 use serde_json::{Value, json};
 
@@ -32,6 +32,8 @@ pub(super) const MODEL: Model = Model {
             delete_v2,
         )
         .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+        .route("POST", "/v1/music_generation", Role::Submit, compose)
+        .route("GET", "/cdn/{id}/song.mp3", Role::Download, recording)
     },
 };
 
@@ -95,6 +97,56 @@ fn submit_v1(request: &Request) -> Reply {
         .world
         .accept("minimax", id.clone(), body.clone(), json!("v1"));
     base(json!({"task_id": id}))
+}
+
+fn compose(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return coded(1004, "login fail: please carry the API key");
+    }
+    let body = &request.body;
+    let members = [
+        "model",
+        "prompt",
+        "lyrics",
+        "is_instrumental",
+        "lyrics_optimizer",
+        "audio_setting",
+        "output_format",
+    ];
+    let late = matches!(
+        body["model"].as_str(),
+        Some("music-2.5" | "music-2.6" | "music-3.0")
+    );
+    let known = late || matches!(body["model"].as_str(), Some("music-1.5" | "music-2.0"));
+    let lyrics = body["lyrics"].as_str().unwrap_or_default();
+    let sings = (1..=3_500).contains(&lyrics.chars().count());
+    let wordless = late && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
+    let told = prompt(body).chars().count() <= 2_000 && body["output_format"] == "url";
+    if !(known && (sings || wordless) && told && has_only(body, &members)) {
+        return coded(2013, "invalid params");
+    }
+    if prompt(body).contains("forbidden") {
+        return coded(1026, "input new_sensitive");
+    }
+    let id = format!("1768438628{:05}", request.world.number());
+    let job = request
+        .world
+        .accept("minimax", id.clone(), body.clone(), json!("music"));
+    let url = format!("{}/cdn/{id}/song.mp3", request.base);
+    let reply = match job.plan.end {
+        End::Success => base(json!({"data": {"status": 2, "audio": url}, "trace_id": id})),
+        End::Empty => base(json!({"data": {"status": 2}, "trace_id": id})),
+        End::Refusal => coded(1027, "output new_sensitive"),
+        End::Failure | End::Unfit => coded(1000, "unknown error"),
+    };
+    reply.after(job.plan.queued + job.plan.running)
+}
+
+fn recording(request: &Request) -> Reply {
+    match request.world.job(request.param("id")) {
+        Some(_) => Reply::file("audio/mpeg", media::audio(2_000, 220.0)),
+        None => Reply::json(404, &json!("not found")),
+    }
 }
 
 fn get_v1(request: &Request) -> Reply {

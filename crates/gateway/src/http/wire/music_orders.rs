@@ -18,10 +18,27 @@ const TITLE: usize = 200;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "documents what the reader below takes")]
 pub struct SubmitRequest {
-    /// What to do: `gen_stem` separates a clip; other tasks are those that a configured provider does.
-    task: String,
-    /// The clip to separate. Required for `gen_stem`.
+    /// What to do: `gen_stem` separates a clip; other tasks are those that a configured provider does. Left out,
+    /// it is `generate`, a song, where a field says what to make.
+    task: Option<String>,
+    /// The clip to separate, required for `gen_stem`; or to extend, which makes `generate` an `extend`.
     continue_clip_id: Option<String>,
+    /// Where the clip that is extended goes on, in seconds.
+    continue_at: Option<f64>,
+    /// A song's words, where something else says what it is like; else a description.
+    prompt: Option<String>,
+    /// What a song is about.
+    gpt_description_prompt: Option<String>,
+    /// A song's words.
+    lyrics: Option<String>,
+    /// A song's style.
+    tags: Option<String>,
+    /// What a song shall not sound like.
+    negative_tags: Option<String>,
+    /// A song's length, where the model lets it be chosen.
+    seconds: Option<f64>,
+    /// Who sings.
+    persona_id: Option<String>,
     /// The task that the clip came from; checked when given.
     task_id: Option<String>,
     /// `two` (default) makes the wanted track and the rest, `twelve` every group the model can tell apart.
@@ -36,7 +53,7 @@ pub struct SubmitRequest {
     title: Option<String>,
     /// Kept; `TEXT` is what clients send.
     generation_type: Option<String>,
-    /// Kept.
+    /// Whether a song has no words; kept for other tasks.
     make_instrumental: Option<bool>,
 }
 
@@ -51,16 +68,50 @@ pub enum MusicOrder {
 
 /// Reads a submission.
 pub fn read(body: &Value) -> Result<MusicOrder, Error> {
-    fields::read(body, |fields| {
-        fields.require("task");
-        match fields.string("task", 64) {
-            Some(task) if task != GEN_STEM => song(body, fields, task).map(MusicOrder::Song),
-            task => {
-                let separation = separation(fields);
-                task.and(separation).map(MusicOrder::Separation)
-            }
+    fields::read(body, |fields| match task_of(fields) {
+        Some(task) if task != GEN_STEM => song(body, fields, task).map(MusicOrder::Song),
+        task => {
+            let separation = separation(fields);
+            task.and(separation).map(MusicOrder::Separation)
         }
     })
+}
+
+/// What a song is made of; one of them without a task asks for one.
+const OF_SONGS: [&str; 4] = ["prompt", "gpt_description_prompt", "lyrics", "tags"];
+/// Longest of these in characters.
+const WORDS: usize = 10_000;
+const GENERATE: &str = "generate";
+const EXTEND: &str = "extend";
+
+/// The task that is meant.
+fn task_of(fields: &Fields<'_>) -> Option<String> {
+    let said = if is_absent(fields.value("task")) {
+        let is_song = OF_SONGS.iter().any(|name| !is_absent(fields.value(name)));
+        if !is_song {
+            let message = "This field is required.";
+            fields.fault("task", ErrorCode::MissingField, message);
+            return None;
+        }
+        GENERATE.to_owned()
+    } else {
+        fields.string("task", 64)?
+    };
+    let goes_on = said == GENERATE && !is_absent(fields.value("continue_clip_id"));
+    Some(if goes_on { EXTEND.to_owned() } else { said })
+}
+
+/// Checks what the dialect says of a song.
+fn check_song(fields: &Fields<'_>) {
+    for name in OF_SONGS.into_iter().chain(["negative_tags"]) {
+        fields.string(name, WORDS);
+    }
+    fields.number("seconds", 1.0..=3600.0);
+    let at = fields.number("continue_at", 0.0..=36_000.0);
+    if at.is_some() && is_absent(fields.value("continue_clip_id")) {
+        let message = "Goes with continue_clip_id, the clip that is extended.";
+        fields.fault("continue_at", ErrorCode::InvalidValue, message);
+    }
 }
 
 /// Fields that name one clip, and those that name several.
@@ -72,6 +123,9 @@ const OWN_FIELDS: [&str; 5] = ["task", "mv", "task_id", "notify_hook", "persona_
 const MEMBERS: usize = 100;
 
 fn song(body: &Value, fields: &Fields<'_>, task: String) -> Option<SongOrder> {
+    if [GENERATE, EXTEND].contains(&task.as_str()) {
+        check_song(fields);
+    }
     let mut clips: Vec<(String, ClipId)> = Vec::new();
     for name in CLIP_FIELDS {
         if !is_absent(fields.value(name)) {
@@ -241,6 +295,54 @@ mod tests {
         assert_eq!(order.stem_task, StemTask::Twelve);
         assert_eq!((order.title, order.source_task), (None, None));
         assert_eq!(order.group_name.as_deref(), Some("Twelve"));
+    }
+
+    #[test]
+    fn a_song_needs_no_task() {
+        for (body, task) in [
+            (
+                json!({"prompt": "[Verse] rain", "tags": "blues"}),
+                "generate",
+            ),
+            (
+                json!({"gpt_description_prompt": "about rain", "task": ""}),
+                "generate",
+            ),
+            (
+                json!({"lyrics": "rain", "make_instrumental": false}),
+                "generate",
+            ),
+            (
+                json!({"tags": "blues", "continue_clip_id": ID, "continue_at": 12.5}),
+                "extend",
+            ),
+            (
+                json!({"task": "generate", "prompt": "x", "continue_clip_id": ID}),
+                "extend",
+            ),
+            (
+                json!({"task": "cover", "prompt": "x", "cover_clip_id": ID}),
+                "cover",
+            ),
+        ] {
+            let MusicOrder::Song(order) = read(&body).unwrap() else {
+                panic!("not a song: {body}");
+            };
+            assert_eq!(order.task, task, "{body}");
+        }
+        for (body, param) in [
+            (json!({"prompt": "", "title": "x"}), "task"),
+            (json!({"prompt": 1}), "prompt"),
+            (json!({"prompt": "x", "seconds": "long"}), "seconds"),
+            (json!({"prompt": "x", "continue_at": 3}), "continue_at"),
+            (
+                json!({"prompt": "x", "continue_clip_id": "y"}),
+                "continue_clip_id",
+            ),
+            (json!({"lyrics": "x".repeat(10_001)}), "lyrics"),
+        ] {
+            assert_eq!(read(&body).unwrap_err().param(), Some(param), "{body}");
+        }
     }
 
     #[test]

@@ -241,7 +241,8 @@ async fn recording(
     let known: Option<&ClipUpstream> = clip
         .upstream
         .as_ref()
-        .filter(|upstream| upstream.provider == route.provider);
+        // Some providers keep no record of what they make.
+        .filter(|upstream| upstream.provider == route.provider && !upstream.clip_id.is_empty());
     let file = match file(app, audio, "recording").await? {
         Some(file) => file,
         // The provider has it, whatever became of this gateway's copy.

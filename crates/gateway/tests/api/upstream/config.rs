@@ -376,11 +376,6 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
             "with a version",
         ),
         (
-            route("elevenlabs", key, "music", "music_v1"),
-            6,
-            "two_stems_v1",
-        ),
-        (
             route("modelark", key, "video", "seedance-2-0")
                 + "limits = { sizes = [\"1280x720\", \"3840x2160\"] }\n",
             7,

@@ -17,6 +17,7 @@ mod reload;
 mod results;
 mod routing;
 mod second_gateway;
+mod songs;
 mod throttle;
 mod wishes;
 

@@ -1,5 +1,6 @@
-//! `elevenlabs`: stem separation by `ElevenLabs`. There are no jobs: the
-//! connection stays open until the stems come, in a ZIP archive.
+//! `elevenlabs`: stem separation by `ElevenLabs`, and songs ([`music`]). There
+//! are no jobs: the connection stays open until the stems come, in a ZIP
+//! archive.
 //!
 //! Sources: the `elevenlabs` SDK 2.78 (Python) on the wire, 2.73 (JS) in source,
 //! the API reference.
@@ -14,6 +15,8 @@
 //! a stem is given a wrong name. A lost connection leaves it open whether the
 //! work was done and charged, so nothing is sent again.
 
+mod music;
+
 use std::io::{Cursor, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +29,7 @@ use zip::ZipArchive;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
     Adapter, Asked, Authorization, Body, Call, Output, Pace, Part, Source, Step, What,
@@ -72,6 +75,9 @@ struct ElevenLabs {
 
 impl Adapter for ElevenLabs {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        if kind == Kind::Music && music::is_song_model(model) {
+            return Some(Limits::Music(music::limits()));
+        }
         let two = model == TWO;
         (kind == Kind::Music).then(|| {
             Limits::Music(MusicLimits {
@@ -93,13 +99,9 @@ impl Adapter for ElevenLabs {
                 }),
                 tasks: Vec::new(),
                 personas: false,
+                songs: SongLimits::DIALECT,
             })
         })
-    }
-
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
-        let known = [TWO, SIX].contains(&model) || !model.starts_with("music_");
-        (!known).then(|| format!("{model} separates nothing: write \"{TWO}\" or \"{SIX}\""))
     }
 
     fn pace(&self) -> Pace {
@@ -111,9 +113,13 @@ impl Adapter for ElevenLabs {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Stems(stems) = &order.work else {
-            let message = "this provider separates recordings only";
-            return Err(ProviderError::new(Class::Rejected, message));
+        let stems = match &order.work {
+            Work::Stems(stems) => stems,
+            Work::Song(song) => return Ok(music::start(order, song, self.output_format)),
+            Work::Video(_) | Work::Persona(_) => {
+                let message = "this provider works on music only";
+                return Err(ProviderError::new(Class::Rejected, message));
+            }
         };
         let variation = match order.model.as_str() {
             TWO => TWO,
@@ -134,9 +140,12 @@ impl Adapter for ElevenLabs {
         )
     }
 
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(&self, order: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         if !answer.status.is_success() {
             return Err(class_by_code(answer.failure(describe)));
+        }
+        if let Work::Song(song) = &order.work {
+            return music::made(order, song, answer);
         }
         if !answer.body.starts_with(b"PK") {
             return Err(ProviderError::unreadable(
@@ -260,6 +269,8 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let class = match error.code.as_deref() {
         // Comes with status 401.
         Some("quota_exceeded") => Class::Account,
+        // A song that names a musician or quotes another's words.
+        Some("bad_prompt") => Class::Refused,
         _ => error.class,
     };
     error.of_class(class)

@@ -34,7 +34,7 @@ use url::Url;
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::names::in_path;
 use crate::port::{
@@ -120,6 +120,7 @@ impl Adapter for Fal {
                 }),
                 tasks: Vec::new(),
                 personas: false,
+                songs: SongLimits::DIALECT,
             })),
             _ => None,
         }

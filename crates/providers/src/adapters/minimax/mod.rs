@@ -1,5 +1,5 @@
 //! `minimax`: `MiniMax`'s two video APIs: v1 for the Hailuo models (`api = "v1"`)
-//! and v2 for the H3 family (`api = "v2"`). Each has a file.
+//! and v2 for the H3 family (`api = "v2"`), and songs. Each has a file.
 //!
 //! Sources: platform.minimax.io; `minimax-mcp` 0.0.19 and the request models of
 //! `ComfyUI`. There is no official SDK.
@@ -7,6 +7,7 @@
 //! Both tell of errors by codes of one list; v1 does so under status 200.
 //! Nothing deduplicates. Only version 2 calls jobs off.
 
+mod music;
 mod v1;
 mod v2;
 
@@ -19,8 +20,9 @@ use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
-use crate::order::{Order, Video, Work};
-use crate::port::{Adapter, Pace};
+use crate::limits::Limits;
+use crate::order::{Kind, Order, Video, Work};
+use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 use crate::settings::{Settings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -32,10 +34,81 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 };
 
 fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    Ok(match settings.word("api", &["v1", "v2"])? {
-        "v2" => Arc::new(v2::V2),
-        _ => Arc::new(v1::V1),
-    })
+    let video: Box<dyn Adapter> = match settings.word("api", &["v1", "v2"])? {
+        "v2" => Box::new(v2::V2),
+        _ => Box::new(v1::V1),
+    };
+    Ok(Arc::new(MiniMax { video }))
+}
+
+/// Songs are the same beside either of the APIs for video.
+#[derive(Debug)]
+struct MiniMax {
+    video: Box<dyn Adapter>,
+}
+
+impl Adapter for MiniMax {
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        match kind {
+            Kind::Video => self.video.limits(kind, model),
+            Kind::Music => music::limits(model),
+        }
+    }
+
+    fn fault_of_model(&self, kind: Kind, model: &str) -> Option<String> {
+        match kind {
+            Kind::Video => self.video.fault_of_model(kind, model),
+            Kind::Music => None,
+        }
+    }
+
+    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
+        self.video.can_say(model, size)
+    }
+
+    fn pace(&self) -> Pace {
+        self.video.pace()
+    }
+
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        match &order.work {
+            Work::Song(song) => Ok(music::start(order, song)),
+            _ => self.video.start(order),
+        }
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        match &order.work {
+            Work::Song(song) => music::made(order, song, answer),
+            _ => self.video.submitted(order, asked, answer),
+        }
+    }
+
+    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        self.video.poll(handle)
+    }
+
+    fn polled(
+        &self,
+        handle: &Handle,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        self.video.polled(handle, asked, answer)
+    }
+
+    fn cancel(&self, handle: &Handle) -> Option<Call> {
+        self.video.cancel(handle)
+    }
+
+    fn cancelled(&self, handle: &Handle, answer: &Answer) -> bool {
+        self.video.cancelled(handle, answer)
+    }
 }
 
 const PACE: Pace = Pace::new(Duration::from_secs(5), Duration::from_secs(20));
@@ -45,7 +118,7 @@ fn video(order: &Order) -> Result<&Video, ProviderError> {
         Work::Video(video) => Ok(video),
         _ => Err(ProviderError::new(
             Class::Rejected,
-            "this provider makes videos only",
+            "this provider makes videos and songs only",
         )),
     }
 }

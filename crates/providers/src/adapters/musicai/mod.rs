@@ -33,7 +33,7 @@ use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
     Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Output, Pace, Step,
@@ -99,6 +99,7 @@ impl Adapter for MusicAi {
                 }),
                 tasks: Vec::new(),
                 personas: false,
+                songs: SongLimits::DIALECT,
             })
         })
     }

@@ -267,18 +267,26 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// A video whose bytes answer a call.
-pub(super) fn video_by(mut call: Call) -> Output {
+/// A result whose bytes answer a call.
+pub(super) fn result_by(mut call: Call, what: What) -> Output {
     call.limit_bytes = RESULT;
     Output {
-        what: What::Video,
+        what,
         source: Source::Call(Box::new(call)),
     }
 }
 
 impl ResultSection {
-    /// The video that an answer tells of.
-    pub(super) fn video_in(&self, body: &Value) -> Result<Option<Output>, ProviderError> {
+    /// The addresses that an answer tells of.
+    pub(super) fn addresses_in(&self, body: &Value) -> Vec<Source> {
+        let places = self.address.as_ref();
+        let texts = places.map(|places| places.texts(body)).unwrap_or_default();
+        let addresses = texts.into_iter().filter(|text| is_address(text));
+        addresses.map(|address| self.source(address)).collect()
+    }
+
+    /// The one result that an answer tells of.
+    pub(super) fn one_in(&self, body: &Value, what: What) -> Result<Option<Output>, ProviderError> {
         if let Some(places) = &self.base64 {
             let Some(text) = places.text(body) else {
                 return Ok(None);
@@ -291,17 +299,12 @@ impl ResultSection {
                 ProviderError::new(Class::Failed, "the provider's result is not base64")
             })?;
             return Ok(Some(Output {
-                what: What::Video,
+                what,
                 source: Source::Bytes(bytes.into()),
             }));
         }
-        let places = self.address.as_ref();
-        let texts = places.map(|places| places.texts(body)).unwrap_or_default();
-        let address = texts.into_iter().find(|text| is_address(text));
-        Ok(address.map(|address| Output {
-            what: What::Video,
-            source: self.source(address),
-        }))
+        let source = self.addresses_in(body).into_iter().next();
+        Ok(source.map(|source| Output { what, source }))
     }
 
     /// The stems that an answer tells of, labelled by what was wanted.

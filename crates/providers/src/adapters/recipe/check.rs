@@ -33,7 +33,12 @@ impl Recipe {
         self.check_head()?;
         let video = self.video.iter().flat_map(|_| order::VIDEO);
         let stems = self.stems.iter().flat_map(|_| order::STEMS);
-        let known = order::ANY.into_iter().chain(video).chain(stems);
+        let music = self.music.iter().flat_map(|_| order::MUSIC);
+        let known = order::ANY
+            .into_iter()
+            .chain(video)
+            .chain(stems)
+            .chain(music);
         let names: Names<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
         let submit = &self.submit;
         for variant in &submit.variant {
@@ -77,9 +82,9 @@ impl Recipe {
         }
         let none = Fault::new(
             &self.submit.path.span(),
-            "the recipe needs [video] or [stems]",
+            "the recipe needs [video], [stems] or [music]",
         );
-        if self.video.is_none() && self.stems.is_none() {
+        if self.video.is_none() && self.stems.is_none() && self.music.is_none() {
             return Err(none);
         }
         Ok(())
@@ -278,7 +283,7 @@ impl Recipe {
             result.base64.is_some(),
         ];
         let ways = ways.into_iter().filter(|is_there| *is_there).count();
-        if self.video.is_some() && ways != 1 {
+        if (self.video.is_some() || self.music.is_some()) && ways != 1 {
             let message = "[result] must say one of address, content and base64";
             return Err(Fault::new(&at, message));
         }

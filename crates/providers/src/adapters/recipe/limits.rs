@@ -7,9 +7,11 @@ use super::fault::{Checked, Fault, fits};
 use super::order;
 use super::placeholder::{Datum, Values};
 use super::request::Request;
-use super::schema::{Recipe, StemsSection, VideoSection};
+use super::schema::{MusicSection, Recipe, StemsSection, VideoSection};
 use super::template::Template;
-use crate::limits::{Durations, Handover, MusicLimits, Pictures, Purpose, StemLimits, VideoLimits};
+use crate::limits::{
+    Durations, Handover, MusicLimits, Pictures, Purpose, SongLimits, StemLimits, VideoLimits,
+};
 use crate::order::StemGroup;
 
 /// More than any model makes; bounds the checks of ranges.
@@ -67,7 +69,7 @@ impl VideoSection {
 
 impl StemsSection {
     /// What may be separated.
-    pub(super) fn limits(&self, recipe: &Recipe) -> MusicLimits {
+    pub(super) fn limits(&self, recipe: &Recipe) -> StemLimits {
         let mut groups = StemGroup::ALL.to_vec();
         groups.retain(|group| self.word(*group).is_some());
         let has = |line: &str| {
@@ -79,17 +81,13 @@ impl StemsSection {
         } else {
             Vec::new()
         };
-        MusicLimits {
-            stems: Some(StemLimits {
-                groups,
-                two: self.two,
-                rests,
-                full: self.full,
-                other: has("other"),
-                handover: handover(self.address_only),
-            }),
-            tasks: Vec::new(),
-            personas: false,
+        StemLimits {
+            groups,
+            two: self.two,
+            rests,
+            full: self.full,
+            other: has("other"),
+            handover: handover(self.address_only),
         }
     }
 
@@ -115,10 +113,86 @@ pub(super) fn check(recipe: &Recipe) -> Checked {
     if let Some(video) = &recipe.video {
         check_video(recipe, video)?;
     }
-    match &recipe.stems {
-        Some(stems) => check_stems(recipe, stems),
+    if let Some(stems) = &recipe.stems {
+        check_stems(recipe, stems)?;
+    }
+    match &recipe.music {
+        Some(music) => check_music(recipe, music),
         None => Ok(()),
     }
+}
+
+fn check_music(recipe: &Recipe, section: &Spanned<MusicSection>) -> Checked {
+    let music = section.get_ref();
+    if music.tasks.is_empty() || !(1..=MOST_CLIPS).contains(&music.clips) {
+        let message = "[music] needs a task, and makes from 1 to 10 clips";
+        return Err(Fault::new(&section.span(), message));
+    }
+    if let Some(seconds) = &music.seconds {
+        let durations = seconds.get_ref();
+        if durations.min() == 0 || durations.min() > durations.max() {
+            let message = "seconds must be from 1 on, the shortest first";
+            return Err(Fault::new(&seconds.span(), message));
+        }
+        let request = of_songs(recipe, &["seconds"]);
+        all_mentioned(&request, &[&["seconds"]])?;
+    }
+    all_mentioned(&of_songs(recipe, &[]), &[&["prompt", "lyrics", "tags"]])
+}
+
+/// The call for a song that has these values beside those that are always there.
+fn of_songs<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
+    let is_there =
+        |name: &str| names.contains(&name) || order::is_always_there(name, &order::MUSIC);
+    recipe.submit.request(is_there)
+}
+
+/// Most clips of an order.
+const MOST_CLIPS: usize = 10;
+
+impl MusicSection {
+    /// What songs may be asked for.
+    fn songs(&self, recipe: &Recipe) -> SongLimits {
+        let requests = recipe.submit.requests();
+        let hands_over = |name: &str| requests.iter().any(|request| request.mentions(name));
+        let fields = [
+            ("negative_tags", "negative_tags"),
+            ("seconds", "seconds"),
+            ("instrumental", "make_instrumental"),
+        ];
+        let mut heeded: Vec<&'static str> = fields
+            .into_iter()
+            .filter(|(name, _)| hands_over(name))
+            .map(|(_, field)| field)
+            .collect();
+        // Without a place of their own the words are part of the prompt.
+        if hands_over("lyrics") || hands_over("prompt") {
+            heeded.push("lyrics");
+        }
+        let seconds = self.seconds.as_ref().map(Spanned::get_ref);
+        SongLimits {
+            clips: self.clips,
+            fields: Some(heeded),
+            seconds: seconds.map(|durations| (durations.min(), durations.max())),
+        }
+    }
+}
+
+/// What a recipe does with music.
+pub(super) fn music(recipe: &Recipe) -> Option<MusicLimits> {
+    let stems = recipe.stems.as_ref();
+    let music = recipe.music.as_ref();
+    if stems.is_none() && music.is_none() {
+        return None;
+    }
+    Some(MusicLimits {
+        stems: stems.map(|stems| stems.get_ref().limits(recipe)),
+        tasks: music
+            .map(|music| music.get_ref().tasks.clone())
+            .unwrap_or_default(),
+        personas: false,
+        songs: music.map_or(SongLimits::DIALECT, |music| music.get_ref().songs(recipe)),
+    })
 }
 
 fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> Checked {
@@ -206,10 +280,14 @@ fn check_stems(recipe: &Recipe, section: &Spanned<StemsSection>) -> Checked {
 
 /// The call for an order that has these values beside those that are always there.
 fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
-    let is_video = !names.contains(&"recording");
+    let own: &[order::Known] = if names.contains(&"recording") {
+        &order::STEMS
+    } else {
+        &order::VIDEO
+    };
     recipe
         .submit
-        .request(|name| names.contains(&name) || order::is_always_there(name, is_video))
+        .request(|name| names.contains(&name) || order::is_always_there(name, own))
 }
 
 /// Of each of these sets, one name at least must be handed over.

@@ -51,7 +51,9 @@ use crate::answer::Answer;
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
-use crate::port::{Adapter, Asked, Authorization, Call, Found, Handle, Pace, Step};
+use crate::port::{
+    Adapter, Asked, Authorization, Call, ClipFacts, Found, Handle, Output, Pace, Step, What,
+};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 
@@ -118,14 +120,10 @@ struct Cook {
 
 impl Adapter for Cook {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        let Recipe { video, stems, .. } = &self.recipe;
+        let video = self.recipe.video.as_ref();
         match kind {
-            Kind::Video => video
-                .as_ref()
-                .map(|video| Limits::Video(video.get_ref().limits(model))),
-            Kind::Music => stems
-                .as_ref()
-                .map(|stems| Limits::Music(stems.get_ref().limits(&self.recipe))),
+            Kind::Video => video.map(|video| Limits::Video(video.get_ref().limits(model))),
+            Kind::Music => limits::music(&self.recipe).map(Limits::Music),
         }
     }
 
@@ -257,6 +255,9 @@ impl Cook {
             // What the results are depends on what was asked.
             handle["stems"] = json!({"wanted": stems.wanted()});
         }
+        if let Work::Song(song) = &order.work {
+            handle["song"] = json!(ClipFacts::of_song(song, &order.model));
+        }
         Ok(Handle(handle))
     }
 
@@ -266,6 +267,23 @@ impl Cook {
         if let Some(wanted) = handle.0.pointer("/stems/wanted") {
             return Step::done(result.stems_in(body, wanted));
         }
+        let facts = handle.0.get("song").cloned();
+        let facts: Option<ClipFacts> = facts.and_then(|facts| serde_json::from_value(facts).ok());
+        let clip = |facts: ClipFacts| What::Clip(Box::new(facts));
+        if let (Some(facts), Some(_)) = (&facts, &result.address) {
+            let sources = result.addresses_in(body).into_iter();
+            let outputs = sources.map(|source| Output {
+                what: clip(facts.clone()),
+                source,
+            });
+            let most = self
+                .recipe
+                .music
+                .as_ref()
+                .map_or(1, |music| music.get_ref().clips);
+            return Step::done(outputs.take(most).collect());
+        }
+        let what = facts.map_or(What::Video, clip);
         if let Some(path) = &result.content {
             let kept = Kept::of(handle, memo);
             let request = Request {
@@ -277,9 +295,9 @@ impl Cook {
                 body: None,
             };
             let call = request.call("content", &self.recipe, &kept.values())?;
-            return Step::done(vec![answers::video_by(call)]);
+            return Step::done(vec![answers::result_by(call, what)]);
         }
-        Step::done(result.video_in(body)?.into_iter().collect())
+        Step::done(result.one_in(body, what)?.into_iter().collect())
     }
 }
 

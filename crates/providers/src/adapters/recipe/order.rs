@@ -5,11 +5,11 @@ use serde_json::json;
 use super::placeholder::{Datum, Sort, Values};
 use super::schema::Recipe;
 use crate::error::{Class, ProviderError};
-use crate::order::{File, Order, PictureRole, Stems, Video, Work};
+use crate::order::{File, Order, PictureRole, Song, Stems, Video, Work};
 use crate::shape;
 
 /// Names, what they stand for, and whether every order of the kind has them.
-type Known = (&'static str, Sort, bool);
+pub(super) type Known = (&'static str, Sort, bool);
 
 /// The values of every order.
 pub(super) const ANY: [Known; 2] = [("key", Sort::Text, true), ("model", Sort::Text, true)];
@@ -38,9 +38,19 @@ pub(super) const STEMS: [Known; 3] = [
     ("title", Sort::Text, true),
 ];
 
-/// Whether every video, or else every separation, has this value.
-pub(super) fn is_always_there(name: &str, is_video: bool) -> bool {
-    let own: &[Known] = if is_video { &VIDEO } else { &STEMS };
+/// The values of songs.
+pub(super) const MUSIC: [Known; 7] = [
+    ("prompt", Sort::Text, true),
+    ("lyrics", Sort::Text, false),
+    ("tags", Sort::Text, false),
+    ("negative_tags", Sort::Text, false),
+    ("title", Sort::Text, true),
+    ("seconds", Sort::Number, false),
+    ("instrumental", Sort::Text, true),
+];
+
+/// Whether every order of this kind has this value.
+pub(super) fn is_always_there(name: &str, own: &[Known]) -> bool {
     let mut all = ANY.iter().chain(own);
     all.any(|(known, _, always)| *known == name && *always)
 }
@@ -63,6 +73,7 @@ pub(super) fn values<'a>(
                 .and_then(|group| section.get_ref().word(group));
             of_stems(stems, word)
         }
+        (Work::Song(song), ..) if recipe.music.is_some() => of_song(recipe, song),
         _ => {
             let message = "the provider's recipe describes no such work";
             return Err(ProviderError::new(Class::Rejected, message));
@@ -119,6 +130,56 @@ pub(super) fn size_values<'a>(size: (u32, u32)) -> Values<'a> {
         ("ratio", Datum::Plain(json!(shape::ratio(size)))),
         ("tier", Datum::Plain(json!(shape::tier(size)))),
     ])
+}
+
+fn of_song<'a>(recipe: &Recipe, song: &Song) -> Values<'a> {
+    let names = |name: &str| {
+        let requests = recipe.submit.requests();
+        requests.iter().any(|request| request.mentions(name))
+    };
+    // What has no place of its own is part of the prompt.
+    let lyrics = song.lyrics();
+    let plain = song.text("prompt").filter(|text| lyrics != Some(text));
+    let told = [
+        song.text("gpt_description_prompt"),
+        plain,
+        song.text("tags").filter(|_| !names("tags")),
+        lyrics.filter(|_| !names("lyrics")),
+    ];
+    let mut prompt = told.into_iter().flatten().collect::<Vec<_>>().join("\n");
+    if prompt.is_empty() {
+        song.text("tags")
+            .or(lyrics)
+            .unwrap_or_default()
+            .clone_into(&mut prompt);
+    }
+    let text = |name: &str| json!(song.text(name).unwrap_or_default());
+    let mut values = Values::from([
+        ("prompt", Datum::Plain(json!(prompt))),
+        ("title", Datum::Plain(text("title"))),
+        ("instrumental", Datum::Plain(json!(song.is_instrumental()))),
+    ]);
+    let optional = [
+        ("lyrics", lyrics.map(|text| json!(text))),
+        ("tags", song.text("tags").map(|text| json!(text))),
+        (
+            "negative_tags",
+            song.text("negative_tags").map(|text| json!(text)),
+        ),
+        (
+            "seconds",
+            song.fields
+                .get("seconds")
+                .filter(|seconds| seconds.is_number())
+                .cloned(),
+        ),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            values.insert(name, Datum::Plain(value));
+        }
+    }
+    values
 }
 
 fn of_stems<'a>(stems: &'a Stems, word: Option<&str>) -> Values<'a> {

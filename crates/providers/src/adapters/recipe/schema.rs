@@ -34,6 +34,7 @@ pub(super) struct Recipe {
     pub(super) pace: Pacing,
     pub(super) video: Option<Spanned<VideoSection>>,
     pub(super) stems: Option<Spanned<StemsSection>>,
+    pub(super) music: Option<Spanned<MusicSection>>,
     #[serde(default)]
     pub(super) maps: Maps,
     pub(super) submit: Submit,
@@ -180,6 +181,28 @@ pub(super) struct StemsSection {
     /// The provider fetches the recording itself.
     #[serde(default)]
     pub(super) address_only: bool,
+}
+
+/// `[music]`: what songs may be made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MusicSection {
+    /// Tasks of the music dialect.
+    #[serde(default = "generate")]
+    pub(super) tasks: Vec<String>,
+    /// How many clips an order makes.
+    #[serde(default = "one_clip")]
+    pub(super) clips: usize,
+    /// Lengths that may be asked for.
+    pub(super) seconds: Option<Spanned<Durations>>,
+}
+
+fn generate() -> Vec<String> {
+    vec!["generate".into()]
+}
+
+const fn one_clip() -> usize {
+    1
 }
 
 /// `[submit]`: the call that orders.

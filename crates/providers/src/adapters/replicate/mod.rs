@@ -41,7 +41,7 @@ use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::names::in_path;
 use crate::port::{
@@ -88,6 +88,7 @@ impl Adapter for Replicate {
                 }),
                 tasks: Vec::new(),
                 personas: false,
+                songs: SongLimits::DIALECT,
             })),
             _ => None,
         }

@@ -30,7 +30,7 @@ use serde_json::{Map, Value, json};
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, required_text};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, Recording, StemGroup, Work};
 use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Source, Step, What};
 use crate::settings::{Settings, SettingsError};
@@ -98,6 +98,7 @@ impl Adapter for SunoFamily {
                 }),
                 tasks: self.tasks.clone(),
                 personas: true,
+                songs: SongLimits::DIALECT,
             })
         })
     }

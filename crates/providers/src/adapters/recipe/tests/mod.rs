@@ -3,6 +3,7 @@
 mod answers;
 mod any;
 mod find;
+mod songs;
 mod stems;
 mod wrong;
 

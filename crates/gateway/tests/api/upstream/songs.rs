@@ -1,0 +1,177 @@
+//! Songs: the request of the dialect's clients, which names no task, and what
+//! becomes of it at providers that speak another language.
+
+use serde_json::{Value, json};
+use simulator::{Role, Simulator};
+
+use super::{gateway, provider, simulator, submissions};
+use crate::support::TestGateway;
+
+const SUBMIT: &str = "/musicgen/submit/music";
+
+fn singer(model: &str) -> String {
+    format!(
+        "[models.singer]\nkind = \"music\"\nprice = {{ unit = \"task\", usd = \"0.20\" }}\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
+    )
+}
+
+async fn singing(simulator: &Simulator, protocol: &str, model: &str) -> TestGateway {
+    gateway(&(provider("acme", protocol, simulator, "") + &singer(model))).await
+}
+
+/// Orders a song and waits for it: the task's record and its clips.
+async fn sung(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) {
+    let record = gateway.post(SUBMIT, body).await.ok();
+    let task = record["id"].as_str().unwrap();
+    let view = gateway.finished(task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    let record = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
+    let clips = record["clips"].as_array().unwrap().clone();
+    for clip in &clips {
+        assert_eq!(clip["status"], "complete", "{clip}");
+        let url = clip["audio_url"].as_str().unwrap();
+        assert!(url.starts_with(&gateway.base), "{url}");
+        assert_eq!(gateway.without_key().get(url).await.status, 200);
+    }
+    (view, clips)
+}
+
+fn submitted(simulator: &Simulator) -> Value {
+    let journal = simulator.world().journal();
+    let mut all = journal.iter().filter(|one| one.role == Role::Submit);
+    let body = all.next().unwrap().body.clone();
+    assert!(all.next().is_none());
+    body
+}
+
+#[tokio::test]
+async fn a_song_by_elevenlabs() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "elevenlabs", "music_v1").await;
+    let body = json!({"prompt": "[Verse] rain on the sea", "tags": "slow blues", "title": "Rain",
+        "mv": "singer", "seconds": 3, "make_instrumental": false});
+    let (view, clips) = sung(&gateway, &body).await;
+    assert_eq!(view["cost_usd"], "0.20");
+    assert_eq!(clips.len(), 1);
+    assert_eq!(clips[0]["title"], "Rain");
+    assert_eq!(clips[0]["metadata"]["tags"], "slow blues");
+    let sent = json!({"model_id": "music_v1", "music_length_ms": 3000,
+        "prompt": "slow blues\n\nLyrics:\n[Verse] rain on the sea"});
+    assert_eq!(submitted(&simulator), sent);
+    // What it made is a clip like any other.
+    let stems = json!({"task": "gen_stem", "continue_clip_id": clips[0]["id"]});
+    let task = gateway.post(SUBMIT, &stems).await.ok()["id"].clone();
+    let view = gateway.finished(task.as_str().unwrap()).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_song_by_minimax() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "minimax", "music-2.0").await;
+    let body = json!({"gpt_description_prompt": "about the sea", "lyrics": "[Verse] rain", "mv": "singer"});
+    let (_, clips) = sung(&gateway, &body).await;
+    assert_eq!(clips.len(), 1);
+    let sent = submitted(&simulator);
+    assert_eq!(sent["prompt"], "about the sea");
+    assert_eq!(sent["lyrics"], "[Verse] rain");
+    assert_eq!(sent["model"], "music-2.0");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_song_by_a_relay_of_the_dialect() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "suno-family", "chirp-auk").await;
+    let body = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain", "mv": "singer"});
+    let (_, clips) = sung(&gateway, &body).await;
+    assert_eq!(clips.len(), 2);
+    let sent = submitted(&simulator);
+    assert_eq!(
+        sent.get("task"),
+        None,
+        "the dialect's own request names none"
+    );
+    assert_eq!(sent["prompt"], "[Verse] rain");
+    drop(sent);
+    let more = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer",
+        "continue_clip_id": clips[0]["id"], "continue_at": 0.2});
+    let record = gateway.post(SUBMIT, &more).await.ok();
+    gateway.finished(record["id"].as_str().unwrap()).await;
+    let journal = simulator.world().journal();
+    let last = journal
+        .iter()
+        .rfind(|one| one.role == Role::Submit)
+        .unwrap();
+    assert_eq!(last.body["task"], "extend");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_singer_does_not_heed_is_refused() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "elevenlabs", "music_v1").await;
+    for (fields, code, param) in [
+        (
+            json!({"negative_tags": "drums"}),
+            "unsupported_value",
+            "negative_tags",
+        ),
+        (json!({"seconds": 2}), "unsupported_value", "seconds"),
+        (json!({"seconds": 601}), "unsupported_value", "seconds"),
+        (
+            json!({"continue_clip_id": "x"}),
+            "invalid_value",
+            "continue_clip_id",
+        ),
+        (
+            json!({"prompt": "", "tags": "", "task": "generate"}),
+            "missing_field",
+            "prompt",
+        ),
+    ] {
+        let mut body = json!({"prompt": "rain", "tags": "blues", "mv": "singer"});
+        let fields = fields.as_object().unwrap().clone();
+        body.as_object_mut().unwrap().extend(fields);
+        gateway
+            .post(SUBMIT, &body)
+            .await
+            .refused(400, code)
+            .at(param);
+    }
+    let asked = json!({"endpoint": SUBMIT, "body": {"prompt": "rain", "mv": "singer"}});
+    let quoted = gateway.post("/v1/quote", &asked).await.ok();
+    assert_eq!(quoted["cost_usd"], "0.20");
+    assert_eq!(submissions(&simulator), 0);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_singer_it_is_said_who_could_be_one() {
+    let gateway = TestGateway::start().await;
+    for body in [
+        json!({"prompt": "rain", "mv": "chirp-v4"}),
+        json!({"gpt_description_prompt": "about rain"}),
+    ] {
+        let refused = gateway.post(SUBMIT, &body).await;
+        refused.refused(400, "unsupported_value").at("task");
+        assert!(
+            refused.message().contains("suno-family"),
+            "{}",
+            refused.message()
+        );
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_protected_song_is_refused_for_its_content() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "elevenlabs", "music_v1").await;
+    let body = json!({"prompt": "a forbidden song", "mv": "singer"});
+    let record = gateway.post(SUBMIT, &body).await.ok();
+    let view = gateway.finished(record["id"].as_str().unwrap()).await;
+    super::assert_failed(&view, "content_policy");
+    gateway.stop().await;
+}

@@ -1,0 +1,87 @@
+//! Songs by `ElevenLabs` Music. As with stems there is no job: the answer is
+//! the recording.
+//!
+//! Source: `compose` of the `elevenlabs` SDK 2.78 (Python), November 2026.
+//!
+//! ```text
+//! POST /v1/music?output_format=…   {prompt, model_id, music_length_ms, force_instrumental} → audio
+//! ```
+//!
+//! The prompt holds everything: there is no member for lyrics.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::error::ProviderError;
+use crate::limits::{MusicLimits, SongLimits};
+use crate::order::{Order, Song};
+use crate::port::{Body, Call, ClipFacts, Output, Source, Step, What};
+
+/// Longest prompt in characters (the API reference).
+const PROMPT: usize = 4_100;
+/// Most bytes of ten minutes at 192 kbit/s, and some.
+const MAX_BYTES: u64 = 40_000_000;
+
+pub(super) fn is_song_model(model: &str) -> bool {
+    model.starts_with("music_")
+}
+
+pub(super) fn limits() -> MusicLimits {
+    MusicLimits {
+        stems: None,
+        tasks: vec!["generate".into()],
+        personas: false,
+        songs: SongLimits {
+            clips: 1,
+            fields: Some(vec!["lyrics", "make_instrumental", "seconds"]),
+            seconds: Some((3, 600)),
+        },
+    }
+}
+
+pub(super) fn start(order: &Order, song: &Song, output_format: &str) -> Call {
+    let mut prompt = song.description();
+    if let Some(lyrics) = song.lyrics() {
+        prompt = format!("{prompt}\n\nLyrics:\n{lyrics}");
+    }
+    let mut body = Map::new();
+    let prompt: String = prompt.trim().chars().take(PROMPT).collect();
+    body.insert("prompt".into(), json!(prompt));
+    body.insert("model_id".into(), json!(order.model));
+    if let Some(seconds) = song.seconds() {
+        let milliseconds = json!(milliseconds(seconds));
+        body.insert("music_length_ms".into(), milliseconds);
+    }
+    if song.is_instrumental() {
+        body.insert("force_instrumental".into(), json!(true));
+    }
+    Call::new("song", Method::POST, "/v1/music")
+        .with_query("output_format", output_format)
+        .with_body(Body::Json(Value::Object(body)))
+        .submits()
+        .works(MAX_BYTES)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a song's length is small and positive"
+)]
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1000.0).round() as u64
+}
+
+/// The recording that an answer is.
+pub(super) fn made(order: &Order, song: &Song, answer: &Answer) -> Result<Step, ProviderError> {
+    let is_json = answer.body.first() == Some(&b'{');
+    if answer.body.is_empty() || is_json {
+        return Err(ProviderError::unreadable(
+            "the provider's answer is no recording",
+        ));
+    }
+    Step::done(vec![Output {
+        what: What::Clip(Box::new(ClipFacts::of_song(song, &order.model))),
+        source: Source::Bytes(answer.body.clone()),
+    }])
+}

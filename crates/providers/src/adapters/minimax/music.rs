@@ -1,0 +1,125 @@
+//! `MiniMax` Music. There is no job: the answer to an order names the recording.
+//!
+//! Sources: platform.minimax.io as read in November 2026; `minimax-mcp` 0.0.19.
+//!
+//! ```text
+//! POST /v1/music_generation  {model, prompt, lyrics, audio_setting, output_format: "url"}
+//!                            → {data: {status: 2, audio: address}, base_resp}
+//! ```
+//!
+//! Up to version 2.0 lyrics are required: a description alone is sung. From 2.5
+//! on the model writes them (`lyrics_optimizer`), or does without
+//! (`is_instrumental`).
+
+use serde_json::{Map, Value, json};
+
+use super::opened;
+use crate::answer::{Answer, required_text};
+use crate::error::{Class, ProviderError};
+use crate::limits::{Limits, MusicLimits, SongLimits};
+use crate::order::{Order, Song};
+use crate::port::{Call, ClipFacts, Output, Source, Step, What};
+
+/// Longest description and lyrics in characters.
+const PROMPT: usize = 2_000;
+const LYRICS: usize = 3_500;
+/// Most bytes of an answer, should the recording be in it all the same.
+const MAX_BYTES: u64 = 80_000_000;
+
+pub(super) fn limits(model: &str) -> Option<Limits> {
+    let mut fields = vec!["lyrics"];
+    fields.extend(writes_lyrics(model).then_some("make_instrumental"));
+    model.starts_with("music-").then(|| {
+        Limits::Music(MusicLimits {
+            stems: None,
+            tasks: vec!["generate".into()],
+            personas: false,
+            songs: SongLimits {
+                clips: 1,
+                fields: Some(fields),
+                seconds: None,
+            },
+        })
+    })
+}
+
+/// Whether the model can do without lyrics: from version 2.5 on.
+fn writes_lyrics(model: &str) -> bool {
+    let version = model.trim_start_matches("music-");
+    let digits = version.split(['-', '_']).next().unwrap_or_default();
+    digits.parse::<f32>().is_ok_and(|version| version >= 2.45)
+}
+
+pub(super) fn start(order: &Order, song: &Song) -> Call {
+    let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    let description = song.description();
+    let mut body = Map::new();
+    let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
+    put("model", json!(order.model));
+    put("prompt", json!(cut(&description, PROMPT)));
+    match song.lyrics() {
+        Some(lyrics) => put("lyrics", json!(cut(lyrics, LYRICS))),
+        None if song.is_instrumental() => put("is_instrumental", json!(true)),
+        None if writes_lyrics(&order.model) => put("lyrics_optimizer", json!(true)),
+        None => put("lyrics", json!(cut(&description, LYRICS))),
+    };
+    let audio = json!({"sample_rate": 44_100, "bitrate": 256_000, "format": "mp3"});
+    put("audio_setting", audio);
+    put("output_format", json!("url"));
+    Call::post("song", "/v1/music_generation", Value::Object(body))
+        .submits()
+        .works(MAX_BYTES)
+}
+
+pub(super) fn made(order: &Order, song: &Song, answer: &Answer) -> Result<Step, ProviderError> {
+    let body = opened(answer)?;
+    let audio = required_text(&body, "/data/audio")?;
+    let source = if audio.starts_with("https://") || audio.starts_with("http://") {
+        Source::Address(audio)
+    } else {
+        Source::Bytes(from_hex(&audio)?.into())
+    };
+    Step::done(vec![Output {
+        what: What::Clip(Box::new(ClipFacts::of_song(song, &order.model))),
+        source,
+    }])
+}
+
+fn from_hex(text: &str) -> Result<Vec<u8>, ProviderError> {
+    let wrong = || ProviderError::new(Class::Failed, "the recording in the answer is no hex");
+    let digit = |byte: u8| {
+        let digit = char::from(byte).to_digit(16).ok_or_else(wrong)?;
+        u8::try_from(digit).map_err(|_| wrong())
+    };
+    let pairs = text.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return Err(wrong());
+    }
+    pairs
+        .map(|pair| Ok(digit(pair[0])? * 16 + digit(pair[1])?))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_the_words() {
+        for (model, writes) in [
+            ("music-1.5", false),
+            ("music-2.0", false),
+            ("music-2.5", true),
+            ("music-2.6-free", true),
+            ("music-3.0", true),
+        ] {
+            assert_eq!(writes_lyrics(model), writes, "{model}");
+        }
+    }
+
+    #[test]
+    fn a_recording_may_come_as_hex() {
+        assert_eq!(from_hex("4944330a").unwrap(), b"ID3\n");
+        assert!(from_hex("494").is_err() && from_hex("zz").is_err());
+    }
+}
