@@ -36,6 +36,7 @@ use mediagate::model::money::Quantity;
 use mediagate::model::task::{Payload, VideoJob};
 use mediagate::store::Conn;
 use support::{Load, NUMBER};
+use tokio_util::sync::CancellationToken;
 
 const CALLERS: usize = 64;
 /// Enough that none has many more open tasks than keys usually may.
@@ -164,8 +165,10 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
         Way::Whole | Way::Keyed => http::router(&gateway.app),
     };
     let noting = note_leavers(&gateway.app);
+    // Its connections to the database end with it.
+    let over = CancellationToken::new();
     let load = Load {
-        address: support::listen(router).await,
+        address: support::listen_until(router, over.clone()).await,
         connections: callers,
         seconds: TIME.as_secs_f64(),
         requests: keys.iter().map(|(key, _)| request(key, way)).collect(),
@@ -174,6 +177,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     let rate = support::throughput(&load).await;
     let cpu = support::cpu_time().checked_sub(before).unwrap();
     noting.abort();
+    over.cancel();
     (rate, cpu.as_secs_f64() * 1000.0 / (rate * load.seconds))
 }
 
@@ -181,7 +185,8 @@ fn request(key: &str, way: Way) -> String {
     let prompt = "a lake under the mountains at first light, slow dolly in ".repeat(5);
     let body = format!(r#"{{"model":"animatic-1","prompt":"{prompt}{NUMBER}","seconds":"5"}}"#);
     let idempotency = match way {
-        Way::Keyed => format!("idempotency-key: {NUMBER}\r\n"),
+        // No other run's: those may be in the same database.
+        Way::Keyed => format!("idempotency-key: {}-{NUMBER}\r\n", RequestId::generate()),
         Way::TaskAlone | Way::Whole => String::new(),
     };
     format!(

@@ -107,11 +107,16 @@ async fn another_key(app: &App) -> (String, Caller) {
 
 /// Serves a router on a free loopback port until the process ends.
 pub(crate) async fn listen(router: axum::Router) -> SocketAddr {
+    listen_until(router, CancellationToken::new()).await
+}
+
+/// The same until it is told to end.
+pub(crate) async fn listen_until(router: axum::Router, draining: CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
     let shutdown = Shutdown {
-        draining: CancellationToken::new(),
+        draining,
         closing: CancellationToken::new(),
         grace: Duration::ZERO,
     };
