@@ -11,7 +11,7 @@
 //! the first, and of two processes the database refuses one, which then finds
 //! what the other made. Where more than the database changes before that, as at a
 //! provider, the intent is written down before anything is done for it. Requests
-//! with one body that reach two processes are told apart by a [second look](ahead).
+//! with one body that reach two processes are told apart by a second look (`ahead`).
 
 mod ahead;
 mod find;

@@ -1,9 +1,9 @@
 //! Engines in a child of this program (`mediagate engine`), for jobs with which a
 //! process died: the child is all that the next death ends.
 //!
-//! The parent (`outside`) writes an [`Order`] to the child's standard input; the
+//! The parent (`outside`) writes an `Order` to the child's standard input; the
 //! child (`inside`) limits itself, does the job, leaves what it made in a folder of
-//! its own and says [`Word`]s on standard output, one a line, the last of them how it
+//! its own and says `Word`s on standard output, one a line, the last of them how it
 //! ended. Names of files follow from the job and are never told.
 
 mod inside;
