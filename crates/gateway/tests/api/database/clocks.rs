@@ -1,10 +1,13 @@
 //! Replicas whose clocks disagree by an hour.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::support::Client;
+use simulator::Plan;
+
 use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
+use crate::support::{Client, eventually};
 
 use super::{add_up, jobs, order, provider, succeed};
 
@@ -16,10 +19,23 @@ fn faketime() -> PathBuf {
     found.expect("faketime is not installed; ./scripts/test installs it")
 }
 
+async fn count(url: &str, sql: &'static str) -> i64 {
+    let url = url.to_owned();
+    let count = move || -> i64 {
+        let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+        client.query_one(sql, &[]).unwrap().get(0)
+    };
+    tokio::task::spawn_blocking(count).await.unwrap()
+}
+
 #[tokio::test]
 async fn replicas_an_hour_apart_finish_each_others_tasks() {
     let database = TestDatabase::create().await;
     let (simulator, toml) = provider().await;
+    simulator.world().set_plan(Plan {
+        running: Duration::from_secs(5),
+        ..Plan::default()
+    });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     std::fs::write(&file, format!("database = \"{}\"\n{toml}", database.url)).unwrap();
@@ -45,7 +61,14 @@ async fn replicas_an_hour_apart_finish_each_others_tasks() {
     for (server, first) in [(&right, 0), (&early, 100), (&late, 200)] {
         tasks.extend(order(&of(server), first..first + 6).await);
     }
-    // Two of them die with work under way, which the third takes over.
+    // Two of them die with work under way, which the third takes over. An order whose
+    // answer nobody saw is looked for by when it left, which an hour's error prevents:
+    // such a task would end unconfirmed.
+    eventually("every order is known to have been taken", async || {
+        let taken = "SELECT COUNT(*) FROM submissions WHERE state <> 'intended'";
+        (count(&database.url, taken).await == 18).then_some(())
+    })
+    .await;
     early.crash();
     late.crash();
     succeed(&client, &tasks).await;
