@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! order    what is wanted, typed          answer   what came back
+//! cost     what a provider says that a job cost
 //! port     Adapter: the pure functions    error    what went wrong, in classes
 //! adapters one file for each protocol     shape    sizes, ratios, names
 //! driver   all the I/O for all of them      when     times as providers write them
@@ -22,6 +23,7 @@
 pub mod adapters;
 pub mod answer;
 pub mod catalogue;
+pub mod cost;
 pub mod driver;
 pub mod error;
 pub mod limits;
@@ -35,6 +37,7 @@ pub mod when;
 
 pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
 pub use answer::Answer;
+pub use cost::{Cost, Unit};
 pub use error::{Class, ProviderError};
 pub use limits::{
     Durations, Handover, Limits, MusicLimits, Pictures, Purpose, SongLimits, StemLimits,

@@ -15,8 +15,9 @@ use crate::config::{Config, Overrides};
 use crate::csv;
 use crate::domain::{books, keys, ledger};
 use crate::ids::TaskId;
-use crate::model::ledger::Entry;
+use crate::model::ledger::{Entry, EntryKind};
 use crate::model::money::Micros;
+use crate::model::submission::ToldCost;
 use crate::store::ledger::Filter;
 
 /// Entries that an export reads at once.
@@ -184,10 +185,13 @@ struct Exported {
     spent_usd: String,
     credit_usd: String,
     note: Option<String>,
+    provider: Option<String>,
+    provider_cost: Option<String>,
+    provider_cost_unit: Option<String>,
 }
 
 impl Exported {
-    const NAMES: [&'static str; 10] = [
+    const NAMES: [&'static str; 13] = [
         "id",
         "created_at",
         "account",
@@ -198,9 +202,17 @@ impl Exported {
         "spent_usd",
         "credit_usd",
         "note",
+        "provider",
+        "provider_cost",
+        "provider_cost_unit",
     ];
 
-    fn new(entry: &Entry, names: &Names) -> Self {
+    fn new(entry: &Entry, names: &Names, costs: &HashMap<TaskId, ToldCost>) -> Self {
+        let ends = matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
+        let told = entry
+            .task
+            .filter(|_| ends)
+            .and_then(|task| costs.get(&task));
         Self {
             id: entry.id.clone(),
             created_at: entry.created_at.rfc3339(),
@@ -212,10 +224,14 @@ impl Exported {
             spent_usd: entry.spent.to_string(),
             credit_usd: entry.credit.to_string(),
             note: entry.note.clone(),
+            provider: told.map(|told| told.provider.clone()),
+            // Micros write any millionths.
+            provider_cost: told.map(|told| Micros::new(told.millionths).to_string()),
+            provider_cost_unit: told.map(|told| told.unit.clone()),
         }
     }
 
-    fn csv(&self) -> [String; 10] {
+    fn csv(&self) -> [String; 13] {
         [
             csv::plain(&self.id),
             csv::plain(&self.created_at),
@@ -227,6 +243,9 @@ impl Exported {
             csv::plain(&self.spent_usd),
             csv::plain(&self.credit_usd),
             csv::text(self.note.as_deref().unwrap_or_default()),
+            csv::text(self.provider.as_deref().unwrap_or_default()),
+            csv::plain(self.provider_cost.as_deref().unwrap_or_default()),
+            csv::plain(self.provider_cost_unit.as_deref().unwrap_or_default()),
         ]
     }
 }
@@ -245,8 +264,9 @@ async fn export(app: &App, args: &ExportArgs) -> Result<(), CliError> {
         let entries = books::entries(app, filter.clone(), PAGE, false).await?;
         let Some(last) = entries.last() else { break };
         filter.after = Some((last.created_at, last.id.clone()));
+        let costs = books::costs_of(app, &entries).await?;
         for entry in &entries {
-            is_read = is_read && out.entry(&Exported::new(entry, &names))?;
+            is_read = is_read && out.entry(&Exported::new(entry, &names, &costs))?;
         }
     }
     out.end()

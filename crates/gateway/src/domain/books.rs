@@ -1,6 +1,8 @@
 //! The operator's side of money: how an account stands, and what is done to it
 //! by hand. What tasks do to it is in `ledger`.
 
+use std::collections::HashMap;
+
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
 use crate::domain::{accounts, ledger};
@@ -9,6 +11,7 @@ use crate::ids::{AccountId, TaskId};
 use crate::model::account::{Account, AccountMoney, ApiKey, KeyMoney};
 use crate::model::ledger::{Entry, EntryKind};
 use crate::model::money::{Micros, Money};
+use crate::model::submission::ToldCost;
 use crate::store::ledger::{Change, Filter, Of};
 use crate::store::{self, Conn};
 
@@ -230,6 +233,24 @@ pub async fn entries(
             })
         })
         .await
+}
+
+/// What providers say that the jobs cost whose tasks these entries ended, in the
+/// order of an export.
+pub async fn costs_of(app: &Parts, entries: &[Entry]) -> Result<HashMap<TaskId, ToldCost>, Error> {
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return Ok(HashMap::new());
+    };
+    let place = |entry: &Entry| (entry.created_at, entry.id.clone());
+    let (first, last) = (place(first), place(last));
+    let found = app
+        .store
+        .examine(move |conn| -> Result<_, Error> {
+            let (first, last) = ((first.0, first.1.as_str()), (last.0, last.1.as_str()));
+            Ok(store::submissions::costs_between(conn, first, last)?)
+        })
+        .await?;
+    Ok(found.into_iter().collect())
 }
 
 /// How many entries, tasks, keys and accounts there are.

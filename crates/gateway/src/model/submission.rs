@@ -66,6 +66,17 @@ impl FromStr for SubmissionState {
     }
 }
 
+/// What a provider itself says that a job cost, for the operator's margin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldCost {
+    /// The provider, by the operator's name for it.
+    pub provider: String,
+    /// In millionths of the unit.
+    pub millionths: i64,
+    /// What the provider counts, as `providers::Unit` names it.
+    pub unit: String,
+}
+
 /// Something that was, or was about to be, sent to a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {

@@ -83,6 +83,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0010.sql"),
     },
+    Migration {
+        version: 11,
+        sql: include_str!("../../migrations/0011_costs.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0011.sql"),
+    },
 ];
 
 /// Whether nothing is to be done: the database has every step, or more of them

@@ -1,12 +1,12 @@
 //! What was sent to providers. A row is on disk before its request leaves, so
 //! that a crash never hides a submission.
 
-use providers::Handle;
+use providers::{Cost, Handle};
 use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
-use crate::model::submission::{Submission, SubmissionState};
+use crate::model::submission::{Submission, SubmissionState, ToldCost};
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
 
@@ -42,6 +42,8 @@ pub struct Brought {
     pub handle: Option<Handle>,
     /// Names the results, of a job that is done already.
     pub results: Option<Value>,
+    /// What the provider says that such a job cost.
+    pub cost: Option<Cost>,
 }
 
 /// The provider took it. Returns false when its outcome was written otherwise
@@ -88,6 +90,48 @@ pub fn close(
         ],
     )?;
     Ok(changed == 1)
+}
+
+/// The provider says that its job cost this.
+pub fn set_cost(conn: &mut Conn<'_>, id: SubmissionId, cost: Cost) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET cost_millionths = ?2, cost_unit = ?3 WHERE id = ?1",
+        &[
+            (&id.to_string()).into(),
+            cost.millionths.into(),
+            cost.unit.name().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// What providers say that the jobs of tasks cost whose money was settled or
+/// released by an entry from the one place of the ledger to the other, by task.
+pub fn costs_between(
+    conn: &mut Conn<'_>,
+    first: (Timestamp, &str),
+    last: (Timestamp, &str),
+) -> Result<Vec<(TaskId, ToldCost)>, StoreError> {
+    conn.all(
+        "SELECT submissions.task_id, provider, cost_millionths, cost_unit
+         FROM ledger JOIN submissions ON submissions.task_id = ledger.task_id
+         WHERE (ledger.created_at, ledger.id) >= (?1, ?2) AND (ledger.created_at, ledger.id) <= (?3, ?4)
+         AND kind IN ('settle', 'release') AND cost_unit IS NOT NULL",
+        &[
+            first.0.micros().into(),
+            first.1.into(),
+            last.0.micros().into(),
+            last.1.into(),
+        ],
+        |row| {
+            let told = ToldCost {
+                provider: row.text(1)?,
+                millionths: row.int(2)?,
+                unit: row.text(3)?,
+            };
+            Ok((row.parse(0, "submissions.task_id")?, told))
+        },
+    )
 }
 
 /// The submission with this id.

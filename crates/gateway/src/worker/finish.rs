@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use providers::Cost;
+
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::crash;
@@ -88,6 +90,8 @@ pub(super) struct Closing {
     pub(super) state: SubmissionState,
     /// Class and message.
     pub(super) error: Option<(&'static str, String)>,
+    /// What the provider says that it cost. In a box, as runs answer with this by value.
+    pub(super) cost: Option<Box<Cost>>,
     /// When an unclear one is looked for again.
     pub(super) look_again: Option<Timestamp>,
 }
@@ -98,6 +102,9 @@ impl Closing {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
         let closed = store::submissions::close(conn, self.id, self.from, self.state, error)?;
+        if let Some(cost) = self.cost.as_ref().filter(|_| closed) {
+            store::submissions::set_cost(conn, self.id, **cost)?;
+        }
         if closed && self.look_again.is_some() {
             store::submissions::look_again(conn, self.id, self.look_again)?;
         }

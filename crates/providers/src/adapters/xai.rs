@@ -25,6 +25,7 @@ use serde_json::{Map, Value, json};
 use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole, Work};
@@ -158,7 +159,15 @@ impl Adapter for Xai {
             )),
         }
     }
+
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        let body = answer.json().ok()?;
+        Cost::of(body.pointer("/usage/cost_in_usd_ticks")?, Unit::Usd, TICKS)
+    }
 }
+
+/// Ticks of a dollar.
+const TICKS: f64 = 1e10;
 
 /// `{"error": {"message", "code"}}`, or `{"code", "error": "a sentence"}`.
 fn describe(body: &Value) -> Described {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::provider::Provider;
 use super::step::POLL;
-use super::{Driver, redact};
+use super::{Driver, Watch, redact};
 use crate::error::ProviderError;
 use crate::port::{Handle, Output, Step};
 use crate::secret::Secret;
@@ -42,20 +42,26 @@ impl Driver {
         secret: &Secret,
         handle: &Handle,
     ) -> Result<Polled, ProviderError> {
-        self.poll_due(provider, secret, handle, Instant::now())
+        let watch = Watch::new();
+        self.poll_due(provider, secret, handle, Instant::now(), &watch)
             .await
     }
 
-    /// A poll that should leave at `due`; how much later it does is counted.
+    /// A poll that should leave at `due`; how much later it does is counted. When
+    /// the job has ended, `watch` is told what it cost, where the provider says so.
     pub async fn poll_due(
         &self,
         provider: &Provider,
         secret: &Secret,
         handle: &Handle,
         due: Instant,
+        watch: &Watch,
     ) -> Result<Polled, ProviderError> {
         let clean = |error| redact::error(error, secret);
-        match stand(provider, secret, handle, due).await.map_err(clean)? {
+        match stand(provider, secret, handle, due, watch)
+            .await
+            .map_err(clean)?
+        {
             Step::Done { outputs } => Ok(Polled::Done(outputs)),
             Step::Running {
                 progress,
@@ -86,6 +92,7 @@ async fn stand(
     secret: &Secret,
     handle: &Handle,
     due: Instant,
+    watch: &Watch,
 ) -> Result<Step, ProviderError> {
     let adapter = provider.adapter();
     let batched = if adapter.pace().batch > 1 {
@@ -100,7 +107,9 @@ async fn stand(
     };
     provider
         .follow(secret, first, POLL.due(due), |asked, answer| {
-            adapter.polled(handle, asked, answer)
+            let read = adapter.polled(handle, asked, answer);
+            watch.look(adapter, answer, &read);
+            read
         })
         .await
 }

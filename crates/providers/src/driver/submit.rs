@@ -1,8 +1,8 @@
 //! An order: the calls before the one that costs, that one, once, and the
 //! calls after it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,9 +12,11 @@ use super::provider::Provider;
 use super::send::{Prepared, Trouble};
 use super::step::{Chain, FREE, backoff, delay};
 use super::{Driver, redact};
+use crate::answer::Answer;
+use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
 use crate::order::Order;
-use crate::port::{Adapter, Call, Effect, Handle, Header, Output, Step};
+use crate::port::{Adapter, Asked, Call, Effect, Handle, Header, Output, Step};
 use crate::secret::Secret;
 
 /// How often a submission is repeated where the provider makes one job of all.
@@ -61,10 +63,17 @@ pub enum SubmitError<E> {
     Unclear(ProviderError),
 }
 
-/// How far a submission is whose answer is streamed. Shared: one end is given
-/// to [`Driver::submit`], the other reads.
+/// What a provider tells beside the outcome: how far a submission is whose answer
+/// is streamed, and what the job cost. Shared: one end is given to the driver, the
+/// other reads.
 #[derive(Debug, Clone, Default)]
-pub struct Watch(Arc<AtomicU8>);
+pub struct Watch(Arc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    progress: AtomicU8,
+    cost: OnceLock<Cost>,
+}
 
 impl Watch {
     /// Nothing is known yet.
@@ -74,11 +83,35 @@ impl Watch {
 
     /// How far it is, 0–100; it never falls.
     pub fn progress(&self) -> Option<u8> {
-        self.0.load(Ordering::Relaxed).checked_sub(1)
+        self.0.progress.load(Ordering::Relaxed).checked_sub(1)
     }
 
     fn tell(&self, progress: u8) {
-        self.0.fetch_max(progress.min(100) + 1, Ordering::Relaxed);
+        self.0
+            .progress
+            .fetch_max(progress.min(100) + 1, Ordering::Relaxed);
+    }
+
+    /// What the provider says that the job cost, once it has ended.
+    pub fn cost(&self) -> Option<Cost> {
+        self.0.cost.get().copied()
+    }
+
+    /// Looks for the cost in an answer, when it is the one that ended the job.
+    pub(super) fn look(
+        &self,
+        adapter: &dyn Adapter,
+        answer: &Answer,
+        read: &Result<Step, ProviderError>,
+    ) {
+        let has_ended = match read {
+            Ok(step) => matches!(step, Step::Done { .. }),
+            Err(error) => error.class.ends_job(),
+        };
+        if let Some(cost) = has_ended.then(|| adapter.cost(answer)).flatten() {
+            // The first word stands: a job ends once.
+            let _ = self.0.cost.set(cost);
+        }
     }
 }
 
@@ -163,9 +196,15 @@ impl Submission<'_> {
     async fn free(&self, call: &Call) -> Result<Step, ProviderError> {
         self.provider
             .step(self.secret, call, FREE, |asked, answer| {
-                self.adapter().submitted(self.order, asked, answer)
+                self.read(asked, answer)
             })
             .await
+    }
+
+    fn read(&self, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let read = self.adapter().submitted(self.order, asked, answer);
+        self.watch.look(self.adapter(), answer, &read);
+        read
     }
 
     /// The submission, ready to leave, with its place among the calls in flight.
@@ -239,10 +278,7 @@ impl Submission<'_> {
             Err(late) => Err(late),
         };
         let (reached, result) = match answer {
-            Ok(answer) => (
-                true,
-                self.adapter().submitted(self.order, &call.asked(), &answer),
-            ),
+            Ok(answer) => (true, self.read(&call.asked(), &answer)),
             Err(Trouble { error, reached }) => (reached, Err(error)),
         };
         self.provider

@@ -26,6 +26,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use crate::answer::Answer;
+use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order};
@@ -132,6 +133,13 @@ pub trait Adapter: fmt::Debug + Send + Sync {
             Class::Lost,
             "this provider keeps no jobs",
         ))
+    }
+
+    /// What the provider says that a job cost, in the answer that told its end,
+    /// good or bad. An estimate is none.
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        let _ = answer;
+        None
     }
 
     /// One call for several jobs, for providers that answer for many at once;

@@ -293,7 +293,9 @@ fn response(request: &Request) -> Reply {
             Reply::json(503, &body).with_header("x-fal-error-type", "runner_disconnected")
         }
         Phase::Ended(End::Empty) => Reply::json(200, &json!({})),
-        Phase::Ended(_) => Reply::json(200, &output(request, &job)),
+        Phase::Ended(_) => {
+            Reply::json(200, &output(request, &job)).with_header("x-fal-billable-units", "8.0")
+        }
     }
 }
 

@@ -171,6 +171,7 @@ fn get(request: &Request) -> Reply {
             );
             let video = json!({"id": job.id, "url": url, "duration": seconds(&job).to_string()});
             data["task_result"] = json!({"videos": [video]});
+            data["final_unit_deduction"] = json!("2.5");
             "succeed"
         }
         Phase::Ended(End::Empty) => {

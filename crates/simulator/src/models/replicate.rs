@@ -328,6 +328,10 @@ fn prediction(request: &Request, job: &Job) -> Value {
         ),
         Phase::Cancelled => ("canceled", Value::Null, String::new(), Value::Null),
     };
+    let metrics = match phase {
+        Phase::Ended(_) => json!({"predict_time": 12.345_678, "total_time": 13.5}),
+        _ => json!({}),
+    };
     let own = format!("{}/v1/predictions/{}", request.base, job.id);
     let version = match job.memo["model"].as_str() {
         Some("cjwbw/demucs") => DEMUCS,
@@ -336,7 +340,7 @@ fn prediction(request: &Request, job: &Job) -> Value {
     json!({
         "id": job.id, "model": job.memo["model"], "version": version, "status": status,
         "input": job.input, "output": output, "logs": logs, "error": error, "data_removed": false,
-        "metrics": {}, "created_at": request.timestamp(job.accepted_at), "started_at": null, "completed_at": null,
+        "metrics": metrics, "created_at": request.timestamp(job.accepted_at), "started_at": null, "completed_at": null,
         "urls": {"get": own, "cancel": format!("{own}/cancel")},
     })
 }

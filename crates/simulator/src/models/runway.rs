@@ -159,7 +159,15 @@ fn get(request: &Request) -> Reply {
         body["status"] = json!("REFINING");
         return Reply::json(200, &body);
     }
-    let (status, more) = match phase(&job) {
+    let credits = job.input["duration"].as_u64().unwrap_or(5) * 5;
+    let phase = phase(&job);
+    // What failed is given back.
+    match phase {
+        Phase::Ended(End::Success | End::Empty) => body["cost"] = json!({"credits": credits}),
+        Phase::Ended(_) | Phase::Cancelled => body["cost"] = json!({"credits": 0}),
+        Phase::Queued | Phase::Running(_) => body["estimatedCost"] = json!({"credits": credits}),
+    }
+    let (status, more) = match phase {
         Phase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),
         Phase::Queued => ("PENDING", json!({})),
         Phase::Running(share) => ("RUNNING", json!({"progress": share})),

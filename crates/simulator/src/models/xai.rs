@@ -135,13 +135,16 @@ fn finished(request: &Request, job: &Job, respects: bool) -> Value {
     let url = format!("{}/files/{}?signature={}", request.base, job.id, job.polls);
     let video = json!({"url": url, "duration": seconds(job), "respect_moderation": respects});
     let mut body = json!({"video": video, "model": job.input["model"], "progress": 100,
-        "usage": {"cost_in_usd_ticks": 1}});
+        "usage": {"cost_in_usd_ticks": u64::from(seconds(job)) * TICKS_A_SECOND}});
     // Every other answer leaves the status out, as the provider may.
     if job.polls.is_multiple_of(2) {
         body["status"] = json!("done");
     }
     body
 }
+
+/// Five cents; a dollar has 10,000,000,000 ticks.
+const TICKS_A_SECOND: u64 = 500_000_000;
 
 fn file(request: &Request) -> Reply {
     if request.expired {

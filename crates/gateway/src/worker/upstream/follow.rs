@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use providers::driver::Polled;
 use providers::driver::schedule::{Absence, next_poll};
+use providers::driver::{Polled, Watch};
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
@@ -116,9 +116,11 @@ impl Job<'_> {
             tokio::time::sleep_until(due).await;
             taken.refresh(&app.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
-            let driver = &app.upstream.driver;
+            let (driver, watch) = (&app.upstream.driver, Watch::new());
             // In boxes, as what follows: thousands of jobs sleep, few do this.
-            let polled = Box::pin(driver.poll_due(&site.provider, secret, handle, due)).await;
+            let polled =
+                Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
+            taken.cost = watch.cost().or(taken.cost);
             let class = polled.as_ref().err().map(|error| error.class);
             let is_lost = absence.note(elapsed + pause, class);
             match polled {
@@ -246,6 +248,7 @@ fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {
         from: SubmissionState::Accepted,
         state: SubmissionState::Ended,
         error: error.map(|error| (error.class.name(), error.message)),
+        cost: taken.cost.map(Box::new),
         look_again: None,
     }
 }

@@ -214,6 +214,9 @@ fn write_yes(
     now: Timestamp,
 ) -> Result<Yes, StoreError> {
     if store::submissions::accept(conn, id, brought, now)? {
+        if let Some(cost) = brought.cost {
+            store::submissions::set_cost(conn, id, cost)?;
+        }
         return Ok(Yes::Written);
     }
     if store::submissions::found(conn, id, brought, now)? {

@@ -31,7 +31,7 @@ pub(super) use stray::release_left_over;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use providers::Handle;
+use providers::{Cost, Handle};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -77,6 +77,8 @@ struct Taken {
     result: Result<Handle, Vec<providers::Output>>,
     /// Whether that is on disk.
     is_kept: bool,
+    /// What the provider says that the job cost.
+    cost: Option<Cost>,
     /// When the provider wants to be asked first.
     poll_after: Option<std::time::Duration>,
     _open: OpenJob,
@@ -268,6 +270,7 @@ impl Job<'_> {
                     from: submission.state,
                     state: SubmissionState::Ended,
                     error: Some(("lost", "the settings no longer have the provider".into())),
+                    cost: None,
                     look_again: None,
                 };
                 return Err((outcome, Some(closing)));
@@ -290,6 +293,7 @@ impl Job<'_> {
             credential: credential.clone(),
             result,
             is_kept: true,
+            cost: None,
             poll_after: Some(poll_after),
         })
     }
@@ -328,6 +332,7 @@ fn unconfirmed(submission: &Submission, why: &str, look_again: Option<Timestamp>
         from: submission.state,
         state: SubmissionState::Unclear,
         error: Some(("unclear", why.to_owned())),
+        cost: None,
         look_again,
     });
     (

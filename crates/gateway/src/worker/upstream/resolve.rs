@@ -164,6 +164,7 @@ impl Job<'_> {
                             accepted_at,
                             result: Ok(handle),
                             is_kept: true,
+                            cost: None,
                             poll_after: None,
                             _open: sent.credential.open(),
                         }));
@@ -198,6 +199,7 @@ impl Job<'_> {
         let brought = Brought {
             handle: Some(handle.clone()),
             results: None,
+            cost: None,
         };
         let accepted = app
             .store
@@ -308,6 +310,7 @@ pub(in crate::worker) async fn look_again(app: &App) -> Result<(), Error> {
                     let brought = Brought {
                         handle: Some(handle),
                         results: None,
+                        cost: None,
                     };
                     if !known && store::submissions::found(conn, id, &brought, now)? {
                         return Ok(true);

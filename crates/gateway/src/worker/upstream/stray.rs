@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use providers::driver::Polled;
 use providers::driver::schedule::next_poll;
-use providers::{Class, Handle};
+use providers::driver::{Polled, Watch};
+use providers::{Class, Cost, Handle};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -122,11 +122,11 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
         if submission.results.is_some() {
-            close(crew, submission, &task, End::Made).await?;
+            close(crew, submission, &task, End::Made, None).await?;
             return Ok(None);
         }
         // The answer was lost, or was the result itself: there is no job to ask for.
-        close(crew, submission, &task, End::Unknown).await?;
+        close(crew, submission, &task, End::Unknown, None).await?;
         return Ok(None);
     };
     let since = submission.accepted_at.unwrap_or(submission.created_at);
@@ -137,7 +137,7 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         .and_then(|site| site.credential(&submission.credential).cloned());
     let (Some(site), Some(credential)) = (site, credential) else {
         if app.clock.now().since(since) > crate::config::providers::JOB_LIMIT {
-            close(crew, submission, &task, End::Unknown).await?;
+            close(crew, submission, &task, End::Unknown, None).await?;
             return Ok(None);
         }
         // It may yet be looked after when the settings are mended.
@@ -149,15 +149,16 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         .await;
     if matches!(off, Ok(true)) {
         crash::point("job-called-off");
-        close(crew, submission, &task, End::CalledOff).await?;
+        close(crew, submission, &task, End::CalledOff, None).await?;
         return Ok(None);
     }
     tracing::info!(
         provider = %submission.provider,
         "the provider does not say that it called the job off; it is followed to its end"
     );
-    if let Some(end) = poll(crew, submission, &site, &credential, handle).await {
-        close(crew, submission, &task, end).await?;
+    let watch = Watch::new();
+    if let Some(end) = poll(crew, submission, &site, &credential, handle, &watch).await {
+        close(crew, submission, &task, end, watch.cost()).await?;
         return Ok(None);
     }
     Ok(Some(Duration::ZERO))
@@ -170,6 +171,7 @@ async fn poll(
     site: &Site,
     credential: &Credential,
     handle: &Handle,
+    watch: &Watch,
 ) -> Option<End> {
     let app = &crew.app;
     let pace = site.provider.adapter().pace();
@@ -187,7 +189,7 @@ async fn poll(
             () = crew.stop.cancelled() => return None,
         }
         let driver = &app.upstream.driver;
-        let polled = driver.poll_due(&site.provider, &credential.secret, handle, due);
+        let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
         match Box::pin(polled).await {
             Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
             Ok(Polled::Done(_)) => return Some(End::Made),
@@ -204,7 +206,13 @@ async fn poll(
 }
 
 /// The job is over: so is its submission, and the money of its task.
-async fn close(crew: &Crew, submission: &Submission, task: &Task, end: End) -> Result<(), Error> {
+async fn close(
+    crew: &Crew,
+    submission: &Submission,
+    task: &Task,
+    end: End,
+    cost: Option<Cost>,
+) -> Result<(), Error> {
     let app = &crew.app;
     let bill = (end == End::Made).then(|| bill(task, submission));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
@@ -219,6 +227,9 @@ async fn close(crew: &Crew, submission: &Submission, task: &Task, end: End) -> R
             let why = Some(("cancelled", end.name()));
             if !store::submissions::close(conn, id, from, state, why)? {
                 return Ok(false);
+            }
+            if let Some(cost) = cost {
+                store::submissions::set_cost(conn, id, cost)?;
             }
             if task.money == Money::Held {
                 return ledger::close(conn, &task, bill.as_ref(), now);

@@ -265,6 +265,7 @@ impl Job<'_> {
                     from: SubmissionState::Intended,
                     state: SubmissionState::Ended,
                     error: Some((error.class.name(), error.message.clone())),
+                    cost: watch.cost().map(Box::new),
                     look_again: None,
                 };
                 return Err((failure(&error), Some(closing)));
@@ -291,6 +292,7 @@ impl Job<'_> {
         let brought = Brought {
             handle: result.as_ref().ok().cloned(),
             results: results.and_then(|outputs| serde_json::to_value(outputs).ok()),
+            cost: watch.cost(),
         };
         let is_kept = brought.handle.is_some() || brought.results.is_some();
         let accepted_at = self.write_accepted(id, route, brought).await?;
@@ -305,6 +307,7 @@ impl Job<'_> {
             accepted_at,
             result,
             is_kept,
+            cost: watch.cost(),
             poll_after,
             _open: open,
         }))

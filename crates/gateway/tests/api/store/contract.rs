@@ -417,6 +417,7 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
     let brought = Brought {
         handle: Some(handle.clone()),
         results: Some(serde_json::json!([])),
+        cost: None,
     };
     let other = brought.clone();
     let late = db.write(move |conn| submissions::accept(conn, first.id, &other, at(5)));

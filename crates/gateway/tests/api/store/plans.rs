@@ -182,8 +182,15 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let brought = submissions::Brought {
         handle: Some(handle.clone()),
         results: None,
+        cost: None,
     };
     submissions::found(conn, sent.id, &brought, at(1))?;
+    let cost = providers::Cost {
+        millionths: 1,
+        unit: providers::Unit::Credits,
+    };
+    submissions::set_cost(conn, sent.id, cost)?;
+    submissions::costs_between(conn, (at(0), ""), (at(9), "z"))?;
     submissions::is_known(conn, "acme", &handle, at(1))?;
     submissions::unknown_since(conn, "acme", "m", at(1))?;
     let mark = restored::Mark {

@@ -124,6 +124,19 @@ async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
         (json!(cost), &billing["status"]),
         (reserved, &json!("settled"))
     );
+    let told = gateway.app.store.read(|conn| {
+        conn.one(
+            "SELECT cost_millionths, cost_unit FROM submissions",
+            &[],
+            |row| Ok((row.int(0)?, row.text(1)?)),
+        )
+    });
+    let told: Result<Option<(i64, String)>, mediagate::store::StoreError> = told.await;
+    assert_eq!(
+        told.unwrap(),
+        Some((300_000, "usd".to_owned())),
+        "what the job cost all the same"
+    );
     gateway.stop().await;
 }
 

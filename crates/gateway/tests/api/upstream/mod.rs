@@ -5,6 +5,7 @@
 
 mod cancel;
 mod config;
+mod costs;
 mod every_provider;
 mod hosted;
 mod leases;

@@ -33,6 +33,7 @@ use url::Url;
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, required_text, text_at};
+use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
@@ -239,6 +240,12 @@ impl Adapter for Fal {
             )),
             word => Ok(Step::unknown(word)),
         }
+    }
+
+    /// In what the model's price is for; the unit is on the model's page alone.
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        let units = answer.header("x-fal-billable-units")?;
+        Cost::of(&json!(units), Unit::Units, 1.0)
     }
 
     fn cancel(&self, handle: &Handle) -> Option<Call> {

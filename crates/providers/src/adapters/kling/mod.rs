@@ -37,6 +37,7 @@ use crate::adapters::Protocol;
 use crate::adapters::alike::fits_path;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_text, text_at, time_at};
+use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
@@ -186,6 +187,15 @@ impl Adapter for Kling {
             }
             word => Ok(Step::unknown(word)),
         }
+    }
+
+    /// In the units that its price list is in.
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        Cost::at(
+            &answer.json().ok()?,
+            "/data/final_unit_deduction",
+            Unit::Units,
+        )
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {

@@ -37,6 +37,7 @@ use sha2::{Digest as _, Sha256};
 use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
+use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole, Work};
@@ -197,6 +198,14 @@ impl Adapter for ModelArk {
             )),
             word => Ok(Step::unknown(word)),
         }
+    }
+
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        Cost::at(
+            &answer.json().ok()?,
+            "/usage/completion_tokens",
+            Unit::Tokens,
+        )
     }
 
     fn cancel(&self, handle: &Handle) -> Option<Call> {

@@ -185,7 +185,7 @@ impl Recipe {
     }
 
     /// An answer with the JSON in its texts in their place.
-    fn opened(&self, mut body: Value) -> Value {
+    pub(super) fn opened(&self, mut body: Value) -> Value {
         for places in &self.json_texts {
             places.read_texts(&mut body);
         }

@@ -48,6 +48,7 @@ use self::request::{Request, request};
 use self::schema::{Encoding, Recipe, Verb};
 use crate::adapters::Protocol;
 use crate::answer::Answer;
+use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
@@ -209,6 +210,12 @@ impl Adapter for Cook {
         let kept = Kept::of(handle, &memo);
         let call = request!(lookup).call("lookup", recipe, &kept.values())?;
         Ok(Step::next(call.with_memo(memo.clone())))
+    }
+
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        let cost = self.recipe.cost.as_ref()?;
+        let body = self.recipe.opened(answer.json().ok()?);
+        Cost::of(cost.at.first(&body)?, cost.unit, 1.0)
     }
 
     fn cancel(&self, handle: &Handle) -> Option<Call> {

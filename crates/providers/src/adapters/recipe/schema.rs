@@ -10,6 +10,7 @@ use toml::Spanned;
 use super::body::Node;
 use super::pointer::{Condition, Places};
 use super::template::Template;
+use crate::cost::Unit;
 use crate::error::Class;
 use crate::limits::Durations;
 
@@ -48,8 +49,17 @@ pub(super) struct Recipe {
     pub(super) result: ResultSection,
     pub(super) cancel: Option<Cancel>,
     pub(super) find: Option<Find>,
+    pub(super) cost: Option<CostSection>,
     #[serde(default)]
     pub(super) errors: Errors,
+}
+
+/// `[cost]`: what the answer that tells the end says that the job cost.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CostSection {
+    pub(super) at: Places,
+    pub(super) unit: Unit,
 }
 
 /// `[maps.NAME]`: what a value becomes; `*` is for any that is not listed.

@@ -40,6 +40,7 @@ use serde_json::{Map, Value, json};
 use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_text, text_at};
+use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
@@ -183,6 +184,12 @@ impl Adapter for Replicate {
             )),
             word => Ok(Step::unknown(word)),
         }
+    }
+
+    /// The machine's time, by which most models are paid for.
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        let body = answer.json().ok()?;
+        Cost::at(&body, "/metrics/predict_time", Unit::ComputeSeconds)
     }
 
     fn cancel(&self, handle: &Handle) -> Option<Call> {

@@ -29,6 +29,7 @@ use serde_json::{Map, Value, json};
 use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
@@ -146,6 +147,11 @@ impl Adapter for Runway {
             )),
             word => Ok(Step::unknown(word)),
         }
+    }
+
+    /// A task that has ended says what it cost, one that runs an `estimatedCost`.
+    fn cost(&self, answer: &Answer) -> Option<Cost> {
+        Cost::at(&answer.json().ok()?, "/cost/credits", Unit::Credits)
     }
 
     fn cancel(&self, handle: &Handle) -> Option<Call> {

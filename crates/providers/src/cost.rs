@@ -1,0 +1,92 @@
+//! What a provider itself says that a job cost, in whatever it counts.
+
+use serde_json::Value;
+
+/// Parts of a unit that a cost is counted in.
+const MILLION: f64 = 1e6;
+/// Beyond it not every whole number can be told from the next.
+const MOST: f64 = 9_007_199_254_740_992.0;
+
+/// What a provider counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// US dollars.
+    Usd,
+    /// Credits of its own.
+    Credits,
+    /// What its price list has a price for, such as seconds of one model and
+    /// videos of another.
+    Units,
+    /// Seconds of a machine's time.
+    ComputeSeconds,
+    /// Tokens.
+    Tokens,
+}
+
+impl Unit {
+    /// The name that is kept and that people see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Usd => "usd",
+            Self::Credits => "credits",
+            Self::Units => "units",
+            Self::ComputeSeconds => "compute_seconds",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
+/// What a job cost. Kept for the operator's margin: no caller pays by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// How much, in millionths of a unit.
+    pub millionths: i64,
+    /// Of what.
+    pub unit: Unit,
+}
+
+impl Cost {
+    /// The amount at a JSON pointer, a number or a text of one; nothing where it
+    /// is none that anyone can owe.
+    pub fn at(body: &Value, pointer: &str, unit: Unit) -> Option<Self> {
+        Self::of(body.pointer(pointer)?, unit, 1.0)
+    }
+
+    /// The amount that a value tells, of which `parts` make one unit.
+    pub fn of(value: &Value, unit: Unit, parts: f64) -> Option<Self> {
+        let amount = match value {
+            Value::Number(number) => number.as_f64()?,
+            Value::String(text) => text.trim().parse().ok()?,
+            _ => return None,
+        };
+        let millionths = (amount / parts * MILLION).round();
+        #[expect(clippy::cast_possible_truncation, reason = "checked to fit")]
+        (0.0..=MOST).contains(&millionths).then_some(Self {
+            millionths: millionths as i64,
+            unit,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_amount_is_a_number_that_can_be_owed() {
+        let body = json!({"a": 0.25, "b": "12", "c": 37_756_000_u64, "d": -1, "e": "x", "f": 1e300, "g": null,
+            "h": "NaN", "i": 0});
+        let at = |pointer| Cost::at(&body, pointer, Unit::Usd).map(|cost| cost.millionths);
+        assert_eq!(at("/a"), Some(250_000));
+        assert_eq!(at("/b"), Some(12_000_000));
+        assert_eq!(at("/i"), Some(0));
+        for nothing in ["/d", "/e", "/f", "/g", "/h", "/z"] {
+            assert_eq!(at(nothing), None, "{nothing}");
+        }
+        let ticks = Cost::of(&body["c"], Unit::Usd, 1e10);
+        assert_eq!(ticks.map(|cost| cost.millionths), Some(3_776));
+    }
+}
