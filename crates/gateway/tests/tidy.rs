@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tidy/documents.rs"]
+mod documents;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -167,24 +170,33 @@ fn layers_know_only_what_lies_below() {
     }
 }
 
+/// What no other crate of the workspace may depend on, beside what it is for.
 #[test]
-fn the_engines_stand_alone() {
-    for engine in ["animatic", "stems"] {
-        let manifest = root().join(format!("../{engine}/Cargo.toml"));
+fn crates_know_only_what_they_are_for() {
+    const SERVICE: [&str; 8] = [
+        "axum",
+        "hyper",
+        "mediagate",
+        "postgres",
+        "reqwest",
+        "rusqlite",
+        "tokio",
+        "tokio-postgres",
+    ];
+    for (name, foreign) in [
+        ("animatic", &SERVICE[..]),
+        ("artwork", &SERVICE),
+        ("stems", &SERVICE),
+        ("providers", &["axum", "mediagate", "postgres", "rusqlite"]),
+        ("simulator", &["mediagate", "providers", "reqwest"]),
+    ] {
+        let manifest = root().join(format!("../{name}/Cargo.toml"));
         let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
         let dependencies = manifest["dependencies"].as_table().unwrap();
-        for foreign in [
-            "tokio",
-            "axum",
-            "hyper",
-            "reqwest",
-            "rusqlite",
-            "postgres",
-            "mediagate",
-        ] {
+        for foreign in foreign {
             assert!(
-                !dependencies.contains_key(foreign),
-                "{engine} depends on {foreign}"
+                !dependencies.contains_key(*foreign),
+                "{name} depends on {foreign}"
             );
         }
     }
@@ -193,16 +205,24 @@ fn the_engines_stand_alone() {
 #[test]
 fn every_file_says_what_it_is_for_and_is_no_book() {
     let mut long = Vec::new();
-    for source in sources() {
-        let Source { path, text } = &source;
+    let sources = files(&root().join(".."), "rs").into_iter();
+    for path in sources.filter(|path| path.components().any(|part| part.as_os_str() == "src")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let path = path.strip_prefix(root().join("..")).unwrap();
+        let is_tests = path.ends_with("tests.rs");
         assert!(
-            text.starts_with("//! "),
-            "src/{path} does not begin with //!"
+            is_tests || text.starts_with("//! "),
+            "{} does not begin with //!",
+            path.display()
         );
         let lines = text.lines().count();
-        assert!(lines <= LONGEST, "src/{path} has {lines} lines; split it");
+        assert!(
+            lines <= LONGEST,
+            "{} has {lines} lines; split it",
+            path.display()
+        );
         if lines > LONG {
-            long.push(format!("{lines} src/{path}"));
+            long.push(format!("{lines} {}", path.display()));
         }
     }
     long.sort();

@@ -1,0 +1,264 @@
+//! What documents say of the repository: every path that they name exists, and every
+//! link leads somewhere. Knows Markdown only as far as that takes: code between
+//! backticks, fenced blocks, links and headings.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Folders that hold nothing of ours; `.gitignore` has the same, and `.git`.
+const FOREIGN: [&str; 6] = [
+    ".git",
+    "__pycache__",
+    "mediagate-data",
+    "mediagate-demo",
+    "node_modules",
+    "target",
+];
+
+/// Endings of files that only the repository has. A document may also speak of a
+/// reader's own `mediagate.toml` or `song.mp3`.
+const ENDINGS: [&str; 9] = ["css", "js", "md", "mjs", "py", "rs", "sh", "sql", "tsv"];
+
+/// What looks like one of our folders, and is somebody else's name: models in the
+/// catalogue are `provider/model`, and `models/…` is a repository on a model hub.
+const FOREIGN_NAMES: [&str; 9] = [
+    "dashscope/",
+    "fal/",
+    "kling/",
+    "luma/",
+    "minimax/",
+    "modelark/",
+    "models/MDX_Net_Models/",
+    "replicate/",
+    "runway/",
+];
+
+/// All files and folders of the repository, below its root.
+struct Tree {
+    paths: BTreeSet<String>,
+    folders: BTreeSet<String>,
+}
+
+impl Tree {
+    fn read() -> Self {
+        let mut tree = Self {
+            paths: BTreeSet::new(),
+            folders: BTreeSet::new(),
+        };
+        tree.add(&repository(), "");
+        tree
+    }
+
+    fn add(&mut self, folder: &Path, below: &str) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if FOREIGN.contains(&name.as_str()) {
+                continue;
+            }
+            let path = format!("{below}{name}");
+            if entry.file_type().unwrap().is_dir() {
+                self.add(&entry.path(), &format!("{path}/"));
+                self.folders.insert(name);
+            }
+            self.paths.insert(path);
+        }
+    }
+
+    /// Whether a file or folder ends so: documents name `store/tasks.rs`, not all of its path.
+    fn has(&self, name: &str) -> bool {
+        let tail = format!("/{name}");
+        self.paths.contains(name) || self.paths.iter().any(|path| path.ends_with(&tail))
+    }
+
+    fn documents(&self) -> impl Iterator<Item = &String> {
+        self.paths.iter().filter(|path| path.ends_with(".md"))
+    }
+}
+
+fn repository() -> PathBuf {
+    super::root().join("../..").canonicalize().unwrap()
+}
+
+fn text_of(document: &str) -> String {
+    std::fs::read_to_string(repository().join(document)).unwrap()
+}
+
+/// The lines with their numbers, and whether they are in a fenced block.
+fn lines(text: &str) -> impl Iterator<Item = (usize, bool, &str)> {
+    let mut fenced = false;
+    let lines = text.lines().enumerate();
+    lines.filter_map(move |(number, line)| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        (!fence).then_some((number + 1, fenced, line))
+    })
+}
+
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = lines(text);
+    lines.filter_map(|(number, fenced, line)| (!fenced).then_some((number, line)))
+}
+
+/// What stands between backticks, word by word: `cargo bench -p stems` has four. In a
+/// fenced block it is the words that begin with a folder of the root.
+fn words<'a>(tree: &'a Tree, fenced: bool, line: &'a str) -> Vec<&'a str> {
+    if fenced {
+        let in_the_root = |word: &&str| {
+            let folder = word.split_once('/').map(|(folder, _)| folder);
+            folder.is_some_and(|folder| tree.paths.contains(folder))
+        };
+        return line.split_whitespace().filter(in_the_root).collect();
+    }
+    let code = line.split('`').skip(1).step_by(2);
+    code.flat_map(str::split_whitespace).collect()
+}
+
+/// Whether a word can only be meant as a path of this repository.
+fn is_path(tree: &Tree, word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    if !word.chars().all(plain) || word.starts_with(['/', '.']) {
+        return false;
+    }
+    let ending = word.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let in_a_folder = || {
+        let folder = word.split_once('/').map(|(folder, _)| folder);
+        let foreign = FOREIGN_NAMES.iter().any(|name| word.starts_with(name));
+        folder.is_some_and(|folder| tree.folders.contains(folder)) && !foreign
+    };
+    ENDINGS.contains(&ending) || in_a_folder()
+}
+
+#[test]
+fn documents_name_only_what_is_there() {
+    let tree = Tree::read();
+    let mut missing = String::new();
+    let mut named = 0;
+    for document in tree.documents() {
+        let text = text_of(document);
+        for (number, fenced, line) in lines(&text) {
+            for word in words(&tree, fenced, line) {
+                if !is_path(&tree, word) {
+                    continue;
+                }
+                named += 1;
+                if !tree.has(word.trim_end_matches('/')) {
+                    let _ = writeln!(missing, "{document}:{number} names {word}");
+                }
+            }
+        }
+    }
+    assert!(named > 100, "only {named} paths were recognised");
+    assert!(missing.is_empty(), "these are not there:\n{missing}");
+}
+
+/// The fragment that a heading is reached by: small letters, dashes for spaces.
+fn fragment(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    heading
+        .chars()
+        .filter(kept)
+        .collect::<String>()
+        .replace(' ', "-")
+}
+
+/// Targets of the links of a line.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
+}
+
+/// A relative target as a path below the root.
+fn resolved(document: &str, target: &str) -> String {
+    let mut path = PathBuf::new();
+    let folder = Path::new(document).parent().unwrap();
+    for part in folder.join(target).components() {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            part => path.push(part),
+        }
+    }
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let tree = Tree::read();
+    let mut broken = String::new();
+    for document in tree.documents() {
+        for (number, line) in prose(&text_of(document)) {
+            for link in links(line).filter(|link| !link.contains("://")) {
+                let (target, heading) = link.split_once('#').unwrap_or((link, ""));
+                let target = if target.is_empty() {
+                    document.clone()
+                } else {
+                    resolved(document, target)
+                };
+                let leads = tree.paths.contains(&target)
+                    && (heading.is_empty()
+                        || prose(&text_of(&target))
+                            .any(|(_, line)| line.starts_with('#') && fragment(line) == heading));
+                if !leads {
+                    let _ = writeln!(broken, "{document}:{number} links to {link}");
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "these lead nowhere:\n{broken}");
+}
+
+/// The map is the first fenced block of ARCHITECTURE.md.
+#[test]
+fn the_map_shows_every_room() {
+    let text = text_of("ARCHITECTURE.md");
+    let map: BTreeSet<&str> = lines(&text)
+        .skip_while(|(_, fenced, _)| !fenced)
+        .take_while(|(_, fenced, _)| *fenced)
+        .flat_map(|(_, _, line)| line.split_whitespace())
+        .map(|word| word.trim_end_matches('/'))
+        .collect();
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(repository().join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect()
+    };
+    let crates = names("crates")
+        .into_iter()
+        .map(|name| format!("crates/{name}"));
+    let rooms = names("crates/gateway/src");
+    let rooms = rooms
+        .iter()
+        .map(|name| name.trim_end_matches(".rs").to_owned());
+    let is_shown = |name: &String| map.contains(name.as_str()) || *name == "crates/gateway";
+    let hidden: Vec<String> = crates.chain(rooms).filter(|name| !is_shown(name)).collect();
+    assert!(
+        hidden.is_empty(),
+        "ARCHITECTURE.md does not show {hidden:?}"
+    );
+}
+
+/// The commands of README.md are those that the program lists, in its order.
+#[test]
+fn the_readme_shows_every_command() {
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_mediagate"))
+        .arg("--help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let listed: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .map_while(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    let readme = text_of("README.md");
+    let shown: Vec<&str> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `mediagate ")?.split([' ', '`']).next())
+        .collect();
+    assert_eq!(shown, listed, "README.md");
+}
