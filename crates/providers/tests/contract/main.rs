@@ -32,6 +32,11 @@ mod suite;
 mod suno_family;
 mod xai;
 
+use std::fmt::Write as _;
+use std::path::Path;
+
+use providers::{PROTOCOLS, SHIPPED};
+use simulator::models::MODELS;
 use suite::Case;
 
 /// The cases of all protocols.
@@ -58,4 +63,31 @@ fn cases() -> Vec<Case> {
         recipe::cases(),
     ]
     .concat()
+}
+
+/// A protocol that nobody plays, orders from or explains is not finished. That it makes
+/// something behind the gateway's endpoints is demanded there.
+#[test]
+fn each_protocol_has_a_case_a_model_and_a_page() {
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/providers");
+    let index = std::fs::read_to_string(pages.join("README.md")).unwrap();
+    let cases = cases();
+    let mut missing = String::new();
+    for protocol in PROTOCOLS.iter().chain(&SHIPPED) {
+        let name = protocol.name;
+        let page = name.strip_prefix("recipe:").unwrap_or(name);
+        let mut demand = |is_there: bool, what: &str| {
+            if !is_there {
+                let _ = writeln!(missing, "{name} has no {what}");
+            }
+        };
+        let mut own = cases.iter().filter(|case| case.protocol == name);
+        let played = |case: &Case| MODELS.iter().any(|model| model.name == case.simulates());
+        demand(own.clone().next().is_some(), "case in tests/contract");
+        demand(own.all(played), "model in crates/simulator");
+        demand(pages.join(format!("{page}.md")).is_file(), "page in docs/providers");
+        let line = format!("[`{name}`]({page}.md)");
+        demand(index.contains(&line), "line in docs/providers/README.md");
+    }
+    assert!(missing.is_empty(), "{missing}");
 }

@@ -5,7 +5,10 @@ use mediagate::domain::assets::sha256_hex;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{chat_order, chat_order_with_picture, film, gateway, provider, simulator, submissions};
+use super::{
+    chat_order, chat_order_with_picture, film, gateway, music, provider, simulated, simulator,
+    submissions,
+};
 use crate::support::sse::Events;
 use crate::support::{Client, TestGateway};
 
@@ -23,6 +26,9 @@ struct Case {
 /// A test for each protocol, and for each interface of one that has several.
 macro_rules! videos {
     ($($name:ident: $protocol:literal $model:literal $options:expr, $picture:literal;)*) => {
+        /// Protocols of which videos are made here.
+        const VIDEOS: &[&str] = &[$($protocol),*];
+
         $(#[tokio::test]
         async fn $name() {
             let case = Case { protocol: $protocol, model: $model, options: $options, picture: $picture };
@@ -52,7 +58,10 @@ videos! {
     gemini_veo_by_vertex: "gemini-veo" "veo-3.1-generate-001" VERTEX, true;
     gemini_veo_by_interactions: "gemini-veo" "gemini-omni-1.2-flash" "api = \"interactions\"", true;
     comfyui: "comfyui" "wan" GRAPH, false;
-    recipe: "openai-videos" "any" RECIPE, true;
+    recipe: "recipe" "any" RECIPE, true;
+    recipe_openrouter: "recipe:openrouter" "google/veo-3.1" "", true;
+    recipe_wavespeed: "recipe:wavespeed" "alibaba/wan-3.0/text-to-video" "", false;
+    recipe_kie: "recipe:kie" "bytedance/seedance-2-5" "", false;
 }
 
 const VERTEX: &str = concat!(
@@ -82,12 +91,20 @@ const RECIPE: &str = concat!(
     "/../../recipes/openai-videos.toml\""
 );
 
+#[test]
+fn each_protocol_makes_something() {
+    let made = [VIDEOS, music::STEMS].concat();
+    let all = providers::PROTOCOLS.iter().chain(&providers::SHIPPED);
+    let missing: Vec<&str> = all
+        .map(|protocol| protocol.name)
+        .filter(|name| !made.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "no case here or in music.rs: {missing:?}");
+}
+
 async fn makes_videos(case: Case) {
     let simulator = simulator().await;
-    let mut table = provider("acme", case.protocol, &simulator, case.options);
-    if case.options.contains("recipe =") {
-        table = table.replacen("\"openai-videos\"", "\"recipe\"", 1);
-    }
+    let table = provider("acme", case.protocol, &simulator, case.options);
     let route = format!("{{ provider = \"acme\", model = \"{}\" }}", case.model);
     let gateway = gateway(&(table + &film(&route))).await;
     let offered = gateway.get("/v1/models/film").await.ok()["capabilities"].clone();
@@ -99,7 +116,7 @@ async fn makes_videos(case: Case) {
         by_videos(&gateway, case.picture)
     );
     assert_eq!(submissions(&simulator), 3, "one for each order");
-    assert_eq!(simulator.world().accepted(case.protocol), 3);
+    assert_eq!(simulator.world().accepted(simulated(case.protocol)), 3);
     drop(simulator);
 
     let cost = format!("{}.{}0", seconds / 10, seconds % 10);

@@ -41,9 +41,18 @@ pub(crate) async fn simulator() -> Simulator {
     Simulator::start().await.unwrap()
 }
 
+/// The simulator's model of a protocol's provider; a recipe of the operator's is for the
+/// Videos API here.
+fn simulated(protocol: &str) -> &str {
+    match protocol {
+        "recipe" => "openai-videos",
+        _ => protocol.strip_prefix("recipe:").unwrap_or(protocol),
+    }
+}
+
 /// A provider's table: a protocol at its simulator, and more lines.
 fn provider(name: &str, protocol: &str, simulator: &Simulator, more: &str) -> String {
-    let url = simulator.url(protocol);
+    let url = simulator.url(simulated(protocol));
     let key = if more.contains("api_key") {
         String::new()
     } else {

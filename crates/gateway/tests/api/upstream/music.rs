@@ -19,6 +19,9 @@ fn band(model: &str) -> String {
 /// A test for each protocol.
 macro_rules! stems {
     ($($name:ident: $protocol:literal $model:literal $options:literal $splits:expr;)*) => {
+        /// Protocols of which stems are made here.
+        pub(super) const STEMS: &[&str] = &[$($protocol),*];
+
         $(#[tokio::test]
         async fn $name() {
             separates($protocol, $model, $options, &$splits).await;
