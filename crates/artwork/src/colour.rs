@@ -42,14 +42,6 @@ impl Lch {
         }
     }
 
-    /// The same lightness and chroma, turned on the colour wheel.
-    pub(crate) fn turned(self, degrees: f32) -> Self {
-        Self {
-            h: self.h + degrees,
-            ..self
-        }
-    }
-
     /// Oklab coordinates, in which mixing two colours by their mean looks right.
     pub(crate) fn lab(self) -> [f32; 3] {
         let (sin, cos) = self.h.to_radians().sin_cos();

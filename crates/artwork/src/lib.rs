@@ -1,19 +1,15 @@
-//! Draws the pictures that records point at: covers of clips, avatars of accounts, portraits of personas. Beside
-//! them, in [`demo`], stands what the demonstration feeds in.
+//! Draws the pictures that records point at: covers of clips, portraits of personas and accounts.
 //!
 //! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a picture can be
 //! drawn again at any time. Does no I/O, writes no text into pictures (there is no font) and knows no record.
 
-mod avatar;
 mod canvas;
 mod colour;
-pub mod demo;
-mod persona;
+mod portrait;
 mod spectrogram;
 mod waveform;
 
-pub use avatar::avatar;
-pub use persona::persona_portrait;
+pub use portrait::portrait;
 pub use spectrogram::{SpectrogramSketch, spectrogram_cover};
 pub use waveform::{WaveformSketch, waveform_cover};
 

@@ -18,7 +18,7 @@ pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
         return Ok(account);
     }
     let id = AccountId::new();
-    let picture = artwork::avatar(&id.to_string(), 256).map_err(Error::internal)?;
+    let picture = artwork::portrait(&id.to_string(), "", 256).map_err(Error::internal)?;
     let avatar = assets::keep(app, id, MediaType::Png, picture.into(), Lifetime::Forever).await?;
     let account = Account {
         id,

@@ -89,7 +89,7 @@ async fn make(
     let upstream = upstream::create(app, record, &new, &clips).await?;
     let id = PersonaId::new();
     let picture =
-        artwork::persona_portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
+        artwork::portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
     let image = assets::keep(
         app,
         account,

@@ -1,6 +1,6 @@
-//! A persona's portrait: head and shoulders in layered flat shapes before a halo.
+//! A portrait: head and shoulders in layered flat shapes before a halo.
 //!
-//! Abstract on purpose: it must suit a voice of any age and sex, and look like nobody in particular.
+//! Abstract on purpose: it must suit a voice or an account of anybody's, and look like nobody in particular.
 
 mod hair;
 
@@ -10,8 +10,8 @@ use super::ArtworkError;
 use super::canvas::{Canvas, bow, circle, ellipse, pebble, polygon, segment, smooth};
 use super::colour::{Dice, Lch, Palette};
 
-/// Square portrait of a persona, PNG bytes. The name only takes part in the choice; it is not written.
-pub fn persona_portrait(seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
+/// Square portrait, PNG bytes. The name only takes part in the choice; it is not written.
+pub fn portrait(seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
     let mut canvas = Canvas::new(side)?;
     let mut dice = Dice::new("persona", &[seed, name]);
     let palette = Palette::draw(&mut dice);
