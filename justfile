@@ -1,0 +1,48 @@
+# The daily commands; `just` lists them. Any of them can be typed without just, too.
+
+set positional-arguments
+
+_default:
+    @just --list --unsorted
+
+# What must hold before every commit: format, lints, the rules of the source
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    cargo test --package mediagate --test tidy
+
+# The tests of one crate: just test providers, just test mediagate the_demo
+test crate="mediagate" *filter:
+    if command -v cargo-nextest >/dev/null; then cargo nextest run --package "$@"; else cargo test --package "$@"; fi
+
+# Everything that CI runs, or only these steps: just ci clippy docs
+ci *steps:
+    ./scripts/test "$@"
+
+# The gateway on http://127.0.0.1:8080, with its data in ./mediagate-data
+serve *arguments:
+    cargo run -- serve "$@"
+
+# One of everything, made and shown
+demo:
+    cargo run --release -- demo
+
+# The simulated providers on http://127.0.0.1:4000
+simulate *arguments:
+    cargo run --package simulator -- --listen 127.0.0.1:4000 "$@"
+
+# A benchmark of the gateway: submit, task_get, chat, upstream
+bench name:
+    cargo bench --package mediagate --bench "$1"
+
+# New damage for what strangers send, a minute for each reader
+fuzz seconds="60":
+    FUZZ_SECONDS="$1" ./scripts/test fuzz
+
+# Cut a release: version, changelog, commit, tag
+release version:
+    ./scripts/release "$1"
+
+# Build what a release consists of: archive, deb, wheel, npm, sbom
+package *what:
+    ./scripts/package "$@"
