@@ -2,6 +2,7 @@
 //! returns the same bytes from the same server.
 
 #![expect(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a benchmark may fail loudly"

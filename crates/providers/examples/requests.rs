@@ -77,6 +77,7 @@ impl Case {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn cases() -> Vec<Case> {
     use PictureRole::{FirstFrame, LastFrame};
     let hd = (1280, 720);

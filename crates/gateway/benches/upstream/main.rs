@@ -8,6 +8,7 @@
 //! ```
 
 #![expect(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,

@@ -224,6 +224,7 @@ impl Config {
         providers::known(folder, file.source.as_ref())
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     fn layer(flags: Overrides, file: ConfigFile) -> Result<Self, ConfigError> {
         let fetch = FetchRules::default();
         let database = flags.database.or(file.database);

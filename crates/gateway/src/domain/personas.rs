@@ -88,8 +88,7 @@ async fn make(
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let upstream = upstream::create(app, record, &new, &clips).await?;
     let id = PersonaId::new();
-    let picture =
-        artwork::portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
+    let picture = artwork::portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
     let image = assets::keep(
         app,
         account,

@@ -196,6 +196,7 @@ async fn a_video_past_its_time_says_so() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn ranges_validators_and_heads_are_answered_by_the_book() {
     let (gateway, clip) = with_clip().await;
     let address = clip["audio_url"].as_str().unwrap();

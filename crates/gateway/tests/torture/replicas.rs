@@ -222,6 +222,7 @@ async fn long_replicas() {
     torture(LONG).await;
 }
 
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn torture(usual: Duration) {
     if !wants(Kept::Postgres) {
         return;

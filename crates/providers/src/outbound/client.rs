@@ -61,6 +61,10 @@ impl Outbound {
 
 /// A client for these protocols: TLS as the platform trusts, no redirects, no
 /// proxy of the environment.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where clients come from"
+)]
 pub fn client(
     protocols: &[&[u8]],
     connect_timeout: Duration,

@@ -85,7 +85,10 @@ fn each_protocol_has_a_case_a_model_and_a_page() {
         let played = |case: &Case| MODELS.iter().any(|model| model.name == case.simulates());
         demand(own.clone().next().is_some(), "case in tests/contract");
         demand(own.all(played), "model in crates/simulator");
-        demand(pages.join(format!("{page}.md")).is_file(), "page in docs/providers");
+        demand(
+            pages.join(format!("{page}.md")).is_file(),
+            "page in docs/providers",
+        );
         let line = format!("[`{name}`]({page}.md)");
         demand(index.contains(&line), "line in docs/providers/README.md");
     }

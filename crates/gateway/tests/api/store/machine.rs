@@ -73,6 +73,7 @@ impl Known {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 fn run(conn: &mut Conn<'_>, steps: &[Step]) {
     conn.execute(
         "UPDATE tasks SET state = 'cancelled', lease_owner = NULL WHERE state IN ('queued', 'running')",

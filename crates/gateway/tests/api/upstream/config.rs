@@ -27,6 +27,7 @@ async fn refused(toml: &str) -> String {
 const ACME: &str = "[providers.acme]\nprotocol = \"openai-videos\"\napi_key = \"env:ACME_KEY\"\n";
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn a_wrong_line_is_named_and_mended() {
     let film = "[models.film]\nkind = \"video\"\n";
     let routed = format!("{ACME}{film}routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n");
@@ -225,6 +226,7 @@ fn route(protocol: &str, lines: &str, kind: &str, model: &str) -> String {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn what_cannot_work_is_told_before_a_server_starts() {
     let key = "api_key = \"x\"";
     let at = |url: &str| format!("api_key = \"x\"\nbase_url = \"{url}\"");

@@ -99,7 +99,10 @@ fn each_protocol_makes_something() {
         .map(|protocol| protocol.name)
         .filter(|name| !made.contains(name))
         .collect();
-    assert!(missing.is_empty(), "no case here or in music.rs: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "no case here or in music.rs: {missing:?}"
+    );
 }
 
 async fn makes_videos(case: Case) {

@@ -229,6 +229,7 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ig
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn a_wrong_field_is_named_with_its_code() {
     let gateway = impatient().await;
     let user = |content: Value| json!([{"role": "user", "content": content}]);

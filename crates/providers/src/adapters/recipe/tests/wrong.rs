@@ -3,6 +3,7 @@
 use super::*;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn wrong_recipes_are_explained_by_line() {
     for (from, to, line, says) in [
         // What reading finds.
