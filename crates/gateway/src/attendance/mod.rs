@@ -5,10 +5,12 @@
 //! holds it, then the body of the answer. What happens to it is written to the
 //! database a moment later (`domain/intents`); until then this is the truth.
 
+mod line;
 mod presence;
 mod refusals;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use tokio::time::Instant;
 use crate::clock::{Clock, Timestamp};
 use crate::ids::{AccountId, AssetId, IntentId, KeyId};
 
+pub use line::Line;
 pub use presence::{Accepting, Close, Presence};
 pub use refusals::Refusal;
 use refusals::Refusals;
@@ -69,6 +72,9 @@ struct Visit {
     written: Written,
     accepting: bool,
     left: Option<Leaving>,
+    line: Line,
+    /// Whether its answer was handed to the connection, to the end.
+    is_told: Arc<AtomicBool>,
 }
 
 /// What the database has of an intent.
@@ -153,10 +159,10 @@ impl Attendance {
 
     /// A caller comes for an intent that is in the database, as its visit number
     /// `number`.
-    pub fn enter(&self, id: IntentId, number: u32, body: Body) -> Arc<Presence> {
-        let visit = Visit::new(number, body, None, true);
-        self.book().add(id, visit);
-        Presence::new(self.clone(), id, number)
+    pub fn enter(&self, id: IntentId, number: u32, body: Body, line: Line) -> Arc<Presence> {
+        let visit = Visit::new(number, body, None, line, true);
+        let is_told = self.book().add(id, visit);
+        Presence::new(self.clone(), id, number, is_told)
     }
 
     /// A caller comes for a new intent; `None` when callers with the same body
@@ -165,6 +171,7 @@ impl Attendance {
         &self,
         id: IntentId,
         body: Body,
+        line: Line,
         alone_but_for: Option<&[IntentId]>,
     ) -> Option<Arc<Presence>> {
         let mut book = self.book();
@@ -174,9 +181,9 @@ impl Attendance {
                 return None;
             }
         }
-        book.add(id, Visit::new(1, body, None, false));
+        let is_told = book.add(id, Visit::new(1, body, None, line, false));
         drop(book);
-        Some(Presence::new(self.clone(), id, 1))
+        Some(Presence::new(self.clone(), id, 1, is_told))
     }
 
     /// A caller comes for a new intent with an `Idempotency-Key`, unless another
@@ -186,6 +193,7 @@ impl Attendance {
         &self,
         id: IntentId,
         body: Body,
+        line: Line,
         key: IdempotencyKey,
     ) -> Result<Arc<Presence>, Claimed> {
         let mut book = self.book();
@@ -199,9 +207,9 @@ impl Attendance {
             });
         }
         book.by_key.insert(key.clone(), id);
-        book.add(id, Visit::new(1, body, Some(key), false));
+        let is_told = book.add(id, Visit::new(1, body, Some(key), line, false));
         drop(book);
-        Ok(Presence::new(self.clone(), id, 1))
+        Ok(Presence::new(self.clone(), id, 1, is_told))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -274,6 +282,32 @@ impl Attendance {
         visits.any(is_meant)
     }
 
+    /// Waits until nobody with this body is taken to be here whose connection is
+    /// closed: that is noticed soon, but not before the next try of a caller who
+    /// left while the process stood still.
+    pub async fn noticed(&self, key: KeyId, fingerprint: &str) {
+        let mut changes = self.0.changes.subscribe();
+        while self.any_with_body(key, fingerprint, Visit::is_unnoticed) {
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Waits until somebody with this body has left or was answered.
+    pub async fn somebody_leaves(&self, key: KeyId, fingerprint: &str) {
+        let mut changes = self.0.changes.subscribe();
+        let here = || {
+            let known = self.with_body(key, fingerprint);
+            let here = |(_, standing): &(_, Standing)| matches!(standing, Standing::Here(_));
+            known.into_iter().filter(here).count()
+        };
+        let before = here();
+        while here() >= before {
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Waits for a change of anything, but no longer than `time`.
     pub async fn change_within(&self, time: Duration) {
         let mut changes = self.0.changes.subscribe();
@@ -325,13 +359,15 @@ impl Attendance {
 }
 
 impl Book {
-    fn add(&mut self, id: IntentId, mut visit: Visit) {
+    fn add(&mut self, id: IntentId, mut visit: Visit) -> Arc<AtomicBool> {
+        let is_told = visit.is_told.clone();
         if let Some(earlier) = self.visits.remove(&id) {
             visit.key = visit.key.or(earlier.key);
         } else {
             self.by_body.entry(visit.body.clone()).or_default().push(id);
         }
         self.visits.insert(id, visit);
+        is_told
     }
 
     /// Of a visit that ended and left nothing in the database nobody needs to know.
@@ -381,7 +417,13 @@ impl Written {
 }
 
 impl Visit {
-    fn new(number: u32, body: Body, key: Option<IdempotencyKey>, reserved: bool) -> Self {
+    fn new(
+        number: u32,
+        body: Body,
+        key: Option<IdempotencyKey>,
+        line: Line,
+        reserved: bool,
+    ) -> Self {
         Self {
             number,
             body,
@@ -391,7 +433,15 @@ impl Visit {
             written: Written::before(reserved),
             accepting: false,
             left: None,
+            line,
+            is_told: Arc::default(),
         }
+    }
+
+    /// Whether its caller has gone without its answer and nobody knows.
+    fn is_unnoticed(&self) -> bool {
+        // In this order: whoever has its answer may go.
+        self.left.is_none() && self.line.is_closed() && !self.is_told.load(Ordering::Acquire)
     }
 
     fn standing(&self) -> Standing {
@@ -411,11 +461,12 @@ mod tests {
     }
 
     fn begin(attendance: &Attendance, id: IntentId, key: KeyId) -> Arc<Presence> {
-        attendance.begin(id, (key, "body".into()), None).unwrap()
+        let body = (key, "body".into());
+        attendance.begin(id, body, Line::default(), None).unwrap()
     }
 
     fn enter(attendance: &Attendance, id: IntentId, key: KeyId) -> Arc<Presence> {
-        attendance.enter(id, 1, (key, "body".into()))
+        attendance.enter(id, 1, (key, "body".into()), Line::default())
     }
 
     #[test]
@@ -472,11 +523,40 @@ mod tests {
         written.await;
     }
 
+    #[tokio::test]
+    async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
+        let (all, key) = (attendance(), KeyId::new());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let caller = tokio::net::TcpStream::connect(listener.local_addr().unwrap());
+        let caller = caller.await.unwrap();
+        let stream = Arc::new(listener.accept().await.unwrap().0);
+        let begin = || {
+            let (body, line) = ((key, "body".into()), Line::of(&stream));
+            all.begin(IntentId::new(), body, line, None).unwrap()
+        };
+        let (first, second) = (begin(), begin());
+        all.noticed(key, "body").await;
+        drop(caller);
+        stream.readable().await.unwrap();
+        let noticed = all.noticed(key, "body");
+        tokio::pin!(noticed);
+        for presence in [Some(first), None] {
+            let waits = tokio::time::timeout(Duration::from_millis(20), &mut noticed).await;
+            assert!(waits.is_err());
+            drop(presence);
+        }
+        // Whoever has its answer may go.
+        second.written();
+        all.changed();
+        noticed.await;
+    }
+
     #[test]
     fn a_retry_begins_only_where_nobody_else_came_since_it_looked() {
         let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
         let retry = |known: &[IntentId]| {
-            all.begin(IntentId::new(), (key, "body".into()), Some(known))
+            let body = (key, "body".into());
+            all.begin(IntentId::new(), body, Line::default(), Some(known))
                 .is_some()
         };
         assert!(retry(&[]));
@@ -503,7 +583,10 @@ mod tests {
     fn a_key_is_claimed_until_the_database_has_its_intent() {
         let (all, key) = (attendance(), KeyId::new());
         let name = (AccountId::new(), "k".to_owned());
-        let claim = |body: &str| all.claim(IntentId::new(), (key, body.into()), name.clone());
+        let claim = |body: &str| {
+            let body = (key, body.into());
+            all.claim(IntentId::new(), body, Line::default(), name.clone())
+        };
         let claimed = |is_here| Claimed {
             fingerprint: "a".into(),
             is_here,
@@ -549,7 +632,7 @@ mod tests {
     fn a_later_visit_leaves_an_earlier_one_without_effect() {
         let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
         let first = enter(&all, id, key);
-        let second = all.enter(id, 2, (key, "body".into()));
+        let second = all.enter(id, 2, (key, "body".into()), Line::default());
         drop(first);
         assert!(matches!(all.standing(id), Some(Standing::Here(_))));
         drop(second);

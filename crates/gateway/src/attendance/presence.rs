@@ -17,7 +17,7 @@ pub struct Presence {
     id: IntentId,
     number: u32,
     complete: Mutex<Option<Close>>,
-    written: AtomicBool,
+    is_told: Arc<AtomicBool>,
 }
 
 /// When an answer that was written to the end closes its intent to requests
@@ -31,13 +31,18 @@ pub enum Close {
 }
 
 impl Presence {
-    pub(super) fn new(attendance: Attendance, id: IntentId, number: u32) -> Arc<Self> {
+    pub(super) fn new(
+        attendance: Attendance,
+        id: IntentId,
+        number: u32,
+        is_told: Arc<AtomicBool>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             attendance,
             id,
             number,
             complete: Mutex::new(None),
-            written: AtomicBool::new(false),
+            is_told,
         })
     }
 
@@ -59,7 +64,7 @@ impl Presence {
 
     /// The body's end was handed to the connection.
     pub fn written(&self) {
-        self.written.store(true, Ordering::Release);
+        self.is_told.store(true, Ordering::Release);
     }
 
     /// Whether nothing was made for it, for certain.
@@ -86,7 +91,7 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         let complete = *self.complete.lock().unwrap_or_else(PoisonError::into_inner);
-        let close = complete.filter(|_| self.written.load(Ordering::Acquire));
+        let close = complete.filter(|_| self.is_told.load(Ordering::Acquire));
         let joinable_until = close.map(|close| match close {
             Close::Now => self.attendance.0.clock.now(),
             Close::At(at) => at,

@@ -8,6 +8,7 @@ use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::{HeaderMap, header, request::Parts};
 
 use crate::app::App;
+use crate::attendance::Line;
 use crate::domain::keys;
 use crate::error::{Error, ErrorCode};
 use crate::http::frame::RateSlot;
@@ -54,6 +55,8 @@ pub struct Wants<N: Needs> {
     /// Set when the key has no request left this minute. Whoever knows the body
     /// refuses the request: its retry has to be told from that of an order alike.
     pub too_many: Option<Error>,
+    /// Where the caller waits.
+    pub line: Line,
     needs: PhantomData<N>,
 }
 
@@ -89,6 +92,7 @@ impl<N: Needs> FromRequestParts<App> for Wants<N> {
         Ok(Self {
             caller,
             too_many,
+            line: parts.extensions.get().cloned().unwrap_or_default(),
             needs: PhantomData,
         })
     }

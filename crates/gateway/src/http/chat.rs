@@ -51,8 +51,9 @@ pub(super) async fn complete(
         stream,
         include_usage,
     } = chat;
-    let asked =
-        Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
+    let asked = Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?
+        .unless(wants.too_many)
+        .over(wants.line);
     let make = async |visit: &Visit| {
         let caller = &wants.caller;
         let draft = video::draft(&app, caller, &request_id, order).await?;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
-use crate::attendance::{Close, Presence};
+use crate::attendance::{Close, Line, Presence};
 use crate::crash;
 use crate::domain::assets;
 use crate::domain::intents::{self, Begun, Found, Visit, Wanted};
@@ -147,6 +147,7 @@ fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, Error> {
         idempotency_key: key.transpose()?,
         tries: retries.unwrap_or(0),
         is_new: Arc::default(),
+        line: Line::default(),
     })
 }
 
@@ -233,6 +234,12 @@ impl<'a> Asked<'a> {
     /// The request is refused if there is an error already.
     pub(super) fn unless(self, refused: Option<Error>) -> Self {
         Self { refused, ..self }
+    }
+
+    /// The caller waits at the other end of this connection.
+    pub(super) fn over(mut self, line: Line) -> Self {
+        self.wanted.line = line;
+        self
     }
 
     /// The intent must be on disk before anything is done for it.

@@ -40,8 +40,9 @@ pub(super) async fn submit(
     let caller = &wants.caller;
     let fingerprint = Fingerprint::of("POST /submit/music");
     let (order, fingerprint, _) = fingerprint.read(&app, body, read).await?;
-    let asked =
-        Asked::new(&app, caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?
+        .unless(wants.too_many)
+        .over(wants.line);
     let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
         let answer = record(&tasks[0], clips, &caller.account, &base)?;
         Ok((about_all(tasks), answer).into_response())

@@ -40,8 +40,9 @@ pub(super) async fn create(
     let caller = &wants.caller;
     let fingerprint = Fingerprint::of("POST /persona/create");
     let (new, fingerprint, _) = fingerprint.read(&app, body, read).await?;
-    let asked =
-        Asked::new(&app, caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?
+        .unless(wants.too_many)
+        .over(wants.line);
     // A provider may be asked for it, and that is no task.
     let asked = asked.reserved();
     let make = async |visit: &Visit| {

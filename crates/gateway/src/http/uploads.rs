@@ -66,8 +66,9 @@ pub(super) async fn audio(
         let source = AudioSource::Address(address);
         (source, title, "url", fingerprint)
     };
-    let asked =
-        Asked::new(&app, caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
+    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?
+        .unless(wants.too_many)
+        .over(wants.line);
     let make = async |visit: &Visit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
         Ok(Fresh::Untold(Found::Clip(Box::new(clip))))

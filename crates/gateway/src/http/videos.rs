@@ -70,8 +70,9 @@ pub(super) async fn create(
         let body = JsonBody::from_request(request, &app).await?;
         fingerprint.read(&app, body, read).await?
     };
-    let asked =
-        Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?.unless(wants.too_many);
+    let asked = Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?
+        .unless(wants.too_many)
+        .over(wants.line);
     let told = async |tasks: &[Task]| -> Result<Response, Error> {
         let answer = object(&app, &base, &tasks[0]).await?;
         Ok((about_all(tasks), answer).into_response())

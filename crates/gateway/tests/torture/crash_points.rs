@@ -1,13 +1,14 @@
 //! Every named crash point in turn: the process dies there, comes back, and
 //! nobody pays twice.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::callers::call_off;
+use crate::callers::{Told, call_off};
 use crate::dice::Dice;
 use crate::faults;
 use crate::intent::{Intent, Kind, Way};
@@ -24,7 +25,7 @@ const WAVES: u32 = 12;
 /// How long each has.
 const WAVE: Duration = Duration::from_secs(10);
 /// Points at once: most of the time of each is spent waiting.
-const AT_ONCE: usize = 4;
+pub(crate) const AT_ONCE: usize = 4;
 
 /// The names of all points; none in a build that leaves them out.
 pub(crate) fn names() -> Vec<String> {
@@ -38,26 +39,33 @@ pub(crate) fn names() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_points() {
-    let points = names();
-    if points.is_empty() {
-        return;
-    }
+    let stage = Stage::prepare(Kept::Sqlite).await;
+    walk(AT_ONCE, |point, dice| {
+        let stage = stage.copy();
+        async move { one(stage, dice, &point).await }
+    })
+    .await;
+}
+
+/// Each point in turn, some at once; fails with all that was found.
+pub(crate) async fn walk<One, Found>(at_once: usize, one: One)
+where
+    One: Fn(String, Dice) -> Found,
+    Found: Future<Output = Vec<String>> + Send + 'static,
+{
     let knobs = Knobs::read();
     println!("MEDIAGATE_TORTURE_SEED={}", knobs.seed);
     let mut dice = Dice::new(knobs.seed);
-    let stage = Stage::prepare(Kept::Sqlite).await;
-    let places = std::sync::Arc::new(Semaphore::new(AT_ONCE));
+    let places = Arc::new(Semaphore::new(at_once));
     let mut all = JoinSet::new();
-    for point in points {
-        let (stage, dice, places) = (stage.copy(), dice.fork(), places.clone());
+    for point in names() {
+        let (places, work) = (places.clone(), one(point.clone(), dice.fork()));
         all.spawn(async move {
             let _place = places.acquire().await.unwrap();
-            let found = one(stage, dice, &point).await;
+            let found = work.await;
             println!("{point}: {} violations", found.len());
-            found
-                .into_iter()
-                .map(move |what| format!("{point}: {what}"))
-                .collect::<Vec<_>>()
+            let named = found.into_iter().map(|what| format!("{point}: {what}"));
+            named.collect::<Vec<_>>()
         });
     }
     let found = all.join_all().await.concat();
@@ -72,43 +80,65 @@ async fn crash_points() {
 /// The gateway dies at this point under a bit of everything; what is wrong then.
 async fn one(stage: Stage, dice: Dice, point: &str) -> Vec<String> {
     let mut run = Run::new(stage, dice);
-    // Long enough for something to be called off.
-    run.calm.running = Duration::from_secs(2);
-    faults::calm(run.stage.simulator.world(), run.calm);
     run.bring_up(Some(point.to_owned())).await;
-    let mut callers = JoinSet::new();
-    let mut cancelling = Vec::new();
-    for _ in 0..WAVES {
-        let until = Instant::now() + CALLERS;
-        for intent in workload(&mut run) {
-            let caller = run.caller(intent, until);
-            callers.spawn(caller.ask());
-        }
-        let (http, door, seen) = (run.http.clone(), run.stage.door.clone(), run.seen.clone());
-        let (keys, dice) = (run.stage.keys.clone(), run.dice.fork());
-        cancelling.push(tokio::spawn(call_off(http, door, keys, seen, dice, 12)));
-        let next = Instant::now() + WAVE;
-        while Instant::now() < next && !run.has_died() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        if run.server.is_none() {
-            break;
-        }
-    }
+    let crowd = crowd(&mut run, Run::has_died).await;
     let reached = run.totals.crashes.contains_key(point);
     run.found
         .unless(reached, || "nothing passes this point".into());
     if run.server.is_none() {
         run.bring_up(None).await;
     }
-    for told in callers.join_all().await {
-        run.hear(told);
-    }
-    for cancelling in cancelling {
-        run.called_off.extend(cancelling.await.unwrap());
-    }
+    crowd.leave(&mut run).await;
     run.settle().await;
     run.found.0
+}
+
+/// Callers under way, and such as call off what others ordered.
+pub(crate) struct Crowd {
+    callers: JoinSet<Told>,
+    cancelling: Vec<JoinHandle<Vec<(String, String)>>>,
+}
+
+/// Lets waves of callers ask for a bit of everything, until it has come to this.
+pub(crate) async fn crowd(run: &mut Run, mut is_there: impl FnMut(&mut Run) -> bool) -> Crowd {
+    // Long enough for something to be called off.
+    run.calm.running = Duration::from_secs(2);
+    faults::calm(run.stage.simulator.world(), run.calm);
+    let mut crowd = Crowd {
+        callers: JoinSet::new(),
+        cancelling: Vec::new(),
+    };
+    for _ in 0..WAVES {
+        let until = Instant::now() + CALLERS;
+        for intent in workload(run) {
+            let caller = run.caller(intent, until);
+            crowd.callers.spawn(caller.ask());
+        }
+        let (http, door, seen) = (run.http.clone(), run.stage.door.clone(), run.seen.clone());
+        let (keys, dice) = (run.stage.keys.clone(), run.dice.fork());
+        let cancelling = call_off(http, door, keys, seen, dice, 12);
+        crowd.cancelling.push(tokio::spawn(cancelling));
+        let next = Instant::now() + WAVE;
+        while Instant::now() < next {
+            if is_there(run) {
+                return crowd;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    crowd
+}
+
+impl Crowd {
+    /// Waits until everybody has what they want or has given up.
+    pub(crate) async fn leave(self, run: &mut Run) {
+        for told in self.callers.join_all().await {
+            run.hear(told);
+        }
+        for cancelling in self.cancelling {
+            run.called_off.extend(cancelling.await.unwrap());
+        }
+    }
 }
 
 /// Something that passes each point.

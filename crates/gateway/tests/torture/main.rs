@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! rounds        the test: rounds from a seed
-//! crash_points  the test: each named point in turn
+//! crash_points  the test: each named point in turn, the process dies there
+//! stop_points   the same, and it stands still there
 //! replicas      the test: three processes on one Postgres, and what parts them
 //! model         the test: every reachable state of a model of it all
 //! run           a gateway that dies and comes back, and is checked at rest
@@ -64,5 +65,6 @@ mod settings;
 #[expect(dead_code, reason = "not everything that can be heard is needed here")]
 mod sound;
 mod stage;
+mod stop_points;
 mod totals;
 mod tries;

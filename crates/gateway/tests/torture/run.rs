@@ -13,7 +13,7 @@ use crate::check::{self, Facts, Violations, views::Views};
 use crate::dice::Dice;
 use crate::faults;
 use crate::intent::{Intent, Way};
-use crate::program::Server;
+use crate::program::{At, Server};
 use crate::stage::{Key, Stage, client};
 use crate::totals::Totals;
 
@@ -56,10 +56,16 @@ impl Run {
         }
     }
 
-    /// Starts the gateway; one that dies on its way up is started again, unarmed.
+    /// Starts the gateway, to die at a point; one that dies on its way up is started
+    /// again, unarmed.
     pub(crate) async fn bring_up(&mut self, point: Option<String>) {
-        self.armed = point;
-        let server = match self.stage.start(self.armed.as_deref()).await {
+        self.armed.clone_from(&point);
+        self.bring_up_at(point.map(At::Crash)).await;
+    }
+
+    /// Starts the gateway, to do something to itself at a point.
+    pub(crate) async fn bring_up_at(&mut self, at: Option<At>) {
+        let server = match self.stage.start(at).await {
             Ok(server) => server,
             Err(died) => {
                 self.died(died.status, &died.log);
@@ -219,13 +225,18 @@ impl Run {
         }
         self.stage.door.close();
         if let Some(server) = self.server.take() {
-            let (status, log) = server.stop().await;
-            self.read_log(&log);
-            self.found
-                .unless(status.is_some_and(|status| status.success()), || {
-                    format!("asked to end, it ended as {status:?}:\n{log}")
-                });
+            self.end(server).await;
         }
+    }
+
+    /// Ends this process politely.
+    pub(crate) async fn end(&mut self, server: Server) {
+        let (status, log) = server.stop().await;
+        self.read_log(&log);
+        self.found
+            .unless(status.is_some_and(|status| status.success()), || {
+                format!("asked to end, it ended as {status:?}:\n{log}")
+            });
     }
 
     /// The program's own look at its books.

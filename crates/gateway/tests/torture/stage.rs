@@ -127,15 +127,11 @@ impl Stage {
     }
 
     /// Starts the gateway; the door stays closed.
-    pub(crate) async fn start(&self, crash_at: Option<&str>) -> Result<Server, Died> {
+    pub(crate) async fn start(&self, at: Option<At>) -> Result<Server, Died> {
         let mut words = vec!["serve".to_owned()];
         words.extend(self.words());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Server::start(
-            &words,
-            crash_at.map(|point| At::Crash(point.to_owned())).as_ref(),
-        )
-        .await
+        Server::start(&words, at.as_ref()).await
     }
 
     /// Starts the gateway, which has no reason not to.

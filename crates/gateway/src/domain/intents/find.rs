@@ -19,6 +19,9 @@ use crate::model::intent::{Intent, IntentState, Made};
 use crate::model::task::Task;
 use crate::store;
 
+/// How long a connection that its caller has closed may seem open to whoever serves
+/// it. One with a second request on it seems so until the first is answered.
+const NOTICED: Duration = Duration::from_secs(2);
 /// How often another process's callers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -30,6 +33,8 @@ pub async fn begin(
     wanted: &Wanted,
     is_reserved: bool,
 ) -> Result<Begun, Error> {
+    let noticed = app.attendance.noticed(caller.key.id, &wanted.fingerprint);
+    drop(tokio::time::timeout(NOTICED, noticed).await);
     store::soon(async {
         let settled = app.attendance.settled(caller.key.id, &wanted.fingerprint);
         settled.await;
@@ -133,8 +138,8 @@ fn unconfirmed() -> Error {
 ///
 /// The caller is entered in the transaction itself: an intent that others can
 /// read while nobody is known to be there for it would be taken over.
-async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
-    let attendance = app.attendance.clone();
+async fn come(app: &App, wanted: &Wanted, intent: Intent) -> Result<Option<Visit>, Error> {
+    let (attendance, line) = (app.attendance.clone(), wanted.line.clone());
     let seen = intent.clone();
     let came = app
         .store
@@ -143,7 +148,7 @@ async fn come(app: &App, intent: Intent) -> Result<Option<Visit>, Error> {
                 return Ok(None);
             }
             let body = (seen.key, seen.fingerprint);
-            Ok(Some(attendance.enter(seen.id, seen.visits + 1, body)))
+            Ok(Some(attendance.enter(seen.id, seen.visits + 1, body, line)))
         });
     let came = store::soon(came).await?;
     let ahead = Ahead::new(None, false);

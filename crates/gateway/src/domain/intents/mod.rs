@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::app::{App, Parts};
-use crate::attendance::{Accepting, Close, Presence};
+use crate::attendance::{Accepting, Close, Line, Presence};
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::IntentId;
@@ -51,6 +51,8 @@ pub struct Wanted {
     pub tries: u32,
     /// Whether the try before is known to have made nothing.
     pub is_new: Arc<AtomicBool>,
+    /// Where the caller waits.
+    pub line: Line,
 }
 
 impl Wanted {

@@ -24,6 +24,7 @@ use tower::ServiceExt as _;
 use super::crowd::{Busy, Guest};
 use super::pace::Paced;
 use super::{ConnectionLimits, Crowded, LAST_WORDS};
+use crate::attendance::Line;
 
 /// What is kept of a connection while it is read and written, in bytes; a head
 /// must fit.
@@ -47,9 +48,12 @@ impl Connection {
     pub(super) async fn serve(self, router: Router) {
         // Answers are small and complete; waiting to fill a packet only delays them.
         drop(self.stream.set_nodelay(true));
-        let (peer, guest) = (self.peer, self.guest.clone());
-        let service =
-            service_fn(move |request| answer(router.clone(), request, peer, guest.begin()));
+        let stream = Arc::new(self.stream);
+        let (peer, line, guest) = (self.peer, Line::of(&stream), self.guest.clone());
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(line.clone());
+            answer(router.clone(), request, peer, guest.begin())
+        });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
@@ -62,7 +66,7 @@ impl Connection {
             .http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(PING);
-        let io = TokioIo::new(Paced::new(self.stream));
+        let io = TokioIo::new(Paced::new(stream));
         let mut connection = pin!(builder.serve_connection(io, service));
         let mut silence = pin!(silence(self.guest.is_busy(), self.limits));
         let mut is_ending = false;

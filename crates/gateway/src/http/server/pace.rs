@@ -3,9 +3,11 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -14,16 +16,31 @@ use tokio::time::Sleep;
 const STALL: Duration = Duration::from_mins(1);
 
 pub(super) struct Paced {
-    stream: TcpStream,
+    /// Shared with whoever asks whether the other side is there.
+    stream: Arc<TcpStream>,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Paced {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: Arc<TcpStream>) -> Self {
         Self {
             stream,
             stalled: None,
+        }
+    }
+
+    fn write(
+        &self,
+        context: &mut Context<'_>,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(context))?;
+            match write(&self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
         }
     }
 
@@ -46,11 +63,17 @@ impl Paced {
 
 impl AsyncRead for Paced {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        loop {
+            ready!(self.stream.poll_read_ready(context))?;
+            match self.stream.try_read_buf(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(drop)),
+            }
+        }
     }
 }
 
@@ -60,7 +83,7 @@ impl AsyncWrite for Paced {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let written = self.write(context, |stream| stream.try_write(bytes));
         self.judge(context, written)
     }
 
@@ -69,19 +92,21 @@ impl AsyncWrite for Paced {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        let written = self.write(context, |stream| stream.try_write_vectored(pieces));
         self.judge(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    /// Nothing is kept back.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = shutdown(&*self.stream, Shutdown::Write).map_err(io::Error::from);
+        Poll::Ready(done)
     }
 }

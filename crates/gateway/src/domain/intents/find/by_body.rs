@@ -60,12 +60,12 @@ pub(super) async fn begin(
         // made as there are orders.
         let lost = seen.extract_if(.., |(seen, _)| matches!(seen, Seen::Lost));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
-        let mut joined = join_first(app, caller, lost, |_| true).await?;
+        let mut joined = join_first(app, caller, wanted, lost, |_| true).await?;
         let mut is_alone = false;
         if matches!(joined, Joined::No) && wanted.is_retry() {
             is_alone = refused::is_retry_of_refused(app, caller, wanted).await?;
             if !is_alone {
-                joined = join_first_try(app, caller, seen).await?;
+                joined = join_first_try(app, caller, wanted, seen).await?;
             }
         }
         match joined {
@@ -78,10 +78,10 @@ pub(super) async fn begin(
             Joined::No => {}
         }
         let new = draft(app, caller, wanted);
-        let body = (new.key, new.fingerprint.clone());
+        let (body, line) = ((new.key, new.fingerprint.clone()), wanted.line.clone());
         // Of two retries of one request the second joins the first.
         let alone_but_for = (wanted.is_retry() && !is_alone).then_some(known.as_slice());
-        let Some(presence) = app.attendance.begin(new.id, body, alone_but_for) else {
+        let Some(presence) = app.attendance.begin(new.id, body, line, alone_but_for) else {
             continue;
         };
         let ahead = Ahead::new(Some(looked_at), wanted.is_retry());
@@ -106,18 +106,19 @@ async fn look_at(app: &App, intents: Vec<Intent>) -> Result<Vec<(Seen, Intent)>,
 async fn join_first_try(
     app: &App,
     caller: &Caller,
+    wanted: &Wanted,
     mut seen: Vec<(Seen, Intent)>,
 ) -> Result<Joined, Error> {
     let here = seen.extract_if(.., |(seen, _)| matches!(seen, Seen::Here));
     let here: Vec<Intent> = here.map(|(_, intent)| intent).collect();
-    let joined = join_first(app, caller, here, |_| true).await?;
+    let joined = join_first(app, caller, wanted, here, |_| true).await?;
     if !matches!(joined, Joined::No) {
         return Ok(joined);
     }
     for (seen, intent) in seen {
         let Seen::Closed(at) = seen else { continue };
         let is_fresh = app.clock.now().since(at) < RETRIES;
-        let joined = join_first(app, caller, vec![intent], |found| {
+        let joined = join_first(app, caller, wanted, vec![intent], |found| {
             is_fresh || is_open(found)
         });
         match joined.await? {
@@ -132,11 +133,12 @@ async fn join_first_try(
 async fn join_first(
     app: &App,
     caller: &Caller,
+    wanted: &Wanted,
     intents: Vec<Intent>,
     is_meant: impl Fn(&Found) -> bool,
 ) -> Result<Joined, Error> {
     for intent in intents {
-        match join(app, caller, intent, &is_meant).await? {
+        match join(app, caller, wanted, intent, &is_meant).await? {
             Joined::No => {}
             joined => return Ok(joined),
         }
@@ -155,6 +157,7 @@ fn is_open(found: &Found) -> bool {
 async fn join(
     app: &App,
     caller: &Caller,
+    wanted: &Wanted,
     intent: Intent,
     is_meant: impl Fn(&Found) -> bool,
 ) -> Result<Joined, Error> {
@@ -165,7 +168,7 @@ async fn join(
     let Some(found) = found.filter(|found| can_be_joined(found) && is_meant(found)) else {
         return Ok(Joined::No);
     };
-    let visit = come(app, intent).await?;
+    let visit = come(app, wanted, intent).await?;
     Ok(visit.map_or(Joined::Overtaken, |visit| {
         Joined::To(Box::new(Begun::Known(visit, Box::new(found))))
     }))
@@ -211,7 +214,8 @@ async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Candi
     let mut here = left_open(&known, now);
     let may_just_have_left = |(_, standing): &(IntentId, Standing)| matches!(standing, Standing::Here(time) if *time > SETTLED_IN);
     if here.is_empty() && known.iter().any(may_just_have_left) {
-        app.attendance.change_within(MOMENT).await;
+        let left = app.attendance.somebody_leaves(key, &wanted.fingerprint);
+        drop(tokio::time::timeout(MOMENT, left).await);
         known = app.attendance.with_body(key, &wanted.fingerprint);
         here = left_open(&known, now);
         app.attendance.settled(key, &wanted.fingerprint).await;

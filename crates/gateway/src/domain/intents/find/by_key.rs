@@ -7,7 +7,7 @@ use super::{
 use crate::app::App;
 use crate::attendance::Claimed;
 use crate::error::{Error, ErrorCode};
-use crate::ids::{AccountId, IntentId};
+use crate::ids::IntentId;
 use crate::model::account::Caller;
 use crate::model::intent::{Intent, IntentState};
 use crate::store;
@@ -27,10 +27,12 @@ enum Keyed {
 /// done again.
 async fn claim(
     app: &App,
-    new: Intent,
+    caller: &Caller,
+    wanted: &Wanted,
     key: &str,
     is_reserved: bool,
 ) -> Result<Option<Keyed>, Error> {
+    let new = draft(app, caller, wanted);
     let (account, name) = (new.account, key.to_owned());
     let known = app
         .store
@@ -48,7 +50,7 @@ async fn claim(
     let body = (new.key, new.fingerprint.clone());
     let claim = app
         .attendance
-        .claim(new.id, body, (account, key.to_owned()));
+        .claim(new.id, body, wanted.line.clone(), (account, key.to_owned()));
     let presence = match claim {
         Ok(presence) => presence,
         Err(other) => return Ok(Some(Keyed::Claimed(other))),
@@ -68,8 +70,7 @@ pub(super) async fn begin(
     is_reserved: bool,
 ) -> Result<Begun, Error> {
     loop {
-        let new = draft(app, caller, wanted);
-        let intent = match claim(app, new, key, is_reserved).await? {
+        let intent = match claim(app, caller, wanted, key, is_reserved).await? {
             Some(Keyed::New(visit)) => return Ok(Begun::New(visit)),
             Some(Keyed::Known(intent)) => intent,
             Some(Keyed::Claimed(other)) => {
@@ -90,7 +91,7 @@ pub(super) async fn begin(
             }
             return Err(conflict());
         }
-        if let Some(begun) = revisit(app, caller.account.id, intent).await? {
+        if let Some(begun) = revisit(app, caller, wanted, intent).await? {
             return Ok(begun);
         }
     }
@@ -122,7 +123,12 @@ async fn is_abandoned(app: &App, intent: &Intent) -> Result<bool, Error> {
 
 /// Comes to an intent that is known by its key; `None` when it has to be looked
 /// at again.
-async fn revisit(app: &App, account: AccountId, intent: Intent) -> Result<Option<Begun>, Error> {
+async fn revisit(
+    app: &App,
+    caller: &Caller,
+    wanted: &Wanted,
+    intent: Intent,
+) -> Result<Option<Begun>, Error> {
     if let Some(answer) = &intent.answer {
         let answer = serde_json::from_str(answer).map_err(Error::internal)?;
         telemetry::request_joined("key");
@@ -130,12 +136,12 @@ async fn revisit(app: &App, account: AccountId, intent: Intent) -> Result<Option
     }
     match &intent.made {
         Some(made) => {
-            let found = load(app, account, made).await?;
+            let found = load(app, caller.account.id, made).await?;
             let Some(found) = found.filter(can_be_joined) else {
                 free_key(app, intent.id).await?;
                 return Ok(None);
             };
-            let visit = come(app, intent).await?;
+            let visit = come(app, wanted, intent).await?;
             if visit.is_some() {
                 telemetry::request_joined("key");
             }
@@ -152,7 +158,7 @@ async fn revisit(app: &App, account: AccountId, intent: Intent) -> Result<Option
                 }
                 Ok(None)
             }
-            Seen::Lost | Seen::Closed(_) => Ok(come(app, intent).await?.map(Begun::New)),
+            Seen::Lost | Seen::Closed(_) => Ok(come(app, wanted, intent).await?.map(Begun::New)),
         },
     }
 }
