@@ -1,7 +1,8 @@
 //! One run of one task by an engine, from its payload to an [`Outcome`].
 //!
 //! Engines run in this process, but for a task with which a process died: that one
-//! runs in a child, where only deaths of its own count.
+//! runs in a child, where only deaths of its own count, and beside no other such child,
+//! whose hunger for memory could end it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use animatic::Picture;
 use bytes::Bytes;
 use tempfile::TempPath;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
@@ -32,11 +34,13 @@ const DEATHS: u32 = 3;
 /// Pause before it is run again: what it took is given back by then.
 const AFTER_DEATH: Duration = Duration::from_millis(500);
 
-/// Pause before a task is claimed again whose model is gone.
-const WITHOUT: Duration = Duration::from_secs(1);
+/// Pause before a task is claimed again whose model is gone, or before which another
+/// one runs alone.
+const NOT_NOW: Duration = Duration::from_secs(1);
 
-/// Runs a task. Interrupting it loses nothing but time.
-pub(super) async fn run(app: &App, task: &Task, hold: &Hold) -> Outcome {
+/// Runs a task, one that is to run alone with the only permit of `alone`. Interrupting
+/// it loses nothing but time.
+pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semaphore>) -> Outcome {
     if task.deaths >= Some(DEATHS) {
         // A repetition would end processes again: this is no failure to retry.
         let message = format!(
@@ -44,17 +48,24 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold) -> Outcome {
         );
         return Outcome::failed(ErrorCode::ProviderRejected, message);
     }
-    let (is_alone, attempt) = (task.deaths.is_some(), task.attempts);
+    let alone = match task.deaths {
+        None => None,
+        Some(_) => match alone.clone().try_acquire_owned() {
+            Ok(permit) => Some(permit),
+            Err(_) => return Outcome::Later(NOT_NOW),
+        },
+    };
+    let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
     let made = match &task.payload {
-        Payload::VideoV1(job) => video(app, task, job, &hold.watch).await,
-        Payload::StemsV1(job) => separation(app, task, job, &hold.watch).await,
+        Payload::VideoV1(job) => video(app, task, job, &hold.watch, alone).await,
+        Payload::StemsV1(job) => separation(app, task, job, &hold.watch, alone).await,
         Payload::SongV1(_) => Err(RunError::Inside(Error::internal("no engine makes songs"))),
     };
     match made {
         Ok(made) => Outcome::Made(Box::new(made)),
         Err(RunError::Engine(EngineError::Stopped)) => Outcome::Stopped,
-        Err(RunError::Engine(EngineError::Died(why))) => died(app, task, hold, &why).await,
+        Err(RunError::Engine(EngineError::Died(why))) => died(task, &why),
         Err(RunError::Engine(EngineError::Source(why))) => {
             let message = format!("The source cannot be used: {why}.");
             Outcome::Failed(TaskFailure {
@@ -78,7 +89,7 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold) -> Outcome {
             })
         }
         // It was there when the task was claimed. Another process may have it.
-        Err(RunError::NoModel) => Outcome::Later(WITHOUT),
+        Err(RunError::NoModel) => Outcome::Later(NOT_NOW),
         Err(RunError::Inside(error)) => {
             tracing::error!(inside = ?error.inside(), "the run failed");
             let message = "Something went wrong inside the gateway. The task costs nothing.".into();
@@ -112,26 +123,23 @@ impl From<Error> for RunError {
 }
 
 /// Counts a death of the task's own; it is run again, or given up then.
-async fn died(app: &App, task: &Task, hold: &Hold, why: &str) -> Outcome {
+fn died(task: &Task, why: &str) -> Outcome {
     let deaths = task.deaths.unwrap_or(0) + 1;
     tracing::error!(deaths, %why, "the job ended its process");
-    let (id, owner) = (task.id, hold.lease.name.clone());
-    let written = app
-        .store
-        .write(move |conn| store::tasks::set_deaths(conn, id, &owner, deaths));
-    if let Err(error) = written.await {
-        tracing::warn!(%error, "cannot count a death; the next one may be counted");
-    }
-    Outcome::Later(AFTER_DEATH)
+    Outcome::Died(deaths, AFTER_DEATH)
 }
+
+/// Held by the work of a task that runs alone, until its child has ended.
+type Alone = Option<OwnedSemaphorePermit>;
 
 async fn video(
     app: &App,
     task: &Task,
     job: &VideoJob,
     watch: &Arc<Watch>,
+    alone: Alone,
 ) -> Result<Made, RunError> {
-    let made = make_video(app, task, job, watch).await?;
+    let made = make_video(app, job, watch, alone).await?;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
@@ -171,8 +179,9 @@ async fn separation(
     task: &Task,
     job: &StemsJob,
     watch: &Arc<Watch>,
+    alone: Alone,
 ) -> Result<Made, RunError> {
-    let made = separate(app, task, job, watch).await?;
+    let made = separate(app, task, job, watch, alone).await?;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     for ((id, _), clip) in job.outputs.iter().zip(made) {
@@ -197,37 +206,41 @@ async fn separation(
     })
 }
 
-/// Makes the video here, or in a child if a process died with it.
+/// Makes the video here, or in a child if it is to run alone.
 async fn make_video(
     app: &App,
-    task: &Task,
     job: &VideoJob,
     watch: &Arc<Watch>,
+    alone: Alone,
 ) -> Result<animatic_engine::Made, RunError> {
     let (job, watching) = (job.clone(), watch.clone());
-    if task.deaths.is_none() {
+    let Some(alone) = alone else {
         let picture = match job.picture {
             Some(id) => Some(picture(app, id).await?),
             None => None,
         };
         let make = move || animatic_engine::make(&job, picture.as_ref(), &watching);
         return Ok(app.compute(make).await??);
-    }
+    };
     let picture = match job.picture {
         Some(id) => Some(file(app, id).await?),
         None => None,
     };
     let place = place(app);
-    let make = move || child::make_video(&place, &job, picture.as_deref(), &watching);
+    let make = move || {
+        let _alone = alone;
+        child::make_video(&place, &job, picture.as_deref(), &watching)
+    };
     Ok(app.compute(make).await??)
 }
 
-/// Takes the recording apart here, or in a child if a process died with it.
+/// Takes the recording apart here, or in a child if it is to run alone.
 async fn separate(
     app: &App,
     task: &Task,
     job: &StemsJob,
     watch: &Arc<Watch>,
+    alone: Alone,
 ) -> Result<Vec<MadeClip>, RunError> {
     let graphs = app.shelf.find(&task.model);
     let is_known = |model: &Model| model.id == task.model;
@@ -236,17 +249,20 @@ async fn separate(
     }
     let source = file(app, job.source_audio).await?;
     let (job, watching, place) = (job.clone(), watch.clone(), place(app));
-    if task.deaths.is_none() {
+    let Some(alone) = alone else {
         let separate =
             move || stems_engine::separate(&job, graphs.as_ref(), &source, &place.spool, &watching);
         return Ok(app.compute(separate).await??);
-    }
+    };
     let own_model = graphs.map(|graphs| OwnModel {
         folder: app.config.models_folder.clone(),
         library: app.config.onnx_library.clone(),
         name: graphs.name().to_owned(),
     });
-    let separate = move || child::separate(&place, &job, own_model, &source, &watching);
+    let separate = move || {
+        let _alone = alone;
+        child::separate(&place, &job, own_model, &source, &watching)
+    };
     Ok(app.compute(separate).await??)
 }
 

@@ -32,6 +32,8 @@ pub(super) enum Outcome {
     Stopped,
     /// There is no room for it now; it is due again after this time.
     Later(Duration),
+    /// It has ended this many children by now; it is due again after this time.
+    Died(u32, Duration),
 }
 
 impl Outcome {
@@ -124,12 +126,16 @@ pub(super) async fn finish(
 ) -> Result<(), Error> {
     match outcome {
         Outcome::Stopped => {
-            give_back(app, owner, task, task.created_at).await?;
+            give_back(app, owner, task, task.created_at, None).await?;
             tracing::info!("task stopped");
         }
         Outcome::Later(pause) => {
             let due = app.clock.now().plus(*pause);
-            give_back(app, owner, task, due).await?;
+            give_back(app, owner, task, due, None).await?;
+        }
+        Outcome::Died(deaths, pause) => {
+            let due = app.clock.now().plus(*pause);
+            give_back(app, owner, task, due, Some(*deaths)).await?;
         }
         Outcome::Failed(failure) => {
             let ending = Ending {
@@ -167,7 +173,14 @@ pub(super) async fn finish(
     Ok(())
 }
 
-async fn give_back(app: &App, owner: &str, task: &Task, due: Timestamp) -> Result<(), Error> {
+/// Returns it to the queue, with its deaths if there was one.
+async fn give_back(
+    app: &App,
+    owner: &str,
+    task: &Task,
+    due: Timestamp,
+    deaths: Option<u32>,
+) -> Result<(), Error> {
     let (id, owner) = (task.id, owner.to_owned());
     let (is_hosted, now) = (task.provider != EMBEDDED, app.clock.now());
     app.store
@@ -175,6 +188,9 @@ async fn give_back(app: &App, owner: &str, task: &Task, due: Timestamp) -> Resul
             if is_hosted {
                 // Cancelled, its job goes on; somebody has to follow it.
                 store::submissions::let_go_of_task(conn, id, &owner, now)?;
+            }
+            if let Some(deaths) = deaths {
+                store::tasks::set_deaths(conn, id, &owner, deaths)?;
             }
             Ok(store::tasks::release(conn, id, &owner, due)?)
         })
@@ -238,7 +254,7 @@ async fn end(
         Err(NotEnded::Inside(error)) => return Err(error),
         Err(NotEnded::Moved) => {
             tracing::warn!("its submission is not as it was; the task is looked at again");
-            give_back(app, owner, task, now).await?;
+            give_back(app, owner, task, now, None).await?;
             return Ok(false);
         }
     };

@@ -17,6 +17,7 @@ mod upstream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -52,6 +53,8 @@ struct Crew {
     app: App,
     holds: Arc<Holds>,
     row: Row,
+    /// One permit, for the task that runs alone.
+    alone: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
@@ -64,6 +67,7 @@ impl Workers {
             app: app.clone(),
             holds: Holds::new(),
             row: Row::default(),
+            alone: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
         });
         try_beat(&crew).await;
@@ -167,7 +171,7 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
 async fn run_embedded(crew: &Crew, task: Task, hold: Held) {
     crew.app.bell.ring(task.id);
     let outcome = tokio::select! {
-        outcome = embedded::run(&crew.app, &task, &hold) => outcome,
+        outcome = embedded::run(&crew.app, &task, &hold, &crew.alone) => outcome,
         () = embedded::report_progress(&crew.app, &task, &hold) => finish::Outcome::Stopped,
         () = crew.stop.cancelled() => {
             hold.stop();

@@ -1,9 +1,10 @@
 //! Jobs with which the process died: they run in children of the real program, and
 //! only deaths of their own count.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mediagate::engines::child::{self, Limits, Place};
@@ -164,7 +165,8 @@ fn a_job_that_is_called_off_ends_its_child() {
     assert!(is_empty(spool.path()));
 }
 
-const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
+const PRICED: &str =
+    "workers = 3\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
 
 /// A gateway that is killed again and again.
 struct Victim {
@@ -194,6 +196,13 @@ impl Victim {
 
     /// Orders a video and kills the gateway while it is made.
     async fn order(&mut self, seconds: u32) -> String {
+        let task = self.begin(seconds).await;
+        self.crash().await;
+        task
+    }
+
+    /// Orders a video; it is under way.
+    async fn begin(&self, seconds: u32) -> String {
         let order = json!({"model": "animatic-1", "prompt": "a lake", "size": "1280x720", "seconds": seconds.to_string()});
         let made = self.client().post("/v1/videos", &order).await;
         let task = made.header("x-task-id").unwrap().to_owned();
@@ -203,7 +212,6 @@ impl Victim {
             (view["status"] == "running").then_some(())
         })
         .await;
-        self.crash().await;
         task
     }
 
@@ -303,5 +311,28 @@ async fn a_task_that_ends_its_process_three_times_is_failed() {
         (&account["held_usd"], &account["spent_usd"]),
         (&json!("0.00"), &json!("0.00"))
     );
+    victim.end().await;
+}
+
+#[tokio::test]
+async fn tasks_with_which_the_gateway_died_run_one_after_the_other() {
+    let mut victim = Victim::start().await;
+    let tasks = [victim.begin(3).await, victim.begin(3).await];
+    victim.crash().await;
+    let seen = Mutex::new(HashSet::new());
+    eventually("both end", async || {
+        let engines = victim.server.engines();
+        assert!(engines.len() <= 1, "they are alone: {engines:?}");
+        seen.lock().unwrap().extend(engines);
+        let mut done = 0;
+        for task in &tasks {
+            let view = victim.client().get(&format!("/v1/tasks/{task}")).await.ok();
+            done += usize::from(view["status"] == "succeeded");
+        }
+        (done == tasks.len()).then_some(())
+    })
+    .await;
+    assert_eq!(seen.lock().unwrap().len(), tasks.len());
+    assert_eq!(victim.account().await["spent_usd"], "0.60");
     victim.end().await;
 }
