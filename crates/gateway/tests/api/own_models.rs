@@ -108,3 +108,42 @@ async fn a_model_is_on_offer_as_soon_as_its_files_are_there() {
     refused.refused(404, "model_not_found");
     server.stop().await;
 }
+
+/// What was made with it when the process died is made in a child, which opens the
+/// model's files anew.
+#[tokio::test]
+async fn a_model_of_the_operator_works_in_a_child() {
+    let Some(library) = library() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("models");
+    std::fs::create_dir(&folder).unwrap();
+    put(&folder, "six-stems.onnx");
+    put(&folder, "six-stems.toml");
+    let words = ["--onnx-library", library.to_str().unwrap()];
+    let server = Server::start(data.path(), &words).await;
+    let key = server.first_key().await;
+    let client = Client::new(&server.base, Some(&key));
+    eventually("the model is on offer", async || model(&client).await).await;
+    let source = upload(&client, "Song", sound::wav(40, 1)).await;
+    let order = json!({
+        "task": "gen_stem", "continue_clip_id": source["id"], "stem_task": "twelve", "mv": "six-stems",
+    });
+    let record = client.post("/musicgen/submit/music", &order).await.ok();
+    let id = record["id"].as_str().unwrap();
+    let path = format!("/v1/tasks/{id}");
+    eventually("it is made", async || {
+        let task = client.get(&path).await.ok();
+        assert_ne!(task["status"], "succeeded", "it is too short");
+        (task["progress"].as_u64() > Some(0)).then_some(())
+    })
+    .await;
+    server.crash();
+    let server = Server::start(data.path(), &words).await;
+    let client = Client::new(&server.base, Some(&key));
+    eventually("a child works", async || server.engines().pop()).await;
+    let task = finished(&client, id).await;
+    assert_eq!(task["status"], "succeeded", "{task}");
+    let record = client.get(&format!("/musicgen/tasks/{id}")).await.ok();
+    assert_eq!(record["clips"].as_array().unwrap().len(), 6);
+    server.stop().await;
+}
