@@ -69,21 +69,21 @@ struct Visit {
     since: Instant,
     /// Whether the intent was in the database before anything was made for it.
     reserved: bool,
-    written: Written,
-    accepting: bool,
+    making: Making,
     left: Option<Leaving>,
     line: Line,
     /// Whether its answer was handed to the connection, to the end.
     is_told: Arc<AtomicBool>,
 }
 
-/// What the database has of an intent.
+/// Whether something was made for an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum Making {
+    /// Nothing, for certain.
     Nothing,
-    /// The intent itself; nothing was made for it.
-    Intent,
-    /// Something may have been made.
+    /// It is being written: nobody may conclude from its absence that it is not there.
+    UnderWay,
+    /// Something may have been.
     Perhaps,
 }
 
@@ -198,9 +198,7 @@ impl Attendance {
     ) -> Result<Arc<Presence>, Claimed> {
         let mut book = self.book();
         let other = book.by_key.get(&key).and_then(|id| book.visits.get(id));
-        if let Some(other) =
-            other.filter(|visit| visit.accepting || visit.written == Written::Nothing)
-        {
+        if let Some(other) = other.filter(|visit| visit.is_under_way()) {
             return Err(Claimed {
                 fingerprint: other.body.1.clone(),
                 is_here: other.left.is_none(),
@@ -255,15 +253,14 @@ impl Attendance {
     /// the database, or refused.
     pub async fn written(&self, key: KeyId, fingerprint: &str) {
         let mut changes = self.0.changes.subscribe();
-        let under_way = |visit: &Visit| visit.accepting || visit.written == Written::Nothing;
-        while self.any_with_body(key, fingerprint, under_way) {
+        while self.any_with_body(key, fingerprint, Visit::is_under_way) {
             // The sender lives as long as this does.
             let _ = changes.changed().await;
         }
     }
 
     fn is_unsettled(&self, key: KeyId, fingerprint: &str) -> bool {
-        let is_lost = |visit: &Visit| visit.accepting && visit.left.is_some();
+        let is_lost = |visit: &Visit| visit.making == Making::UnderWay && visit.left.is_some();
         self.any_with_body(key, fingerprint, is_lost)
     }
 
@@ -323,7 +320,7 @@ impl Attendance {
     pub fn leavers(&self) -> Vec<Leaver> {
         let book = self.book();
         let ended = book.visits.iter().filter_map(|(id, visit)| {
-            let left = visit.left.filter(|_| !visit.accepting)?;
+            let left = visit.left.filter(|_| visit.making != Making::UnderWay)?;
             Some(Leaver {
                 id: *id,
                 number: visit.number,
@@ -373,7 +370,7 @@ impl Book {
     /// Of a visit that ended and left nothing in the database nobody needs to know.
     fn forget_unwritten(&mut self, id: IntentId, number: u32) {
         let is_over = |visit: &Visit| {
-            visit.written == Written::Nothing && !visit.accepting && visit.left.is_some()
+            visit.making == Making::Nothing && !visit.reserved && visit.left.is_some()
         };
         if self.visits.get(&id).is_some_and(is_over) {
             self.remove(id, number);
@@ -405,17 +402,6 @@ impl Book {
     }
 }
 
-impl Written {
-    /// When nothing was made yet.
-    const fn before(reserved: bool) -> Self {
-        if reserved {
-            Self::Intent
-        } else {
-            Self::Nothing
-        }
-    }
-}
-
 impl Visit {
     fn new(
         number: u32,
@@ -430,12 +416,16 @@ impl Visit {
             key,
             since: Instant::now(),
             reserved,
-            written: Written::before(reserved),
-            accepting: false,
+            making: Making::Nothing,
             left: None,
             line,
             is_told: Arc::default(),
         }
+    }
+
+    /// Whether the database has nothing of it yet that can be relied on.
+    fn is_under_way(&self) -> bool {
+        self.making == Making::UnderWay || (self.making == Making::Nothing && !self.reserved)
     }
 
     /// Whether its caller has gone without its answer and nobody knows.

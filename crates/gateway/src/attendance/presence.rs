@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::{Attendance, Leaving, Written};
+use super::{Attendance, Leaving, Making};
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::ids::IntentId;
@@ -71,19 +71,21 @@ impl Presence {
     pub fn made_nothing(&self) -> bool {
         let book = self.attendance.book();
         let visit = book.visits.get(&self.id);
-        visit.is_some_and(|visit| visit.number == self.number && visit.written != Written::Perhaps)
+        visit.is_some_and(|visit| visit.number == self.number && visit.making == Making::Nothing)
     }
 
     /// Something is about to be written to the database; until the guard is
     /// dropped, nobody may conclude from its absence that it is not there.
     pub fn accepting(self: &Arc<Self>) -> Accepting {
         if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
-            (visit.accepting, visit.written) = (true, Written::Perhaps);
+            visit.making = Making::UnderWay;
         }
         Accepting {
             attendance: self.attendance.clone(),
             id: self.id,
             number: self.number,
+            is_reserved: false,
+            made: Making::Perhaps,
         }
     }
 }
@@ -119,6 +121,10 @@ pub struct Accepting {
     attendance: Attendance,
     id: IntentId,
     number: u32,
+    /// Whether the intent itself was written down.
+    is_reserved: bool,
+    /// What is known when the write is over.
+    made: Making,
 }
 
 impl Accepting {
@@ -132,19 +138,13 @@ impl Accepting {
     }
 
     /// The intent is in the database, and nothing was made for it yet.
-    pub fn reserved(self) {
-        let mut book = self.attendance.book();
-        if let Some(visit) = book.visits.get_mut(&self.id) {
-            (visit.reserved, visit.written) = (true, Written::Intent);
-        }
+    pub fn reserved(mut self) {
+        (self.is_reserved, self.made) = (true, Making::Nothing);
     }
 
     /// Nothing was written, for certain.
-    pub fn undone(self) {
-        let mut book = self.attendance.book();
-        if let Some(visit) = book.visits.get_mut(&self.id) {
-            visit.written = Written::before(visit.reserved);
-        }
+    pub fn undone(mut self) {
+        self.made = Making::Nothing;
     }
 }
 
@@ -152,7 +152,8 @@ impl Drop for Accepting {
     fn drop(&mut self) {
         let mut book = self.attendance.book();
         if let Some(visit) = book.visits.get_mut(&self.id) {
-            visit.accepting = false;
+            visit.making = self.made;
+            visit.reserved |= self.is_reserved;
         }
         book.forget_unwritten(self.id, self.number);
         drop(book);

@@ -66,19 +66,13 @@ pub async fn accept(
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let draft = Arc::new(draft);
     let accepted = async move {
-        let written = loop {
-            let (key, draft, record) = (key.clone(), draft.clone(), record.clone());
-            let ahead = record.ahead();
-            let write = app.store.write_for(account, move |conn| {
-                write_draft(conn, account, &key, &draft, limit)?;
-                let made = Made::Tasks(draft.tasks.iter().map(|task| task.id).collect());
-                record.made(conn, made, draft.answer.as_ref())
-            });
-            let written: Result<(), Error> = write.await;
-            if !ahead.are_others(&app).await {
-                break written;
-            }
-        };
+        let (ahead, new) = (record.ahead(), draft.clone());
+        let write = ahead.write(&app, account, move |conn| {
+            write_draft(conn, account, &key, &new, limit)?;
+            let made = Made::Tasks(new.tasks.iter().map(|task| task.id).collect());
+            record.made(conn, made, new.answer.as_ref())
+        });
+        let written = write.await;
         accepting.done(&written);
         if let Err(error) = &written {
             let files = draft.assets.iter().map(|asset| (asset.id, asset.media));

@@ -184,8 +184,8 @@ pub(super) enum Fresh {
     Told(StoredAnswer),
 }
 
-/// What a request came to.
-enum Come {
+/// What a request led to.
+enum Outcome {
     /// This exists; the flag says whether others asked before.
     Untold(Visit, Found, bool),
     /// It was made now, and this is the answer.
@@ -261,10 +261,10 @@ impl<'a> Asked<'a> {
         if let Some(refused) = self.refused.take() {
             return Err(self.came_to_nothing(refused).await);
         }
-        let (visit, found, is_known) = match self.come(make).await? {
-            Come::Told(response, presence) => return Ok(watch(response, presence)),
-            Come::Answered(stored) => return replay(stored),
-            Come::Untold(visit, found, is_known) => (visit, found, is_known),
+        let (visit, found, is_known) = match self.find_or_make(make).await? {
+            Outcome::Told(response, presence) => return Ok(watch(response, presence)),
+            Outcome::Answered(stored) => return replay(stored),
+            Outcome::Untold(visit, found, is_known) => (visit, found, is_known),
         };
         let presence = visit.presence();
         let answered = answer(found, &presence, is_known).await;
@@ -287,28 +287,33 @@ impl<'a> Asked<'a> {
     }
 
     /// Finds what an earlier request made, or makes it.
-    async fn come(
+    async fn find_or_make(
         &self,
         make: impl AsyncFnOnce(&Visit) -> Result<Fresh, Error>,
-    ) -> Result<Come, Error> {
+    ) -> Result<Outcome, Error> {
         let visit = match self.begin().await {
-            Ok(Ok(known)) => return Ok(known),
-            Ok(Err(new)) => new,
+            Ok(Begun::New(visit)) => visit,
+            Ok(Begun::Known(visit, found)) => return Ok(Outcome::Untold(visit, *found, true)),
+            Ok(Begun::Answered(stored)) => return Ok(Outcome::Answered(stored)),
             Err(error) => return Err(self.came_to_nothing(error).await),
         };
         // Of what made nothing, nothing is kept.
         match make(&visit).await {
-            Ok(Fresh::Untold(found)) => Ok(Come::Untold(visit, found, false)),
+            Ok(Fresh::Untold(found)) => Ok(Outcome::Untold(visit, found, false)),
             Ok(Fresh::Told(stored)) => {
                 crash::point("answer-kept");
                 let presence = visit.presence();
                 presence.complete(Close::Now);
-                Ok(Come::Told(restore(stored)?, presence))
+                Ok(Outcome::Told(restore(stored)?, presence))
             }
             Err(_) if visit.is_too_late() => {
                 drop(visit);
-                // What was ahead may have failed by now.
-                self.begin().await?.map_err(|_| intents::overtaken())
+                match self.begin().await? {
+                    Begun::Known(visit, found) => Ok(Outcome::Untold(visit, *found, true)),
+                    Begun::Answered(stored) => Ok(Outcome::Answered(stored)),
+                    // What was ahead has failed by now.
+                    Begun::New(_) => Err(intents::overtaken()),
+                }
             }
             Err(error) if visit.made_nothing() => Err(self.came_to_nothing(error).await),
             Err(error) => Err(error),
@@ -321,14 +326,8 @@ impl<'a> Asked<'a> {
         error
     }
 
-    /// What an earlier request came to, or this one's visit to a new intent.
-    async fn begin(&self) -> Result<Result<Come, Visit>, Error> {
-        let begun = intents::begin(self.app, self.caller, &self.wanted, self.reserve);
-        Ok(match begun.await? {
-            Begun::Answered(stored) => Ok(Come::Answered(stored)),
-            Begun::Known(visit, found) => Ok(Come::Untold(visit, *found, true)),
-            Begun::New(visit) => Err(visit),
-        })
+    async fn begin(&self) -> Result<Begun, Error> {
+        intents::begin(self.app, self.caller, &self.wanted, self.reserve).await
     }
 
     /// Keeps an answer for the next request with the same key, or gives the one

@@ -9,10 +9,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::KNOWN;
-use super::find::{Seen, seen};
+use super::find::{CallerIs, caller_of};
 use crate::app::App;
 use crate::error::Error;
-use crate::ids::IntentId;
+use crate::ids::{AccountId, IntentId};
 use crate::model::intent::Intent;
 use crate::store::intents::Body;
 use crate::store::{self, Conn};
@@ -76,17 +76,37 @@ impl Ahead {
         Ok(found.new.is_empty())
     }
 
+    /// Runs the write that accepts something for an account; again as long as those
+    /// that turn out to have been first are other callers.
+    pub async fn write(
+        &self,
+        app: &App,
+        account: AccountId,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
+    ) -> Result<(), Error> {
+        loop {
+            let written = app.store.write_for(account, work.clone()).await;
+            if !self.are_others(app).await {
+                return written;
+            }
+        }
+    }
+
     /// Whether those that were first are other callers, who still wait or have
     /// their answers: then it can be accepted after all. Of a retry they are
     /// taken to be its first try.
-    pub async fn are_others(&self, app: &App) -> bool {
+    async fn are_others(&self, app: &App) -> bool {
         let new = std::mem::take(&mut self.found().new);
         if new.is_empty() {
             return false;
         }
         let mut others = !self.0.is_retry;
         for intent in &new {
-            others = others && matches!(seen(app, intent).await, Ok(Seen::Here | Seen::Closed(_)));
+            others = others
+                && matches!(
+                    caller_of(app, intent).await,
+                    Ok(CallerIs::Waiting | CallerIs::Answered(_))
+                );
         }
         let mut found = self.found();
         found.is_too_late = !others;

@@ -17,7 +17,7 @@ use crate::ids::{AccountId, IntentId};
 use crate::model::account::Caller;
 use crate::model::intent::{Intent, IntentState, Made};
 use crate::model::task::Task;
-use crate::store;
+use crate::store::{self, Conn};
 
 /// How long a connection that its caller has closed may seem open to whoever serves
 /// it. One with a second request on it seems so until the first is answered.
@@ -67,7 +67,7 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
 
 /// The first visit of an intent, which is written down if it is to be reserved;
 /// `None` when its key or body leads to another one already.
-async fn attend(
+async fn open(
     app: &App,
     presence: Arc<Presence>,
     intent: Intent,
@@ -91,23 +91,15 @@ async fn reserve(app: &App, visit: &Visit) -> Result<(), Error> {
     let (app, record, accepting) = (app.clone(), visit.record(), visit.accepting());
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
     let written = tokio::spawn(async move {
-        let account = record.intent.account;
-        let written = loop {
-            let (record, ahead) = (record.clone(), record.ahead());
-            let write = app
-                .store
-                .write_for(account, move |conn| record.insert(conn, &record.intent));
-            let written = write.await;
-            if !ahead.are_others(&app).await {
-                break written;
-            }
-        };
+        let (account, ahead) = (record.intent.account, record.ahead());
+        let insert = move |conn: &mut Conn<'_>| record.insert(conn, &record.intent);
+        let written = ahead.write(&app, account, insert).await;
         match &written {
             Ok(()) => {
                 accepting.reserved();
                 crash::point("intent-reserved");
             }
-            Err(_) if record.ahead().is_too_late() => accepting.undone(),
+            Err(_) if ahead.is_too_late() => accepting.undone(),
             Err(_) => accepting.done(&written),
         }
         written
@@ -138,7 +130,7 @@ fn unconfirmed() -> Error {
 ///
 /// The caller is entered in the transaction itself: an intent that others can
 /// read while nobody is known to be there for it would be taken over.
-async fn come(app: &App, wanted: &Wanted, intent: Intent) -> Result<Option<Visit>, Error> {
+async fn take_over(app: &App, wanted: &Wanted, intent: Intent) -> Result<Option<Visit>, Error> {
     let (attendance, line) = (app.attendance.clone(), wanted.line.clone());
     let seen = intent.clone();
     let came = app
@@ -155,27 +147,27 @@ async fn come(app: &App, wanted: &Wanted, intent: Intent) -> Result<Option<Visit
     Ok(came.map(|presence| Visit::new(presence, intent, true, ahead)))
 }
 
-/// Whether the caller of an intent's latest request got its answer.
-pub(super) enum Seen {
-    /// It waits for it.
-    Here,
-    /// It left without, or with one that is given again.
-    Lost,
-    /// It got it, at this instant.
-    Closed(Timestamp),
+/// Where the caller of an intent's latest request is.
+pub(super) enum CallerIs {
+    /// It waits for its answer.
+    Waiting,
+    /// It left without, or with an answer that is given again.
+    Gone,
+    /// It has had its answer since this instant.
+    Answered(Timestamp),
 }
 
-pub(super) async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
+pub(super) async fn caller_of(app: &App, intent: &Intent) -> Result<CallerIs, Error> {
     let mut intent = intent.clone();
     let mut held = None;
     loop {
         let now = app.clock.now();
         let open = |until: Option<Timestamp>| match until {
-            Some(until) if until <= now => Seen::Closed(until),
-            _ => Seen::Lost,
+            Some(until) if until <= now => CallerIs::Answered(until),
+            _ => CallerIs::Gone,
         };
         match app.attendance.standing(intent.id) {
-            Some(Standing::Here(_)) => return Ok(Seen::Here),
+            Some(Standing::Here(_)) => return Ok(CallerIs::Waiting),
             Some(Standing::Left(until)) => return Ok(open(until)),
             None => {}
         }
@@ -199,12 +191,12 @@ pub(super) async fn seen(app: &App, intent: &Intent) -> Result<Seen, Error> {
         match (until, held) {
             (None, _) => return Ok(open(intent.joinable_until)),
             (Some(until), _) if until <= judged => return Ok(open(intent.joinable_until)),
-            (Some(until), Some(first)) if until != first => return Ok(Seen::Here),
+            (Some(until), Some(first)) if until != first => return Ok(CallerIs::Waiting),
             (Some(until), _) => held = Some(until),
         }
         match read {
             Some(read) => intent = read,
-            None => return Ok(Seen::Closed(intent.created_at)),
+            None => return Ok(CallerIs::Answered(intent.created_at)),
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -1,10 +1,10 @@
-//! One intent, one task: leads a request that comes again to what its first
-//! coming made.
+//! One intent, one task: a repeated request gets the first one's result.
 //!
-//! Three ways lead there: the same `Idempotency-Key`; the retry mark of the
-//! official SDKs; and the same body, when the earlier answer never arrived. A
-//! task that failed in a way that a retry can mend is never led to. The rules
-//! are told in `docs/money.md`.
+//! A request is known to be repeated by its `Idempotency-Key`, by the retry mark of
+//! the official SDKs, or by its body when the earlier answer never arrived. What
+//! failed in a way that a retry can mend is made anew. `docs/money.md` tells
+//! operators the rules, `docs/decisions/0005-one-intent-one-task.md` has them as a
+//! table, with the reasons.
 //!
 //! An intent is written down with what it made, in one transaction. Two requests
 //! with one key cannot both make something: in this process the second waits for
@@ -158,19 +158,12 @@ impl Visit {
         let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
-            let account = record.intent.account;
-            let written = loop {
-                let (work, record, made) = (work.clone(), record.clone(), made.clone());
-                let ahead = record.ahead.clone();
-                let write = app.store.write_for(account, move |conn| {
-                    work(conn)?;
-                    record.made(conn, made, None)
-                });
-                let written: Result<(), Error> = write.await;
-                if !ahead.are_others(&app).await {
-                    break written;
-                }
-            };
+            let (account, ahead) = (record.intent.account, record.ahead());
+            let write = ahead.write(&app, account, move |conn| {
+                work(conn)?;
+                record.made(conn, made, None)
+            });
+            let written = write.await;
             accepting.done(&written);
             written
         });

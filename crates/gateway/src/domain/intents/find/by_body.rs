@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    Ahead, Begun, Found, KNOWN, LOOK, Seen, Wanted, attend, can_be_joined, come, draft, load,
-    look_again, seen, unconfirmed,
+    Ahead, Begun, CallerIs, Found, KNOWN, LOOK, Wanted, caller_of, can_be_joined, draft, load,
+    look_again, open, take_over, unconfirmed,
 };
 use crate::app::App;
 use crate::attendance::Standing;
@@ -58,7 +58,7 @@ pub(super) async fn begin(
         let mut seen = look_at(app, intents).await?;
         // Callers whose answers were lost come first, whoever asks: as many tasks are
         // made as there are orders.
-        let lost = seen.extract_if(.., |(seen, _)| matches!(seen, Seen::Lost));
+        let lost = seen.extract_if(.., |(seen, _)| matches!(seen, CallerIs::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = join_first(app, caller, wanted, lost, |_| true).await?;
         let mut is_alone = false;
@@ -85,17 +85,17 @@ pub(super) async fn begin(
             continue;
         };
         let ahead = Ahead::new(Some(looked_at), wanted.is_retry());
-        if let Some(visit) = attend(app, presence, new, ahead, is_reserved).await? {
+        if let Some(visit) = open(app, presence, new, ahead, is_reserved).await? {
             return Ok(Begun::New(visit));
         }
     }
 }
 
 /// Intents with what is known of their callers, those with the fewest visits first.
-async fn look_at(app: &App, intents: Vec<Intent>) -> Result<Vec<(Seen, Intent)>, Error> {
+async fn look_at(app: &App, intents: Vec<Intent>) -> Result<Vec<(CallerIs, Intent)>, Error> {
     let mut looked_at = Vec::new();
     for intent in intents {
-        looked_at.push((seen(app, &intent).await?, intent));
+        looked_at.push((caller_of(app, &intent).await?, intent));
     }
     looked_at.sort_by_key(|(_, intent)| (intent.visits, intent.id));
     Ok(looked_at)
@@ -107,16 +107,18 @@ async fn join_first_try(
     app: &App,
     caller: &Caller,
     wanted: &Wanted,
-    mut seen: Vec<(Seen, Intent)>,
+    mut seen: Vec<(CallerIs, Intent)>,
 ) -> Result<Joined, Error> {
-    let here = seen.extract_if(.., |(seen, _)| matches!(seen, Seen::Here));
+    let here = seen.extract_if(.., |(seen, _)| matches!(seen, CallerIs::Waiting));
     let here: Vec<Intent> = here.map(|(_, intent)| intent).collect();
     let joined = join_first(app, caller, wanted, here, |_| true).await?;
     if !matches!(joined, Joined::No) {
         return Ok(joined);
     }
     for (seen, intent) in seen {
-        let Seen::Closed(at) = seen else { continue };
+        let CallerIs::Answered(at) = seen else {
+            continue;
+        };
         let is_fresh = app.clock.now().since(at) < RETRIES;
         let joined = join_first(app, caller, wanted, vec![intent], |found| {
             is_fresh || is_open(found)
@@ -162,13 +164,13 @@ async fn join(
     is_meant: impl Fn(&Found) -> bool,
 ) -> Result<Joined, Error> {
     let Some(made) = &intent.made else {
-        return unmade(app, &intent).await;
+        return until_made(app, &intent).await;
     };
     let found = load(app, caller.account.id, made).await?;
     let Some(found) = found.filter(|found| can_be_joined(found) && is_meant(found)) else {
         return Ok(Joined::No);
     };
-    let visit = come(app, wanted, intent).await?;
+    let visit = take_over(app, wanted, intent).await?;
     Ok(visit.map_or(Joined::Overtaken, |visit| {
         Joined::To(Box::new(Begun::Known(visit, Box::new(found))))
     }))
@@ -176,12 +178,12 @@ async fn join(
 
 /// What to do about an intent for which nothing was made when it was read: waits
 /// until something is, or until nobody works on it.
-async fn unmade(app: &App, intent: &Intent) -> Result<Joined, Error> {
+async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
     loop {
         app.attendance
             .settled(intent.key, &intent.fingerprint)
             .await;
-        let is_here = matches!(seen(app, intent).await?, Seen::Here);
+        let is_here = matches!(caller_of(app, intent).await?, CallerIs::Waiting);
         let Some(now) = look_again(app, intent.id).await? else {
             return Ok(Joined::No);
         };

@@ -1,8 +1,8 @@
 //! Requests with an `Idempotency-Key`.
 
 use super::{
-    Ahead, Begun, KNOWN, LOOK, Seen, Visit, Wanted, attend, can_be_joined, come, draft, load, seen,
-    still_working, unconfirmed,
+    Ahead, Begun, CallerIs, KNOWN, LOOK, Visit, Wanted, caller_of, can_be_joined, draft, load,
+    open, still_working, take_over, unconfirmed,
 };
 use crate::app::App;
 use crate::attendance::Claimed;
@@ -57,7 +57,7 @@ async fn claim(
     };
     // Another process may have written one in the meantime.
     let ahead = Ahead::new(None, false);
-    let visit = attend(app, presence, new, ahead, is_reserved).await?;
+    let visit = open(app, presence, new, ahead, is_reserved).await?;
     Ok(visit.map(Keyed::New))
 }
 
@@ -118,7 +118,7 @@ async fn is_abandoned(app: &App, intent: &Intent) -> Result<bool, Error> {
     app.attendance
         .settled(intent.key, &intent.fingerprint)
         .await;
-    Ok(matches!(seen(app, intent).await?, Seen::Lost))
+    Ok(matches!(caller_of(app, intent).await?, CallerIs::Gone))
 }
 
 /// Comes to an intent that is known by its key; `None` when it has to be looked
@@ -141,24 +141,26 @@ async fn revisit(
                 free_key(app, intent.id).await?;
                 return Ok(None);
             };
-            let visit = come(app, wanted, intent).await?;
+            let visit = take_over(app, wanted, intent).await?;
             if visit.is_some() {
                 telemetry::request_joined("key");
             }
             Ok(visit.map(|visit| Begun::Known(visit, Box::new(found))))
         }
-        None => match seen(app, &intent).await? {
-            Seen::Here => {
+        None => match caller_of(app, &intent).await? {
+            CallerIs::Waiting => {
                 app.attendance.change_within(LOOK).await;
                 Ok(None)
             }
-            Seen::Lost | Seen::Closed(_) if intent.sent_at.is_some() => {
+            CallerIs::Gone | CallerIs::Answered(_) if intent.sent_at.is_some() => {
                 if still_working(app, intent.id).await? {
                     return Err(unconfirmed());
                 }
                 Ok(None)
             }
-            Seen::Lost | Seen::Closed(_) => Ok(come(app, wanted, intent).await?.map(Begun::New)),
+            CallerIs::Gone | CallerIs::Answered(_) => {
+                Ok(take_over(app, wanted, intent).await?.map(Begun::New))
+            }
         },
     }
 }
