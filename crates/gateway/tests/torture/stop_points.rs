@@ -54,12 +54,11 @@ async fn one(stage: Stage, dice: Dice, point: &str, kept: Kept) -> Vec<String> {
     }
     tokio::time::sleep(STILL).await;
     still.signal("-CONT");
-    let aside = match run.server {
-        Some(_) => Some(still),
-        None => {
-            run.server = Some(still);
-            None
-        }
+    let aside = if run.server.is_some() {
+        Some(still)
+    } else {
+        run.server = Some(still);
+        None
     };
     crowd.leave(&mut run).await;
     if let Some(server) = aside {
