@@ -179,6 +179,7 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
             idempotency_key: None,
             tries: 0,
             is_new: std::sync::Arc::default(),
+            line: mediagate::attendance::Line::default(),
         };
         let (app, caller) = (&gateway.app, &gateway.caller);
         let begun = intents::begin(app, caller, &wanted, false).await.unwrap();
