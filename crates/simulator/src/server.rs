@@ -143,7 +143,8 @@ fn app(world: &Arc<World>, proxies: Arc<Proxies>, scheme: &'static str) -> Route
     for model in MODELS {
         let site = Site::new(model.name, scheme, world.clone());
         let router = (model.routes)(site).into_router();
-        app = app.nest(&format!("/{}", model.name), router);
+        // With its slash, for who has nothing but one address.
+        app = app.nest(&format!("/{}/", model.name), router);
     }
     app.layer(DefaultBodyLimit::max(LIMIT))
 }

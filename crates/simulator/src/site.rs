@@ -78,6 +78,31 @@ impl Site {
         self
     }
 
+    /// Adds a route of which a header says what it is for: its value, and what then.
+    #[must_use]
+    pub fn route_by(
+        mut self,
+        method: &str,
+        path: &str,
+        header: &'static str,
+        ways: [(&'static str, Role, Handler); 2],
+    ) -> Self {
+        let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
+        let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
+        let other = self.to(Role::Other, |_| Reply::empty(404));
+        let ways = ways.map(|(value, role, handler)| (value, self.to(role, handler)));
+        let service = move |request: axum::extract::Request| {
+            let said = request.headers().get(header);
+            let way = ways
+                .iter()
+                .find(|(value, _)| said.is_some_and(|said| said == value));
+            let route = way.map_or(&other, |(_, route)| route).clone();
+            wire::serve(route, HashMap::new(), request)
+        };
+        self.router = self.router.route(path, on(filter, service));
+        self
+    }
+
     fn to(&self, role: Role, handler: Handler) -> Route {
         Route {
             provider: self.name,

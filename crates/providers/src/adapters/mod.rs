@@ -78,7 +78,7 @@ pub static PROTOCOLS: [Protocol; 19] = [
 
 /// Recipes that are part of the program, each a protocol by the name of
 /// `recipe:` and its own.
-pub static SHIPPED: [Protocol; 3] = recipe::SHIPPED;
+pub static SHIPPED: [Protocol; 7] = recipe::SHIPPED;
 
 /// The protocol of this name.
 pub fn protocol(name: &str) -> Option<&'static Protocol> {

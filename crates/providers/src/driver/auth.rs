@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::provider::Provider;
 use super::step::FREE;
 use crate::error::ProviderError;
-use crate::port::{Authorization, Call, Header};
+use crate::port::{Authorization, Call, Header, Leaving, Sign};
 use crate::secret::Secret;
 
 /// A credential is not used in its last minute.
@@ -62,24 +62,50 @@ impl Tokens {
     }
 }
 
+/// What proves who calls.
+pub(super) enum Proof {
+    /// These headers, with any call.
+    Headers(Vec<Header>),
+    /// A signature of each call.
+    Sign(Box<dyn Sign>),
+}
+
+impl Proof {
+    /// The headers for a call.
+    pub(super) fn of(&self, call: Leaving<'_>) -> Result<Vec<Header>, ProviderError> {
+        match self {
+            Self::Headers(headers) => Ok(headers.clone()),
+            Self::Sign(sign) => sign.sign(&call),
+        }
+    }
+}
+
+/// The time by which providers check signatures.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the provider checks signatures against the real time"
+)]
+pub(super) fn now() -> SystemTime {
+    SystemTime::now()
+}
+
 impl Provider {
-    /// The headers that prove who calls; none when they would not be sent.
+    /// What proves who calls; nothing when it would not be sent.
     pub(super) async fn credential(
         &self,
         secret: &Secret,
         wanted: bool,
-    ) -> Result<Vec<Header>, ProviderError> {
+    ) -> Result<Proof, ProviderError> {
         if !wanted {
-            return Ok(Vec::new());
+            return Ok(Proof::Headers(Vec::new()));
         }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the provider checks signatures against the real time"
-        )]
-        let now = SystemTime::now();
-        match self.adapter().authorize(secret, now)? {
-            Authorization::Headers(headers) => Ok(headers),
-            Authorization::Exchange(call) => self.exchange(secret, *call).await,
+        match self.adapter().authorize(secret, now())? {
+            Authorization::Headers(headers) => Ok(Proof::Headers(headers)),
+            Authorization::Sign(sign) => Ok(Proof::Sign(sign)),
+            Authorization::Exchange(call) => {
+                let headers = self.exchange(secret, *call).await?;
+                Ok(Proof::Headers(headers))
+            }
         }
     }
 

@@ -7,12 +7,13 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::multipart;
 use tokio::time::Instant;
 
+use super::auth::{Proof, now};
 use super::fence::{Fenced, SendBefore, TooLate, held_back};
 use super::provider::{Destination, Provider, blocked};
 use crate::answer::Answer;
 use crate::error::{Class, ProviderError};
 use crate::outbound::Refused;
-use crate::port::{Body, Call, Effect, Header, Part, Patience};
+use crate::port::{Body, Call, Effect, Leaving, Part, Patience};
 
 /// A slow line gets this much longer for a body: 500 kB a second.
 const BODY_BYTES_PER_SECOND: u64 = 500_000;
@@ -101,7 +102,7 @@ impl Provider {
         &self,
         call: &Call,
         to: Destination,
-        credential: &[Header],
+        credential: &Proof,
     ) -> Result<Prepared, ProviderError> {
         let client = match call.effect {
             Effect::Submission => self.submission_client(to.trusted),
@@ -116,8 +117,15 @@ impl Provider {
             headers.insert(header_name(name)?, value(text)?);
         }
         if call.with_credential && to.trusted {
-            for (name, text) in credential {
-                let mut secret = value(text)?;
+            let leaving = Leaving {
+                method: &call.method,
+                url: &to.url,
+                mime: mime(&call.body),
+                body: body.as_bytes(),
+                now: now(),
+            };
+            for (name, text) in credential.of(leaving)? {
+                let mut secret = value(&text)?;
                 secret.set_sensitive(true);
                 headers.insert(header_name(name)?, secret);
             }
@@ -209,6 +217,16 @@ enum Content {
     Nothing,
     Bytes(Bytes),
     Form(multipart::Form),
+}
+
+impl Content {
+    /// What is signed; a form that is still to be written has none.
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Nothing | Self::Form(_) => &[],
+        }
+    }
 }
 
 /// The content and about how many bytes it has.

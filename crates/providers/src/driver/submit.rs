@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::auth::Proof;
 use super::fence::{SendBefore, is_too_late};
 use super::provider::Provider;
 use super::send::{Prepared, Trouble};
@@ -16,7 +17,7 @@ use crate::answer::Answer;
 use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
 use crate::order::Order;
-use crate::port::{Adapter, Asked, Call, Effect, Handle, Header, Output, Step};
+use crate::port::{Adapter, Asked, Call, Effect, Handle, Output, Step};
 use crate::secret::Secret;
 
 /// How often a submission is repeated where the provider makes one job of all.
@@ -338,6 +339,6 @@ fn unclear<E>(what: &str) -> SubmitError<E> {
 
 struct Ready<'a> {
     prepared: Prepared,
-    credential: Vec<Header>,
+    credential: Proof,
     _permit: Option<tokio::sync::SemaphorePermit<'a>>,
 }

@@ -20,6 +20,7 @@
 mod call;
 pub mod find;
 pub mod names;
+mod sign;
 mod step;
 
 use std::fmt;
@@ -35,6 +36,7 @@ use crate::secret::Secret;
 pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target, merge};
 pub use find::{Absence, Found, FoundJob, Identity};
 pub use names::ModelNames;
+pub use sign::{Leaving, Sign};
 pub use step::{ClipFacts, Handle, Output, Source, Step, What};
 
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
@@ -267,6 +269,8 @@ pub type Header = (&'static str, String);
 pub enum Authorization {
     /// Send these headers.
     Headers(Vec<Header>),
+    /// Sign each call as it leaves.
+    Sign(Box<dyn Sign>),
     /// Send this call first (without authorization) and give its answer to
     /// [`Adapter::authorized`]; what it brings is kept for its lifetime.
     Exchange(Box<Call>),

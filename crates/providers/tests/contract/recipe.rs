@@ -53,7 +53,52 @@ fn shipped_cases() -> Vec<Case> {
         "alibaba/wan-3.0/image-to-video",
     );
     let seedance = "bytedance/seedance-2-5";
+    let with = |mut order: providers::Order, seconds: u32, size: (u32, u32)| {
+        if let providers::Work::Video(video) = &mut order.work {
+            (video.seconds, video.size) = (seconds, size);
+        }
+        order
+    };
+    let (pixverse, vidu, ltx) = ("recipe:pixverse", "recipe:vidu", "recipe:ltx");
+    let fine = (1920, 1080);
+    let three = |model| {
+        let references = |order| orders::with_picture_as(order, PictureRole::Reference);
+        references(references(references(orders::video(model))))
+    };
+    let hunyuan = |name, order| Case {
+        order,
+        secret: "simulated-id:simulated-key",
+        ..shipped(name, "recipe:hunyuan", "hunyuan")
+    };
     vec![
+        shipped("recipe/pixverse: text", pixverse, "v6"),
+        Case {
+            order: first("v6"),
+            ..shipped("recipe/pixverse: picture", pixverse, "v6")
+        },
+        Case {
+            order: frames("v5.5"),
+            ..shipped("recipe/pixverse: two frames", pixverse, "v5.5")
+        },
+        hunyuan("recipe/hunyuan: text", orders::video("hunyuan")),
+        hunyuan("recipe/hunyuan: picture", first("hunyuan")),
+        shipped("recipe/vidu: text", vidu, "viduq3-pro"),
+        Case {
+            order: frames("viduq3-turbo"),
+            ..shipped("recipe/vidu: two frames", vidu, "viduq3-turbo")
+        },
+        Case {
+            order: three("viduq2"),
+            ..shipped("recipe/vidu: references", vidu, "viduq2")
+        },
+        Case {
+            order: with(orders::video("ltx-2-3-pro"), 8, fine),
+            ..shipped("recipe/ltx: text", ltx, "ltx-2-3-pro")
+        },
+        Case {
+            order: with(first("ltx-2-5-fast"), 5, fine),
+            ..shipped("recipe/ltx: picture", ltx, "ltx-2-5-fast")
+        },
         Case {
             order: eight(orders::video(veo)),
             ..shipped("recipe/openrouter: text", openrouter, veo)

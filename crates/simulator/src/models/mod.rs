@@ -11,18 +11,22 @@ pub mod dashscope;
 pub mod elevenlabs;
 pub mod fal;
 pub mod gemini_veo;
+pub mod hunyuan;
 pub mod kie;
 pub mod kling;
 pub mod lalal;
+pub mod ltx;
 pub mod luma;
 pub mod minimax;
 pub mod modelark;
 pub mod musicai;
 pub mod openai_videos;
 pub mod openrouter;
+pub mod pixverse;
 pub mod replicate;
 pub mod runway;
 pub mod suno_family;
+pub mod vidu;
 pub mod wavespeed;
 pub mod xai;
 
@@ -38,7 +42,7 @@ pub struct Model {
 }
 
 /// Every provider.
-pub const MODELS: [Model; 21] = [
+pub const MODELS: [Model; 25] = [
     openai_videos::MODEL,
     chat_video::MODEL,
     gemini_veo::MODEL,
@@ -60,4 +64,8 @@ pub const MODELS: [Model; 21] = [
     openrouter::MODEL,
     wavespeed::MODEL,
     kie::MODEL,
+    pixverse::MODEL,
+    hunyuan::MODEL,
+    vidu::MODEL,
+    ltx::MODEL,
 ];

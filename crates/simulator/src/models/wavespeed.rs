@@ -17,7 +17,8 @@ pub(super) const MODEL: Model = Model {
     },
 };
 
-const MEMBERS: [&str; 7] = [
+const MEMBERS: [&str; 8] = [
+    "enable_audio",
     "prompt",
     "duration",
     "resolution",

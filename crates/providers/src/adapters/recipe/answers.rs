@@ -8,10 +8,11 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use toml::Spanned;
 
+use super::calls::{Poll, StatusMeaning, Verb};
 use super::fault::fits;
 use super::placeholder::{Datum, Values};
 use super::pointer::Places;
-use super::schema::{ClassName, Pacing, Recipe, ResultSection, StatusMeaning, Verb};
+use super::schema::{ClassName, Pacing, Recipe, ResultSection};
 use crate::answer::{Answer, Described, percent_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{StemGroup, StemTarget};
@@ -42,32 +43,39 @@ impl Recipe {
             return Err(self.failure(answer));
         }
         let body = self.opened(answer.json()?);
+        let is_error = self.errors.when.as_ref();
+        if is_error.is_some_and(|when| when.holds(&body)) {
+            return Err(self.turned_down(answer, &body, stage));
+        }
         match &self.ok {
             Some(ok) if !ok.is_told(&body) => Err(ProviderError::unreadable(
                 "the provider's answer does not say whether all is well",
             )),
-            Some(ok) if !ok.holds(&body) => {
-                let said = self.describe(&body);
-                // The envelope of a submission says that it was turned down; one
-                // of a poll says nothing about the job.
-                let class = self.class_of(&said).unwrap_or(match stage {
-                    Stage::Submission => Class::Rejected,
-                    Stage::Later => Class::Unclear,
-                });
-                Err(ProviderError {
-                    retry_after: answer.retry_after(),
-                    ..error_of(class, said, "the provider says no")
-                })
-            }
+            Some(ok) if !ok.holds(&body) => Err(self.turned_down(answer, &body, stage)),
             _ => Ok(body),
         }
     }
 
+    /// The error of an envelope.
+    fn turned_down(&self, answer: &Answer, body: &Value, stage: Stage) -> ProviderError {
+        let said = self.describe(body);
+        // That of a submission says that it was turned down; one of a poll says
+        // nothing about the job.
+        let class = self.class_of(&said).unwrap_or(match stage {
+            Stage::Submission => Class::Rejected,
+            Stage::Later => Class::Unclear,
+        });
+        ProviderError {
+            retry_after: answer.retry_after(),
+            ..error_of(class, said, "the provider says no")
+        }
+    }
+
     /// Where a job stands by the answer to a poll.
-    pub(super) fn standing(&self, answer: &Answer) -> Result<Standing, ProviderError> {
+    pub(super) fn standing(&self, poll: &Poll, answer: &Answer) -> Result<Standing, ProviderError> {
         let state = &self.state;
         let body = self.opened(answer.json().unwrap_or(Value::Null));
-        if let Some(meaning) = self.meaning_of(answer) {
+        if let Some(meaning) = poll.meaning_of(answer) {
             let class = match meaning {
                 StatusMeaning::Running => {
                     return Ok(Standing::Running(self.running(answer, &body)));
@@ -121,13 +129,6 @@ impl Recipe {
                 "the provider's answer has no status",
             )),
         }
-    }
-
-    fn meaning_of(&self, answer: &Answer) -> Option<StatusMeaning> {
-        let status = answer.status.as_str();
-        let mut statuses = self.poll.statuses.iter();
-        let found = statuses.find(|(one, _)| one.get_ref() == status);
-        found.map(|(_, meaning)| *meaning)
     }
 
     fn running(&self, answer: &Answer, body: &Value) -> Step {
@@ -216,6 +217,15 @@ impl Recipe {
             (None | Some(Class::Rejected), Some(Class::Refused)) => Some(Class::Refused),
             (by_code, by_words) => by_code.or(by_words),
         }
+    }
+}
+
+impl Poll {
+    fn meaning_of(&self, answer: &Answer) -> Option<StatusMeaning> {
+        let status = answer.status.as_str();
+        let mut statuses = self.statuses.iter();
+        let found = statuses.find(|(one, _)| one.get_ref() == status);
+        found.map(|(_, meaning)| *meaning)
     }
 }
 

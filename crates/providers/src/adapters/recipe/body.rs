@@ -17,8 +17,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use toml::Spanned;
 
+use super::calls::Encoding;
 use super::placeholder::{Datum, Values};
-use super::schema::{Encoding, Maps};
+use super::schema::Maps;
 use super::template::Template;
 use crate::error::ProviderError;
 use crate::port::{Body, Part};
@@ -42,15 +43,15 @@ pub(super) struct Table {
 }
 
 impl Node {
-    /// Whether this is true of one of its templates.
-    pub(super) fn any(&self, test: &impl Fn(&Template) -> bool) -> bool {
+    /// Adds its templates to these.
+    pub(super) fn templates<'n>(&'n self, all: &mut Vec<&'n Template>) {
         match self {
-            Self::Template(template) => test(template),
-            Self::Constant(_) => false,
-            Self::List(items) => items.iter().any(|item| item.get_ref().any(test)),
+            Self::Template(template) => all.push(template),
+            Self::Constant(_) => {}
+            Self::List(items) => items.iter().for_each(|item| item.get_ref().templates(all)),
             Self::Table(table) => {
-                let mut members = table.members.iter();
-                members.any(|(_, node)| node.get_ref().any(test))
+                let members = table.members.iter();
+                members.for_each(|(_, node)| node.get_ref().templates(all));
             }
         }
     }
@@ -100,7 +101,7 @@ impl Node {
         if let Some(Datum::Files(files)) = values.get("references") {
             for file in files {
                 let mut with_one = values.clone();
-                with_one.insert("reference", Datum::File(file));
+                with_one.insert("reference", Datum::File(*file));
                 list.extend(self.render(&with_one, maps)?);
             }
         }
@@ -128,8 +129,8 @@ impl Node {
                 _ => None,
             };
             if let Some(file) = file {
-                if let Some(Datum::File(file)) = values.get(file) {
-                    files.push(Part::file(name, file));
+                if let Some(Datum::File(handed)) = values.get(file) {
+                    files.push(Part::file(name, handed.file));
                 }
             } else if let Some(value) = node.get_ref().render(values, maps)? {
                 // What is no text is written as JSON: 5, true, {"a": 1}.
@@ -225,6 +226,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
 #[cfg(test)]
 mod tests {
+    use super::super::placeholder::Handed;
     use super::*;
 
     fn node(text: &str) -> Node {
@@ -270,7 +272,10 @@ mod tests {
             r#"body = ["{prompt}", { for_each = "references", url = "{reference:mime}", n = 1 }]"#,
         );
         let file = crate::adapters::tests::picture();
-        let values = Values::from([("references", Datum::Files(vec![&file, &file]))]);
+        let values = Values::from([(
+            "references",
+            Datum::Files(vec![Handed::new(&file), Handed::new(&file)]),
+        )]);
         let rendered = body.render(&values, &Maps::new()).unwrap().unwrap();
         let one = json!({"url": "image/png", "n": 1});
         assert_eq!(rendered, json!([one, one]));
@@ -282,7 +287,7 @@ mod tests {
             r#"body = { a = "{image:file}", b = 5, c = "x", d = { e = true }, f = "{seed}" }"#,
         );
         let file = crate::adapters::tests::picture();
-        let values = Values::from([("image", Datum::File(&file))]);
+        let values = Values::from([("image", Datum::File(Handed::new(&file)))]);
         let encoded = body
             .encode(Encoding::Multipart, &values, &Maps::new())
             .unwrap();

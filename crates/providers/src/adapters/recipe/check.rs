@@ -10,10 +10,11 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::body::{Node, Table};
+use super::calls::{Encoding, Upload};
 use super::fault::{Checked, Fault, explained, nearest};
-use super::placeholder::{Names, Sort};
+use super::placeholder::{How, Names, Placeholder, Sort};
 use super::request::{Request, request};
-use super::schema::{Encoding, Recipe, Templates};
+use super::schema::{Recipe, Templates};
 use super::template::Template;
 use super::{limits, order};
 use crate::order::StemGroup;
@@ -48,6 +49,21 @@ impl Recipe {
             self.check_request(&request, &names)?;
         }
         self.check_templates(&submit.remember, &names)?;
+        for variant in &submit.variant {
+            if let Some(own) = &variant.remember {
+                self.check_templates(own, &names)?;
+                let same = |one: &Templates, other: &Templates| {
+                    one.keys().all(|name| other.contains_key(name))
+                };
+                if !same(own, &submit.remember) || !same(&submit.remember, own) {
+                    let message =
+                        "remember must have the same names in each variant as in [submit]";
+                    return Err(Fault::new(&variant.when.span(), message));
+                }
+            }
+        }
+        self.check_upload(&names)?;
+        self.check_sign()?;
         self.check_later()?;
         self.check_find(&names)?;
         self.check_words()?;
@@ -93,17 +109,21 @@ impl Recipe {
     /// The calls after the submission.
     fn check_later(&self) -> Checked {
         let keep = &self.submit.keep;
-        if keep.get_ref().is_empty() {
+        let at = self.submit.path.span();
+        let Some(poll) = &self.poll else {
+            return self.check_no_later();
+        };
+        if keep.is_empty() {
             let message = "[submit.keep] is empty: how is the job to be found again?";
-            return Err(Fault::new(&keep.span(), message));
+            return Err(Fault::new(&at, message));
         }
-        let kept = keep.get_ref().keys().chain(self.submit.remember.keys());
+        let kept = keep.keys().chain(self.submit.remember.keys());
         let mut names: Names<'_> = kept.map(|name| (name.as_str(), Sort::Text)).collect();
-        self.check_request(&request!(self.poll), &names)?;
+        self.check_request(&request!(poll), &names)?;
         if let Some(cancel) = &self.cancel {
             self.check_request(&request!(cancel), &names)?;
         }
-        for status in self.poll.statuses.keys() {
+        for status in poll.statuses.keys() {
             check_status(status, 100..=599)?;
         }
         if let Some(lookup) = &self.result.lookup {
@@ -114,6 +134,97 @@ impl Recipe {
             self.check_path(path, &names)?;
         }
         self.check_templates(&self.result.content_query, &names)
+    }
+
+    /// What a recipe without jobs cannot say.
+    fn check_no_later(&self) -> Checked {
+        let result = &self.result;
+        let later = [
+            ("[cancel]", self.cancel.is_some()),
+            ("[find]", self.find.is_some()),
+            ("[result.lookup]", result.lookup.is_some()),
+            ("content", result.content.is_some()),
+            (
+                "[state]",
+                self.state.word.is_some() || self.state.done_when.is_some(),
+            ),
+        ];
+        match later.into_iter().find(|(_, is_said)| *is_said) {
+            Some((line, _)) => {
+                let message = format!(
+                    "{line} is about a job, and without [poll] the answer to the submission is the result"
+                );
+                Err(Fault::new(&self.submit.path.span(), message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The files that are handed over before the order.
+    fn check_upload(&self, names: &Names<'_>) -> Checked {
+        let files: &[Spanned<String>] = self.upload.as_ref().map_or(&[], |upload| &upload.files);
+        for request in self.submit.requests() {
+            for placeholder in request.placeholders() {
+                let list = match placeholder.name.as_str() {
+                    "reference" => "references",
+                    name => name,
+                };
+                let is_uploaded = files.iter().any(|file| file.get_ref() == list);
+                if placeholder.how == How::Uploaded && !is_uploaded {
+                    let message = format!(
+                        "{{{}:uploaded}} is not among the files of [upload]",
+                        placeholder.name
+                    );
+                    return Err(Fault::new(&request.path.span(), message));
+                }
+            }
+        }
+        let Some(upload) = &self.upload else {
+            return Ok(());
+        };
+        for file in files {
+            check_name(file, names)?;
+            let name = file.get_ref().as_str();
+            if !matches!(names.get(name), Some(Sort::File | Sort::Files)) {
+                return Err(Fault::new(&file.span(), format!("{name:?} is no file")));
+            }
+            let requests = self.submit.requests();
+            let mut all = requests.iter().flat_map(Request::placeholders);
+            let one = name.trim_end_matches('s');
+            let is_used = |used: &Placeholder| {
+                used.how == How::Uploaded && (used.name == name || used.name == one)
+            };
+            if !all.any(is_used) {
+                let message = format!("the order does not say {{{name}:uploaded}}");
+                return Err(Fault::new(&file.span(), message));
+            }
+        }
+        let own = [
+            ("file", Sort::File),
+            ("number", Sort::Number),
+            ("key", Sort::Text),
+            ("model", Sort::Text),
+        ];
+        self.check_request(&upload.request(), &own.into())
+    }
+
+    fn check_sign(&self) -> Checked {
+        let auth = &self.auth;
+        if auth.sign.is_none() {
+            return Ok(());
+        }
+        let upload = self.upload.iter().map(Upload::request);
+        for request in self.submit.requests().into_iter().chain(upload) {
+            if request.encoding == Encoding::Multipart {
+                let message = "a form with files cannot be signed; write encoding = \"json\"";
+                return Err(Fault::new(&request.path.span(), message));
+            }
+        }
+        if auth.header.is_some() || auth.scheme.is_some() || auth.none {
+            let message = "[auth] says sign, and how a key is sent besides: leave one out";
+            return Err(Fault::new(&self.submit.path.span(), message));
+        }
+        Ok(())
     }
 
     pub(super) fn check_request(&self, request: &Request<'_>, names: &Names<'_>) -> Checked {
@@ -255,9 +366,14 @@ impl Recipe {
                 let message = "no word of [state] means done; name some in done = [ … ]";
                 Err(Fault::new(&at.span(), message))
             }
+            None if self.poll.is_none() && seen.is_empty() => Ok(()),
             None if state.done_when.is_none() || !seen.is_empty() => {
                 let message = "[state] must say where the status word is (word = \"/status\"), or what is true of a job that is done (done_when)";
-                Err(Fault::new(&self.poll.path.span(), message))
+                let at = self
+                    .poll
+                    .as_ref()
+                    .map_or(&self.submit.path, |poll| &poll.path);
+                Err(Fault::new(&at.span(), message))
             }
             _ => Ok(()),
         }
@@ -276,15 +392,24 @@ impl Recipe {
 
     fn check_result(&self) -> Checked {
         let result = &self.result;
-        let at = self.poll.path.span();
+        let at = self
+            .poll
+            .as_ref()
+            .map_or(&self.submit.path, |poll| &poll.path);
+        let at = at.span();
+        if result.answer && (self.poll.is_some() || self.stems.is_some()) {
+            let message = "answer = true is for videos and songs that are the answer to the order, without [poll]";
+            return Err(Fault::new(&at, message));
+        }
         let ways = [
+            result.answer,
             result.address.is_some(),
             result.content.is_some(),
             result.base64.is_some(),
         ];
         let ways = ways.into_iter().filter(|is_there| *is_there).count();
         if (self.video.is_some() || self.music.is_some()) && ways != 1 {
-            let message = "[result] must say one of address, content and base64";
+            let message = "[result] must say one of address, content, base64 and answer";
             return Err(Fault::new(&at, message));
         }
         if self.stems.is_some() && result.stems.is_empty() {

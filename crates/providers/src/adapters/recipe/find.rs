@@ -6,10 +6,11 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use super::answers::{Stage, keep};
+use super::calls::Find;
 use super::fault::{Checked, Fault};
 use super::placeholder::Names;
 use super::request::{Request, request};
-use super::schema::{Find, Recipe};
+use super::schema::Recipe;
 use super::{Cook, order};
 use crate::answer::Answer;
 use crate::error::ProviderError;
@@ -81,7 +82,7 @@ impl Cook {
 
     /// The page that a memo names.
     fn page(&self, find: &Find, order: &Order, memo: Value) -> Result<Call, ProviderError> {
-        let values = order::values(&self.recipe, order)?;
+        let values = order::values(&self.recipe, order, &[])?;
         let mut call = find.request().call("find", &self.recipe, &values)?;
         call.limit_bytes = LIST;
         let call = match (&memo, &find.page_query, &find.next_query) {
@@ -122,12 +123,13 @@ impl Cook {
                 ProviderError::unreadable("the provider's answer has no list of jobs")
             })?,
         };
-        let wanted = find.keep.as_ref().unwrap_or(&self.recipe.submit.keep);
+        let wanted = find.keep.as_ref();
+        let wanted = wanted.map_or(&self.recipe.submit.keep, toml::Spanned::get_ref);
         for job in items {
             let Some(identity) = find.identity(order, job) else {
                 continue;
             };
-            let kept: Result<Map<_, _>, _> = keep(wanted.get_ref(), job);
+            let kept: Result<Map<_, _>, _> = keep(wanted, job);
             let Ok(kept) = kept else {
                 // It is there, and nobody can say which it is.
                 found.absence = Absence::Open;
@@ -189,7 +191,7 @@ impl Recipe {
         let Some(kept) = &find.keep else {
             return Ok(());
         };
-        let mut all = self.submit.keep.get_ref().keys();
+        let mut all = self.submit.keep.keys();
         match all.find(|name| !kept.get_ref().contains_key(*name)) {
             Some(name) => {
                 let message = format!("{name} is kept of a submission, and must be kept here too");

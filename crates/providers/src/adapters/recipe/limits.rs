@@ -4,10 +4,11 @@ use serde_json::json;
 use toml::Spanned;
 
 use super::fault::{Checked, Fault, fits};
+use super::offers::{MusicSection, StemsSection, VideoSection};
 use super::order;
 use super::placeholder::{Datum, Values};
 use super::request::Request;
-use super::schema::{MusicSection, Recipe, StemsSection, VideoSection};
+use super::schema::Recipe;
 use super::template::Template;
 use crate::limits::{
     Durations, Handover, MusicLimits, Pictures, Purpose, SongLimits, StemLimits, VideoLimits,
@@ -45,14 +46,14 @@ impl VideoSection {
                 } else {
                     Purpose::Frames
                 },
-                references: 0,
+                references: pictures.or_references,
                 handover: handover(pictures.address_only),
             },
             negative_prompt: own
                 .and_then(|own| own.negative_prompt)
                 .unwrap_or(self.negative_prompt),
             seed: own.and_then(|own| own.seed).unwrap_or(self.seed),
-            audio: None,
+            audio: own.and_then(|own| own.audio).or(self.audio),
             max_prompt: own
                 .and_then(|own| own.max_prompt)
                 .unwrap_or(self.max_prompt),
@@ -225,6 +226,7 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> Checked {
             for (name, may_be_there) in [
                 ("seed", limits.seed),
                 ("negative_prompt", limits.negative_prompt),
+                ("audio", limits.audio.is_some()),
             ] {
                 if may_be_there {
                     let with_it: Vec<&str> = pictures.iter().copied().chain([name]).collect();
@@ -247,6 +249,9 @@ fn shapes(pictures: &Pictures) -> Vec<&'static [&'static str]> {
         (Purpose::References, _) => shapes.push(&["references"]),
         (Purpose::Frames, 1) => shapes.push(&["image"]),
         (Purpose::Frames, _) => shapes.extend([&["image"] as &[&str], &["image", "last_frame"]]),
+    }
+    if pictures.references > 0 {
+        shapes.push(&["references"]);
     }
     shapes
 }

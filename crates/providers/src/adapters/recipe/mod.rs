@@ -4,10 +4,12 @@
 //! inside the answer.
 //!
 //! ```text
-//! schema     what a recipe may say        check, limits   what is wrong with one, by line
+//! schema, offers, calls  what a recipe may say
+//! check, limits          what is wrong with one, by line
 //! template   {seconds:text}, {tier|map}   order           the values of an order
 //! body       bodies made of templates     request         calls made of both
 //! pointer    places in answers            answers         what an answer means
+//! upload     files before the order           sign  calls that are signed
 //! find       the job of a lost submission
 //! shipped    recipes that are part of the program
 //! ```
@@ -16,23 +18,26 @@
 //! answer without an id is unclear, a status word of no list is no end, and a
 //! status of 5xx never proves that nothing was taken.
 //!
-//! Deliberately not there, because a few lines of Rust say it better: uploads
-//! before the submission, answers that are the result, streams, archives,
-//! signatures, one poll for many jobs.
+//! Deliberately not there, because a few lines of Rust say it better: uploads in
+//! more than two calls, streams, archives, one poll for many jobs.
 
 mod answers;
 mod body;
+mod calls;
 mod check;
 mod fault;
 mod find;
 mod limits;
+mod offers;
 mod order;
 mod placeholder;
 mod pointer;
 mod request;
 mod schema;
 mod shipped;
+mod sign;
 mod template;
+mod upload;
 
 pub(crate) use fault::distance;
 pub(crate) use shipped::SHIPPED;
@@ -44,8 +49,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 
 use self::answers::{Kept, Stage, Standing};
+use self::calls::{Encoding, Verb};
 use self::request::{Request, request};
-use self::schema::{Encoding, Recipe, Verb};
+use self::schema::Recipe;
 use crate::adapters::Protocol;
 use crate::answer::Answer;
 use crate::cost::Cost;
@@ -53,7 +59,8 @@ use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
 use crate::port::{
-    Adapter, Asked, Authorization, Call, ClipFacts, Found, Handle, Output, Pace, Step, What,
+    Adapter, Asked, Authorization, Call, ClipFacts, Found, Handle, Output, Pace, RESULT, Source,
+    Step, What,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -156,6 +163,9 @@ impl Adapter for Cook {
         if auth.none {
             return Ok(Authorization::Headers(Vec::new()));
         }
+        if let Some(signing) = &auth.sign {
+            return Ok(Authorization::Sign(Box::new(signing.with(secret)?)));
+        }
         let word = match (&auth.scheme, &auth.header) {
             (Some(word), _) => word,
             (None, None) => "Bearer",
@@ -165,16 +175,34 @@ impl Adapter for Cook {
         Ok(Authorization::Headers(vec![(self.auth_header, value)]))
     }
 
-    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let values = order::values(&self.recipe, order)?;
-        let submit = &self.recipe.submit;
-        let request = submit.request(|name| values.contains_key(name));
-        Ok(request.call("submit", &self.recipe, &values)?.submits())
+    fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
+        self.recipe.auth.sign.as_ref()?.with(secret).err()?;
+        Some(sign::PAIR)
     }
 
-    fn submitted(&self, order: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        self.next(order, &[])
+    }
+
+    fn submitted(
+        &self,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        if let Some(upload) = &self.recipe.upload
+            && asked.stage != SUBMIT
+        {
+            return self.uploaded(upload, order, asked, answer);
+        }
+        if self.recipe.result.answer {
+            return self.answered(order, answer);
+        }
         let body = self.recipe.accepted(answer, Stage::Submission)?;
-        let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body)?;
+        let kept = answers::keep(&self.recipe.submit.keep, &body)?;
+        if self.recipe.poll.is_none() {
+            return self.finish(&self.handle(order, kept)?, &Value::Null, &body);
+        }
         Ok(Step::Submitted {
             handle: self.handle(order, kept)?,
             poll_after: self.recipe.pace.after(answer),
@@ -182,8 +210,11 @@ impl Adapter for Cook {
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+        let Some(poll) = &self.recipe.poll else {
+            return Err(no_jobs());
+        };
         let kept = Kept::of(handle, &Value::Null);
-        request!(self.recipe.poll).call("poll", &self.recipe, &kept.values())
+        request!(poll).call("poll", &self.recipe, &kept.values())
     }
 
     fn polled(
@@ -197,7 +228,10 @@ impl Adapter for Cook {
             let body = recipe.accepted(answer, Stage::Later)?;
             return self.finish(handle, &asked.memo, &body);
         }
-        let body = match recipe.standing(answer)? {
+        let Some(poll) = &recipe.poll else {
+            return Err(no_jobs());
+        };
+        let body = match recipe.standing(poll, answer)? {
             Standing::Running(step) => return Ok(step),
             Standing::Done(body) => body,
         };
@@ -249,11 +283,58 @@ impl Adapter for Cook {
     }
 }
 
+/// The stage of the call that orders.
+const SUBMIT: &str = "submit";
+
+fn no_jobs() -> ProviderError {
+    ProviderError::new(Class::Lost, "this provider keeps no jobs")
+}
+
 impl Cook {
+    /// The upload of the next file, or the order when all have an id.
+    fn next(&self, order: &Order, ids: &[Value]) -> Result<Call, ProviderError> {
+        let recipe = &self.recipe;
+        let values = order::values(recipe, order, ids)?;
+        if let Some(upload) = &recipe.upload
+            && let Some(file) = upload.files(&values).nth(ids.len())
+        {
+            return upload.call(recipe, order, file, ids);
+        }
+        let request = recipe.submit.request(|name| values.contains_key(name));
+        let call = request.call(SUBMIT, recipe, &values)?.submits();
+        Ok(if recipe.poll.is_some() {
+            call
+        } else {
+            call.works(RESULT)
+        })
+    }
+
+    /// The result that is the answer to the order itself.
+    fn answered(&self, order: &Order, answer: &Answer) -> Result<Step, ProviderError> {
+        // What is JSON tells an error, whatever its status.
+        if !answer.status.is_success() || answer.json().is_ok() {
+            self.recipe.accepted(answer, Stage::Submission)?;
+            let what = "the provider's answer is no result";
+            return Err(ProviderError::unreadable(what));
+        }
+        let what = match &order.work {
+            Work::Song(song) => What::Clip(Box::new(ClipFacts::of_song(song, &order.model))),
+            _ => What::Video,
+        };
+        Step::done(vec![Output {
+            what,
+            source: Source::Bytes(answer.body.clone()),
+        }])
+    }
+
     /// What names a job from now on.
     fn handle(&self, order: &Order, mut kept: Map<String, Value>) -> Result<Handle, ProviderError> {
-        let values = order::values(&self.recipe, order)?;
-        for (name, template) in &self.recipe.submit.remember {
+        let values = order::values(&self.recipe, order, &[])?;
+        let remembered = self
+            .recipe
+            .submit
+            .remembered(|name| values.contains_key(name));
+        for (name, template) in remembered {
             let value = template.get_ref().text(&values, &self.recipe.maps)?;
             kept.insert(name.clone(), json!(value.unwrap_or_default()));
         }

@@ -1,11 +1,11 @@
 //! The values of an order, by the names that templates use.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::placeholder::{Datum, Sort, Values};
+use super::placeholder::{Datum, Handed, Sort, Values};
 use super::schema::Recipe;
 use crate::error::{Class, ProviderError};
-use crate::order::{File, Order, PictureRole, Song, Stems, Video, Work};
+use crate::order::{Order, PictureRole, Song, Stems, Video, Work};
 use crate::shape;
 
 /// Names, what they stand for, and whether every order of the kind has them.
@@ -15,7 +15,7 @@ pub(super) type Known = (&'static str, Sort, bool);
 pub(super) const ANY: [Known; 2] = [("key", Sort::Text, true), ("model", Sort::Text, true)];
 
 /// The values of videos.
-pub(super) const VIDEO: [Known; 13] = [
+pub(super) const VIDEO: [Known; 14] = [
     ("prompt", Sort::Text, true),
     ("negative_prompt", Sort::Text, false),
     ("seconds", Sort::Number, true),
@@ -26,6 +26,7 @@ pub(super) const VIDEO: [Known; 13] = [
     ("tier", Sort::Text, true),
     ("seed", Sort::Number, false),
     ("user", Sort::Text, false),
+    ("audio", Sort::Text, false),
     ("image", Sort::File, false),
     ("last_frame", Sort::File, false),
     ("references", Sort::Files, false),
@@ -55,10 +56,11 @@ pub(super) fn is_always_there(name: &str, own: &[Known]) -> bool {
     all.any(|(known, _, always)| *known == name && *always)
 }
 
-/// The values of an order.
+/// The values of an order; `ids` name the files of it that were uploaded.
 pub(super) fn values<'a>(
     recipe: &'a Recipe,
     order: &'a Order,
+    ids: &'a [Value],
 ) -> Result<Values<'a>, ProviderError> {
     let Recipe {
         video: videos,
@@ -81,6 +83,9 @@ pub(super) fn values<'a>(
     };
     values.insert("key", Datum::Plain(json!(order.key)));
     values.insert("model", Datum::Plain(json!(order.model)));
+    if let Some(upload) = &recipe.upload {
+        upload.name(&mut values, ids);
+    }
     Ok(values)
 }
 
@@ -95,6 +100,7 @@ fn of_video(video: &Video, max_seed: u64) -> Values<'_> {
         ),
         ("seed", video.seed.map(|seed| json!(fold(seed, max_seed)))),
         ("user", video.user.as_ref().map(|user| json!(user))),
+        ("audio", video.audio.map(|on| json!(on))),
     ];
     for (name, value) in optional {
         if let Some(value) = value {
@@ -106,10 +112,10 @@ fn of_video(video: &Video, max_seed: u64) -> Values<'_> {
         ("last_frame", PictureRole::LastFrame),
     ] {
         if let Some(file) = video.picture(role) {
-            values.insert(name, Datum::File(file));
+            values.insert(name, Datum::File(Handed::new(file)));
         }
     }
-    let references: Vec<&File> = video.references().collect();
+    let references: Vec<Handed<'_>> = video.references().map(Handed::new).collect();
     if !references.is_empty() {
         values.insert("references", Datum::Files(references));
     }
@@ -185,7 +191,7 @@ fn of_song<'a>(recipe: &Recipe, song: &Song) -> Values<'a> {
 fn of_stems<'a>(stems: &'a Stems, word: Option<&str>) -> Values<'a> {
     let mut values = Values::from([
         ("title", Datum::Plain(json!(stems.title))),
-        ("recording", Datum::File(&stems.source.file)),
+        ("recording", Datum::File(Handed::new(&stems.source.file))),
     ]);
     if let Some(word) = word {
         values.insert("stem", Datum::Plain(json!(word)));

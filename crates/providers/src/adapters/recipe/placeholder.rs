@@ -19,9 +19,23 @@ pub(super) enum Datum<'a> {
     /// A frame size.
     Size((u32, u32)),
     /// A picture or recording.
-    File(&'a File),
+    File(Handed<'a>),
     /// Pictures.
-    Files(Vec<&'a File>),
+    Files(Vec<Handed<'a>>),
+}
+
+/// A file, and what the provider calls it once it has it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Handed<'a> {
+    pub(super) file: &'a File,
+    pub(super) id: Option<&'a Value>,
+}
+
+impl<'a> Handed<'a> {
+    /// A file that the provider does not have.
+    pub(super) const fn new(file: &'a File) -> Self {
+        Self { file, id: None }
+    }
 }
 
 /// The values at hand, by name.
@@ -71,6 +85,8 @@ pub(super) enum How {
     Name,
     /// A file as a part of a multipart body.
     File,
+    /// What the provider calls a file that was uploaded.
+    Uploaded,
 }
 
 impl Placeholder {
@@ -107,7 +123,9 @@ impl Placeholder {
             How::Path => *sort == Sort::Text,
             How::Text => *sort == Sort::Number,
             How::Between(_) => *sort == Sort::Size,
-            How::Url | How::DataUrl | How::Base64 => matches!(sort, Sort::File | Sort::Files),
+            How::Url | How::DataUrl | How::Base64 | How::Uploaded => {
+                matches!(sort, Sort::File | Sort::Files)
+            }
             How::Mime | How::Name => *sort == Sort::File,
             How::File => *sort == Sort::File && alone && self.map.is_none(),
         };
@@ -152,16 +170,19 @@ impl Placeholder {
                 };
                 json!(shape::size_text(*size, between))
             }
-            Datum::File(file) => self.file(file)?,
+            Datum::File(handed) => self.file(*handed)?,
             Datum::Files(files) => {
-                let files = files.iter().map(|file| self.file(file));
+                let files = files.iter().map(|handed| self.file(*handed));
                 Value::Array(files.collect::<Result<_, _>>()?)
             }
         };
         let Some(name) = &self.map else {
             return Ok(Some(value));
         };
-        let key = text_of(&value).unwrap_or_default();
+        let key = match &value {
+            Value::Bool(flag) => flag.to_string(),
+            value => text_of(value).unwrap_or_default(),
+        };
         let lines = maps.get(name);
         let line = lines.and_then(|lines| lines.get(&key).or_else(|| lines.get("*")));
         line.cloned().map(Some).ok_or_else(|| {
@@ -170,8 +191,9 @@ impl Placeholder {
         })
     }
 
-    fn file(&self, file: &File) -> Result<Value, ProviderError> {
+    fn file(&self, Handed { file, id }: Handed<'_>) -> Result<Value, ProviderError> {
         Ok(match self.how {
+            How::Uploaded => id.cloned().unwrap_or_default(),
             How::DataUrl => json!(file.data_url()),
             How::Base64 => json!(file.base64()),
             How::Mime => json!(file.mime),
@@ -186,7 +208,7 @@ impl Placeholder {
     }
 }
 
-const WAYS: [(&str, How); 8] = [
+const WAYS: [(&str, How); 9] = [
     ("text", How::Text),
     ("path", How::Path),
     ("url", How::Url),
@@ -195,6 +217,7 @@ const WAYS: [(&str, How); 8] = [
     ("mime", How::Mime),
     ("name", How::Name),
     ("file", How::File),
+    ("uploaded", How::Uploaded),
 ];
 
 fn way(word: &str) -> Option<How> {

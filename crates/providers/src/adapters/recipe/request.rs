@@ -3,8 +3,9 @@
 use toml::Spanned;
 
 use super::body::Node;
-use super::placeholder::Values;
-use super::schema::{Encoding, Recipe, Submit, Templates, Verb};
+use super::calls::{Encoding, Submit, Upload, Verb};
+use super::placeholder::{Placeholder, Values};
+use super::schema::{Recipe, Templates};
 use super::template::Template;
 use crate::error::{Class, ProviderError};
 use crate::port::{Call, Target};
@@ -28,12 +29,22 @@ macro_rules! request {
             path: &$section.path,
             query: &$section.query,
             headers: &$section.headers,
-            encoding: $crate::adapters::recipe::schema::Encoding::Json,
+            encoding: $crate::adapters::recipe::calls::Encoding::Json,
             body: $section.body.as_ref(),
         }
     };
 }
 pub(super) use request;
+
+impl Upload {
+    /// The call for a file.
+    pub(super) fn request(&self) -> Request<'_> {
+        Request {
+            encoding: self.encoding,
+            ..request!(self)
+        }
+    }
+}
 
 impl Submit {
     /// The call for an order: that of the first variant whose value it has.
@@ -50,6 +61,14 @@ impl Submit {
         // The general call is the last of all.
         let at = variants.take_while(|fits| !fits).count();
         all.nth(at).unwrap_or(general)
+    }
+
+    /// What is kept of an order that has these values.
+    pub(super) fn remembered(&self, has: impl Fn(&str) -> bool) -> &Templates {
+        let mut variants = self.variant.iter();
+        let own = variants.find(|variant| has(variant.when.get_ref()));
+        own.and_then(|own| own.remember.as_ref())
+            .unwrap_or(&self.remember)
     }
 
     /// Every variant's call, and then the general one.
@@ -71,17 +90,23 @@ impl Submit {
 }
 
 impl Request<'_> {
+    /// Every placeholder in it.
+    pub(super) fn placeholders(&self) -> Vec<&Placeholder> {
+        let maps = [self.query, self.headers].into_iter();
+        let lines = maps.flat_map(|map| map.values());
+        let mut templates: Vec<&Template> = lines.map(Spanned::get_ref).collect();
+        templates.push(self.path.get_ref());
+        if let Some(body) = self.body {
+            body.get_ref().templates(&mut templates);
+        }
+        let all = templates.into_iter();
+        all.flat_map(Template::placeholders).collect()
+    }
+
     /// Whether it hands this value over.
     pub(super) fn mentions(&self, name: &str) -> bool {
-        let named = |template: &Template| {
-            let mut all = template.placeholders();
-            all.any(|one| one.name == name || (name == "references" && one.name == "reference"))
-        };
-        let maps = [self.query, self.headers];
-        let mut lines = maps.into_iter().flat_map(|map| map.values());
-        named(self.path.get_ref())
-            || lines.any(|template| named(template.get_ref()))
-            || self.body.is_some_and(|body| body.get_ref().any(&named))
+        let mut all = self.placeholders().into_iter();
+        all.any(|one| one.name == name || (name == "references" && one.name == "reference"))
     }
 
     /// The call for these values.

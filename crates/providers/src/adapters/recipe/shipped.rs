@@ -22,7 +22,8 @@ macro_rules! shipped {
 }
 
 /// Every recipe that is named without a file.
-pub(crate) const SHIPPED: [Protocol; 3] = shipped!("openrouter" "wavespeed" "kie");
+pub(crate) const SHIPPED: [Protocol; 7] =
+    shipped!("openrouter" "wavespeed" "kie" "pixverse" "hunyuan" "vidu" "ltx");
 
 fn build(_: &Settings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     super::cook(text)

@@ -180,7 +180,7 @@ impl Template {
 mod tests {
     use serde_json::json;
 
-    use super::super::placeholder::{Datum, Sort};
+    use super::super::placeholder::{Datum, Handed, Sort};
     use super::*;
 
     fn rendered(template: &str) -> Option<Value> {
@@ -190,7 +190,7 @@ mod tests {
             ("seconds", Datum::Plain(json!(5))),
             ("size", Datum::Size((1280, 720))),
             ("tier", Datum::Plain(json!("720p"))),
-            ("image", Datum::File(&file)),
+            ("image", Datum::File(Handed::new(&file))),
         ]);
         let maps = Maps::from([("big".into(), [("720p".into(), json!("720P"))].into())]);
         let template = Template::try_from(template.to_owned()).unwrap();

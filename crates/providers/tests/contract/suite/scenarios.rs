@@ -18,7 +18,12 @@ const WORDLESS: [&str; 2] = ["gemini-veo", "comfyui"];
 const WHILE_QUEUED: [&str; 3] = ["modelark", "dashscope", "minimax"];
 
 /// Cases whose provider tells a wrong order from a failure in mere words.
-const CODELESS: [&str; 3] = ["chat-video", "comfyui: ", "luma dream-machine"];
+const CODELESS: [&str; 4] = [
+    "chat-video",
+    "comfyui: ",
+    "luma dream-machine",
+    "recipe/pixverse",
+];
 
 pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
     let (order, adapter) = (&stage.case.order, stage.provider.adapter());
@@ -33,7 +38,8 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
             );
             let default = f64::from(limits.default_seconds);
             assert!(limits.durations.contains(default), "{limits:?}");
-            assert!(video.pictures.len() <= limits.pictures.max, "{limits:?}");
+            let most = limits.pictures.max.max(limits.pictures.most_references());
+            assert!(video.pictures.len() <= most, "{limits:?}");
             assert!(!limits.pictures.needed || !video.pictures.is_empty());
             assert!(video.prompt.chars().count() <= limits.max_prompt);
             let offered = limits.sizes.iter();

@@ -78,7 +78,7 @@ proptest! {
             video.pictures.push(frame(PictureRole::FirstFrame));
             video.pictures.push(frame(PictureRole::Reference));
         });
-        let values = order::values(&recipe, &order).unwrap();
+        let values = order::values(&recipe, &order, &[]).unwrap();
         let maps = schema::Maps::from([("map".into(), [("5".into(), json!(5))].into())]);
         let _ = template.value(&values, &maps);
         let _ = template.text(&values, &maps);

@@ -3,8 +3,11 @@
 mod answers;
 mod any;
 mod find;
+mod requests;
+mod sign;
 mod songs;
 mod stems;
+mod upload;
 mod wrong;
 
 use serde_json::{Value, json};
@@ -60,6 +63,11 @@ fn cook(recipe: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
             .cloned()
             .unwrap_or_default(),
     })
+}
+
+/// The short recipe, its calls signed.
+fn signed() -> String {
+    format!("{SHORT}\n[auth]\nsign = {{ method = \"tc3\", service = \"vclm\" }}\n")
 }
 
 /// The short recipe with lines more.
@@ -217,7 +225,7 @@ fn header_of(cook: &dyn Adapter) -> Vec<(&'static str, String)> {
     let now = SystemTime::UNIX_EPOCH;
     match cook.authorize(&Secret::new("k"), now).unwrap() {
         Authorization::Headers(headers) => headers,
-        Authorization::Exchange(_) => panic!("nothing is exchanged"),
+        other => panic!("no headers: {}", matches!(other, Authorization::Sign(_))),
     }
 }
 

@@ -1,0 +1,208 @@
+//! The calls of a recipe.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::body::Node;
+use super::pointer::{Condition, Places};
+use super::schema::Templates;
+use super::template::Template;
+
+/// `[upload]`: the call that hands over a file before the order.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Upload {
+    /// The values of the order that are handed over so.
+    pub(super) files: Vec<Spanned<String>>,
+    #[serde(default = "post")]
+    pub(super) method: Verb,
+    pub(super) path: Spanned<Template>,
+    #[serde(default)]
+    pub(super) query: Templates,
+    #[serde(default)]
+    pub(super) headers: Templates,
+    #[serde(default)]
+    pub(super) encoding: Encoding,
+    pub(super) body: Option<Spanned<Node>>,
+    /// What the answer calls the file.
+    pub(super) id: Places,
+    /// Where the answer says that the bytes are to be put, by a call of its own.
+    pub(super) put: Option<Places>,
+}
+
+/// `[submit]`: the call that orders.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Submit {
+    #[serde(default = "post")]
+    pub(super) method: Verb,
+    pub(super) path: Spanned<Template>,
+    #[serde(default)]
+    pub(super) query: Templates,
+    #[serde(default)]
+    pub(super) headers: Templates,
+    #[serde(default)]
+    pub(super) encoding: Encoding,
+    pub(super) body: Option<Spanned<Node>>,
+    /// What to keep of the answer, by name.
+    #[serde(default)]
+    pub(super) keep: BTreeMap<String, Places>,
+    /// What to keep of the order, by name.
+    #[serde(default)]
+    pub(super) remember: Templates,
+    /// Orders that are submitted in another way; the first that fits.
+    #[serde(default)]
+    pub(super) variant: Vec<Variant>,
+}
+
+/// `[[submit.variant]]`: replaces lines of `[submit]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Variant {
+    /// The value that the order must have.
+    pub(super) when: Spanned<String>,
+    pub(super) method: Option<Verb>,
+    pub(super) path: Option<Spanned<Template>>,
+    pub(super) query: Option<Templates>,
+    pub(super) headers: Option<Templates>,
+    pub(super) encoding: Option<Encoding>,
+    pub(super) body: Option<Spanned<Node>>,
+    pub(super) remember: Option<Templates>,
+}
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Encoding {
+    #[default]
+    Json,
+    Multipart,
+    Form,
+}
+
+/// A method.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Verb {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+const fn get() -> Verb {
+    Verb::Get
+}
+
+const fn post() -> Verb {
+    Verb::Post
+}
+
+/// `[poll]`: the call that asks how a job stands.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Poll {
+    #[serde(default = "get")]
+    pub(super) method: Verb,
+    /// Under the base address, or a whole address that was kept.
+    pub(super) path: Spanned<Template>,
+    #[serde(default)]
+    pub(super) query: Templates,
+    #[serde(default)]
+    pub(super) headers: Templates,
+    pub(super) body: Option<Spanned<Node>>,
+    /// What a status alone means.
+    #[serde(default)]
+    pub(super) statuses: BTreeMap<Spanned<String>, StatusMeaning>,
+}
+
+/// What a poll's status alone means.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum StatusMeaning {
+    Running,
+    Failed,
+    Refused,
+    Lost,
+}
+
+/// `[result.lookup]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lookup {
+    #[serde(default = "get")]
+    pub(super) method: Verb,
+    pub(super) path: Spanned<Template>,
+    #[serde(default)]
+    pub(super) query: Templates,
+    #[serde(default)]
+    pub(super) headers: Templates,
+    pub(super) body: Option<Spanned<Node>>,
+    /// What to take from the poll's answer, by name.
+    #[serde(default)]
+    pub(super) keep: BTreeMap<String, Places>,
+}
+
+/// `[cancel]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cancel {
+    #[serde(default = "post")]
+    pub(super) method: Verb,
+    pub(super) path: Spanned<Template>,
+    #[serde(default)]
+    pub(super) query: Templates,
+    #[serde(default)]
+    pub(super) headers: Templates,
+    pub(super) body: Option<Spanned<Node>>,
+    /// Whether a good answer proves that the job is called off.
+    #[serde(default = "yes")]
+    pub(super) certain: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// `[find]`: the call that looks for the job of a submission whose answer was lost.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Find {
+    #[serde(default = "get")]
+    pub(super) method: Verb,
+    pub(super) path: Spanned<Template>,
+    #[serde(default)]
+    pub(super) query: Templates,
+    #[serde(default)]
+    pub(super) headers: Templates,
+    pub(super) body: Option<Spanned<Node>>,
+    /// The list of jobs; without it the answer is the job.
+    pub(super) items: Option<Places>,
+    /// Where a job repeats `{key}`.
+    pub(super) reference: Option<Places>,
+    /// Where it repeats the prompt and the model.
+    pub(super) prompt: Option<Places>,
+    pub(super) model: Option<Places>,
+    pub(super) created_at: Option<Places>,
+    /// What to keep of a job; as of the submission's answer when left out.
+    pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
+    /// The next page's address, or its mark when there is `next_query`.
+    pub(super) next: Option<Places>,
+    pub(super) next_query: Option<String>,
+    /// The query member for a page's number.
+    pub(super) page_query: Option<String>,
+    #[serde(default = "one")]
+    pub(super) first_page: u16,
+    /// What is true when there is a next page.
+    pub(super) more: Option<Condition>,
+    /// Whether a job that is not found was never taken.
+    #[serde(default)]
+    pub(super) absence_is_proof: bool,
+}
+
+const fn one() -> u16 {
+    1
+}

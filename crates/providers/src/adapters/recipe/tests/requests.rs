@@ -1,0 +1,136 @@
+//! What the recipes of the program send for each model of the catalogue, against
+//! the bodies that the providers' pages document.
+
+use super::*;
+use crate::catalogue::Catalogue;
+
+/// The model by its provider's name for it, and the documented body of an order
+/// of the default length and size that makes use of what there is to choose.
+fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
+    let prompt = "a lighthouse in a storm";
+    let openrouter = |model: &str, seconds: u32, resolution: &str, more: Value| {
+        let mut body = json!({"model": model, "prompt": prompt, "duration": seconds,
+            "resolution": resolution, "aspect_ratio": "16:9"});
+        let Some(more) = more.as_object().cloned() else {
+            return body;
+        };
+        body.as_object_mut().unwrap().extend(more);
+        body
+    };
+    let chosen = json!({"seed": 7, "generate_audio": false});
+    let row = |model, seconds, resolution, more| {
+        (
+            "openrouter",
+            model,
+            "/videos",
+            openrouter(model, seconds, resolution, more),
+        )
+    };
+    let (omni, wan) = (
+        "google/gemini-omni-1.1-flash/text-to-video",
+        "alibaba/wan-3.0/text-to-video",
+    );
+    let at_wavespeed = json!({"prompt": prompt, "duration": 5, "resolution": "720p", "aspect_ratio": "16:9", "seed": 7});
+    let mut with_sound = at_wavespeed.clone();
+    with_sound["enable_audio"] = json!(false);
+    let seedance = json!({"model": "bytedance/seedance-2-5", "input": {"prompt": prompt, "duration": 5,
+        "resolution": "720p", "aspect_ratio": "16:9", "generate_audio": false}});
+    vec![
+        row("google/veo-3.1", 8, "720p", chosen.clone()),
+        row("bytedance/seedance-2.5", 5, "720p", chosen),
+        row("minimax/hailuo-3", 6, "2K", Value::Null),
+        row("minimax/hailuo-3-max", 6, "768p", Value::Null),
+        (
+            "wavespeed",
+            omni,
+            "/google/gemini-omni-1.1-flash/text-to-video",
+            at_wavespeed,
+        ),
+        (
+            "wavespeed",
+            wan,
+            "/alibaba/wan-3.0/text-to-video",
+            with_sound,
+        ),
+        (
+            "kie",
+            "bytedance/seedance-2-5",
+            "/jobs/createTask",
+            seedance,
+        ),
+    ]
+}
+
+#[test]
+fn each_model_is_ordered_as_its_page_says() {
+    let documented = documented();
+    let mut seen = 0;
+    for model in Catalogue::embedded().models() {
+        let protocol = format!("recipe:{}", model.provider);
+        if crate::protocol(&protocol).is_none() {
+            continue;
+        }
+        seen += 1;
+        let mut rows = documented.iter();
+        let row = rows.find(|row| (row.0, row.1) == (model.provider.as_str(), model.id.as_str()));
+        let (.., path, body) = row.unwrap_or_else(|| panic!("{protocol} {} has no body", model.id));
+        let cook = adapter(&protocol, &json!({}));
+        let Some(Limits::Video(limits)) = cook.limits(Kind::Video, &model.id) else {
+            panic!("no videos");
+        };
+        let order = video_with(&model.id, |video| {
+            (video.seconds, video.size) = (limits.default_seconds, limits.sizes[0]);
+            video.seed = limits.seed.then_some(7);
+            video.audio = limits.audio.map(|on| !on);
+        });
+        let call = cook.start(&order).unwrap();
+        assert_eq!(
+            call.to,
+            Target::Path((*path).into()),
+            "{protocol} {}",
+            model.id
+        );
+        assert_eq!(content(&call.body), *body, "{protocol} {}", model.id);
+    }
+    assert_eq!(
+        seen,
+        documented.len(),
+        "every row is of a model that there is"
+    );
+}
+
+#[test]
+fn references_go_in_the_place_of_frames() {
+    let references = |model: &str| {
+        video_with(model, |video| {
+            for number in 1..3 {
+                let mut picture = frame(PictureRole::Reference);
+                picture.file.url = Some(format!("https://media.example.com/{number}.png"));
+                video.pictures.push(picture);
+            }
+        })
+    };
+    let urls = [
+        "https://media.example.com/1.png",
+        "https://media.example.com/2.png",
+    ];
+    let sent = |protocol: &str, model: &str| {
+        let call = adapter(protocol, &json!({}))
+            .start(&references(model))
+            .unwrap();
+        content(&call.body)
+    };
+    let parts = urls.map(|url| json!({"type": "image_url", "image_url": {"url": url}}));
+    let body = sent("recipe:openrouter", "bytedance/seedance-2.5");
+    assert_eq!(
+        (&body["input_references"], &body["frame_images"]),
+        (&json!(parts), &Value::Null)
+    );
+    let body = sent("recipe:kie", "bytedance/seedance-2-5");
+    assert_eq!(body["input"]["reference_image_urls"], json!(urls));
+    let body = sent("recipe:vidu", "viduq2");
+    assert_eq!(
+        (&body["images"], &body["aspect_ratio"]),
+        (&json!(urls), &json!("16:9"))
+    );
+}

@@ -1,0 +1,201 @@
+//! Files that go before the order, answers that are the result, and what an
+//! order may say beside.
+
+use super::*;
+use crate::answer::Answer;
+
+/// Pictures are uploaded in a form, one by one.
+const FORM: &str = r#"base_url = "https://api.example.com"
+[video]
+sizes = ["1280x720"]
+seconds = [5]
+audio = true
+pictures = { max = 2, or_references = 3 }
+[upload]
+files = ["image", "last_frame", "references"]
+path = "/files"
+encoding = "multipart"
+body = { picture = "{file:file}", trace = "{key}" }
+id = "/data/id"
+[submit]
+path = "/jobs"
+[submit.body]
+prompt = "{prompt}"
+first = "{image:uploaded}"
+last = "{last_frame:uploaded}"
+sound = "{audio|words}"
+[[submit.body.people]]
+for_each = "references"
+id = "{reference:uploaded}"
+[maps.words]
+true = "on"
+false = "off"
+[submit.keep]
+id = "/id"
+[poll]
+path = "/jobs/{id}"
+[state]
+word = "/status"
+done = ["done"]
+[result]
+address = "/url"
+"#;
+
+/// Follows an order through its uploads, each answered with the next number.
+fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
+    let mut call = cook.start(order).unwrap();
+    let mut uploads = 0;
+    while call.effect == Effect::Free {
+        uploads += 1;
+        let answer = json!({"data": {"id": 40 + uploads, "to": "https://store.example.com/x"}});
+        let answer = Answer::json_of(200, &answer);
+        let Ok(Step::Next(next)) = cook.submitted(order, &call.asked(), &answer) else {
+            panic!("no next call");
+        };
+        call = *next;
+    }
+    (uploads, call)
+}
+
+#[test]
+fn each_file_goes_first_and_the_order_names_it() {
+    let cook = cook(FORM).unwrap();
+    let plain = video("x");
+    let (uploads, call) = followed(&*cook, &plain);
+    assert_eq!(
+        (uploads, content(&call.body)),
+        (0, json!({"prompt": "a lighthouse in a storm"}))
+    );
+    let order = video_with("x", |video| {
+        video.pictures = vec![
+            frame(PictureRole::LastFrame),
+            frame(PictureRole::FirstFrame),
+        ];
+        video.audio = Some(false);
+    });
+    let first = cook.start(&order).unwrap();
+    assert_eq!(first.effect, Effect::Free);
+    let form = json!({"picture": ["picture.png", "image/png", 8], "trace": "0197-key"});
+    assert_eq!(content(&first.body), form);
+    let (uploads, call) = followed(&*cook, &order);
+    let body =
+        json!({"prompt": "a lighthouse in a storm", "first": 41, "last": 42, "sound": "off"});
+    assert_eq!((uploads, content(&call.body)), (2, body));
+    let order = video_with("x", |video| {
+        video.pictures = vec![frame(PictureRole::Reference), frame(PictureRole::Reference)];
+    });
+    let (uploads, call) = followed(&*cook, &order);
+    let body = json!({"prompt": "a lighthouse in a storm", "people": [{"id": 41}, {"id": 42}]});
+    assert_eq!((uploads, content(&call.body)), (2, body));
+}
+
+#[test]
+fn limits_tell_of_sound_and_references() {
+    let cook = cook(FORM).unwrap();
+    let Some(Limits::Video(limits)) = cook.limits(Kind::Video, "x") else {
+        panic!("no videos");
+    };
+    assert_eq!(
+        (limits.audio, limits.pictures.most_references()),
+        (Some(true), 3)
+    );
+}
+
+#[test]
+fn bytes_may_go_where_the_answer_says() {
+    let recipe = FORM.replace(
+        "encoding = \"multipart\"\nbody = { picture = \"{file:file}\", trace = \"{key}\" }",
+        "body = { name = \"{file:name}\" }\nput = \"/data/to\"",
+    );
+    let cook = cook(&recipe).unwrap();
+    let order = video_with("x", |video| {
+        video.pictures = vec![frame(PictureRole::FirstFrame)];
+    });
+    let call = cook.start(&order).unwrap();
+    assert_eq!(content(&call.body), json!({"name": "picture.png"}));
+    let told = json!({"data": {"id": "f-1", "to": "https://store.example.com/x"}});
+    let step = cook.submitted(&order, &call.asked(), &Answer::json_of(200, &told));
+    let Ok(Step::Next(put)) = step else {
+        panic!("{step:?}");
+    };
+    assert!(!put.with_credential && put.effect == Effect::Free);
+    assert_eq!(
+        put.to,
+        Target::Address("https://store.example.com/x".into())
+    );
+    assert!(
+        matches!(&put.body, Body::Bytes { mime, bytes } if mime == "image/png" && bytes.len() == 8)
+    );
+    let full = cook.submitted(&order, &put.asked(), &Answer::json_of(507, &Value::Null));
+    assert_eq!(full.unwrap_err().class, Class::Unavailable);
+    let step = cook.submitted(&order, &put.asked(), &Answer::json_of(200, &Value::Null));
+    let Ok(Step::Next(submit)) = step else {
+        panic!("{step:?}");
+    };
+    assert_eq!(submit.effect, Effect::Submission);
+    assert_eq!(content(&submit.body)["first"], "f-1");
+}
+
+#[test]
+fn nothing_before_the_order_is_unclear() {
+    let cook = cook(FORM).unwrap();
+    let order = video_with("x", |video| {
+        video.pictures = vec![frame(PictureRole::FirstFrame)];
+    });
+    let asked = cook.start(&order).unwrap().asked();
+    for (status, body, class) in [
+        (500, json!({}), Class::Unavailable),
+        (200, json!({"data": {}}), Class::Unavailable),
+        (401, json!({}), Class::Credentials),
+        (400, json!({}), Class::Rejected),
+    ] {
+        let error = cook.submitted(&order, &asked, &Answer::json_of(status, &body));
+        assert_eq!(error.unwrap_err().class, class, "{status} {body}");
+    }
+}
+
+/// The answer to the order is the film, or tells where it is.
+fn at_once(result: &str) -> Arc<dyn Adapter> {
+    let head = SHORT.split("[submit.keep]").next().unwrap();
+    cook(&format!("{head}[result]\n{result}\n")).unwrap()
+}
+
+#[test]
+fn an_answer_may_be_the_result() {
+    let cook = at_once("answer = true");
+    let order = video("x");
+    let call = cook.start(&order).unwrap();
+    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.limit_bytes, RESULT, "it is as long as a film");
+    let film = Answer {
+        body: "\0\0\0\u{18}ftypmp42".into(),
+        ..Answer::json_of(200, &Value::Null)
+    };
+    let Ok(Step::Done { outputs }) = cook.submitted(&order, &call.asked(), &film) else {
+        panic!("not done");
+    };
+    assert!(matches!(&outputs[0].source, Source::Bytes(bytes) if bytes.len() == 12));
+    for (status, body, class) in [
+        (200, json!({"error": "no"}), Class::Unclear),
+        (400, json!({}), Class::Rejected),
+        (503, json!({}), Class::Unclear),
+    ] {
+        let error = cook.submitted(&order, &call.asked(), &Answer::json_of(status, &body));
+        assert_eq!(error.unwrap_err().class, class, "{status} {body}");
+    }
+    assert!(cook.poll(&Handle(json!({}))).is_err(), "there is no job");
+}
+
+#[test]
+fn an_answer_may_tell_where_the_result_is() {
+    let cook = at_once("address = \"/url\"");
+    let order = video("x");
+    let asked = cook.start(&order).unwrap().asked();
+    let told = Answer::json_of(200, &json!({"url": "https://x.example.com/1.mp4"}));
+    let Ok(Step::Done { outputs }) = cook.submitted(&order, &asked, &told) else {
+        panic!("not done");
+    };
+    assert!(matches!(&outputs[0].source, Source::Address(url) if url.ends_with("1.mp4")));
+    let nothing = cook.submitted(&order, &asked, &Answer::json_of(200, &json!({})));
+    assert_eq!(nothing.unwrap_err().class, Class::Failed);
+}

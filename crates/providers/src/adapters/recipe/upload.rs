@@ -1,0 +1,116 @@
+//! `[upload]`: files that the provider is given before the order, one call for
+//! each, or two where the first only says where the bytes go. Nothing is ordered
+//! by them, so they are repeated freely.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::Cook;
+use super::answers::Stage;
+use super::calls::Upload;
+use super::placeholder::{Datum, Handed, Values};
+use super::schema::Recipe;
+use crate::answer::{Answer, Described};
+use crate::error::{Class, ProviderError};
+use crate::order::{File, Order};
+use crate::port::{Asked, Body, Call, Step, Target};
+
+/// The stage of the call that says where the bytes go, or takes them.
+const UPLOAD: &str = "upload";
+/// The stage of the call that brings them there.
+const PUT: &str = "put";
+
+impl Upload {
+    /// The files of an order that are handed over so, in the order of their ids.
+    pub(super) fn files<'a>(&self, values: &Values<'a>) -> impl Iterator<Item = &'a File> {
+        let named = self.files.iter();
+        named.flat_map(|name| match values.get(name.get_ref().as_str()) {
+            Some(Datum::File(handed)) => vec![handed.file],
+            Some(Datum::Files(files)) => files.iter().map(|handed| handed.file).collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// Gives the files of an order the ids that they have by now.
+    pub(super) fn name<'a>(&self, values: &mut Values<'a>, ids: &'a [Value]) {
+        let mut ids = ids.iter();
+        let mut named = |handed: &mut Handed<'a>| handed.id = ids.next();
+        for name in &self.files {
+            match values.get_mut(name.get_ref().as_str()) {
+                Some(Datum::File(handed)) => named(handed),
+                Some(Datum::Files(files)) => files.iter_mut().for_each(&mut named),
+                _ => {}
+            }
+        }
+    }
+
+    /// The call for a file; `ids` are those of the files before it.
+    pub(super) fn call(
+        &self,
+        recipe: &Recipe,
+        order: &Order,
+        file: &File,
+        ids: &[Value],
+    ) -> Result<Call, ProviderError> {
+        let values = Values::from([
+            ("file", Datum::File(Handed::new(file))),
+            // Where each call wants a name of its own.
+            ("number", Datum::Plain(json!(ids.len() + 1))),
+            ("key", Datum::Plain(json!(order.key))),
+            ("model", Datum::Plain(json!(order.model))),
+        ]);
+        let call = self.request().call(UPLOAD, recipe, &values)?;
+        Ok(call.with_memo(json!({"ids": ids})))
+    }
+}
+
+impl Cook {
+    /// What the answer to a call before the order leads to.
+    pub(super) fn uploaded(
+        &self,
+        upload: &Upload,
+        order: &Order,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Result<Step, ProviderError> {
+        let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
+        if asked.stage == PUT {
+            // The storage behind the address speaks a language of its own.
+            if !answer.status.is_success() {
+                let error = answer.failure(|_| Described::default());
+                return Err(error.of_class(Class::Unavailable));
+            }
+            return self.next(order, &ids).map(Step::next);
+        }
+        let body = self.recipe.accepted(answer, Stage::Submission);
+        let body = body.map_err(before_the_order)?;
+        let missing = || before_the_order(ProviderError::unreadable("the upload got no name"));
+        let id = upload.id.scalars(&body).into_iter().next();
+        let id = id.cloned().ok_or_else(missing)?;
+        let at = ids.len();
+        ids.push(id);
+        let Some(put) = &upload.put else {
+            return self.next(order, &ids).map(Step::next);
+        };
+        let address = put.text(&body).ok_or_else(missing)?;
+        let values = super::order::values(&self.recipe, order, &[])?;
+        let file = upload.files(&values).nth(at).ok_or_else(missing)?;
+        let call = Call::new(PUT, Method::PUT, "")
+            .to(Target::Address(address))
+            .without_credential()
+            .with_body(Body::Bytes {
+                bytes: file.bytes.clone(),
+                mime: file.mime.into(),
+            })
+            .with_memo(json!({"ids": ids}));
+        Ok(Step::next(call))
+    }
+}
+
+/// Nothing is unclear about an order that was not sent.
+fn before_the_order(error: ProviderError) -> ProviderError {
+    match error.class {
+        Class::Unclear => error.of_class(Class::Unavailable),
+        _ => error,
+    }
+}

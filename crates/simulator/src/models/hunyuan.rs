@@ -1,0 +1,168 @@
+//! `hunyuan`: Tencent Cloud's `vclm`: one address, the action in a header, the
+//! signature checked, errors under status 200.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+/// The pair that is known here.
+const ID: &str = "simulated-id";
+const KEY: &str = "simulated-key";
+
+pub(super) const MODEL: Model = Model {
+    name: "hunyuan",
+    routes: |site| {
+        site.error(|status| {
+            let code = match status {
+                401 => "AuthFailure.SignatureFailure",
+                429 => "RequestLimitExceeded",
+                _ => "InternalError",
+            };
+            json!({"Response": {"Error": {"Code": code, "Message": "simulated"}, "RequestId": "r"}})
+        })
+        .route_by(
+            "POST",
+            "/",
+            "x-tc-action",
+            [
+                ("SubmitHunyuanToVideoJob", Role::Submit, submit),
+                ("DescribeHunyuanToVideoJob", Role::Poll, describe),
+            ],
+        )
+        .route("GET", "/cos/{id}/output.mp4", Role::Download, download)
+    },
+};
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn mac(key: &[u8], text: &str) -> Vec<u8> {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        return Vec::new();
+    };
+    mac.update(text.as_bytes());
+    mac.finalize().into_bytes().to_vec()
+}
+
+/// Whether the call is signed as it should be.
+fn is_signed(request: &Request) -> bool {
+    let proof = request.header("authorization");
+    let date = proof
+        .strip_prefix(&format!("TC3-HMAC-SHA256 Credential={ID}/"))
+        .and_then(|rest| rest.get(..10))
+        .unwrap_or_default();
+    let canonical = format!(
+        "POST\n/hunyuan{}\n\ncontent-type:{}\nhost:{}\n\ncontent-type;host\n{}",
+        request.path,
+        request.header("content-type"),
+        request.header("host"),
+        hex(&Sha256::digest(&request.bytes)),
+    );
+    let scope = format!("{date}/vclm/tc3_request");
+    let text = format!(
+        "TC3-HMAC-SHA256\n{}\n{scope}\n{}",
+        request.header("x-tc-timestamp"),
+        hex(&Sha256::digest(canonical))
+    );
+    let mut key = mac(format!("TC3{KEY}").as_bytes(), date);
+    for word in ["vclm", "tc3_request"] {
+        key = mac(&key, word);
+    }
+    let signature = hex(&mac(&key, &text));
+    proof.ends_with(&format!(
+        "SignedHeaders=content-type;host, Signature={signature}"
+    ))
+}
+
+fn stranger(request: &Request) -> Option<Reply> {
+    if !is_signed(request) {
+        return Some(error(
+            "AuthFailure.SignatureFailure",
+            "The signature is wrong",
+        ));
+    }
+    let versioned = request.header("x-tc-version") == "2024-05-23"
+        && request.header("x-tc-region").starts_with("ap-");
+    (!versioned).then(|| error("InvalidParameter", "The version or region is missing"))
+}
+
+fn submit(request: &Request) -> Reply {
+    if let Some(reply) = stranger(request) {
+        return reply;
+    }
+    let body = &request.body;
+    let members = ["Prompt", "Image", "Resolution", "LogoAdd"];
+    let fits = body
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|name| members.contains(&name.as_str())))
+        && body["Resolution"] == "720p"
+        && (body["Image"].is_null() || body["Image"]["Base64"].is_string());
+    let prompt = body["Prompt"].as_str().unwrap_or_default();
+    if !fits || prompt.is_empty() {
+        return error("InvalidParameter", "A parameter is wrong");
+    }
+    if prompt.contains("forbidden") {
+        return error(
+            "FailedOperation.ModerationFailed",
+            "The content is not allowed",
+        );
+    }
+    let id = request.world.number().to_string();
+    request
+        .world
+        .accept("hunyuan", id.clone(), body.clone(), Value::Null);
+    told(json!({"JobId": id}))
+}
+
+fn describe(request: &Request) -> Reply {
+    if let Some(reply) = stranger(request) {
+        return reply;
+    }
+    let id = request.body["JobId"].as_str().unwrap_or_default();
+    let Some(job) = request.world.ask(id) else {
+        return error("FailedOperation.JobNotExist", "There is no such job");
+    };
+    let failed =
+        |code: &str| json!({"Status": "FAIL", "ErrorCode": code, "ErrorMessage": "It failed"});
+    told(match job.phase() {
+        _ if request.unknown_word => json!({"Status": "POLISH"}),
+        Phase::Queued => json!({"Status": "WAIT"}),
+        Phase::Running(_) => json!({"Status": "RUN"}),
+        Phase::Ended(End::Success) => {
+            let signature = request.world.number();
+            let url = format!("{}/cos/{id}/output.mp4?sign={signature}", request.base);
+            json!({"Status": "DONE", "ErrorCode": "", "ErrorMessage": "", "ResultVideoUrl": url})
+        }
+        Phase::Ended(End::Empty) => json!({"Status": "DONE", "ResultVideoUrl": ""}),
+        Phase::Ended(End::Failure) | Phase::Cancelled => failed("FailedOperation.DriverFailed"),
+        Phase::Ended(End::Unfit) => failed("FailedOperation.ImageDecodeFailed"),
+        Phase::Ended(End::Refusal) => failed("FailedOperation.ModerationFailed"),
+    })
+}
+
+fn download(request: &Request) -> Reply {
+    let signed = request.query.contains_key("sign");
+    match request.world.job(request.param("id")) {
+        Some(_) if signed && !request.expired => Reply::file("video/mp4", media::video(5)),
+        _ => Reply::json(403, &json!("Request has expired")),
+    }
+}
+
+fn told(mut response: Value) -> Reply {
+    response["RequestId"] = json!("00000000-0000-4000-8000-000000000000");
+    Reply::json(200, &json!({"Response": response}))
+}
+
+fn error(code: &str, message: &str) -> Reply {
+    told(json!({"Error": {"Code": code, "Message": message}}))
+}

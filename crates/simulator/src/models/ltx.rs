@@ -1,0 +1,118 @@
+//! `ltx`: Lightricks' jobs, asked for at the path by which they were ordered.
+
+use serde_json::json;
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "ltx",
+    routes: |site| {
+        site.error(
+            |status| json!({"type": "error", "error": {"message": format!("simulated {status}")}}),
+        )
+        .route("POST", "/v2/{way}", Role::Submit, submit)
+        .route("GET", "/v2/{way}/{id}", Role::Poll, poll)
+        .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+    },
+};
+
+fn submit(request: &Request) -> Reply {
+    const EVERY: [&str; 6] = [
+        "model",
+        "prompt",
+        "image_uri",
+        "duration",
+        "resolution",
+        "generate_audio",
+    ];
+    if request.bearer().is_none() {
+        return error(401, "authentication_error", "The key is missing");
+    }
+    let (body, way) = (&request.body, request.param("way"));
+    let image = body["image_uri"].as_str().unwrap_or_default();
+    let fits = body
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|name| EVERY.contains(&name.as_str())))
+        && body["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (2..=20).contains(&seconds))
+        && body["resolution"]
+            .as_str()
+            .is_some_and(|size| size.contains('x'))
+        && match way {
+            "text-to-video" => image.is_empty(),
+            "image-to-video" => image.starts_with("https://") || image.starts_with("data:image/"),
+            _ => false,
+        };
+    let prompt = body["prompt"].as_str().unwrap_or_default();
+    if !fits || prompt.is_empty() {
+        return error(400, "invalid_request_error", "A field is wrong");
+    }
+    if prompt.contains("forbidden") {
+        return error(
+            422,
+            "content_filtered_error",
+            "Content rejected by safety filters",
+        );
+    }
+    let id = request.world.uuid();
+    request
+        .world
+        .accept("ltx", id.clone(), body.clone(), json!(way));
+    Reply::json(202, &json!({"id": id, "status": "pending"}))
+}
+
+fn poll(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "authentication_error", "The key is missing");
+    }
+    let id = request.param("id");
+    let job = request.world.ask(id);
+    let Some(job) = job.filter(|job| job.memo == request.param("way")) else {
+        return error(404, "not_found_error", "There is no such job");
+    };
+    let failed = |kind: &str, message: &str| json!({"status": "failed", "error": {"type": kind, "message": message}});
+    let mut told = match job.phase() {
+        Phase::Queued => json!({"status": "pending"}),
+        Phase::Running(_) => json!({"status": "processing"}),
+        Phase::Ended(End::Success) => {
+            let signature = request.world.number();
+            let url = format!("{}/cdn/{id}/output.mp4?sign={signature}", request.base);
+            json!({"status": "completed", "result": {"video_url": url}})
+        }
+        Phase::Ended(End::Empty) => json!({"status": "completed", "result": {}}),
+        Phase::Ended(End::Failure) | Phase::Cancelled => failed("api_error", "It failed"),
+        Phase::Ended(End::Unfit) => failed("invalid_request_error", "The image is too small"),
+        Phase::Ended(End::Refusal) => {
+            failed("content_filtered_error", "Rejected by safety filters")
+        }
+    };
+    told["id"] = json!(id);
+    if request.unknown_word {
+        told["status"] = json!("polishing");
+    }
+    Reply::json(200, &told)
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("sign");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let seconds = job.input["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+fn error(status: u16, kind: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"type": "error", "error": {"type": kind, "message": message}}),
+    )
+}

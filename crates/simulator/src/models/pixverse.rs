@@ -1,0 +1,166 @@
+//! `pixverse`: pictures first, then a job, whose status is a number. A mark that
+//! was used before makes no new job.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "pixverse",
+    routes: |site| {
+        site.error(|status| json!({"ErrCode": i32::from(status), "ErrMsg": "simulated"}))
+            .route("POST", "/image/upload", Role::Upload, upload)
+            .route("POST", "/video/text/generate", Role::Submit, from_text)
+            .route("POST", "/video/img/generate", Role::Submit, from_picture)
+            .route("POST", "/video/transition/generate", Role::Submit, from_two)
+            .route("GET", "/video/result/{id}", Role::Poll, result)
+            .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+    },
+};
+
+/// What is wrong with the headers.
+fn stranger(request: &Request) -> Option<Reply> {
+    if request.header("api-key").is_empty() {
+        return Some(said(10_001, "API-KEY is missing", &Value::Null));
+    }
+    let unmarked = request.header("ai-trace-id").is_empty();
+    unmarked.then(|| said(400_011, "Empty parameter", &Value::Null))
+}
+
+fn upload(request: &Request) -> Reply {
+    if let Some(reply) = stranger(request) {
+        return reply;
+    }
+    if request.body["image"]["bytes"].as_u64().is_none() {
+        return said(
+            500_031,
+            "Failed to retrieve image information",
+            &Value::Null,
+        );
+    }
+    let mark = request.header("ai-trace-id");
+    if request.world.file(mark).is_some() {
+        return said(500_041, "Image upload failed", &Value::Null);
+    }
+    request.world.keep_file(mark, json!({}));
+    let id = request.world.number();
+    request.world.keep_file(id.to_string(), json!({}));
+    said(
+        0,
+        "Success",
+        &json!({"img_id": id, "img_url": "https://media.pixverse.test/p"}),
+    )
+}
+
+fn from_text(request: &Request) -> Reply {
+    submit(request, &["aspect_ratio"], &[])
+}
+
+fn from_picture(request: &Request) -> Reply {
+    submit(request, &[], &["img_id"])
+}
+
+fn from_two(request: &Request) -> Reply {
+    submit(request, &[], &["first_frame_img", "last_frame_img"])
+}
+
+/// What every order may say.
+const EVERY: [&str; 7] = [
+    "model",
+    "prompt",
+    "negative_prompt",
+    "duration",
+    "quality",
+    "seed",
+    "generate_audio_switch",
+];
+
+fn submit(request: &Request, own: &[&str], pictures: &[&str]) -> Reply {
+    if let Some(reply) = stranger(request) {
+        return reply;
+    }
+    let body = &request.body;
+    let known =
+        |name: &str| EVERY.contains(&name) || own.contains(&name) || pictures.contains(&name);
+    let fits = body
+        .as_object()
+        .is_some_and(|fields| fields.keys().all(|name| known(name)))
+        && own.iter().all(|name| body[*name].is_string())
+        && body["duration"]
+            .as_u64()
+            .is_some_and(|seconds| (1..=15).contains(&seconds))
+        && matches!(
+            body["quality"].as_str(),
+            Some("360p" | "540p" | "720p" | "1080p")
+        );
+    let prompt = body["prompt"].as_str().unwrap_or_default();
+    if !fits || prompt.is_empty() {
+        return said(400_017, "Invalid parameter", &Value::Null);
+    }
+    let uploaded = |name: &str| {
+        let id = body[name].as_u64();
+        id.is_some_and(|id| request.world.file(&id.to_string()).is_some())
+    };
+    if !pictures.iter().all(|name| uploaded(name)) {
+        return said(400_032, "Invalid image ID", &Value::Null);
+    }
+    if prompt.contains("forbidden") {
+        return said(500_063, "Text moderation failed", &Value::Null);
+    }
+    let id = request.world.number();
+    request
+        .world
+        .accept("pixverse", id.to_string(), body.clone(), Value::Null);
+    said(0, "Success", &json!({"video_id": id}))
+}
+
+fn result(request: &Request) -> Reply {
+    if let Some(reply) = stranger(request) {
+        return reply;
+    }
+    let id = request.param("id");
+    let Some(job) = request.world.ask(id) else {
+        return said(500_008, "Requested data not found", &Value::Null);
+    };
+    let mut told = json!({"id": id, "url": ""});
+    let status = match job.phase() {
+        _ if request.unknown_word => 3,
+        Phase::Queued | Phase::Running(_) => 5,
+        Phase::Ended(End::Success) => {
+            let signature = request.world.number();
+            let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
+            (told["url"], told["credits"]) = (json!(url), json!(45));
+            1
+        }
+        Phase::Ended(End::Empty) => 1,
+        Phase::Ended(End::Refusal) => 7,
+        Phase::Ended(End::Failure | End::Unfit) => 8,
+        Phase::Cancelled => 6,
+    };
+    told["status"] = json!(status);
+    said(0, "Success", &told)
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("signature");
+    let Some(job) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    let seconds = job.input["duration"].as_u64().unwrap_or(5);
+    Reply::file(
+        "video/mp4",
+        media::video(u32::try_from(seconds).unwrap_or(5)),
+    )
+}
+
+/// Every answer comes under status 200.
+fn said(code: i64, message: &str, told: &Value) -> Reply {
+    Reply::json(
+        200,
+        &json!({"ErrCode": code, "ErrMsg": message, "Resp": told}),
+    )
+}
