@@ -22,7 +22,9 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed={SSE2}");
+    for file in OWN {
+        println!("cargo:rerun-if-changed={file}");
+    }
     println!("cargo:rerun-if-changed=Cargo.toml");
     let own = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
@@ -52,7 +54,7 @@ fn main() {
         .pic(true)
         .flag_if_supported("-fno-strict-aliasing")
         .includes(INCLUDES.map(|include| codec.join(include)))
-        .file(own.join(SSE2))
+        .files(OWN.map(|file| own.join(file)))
         .compile("animatic_openh264");
 }
 
@@ -102,8 +104,8 @@ const FILES: [File; 2] = [
     },
 ];
 
-/// Our own, which the second file calls.
-const SSE2: &str = "native/sse2.cpp";
+/// Our own: what the second file calls, and what a test asks whether that is right.
+const OWN: [&str; 2] = ["native/sse2.cpp", "native/agree.cpp"];
 
 const INCLUDES: [&str; 5] = [
     "api/wels",

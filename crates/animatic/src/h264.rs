@@ -349,4 +349,26 @@ mod tests {
         assert!(bytes(20) == bytes(20));
         assert!(bytes(40).len() < bytes(20).len() / 2);
     }
+
+    /// Elsewhere there are no such functions.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_functions_in_sse2_give_what_plain_c_gives() {
+        for seed in 0..4 {
+            assert_eq!(differing(seed), None, "seed {seed}");
+        }
+    }
+
+    /// The name of a function of `native/sse2.cpp` that differs from plain C.
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "a function of C++ that is there for this test")]
+    fn differing(seed: u32) -> Option<String> {
+        unsafe extern "C" {
+            safe fn animatic_sse2_differs(seed: u32) -> *const std::ffi::c_char;
+        }
+        let name = animatic_sse2_differs(seed);
+        // SAFETY: a literal of the C++, where it is not null.
+        let name = (!name.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(name) });
+        name.map(|name| name.to_string_lossy().into_owned())
+    }
 }
