@@ -3,6 +3,9 @@
 //! Nine squares of each frame are looked for in the next one, to a hundredth of a pixel or so
 //! (Lucas and Kanade's method). Compared with the steps of the frames before encoding this tells
 //! what the encoder adds: judder, which an average over a film would hide.
+//!
+//! What moves through a square, as snow does, is left out, or the square would seem to follow it: the
+//! uncompressed frames tell which pixels go with their square, and only these are looked for.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -37,11 +40,13 @@ impl Frames {
         for square in squares(self.width, height) {
             let mut near = (0.0, 0.0);
             for (own, true_) in self.smooth.windows(2).zip(truth.smooth.windows(2)) {
-                let Some(step) = true_step(true_, self.width, square, near) else {
+                let own = Pair::new(own, self.width, square);
+                let true_ = Pair::new(true_, self.width, square);
+                let Some((step, part)) = true_.followed(near) else {
                     continue;
                 };
                 near = step;
-                if let Some(shown) = refined(own, self.width, square, step) {
+                if let Some(shown) = own.refined(step, &part) {
                     let error = (shown.0 - step.0).abs().max((shown.1 - step.1).abs());
                     largest = largest.max(error);
                 }
@@ -61,94 +66,148 @@ fn squares(width: usize, height: usize) -> impl Iterator<Item = Square> {
     (0..9).map(move |i| (place(width, i % 3), place(height, i / 3), side))
 }
 
-/// The step of a square whose step before was `near`.
-fn true_step(pair: &[Vec<f32>], width: usize, square: Square, near: Step) -> Option<Step> {
-    // Half a pixel of change from frame to frame at most: else look around.
-    let step = refined(pair, width, square, near);
-    if let Some(step) = step
-        && (step.0 - near.0).abs() < 1.0
-        && (step.1 - near.1).abs() < 1.0
-    {
-        return Some(step);
-    }
-    refined(pair, width, square, searched(pair, width, square))
+/// Which pixels of a square are looked for, row by row.
+type Part = Vec<bool>;
+
+/// A square of one frame, and the frame after it.
+struct Pair<'a> {
+    one: &'a [f32],
+    next: &'a [f32],
+    width: usize,
+    square: Square,
 }
 
-/// The whole step with the least difference, coarsely summed.
-fn searched(pair: &[Vec<f32>], width: usize, (left, top, side): Square) -> Step {
-    let reach = MARGIN as isize - 2;
-    let cost = |dx: isize, dy: isize| {
-        let mut sum = 0.0;
-        for y in (top..top + side).step_by(4) {
-            for x in (left..left + side).step_by(4) {
-                let there = y.wrapping_add_signed(dy) * width + x.wrapping_add_signed(dx);
-                sum += (pair[0][y * width + x] - pair[1][there]).abs();
+impl<'a> Pair<'a> {
+    fn new(pair: &'a [Vec<f32>], width: usize, square: Square) -> Self {
+        Self {
+            one: &pair[0],
+            next: &pair[1],
+            width,
+            square,
+        }
+    }
+
+    /// The step of the square, whose step before was `near`, and the pixels that take it.
+    fn followed(&self, near: Step) -> Option<(Step, Part)> {
+        let whole = vec![true; self.square.2 * self.square.2];
+        // A pixel of change from frame to frame at most: else look around.
+        let close = self
+            .refined(near, &whole)
+            .filter(|step| (step.0 - near.0).abs() < 1.0 && (step.1 - near.1).abs() < 1.0);
+        let mut step = close.or_else(|| self.refined(self.searched(), &whole))?;
+        let mut part = whole;
+        for _ in 0..SIFTINGS {
+            part = self.taking(step)?;
+            step = self.refined(step, &part)?;
+        }
+        Some((step, part))
+    }
+
+    /// The pixels that look after a step as before, not next to one that does not.
+    fn taking(&self, step: Step) -> Option<Part> {
+        let side = self.square.2;
+        let off: Vec<f32> = self.differences(step)?.map(f32::abs).collect();
+        let mut sorted = off.clone();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let most = (4.0 * sorted[sorted.len() / 2]).max(STRANGE);
+        let mut part = vec![true; off.len()];
+        for at in (0..off.len()).filter(|&at| off[at] > most) {
+            let (x, y) = (at % side, at / side);
+            for y in y.saturating_sub(ROUND)..(y + ROUND + 1).min(side) {
+                let left = y * side + x.saturating_sub(ROUND);
+                part[left..y * side + (x + ROUND + 1).min(side)].fill(false);
             }
         }
-        sum
-    };
-    let steps = (-reach..=reach).flat_map(|dy| (-reach..=reach).map(move |dx| (dx, dy)));
-    let best = steps
-        .map(|(dx, dy)| (cost(dx, dy), dx, dy))
-        .min_by(|a, b| a.0.total_cmp(&b.0));
-    best.map_or((0.0, 0.0), |(_, dx, dy)| (dx as f32, dy as f32))
-}
+        Some(part)
+    }
 
-/// The step near a guess; `None` where there is no texture in both directions.
-fn refined(pair: &[Vec<f32>], width: usize, square: Square, guess: Step) -> Option<Step> {
-    let (left, top, side) = square;
-    let (one, next) = (&pair[0], &pair[1]);
-    let (mut xx, mut xy, mut yy) = (0.0_f64, 0.0_f64, 0.0_f64);
-    let slope = |at: usize| {
-        (
-            (one[at + 1] - one[at - 1]) / 2.0,
-            (one[at + width] - one[at - width]) / 2.0,
-        )
-    };
-    for y in top..top + side {
-        for x in left..left + side {
-            let (gx, gy) = slope(y * width + x);
+    /// The whole step with the least difference, coarsely summed.
+    fn searched(&self) -> Step {
+        let (left, top, side) = self.square;
+        let reach = MARGIN as isize - 2;
+        let cost = |dx: isize, dy: isize| {
+            let mut sum = 0.0;
+            for y in (top..top + side).step_by(4) {
+                for x in (left..left + side).step_by(4) {
+                    let there = y.wrapping_add_signed(dy) * self.width + x.wrapping_add_signed(dx);
+                    sum += (self.one[y * self.width + x] - self.next[there]).abs();
+                }
+            }
+            sum
+        };
+        let steps = (-reach..=reach).flat_map(|dy| (-reach..=reach).map(move |dx| (dx, dy)));
+        let best = steps
+            .map(|(dx, dy)| (cost(dx, dy), dx, dy))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        best.map_or((0.0, 0.0), |(_, dx, dy)| (dx as f32, dy as f32))
+    }
+
+    /// The step of a part near a guess; `None` where it has no texture in both directions.
+    fn refined(&self, guess: Step, part: &Part) -> Option<Step> {
+        let slopes: Vec<(f32, f32)> = self
+            .places()
+            .zip(part)
+            .map(|(at, &taken)| if taken { self.slope(at) } else { (0.0, 0.0) })
+            .collect();
+        let (mut xx, mut xy, mut yy) = (0.0_f64, 0.0_f64, 0.0_f64);
+        for &(gx, gy) in &slopes {
             xx += f64::from(gx * gx);
             xy += f64::from(gx * gy);
             yy += f64::from(gy * gy);
         }
+        let determinant = xx * yy - xy * xy;
+        // The smaller eigenvalue: how well the weaker direction is told.
+        let weaker = determinant / (xx + yy).max(1.0);
+        if weaker < TEXTURE * slopes.len() as f64 {
+            return None;
+        }
+        let mut step = guess;
+        for _ in 0..ROUNDS {
+            let (mut bx, mut by) = (0.0_f64, 0.0_f64);
+            for (off, (gx, gy)) in self.differences(step)?.zip(&slopes) {
+                bx += f64::from(off * gx);
+                by += f64::from(off * gy);
+            }
+            let dx = ((yy * bx - xy * by) / determinant) as f32;
+            let dy = ((xx * by - xy * bx) / determinant) as f32;
+            step = (step.0 - dx, step.1 - dy);
+            if dx.abs().max(dy.abs()) < 0.003 {
+                break;
+            }
+        }
+        Some(step)
     }
-    let determinant = xx * yy - xy * xy;
-    // The smaller eigenvalue: how well the weaker direction is told.
-    let weaker = determinant / (xx + yy).max(1.0);
-    if weaker < TEXTURE * (side * side) as f64 {
-        return None;
-    }
-    let mut step = guess;
-    for _ in 0..ROUNDS {
+
+    /// How far each pixel of the square is off after a step; `None` if that leads too far.
+    fn differences(&self, step: Step) -> Option<impl Iterator<Item = f32>> {
         let (whole_x, whole_y) = (step.0.floor(), step.1.floor());
         let (fx, fy) = (step.0 - whole_x, step.1 - whole_y);
         let reach = MARGIN as f32 - 2.0;
         if whole_x.abs() > reach || whole_y.abs() > reach {
             return None;
         }
-        let (mut bx, mut by) = (0.0_f64, 0.0_f64);
-        for y in top..top + side {
-            let row = y.wrapping_add_signed(whole_y as isize) * width;
-            for x in left..left + side {
-                let at = row + x.wrapping_add_signed(whole_x as isize);
-                let upper = next[at] + (next[at + 1] - next[at]) * fx;
-                let below = at + width;
-                let lower = next[below] + (next[below + 1] - next[below]) * fx;
-                let off = upper + (lower - upper) * fy - one[y * width + x];
-                let (gx, gy) = slope(y * width + x);
-                bx += f64::from(off * gx);
-                by += f64::from(off * gy);
-            }
-        }
-        let dx = ((yy * bx - xy * by) / determinant) as f32;
-        let dy = ((xx * by - xy * bx) / determinant) as f32;
-        step = (step.0 - dx, step.1 - dy);
-        if dx.abs().max(dy.abs()) < 0.003 {
-            break;
-        }
+        let moved = whole_y as isize * self.width as isize + whole_x as isize;
+        Some(self.places().map(move |place| {
+            let at = place.wrapping_add_signed(moved);
+            let upper = self.next[at] + (self.next[at + 1] - self.next[at]) * fx;
+            let below = at + self.width;
+            let lower = self.next[below] + (self.next[below + 1] - self.next[below]) * fx;
+            upper + (lower - upper) * fy - self.one[place]
+        }))
     }
-    Some(step)
+
+    /// Where the square's pixels lie, row by row.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let ((left, top, side), width) = (self.square, self.width);
+        (top..top + side).flat_map(move |y| (left..left + side).map(move |x| y * width + x))
+    }
+
+    fn slope(&self, at: usize) -> (f32, f32) {
+        (
+            (self.one[at + 1] - self.one[at - 1]) / 2.0,
+            (self.one[at + self.width] - self.one[at - self.width]) / 2.0,
+        )
+    }
 }
 
 /// A frame without its finest detail, which steps between pixels cannot be told by.
@@ -179,3 +238,12 @@ const TEXTURE: f64 = 0.5;
 
 /// Rounds of refinement at most.
 const ROUNDS: u32 = 12;
+
+/// How many times the pixels that take a step are sifted out, and the step told by them.
+const SIFTINGS: u32 = 3;
+
+/// By how much a pixel is off at least that does not take its square's step.
+const STRANGE: f32 = 2.0;
+
+/// Pixels around one that does not take the step that are left out, too.
+const ROUND: usize = 2;
