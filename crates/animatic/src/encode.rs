@@ -7,12 +7,13 @@
 //!
 //! It knows nothing of where frames and sounds come from.
 
-use muxide::api::{AudioCodec, MuxerBuilder, VideoCodec};
+use muxide::api::{AacProfile, AudioCodec, MuxerBuilder, VideoCodec};
 
+use crate::edits::{Edit, edit_sound};
 use crate::film::{Packet, group_length};
 use crate::h264::{Encoder, EncoderError, Format};
 use crate::options::Options;
-use crate::sound::{self, opus::SoundError};
+use crate::sound::{self, aac};
 use crate::yuv::I420;
 
 /// Why there is no file.
@@ -23,7 +24,7 @@ pub(crate) enum EncodeError {
     Video(#[from] EncoderError),
     /// The sound's encoder refused; not the caller's fault.
     #[error(transparent)]
-    Sound(#[from] SoundError),
+    Sound(#[from] aac::SoundError),
     /// The file's writer refused; not the caller's fault.
     #[error("{0}")]
     File(String),
@@ -40,7 +41,7 @@ pub(crate) fn write_file(
         .video(VideoCodec::H264, width, height, f64::from(options.fps))
         .with_fast_start(true);
     if !sound.is_empty() {
-        builder = builder.audio(AudioCodec::Opus, sound::RATE, 2);
+        builder = builder.audio(AudioCodec::Aac(AacProfile::Lc), sound::RATE, 2);
     }
     let mut muxer = builder.build().map_err(EncodeError::file)?;
     let frames = film.len() as u64;
@@ -50,7 +51,7 @@ pub(crate) fn write_file(
             .write_video(seconds, &packet.bytes, packet.key)
             .map_err(EncodeError::file)?;
     }
-    let seconds_per_packet = f64::from(sound::opus::PACKET) / f64::from(sound::RATE);
+    let seconds_per_packet = f64::from(aac::PACKET) / f64::from(sound::RATE);
     for (i, packet) in (0_u32..).zip(sound) {
         muxer
             .write_audio(f64::from(i) * seconds_per_packet, packet)
@@ -66,7 +67,24 @@ pub(crate) fn write_file(
             written.video_frames
         )));
     }
-    Ok(muxer.into_writer())
+    let file = muxer.into_writer();
+    if sound.is_empty() {
+        return Ok(file);
+    }
+    edit_sound(file, &heard(sound.len()))
+        .ok_or_else(|| EncodeError::File("its boxes are not the known ones".to_owned()))
+}
+
+/// What is heard of a sound of so many packets.
+fn heard(packets: usize) -> Edit {
+    let samples = packets as u64 * u64::from(aac::PACKET) - u64::from(aac::PRIMING);
+    let millis = samples * 1000 / u64::from(sound::RATE);
+    Edit {
+        rate: sound::RATE,
+        first: aac::PRIMING,
+        // The file's writer counts a file's time in milliseconds.
+        length: u32::try_from(millis).unwrap_or(u32::MAX),
+    }
 }
 
 impl EncodeError {

@@ -30,8 +30,8 @@
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
 //! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
 //! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
-//! ambience where one is asked for, `film` runs it all side by side with `h264`, `encode` writes
-//! the file, and `make` joins them. `y4m` writes the frames as they are, for other encoders.
+//! ambience where one is asked for, `film` runs it all side by side with `h264`, `encode` and `edits`
+//! write the file, and `make` joins them. `y4m` writes the frames as they are, for other encoders.
 
 pub mod picture;
 
@@ -72,6 +72,8 @@ mod h264;
 mod sound;
 
 mod encode;
+
+mod edits;
 
 mod film;
 

@@ -8,7 +8,7 @@ use crate::options::{Options, OptionsError};
 use crate::picture::Picture;
 use crate::render::{RenderError, opaque};
 use crate::shot::Shot;
-use crate::sound::{Ambience, opus::packets};
+use crate::sound::{Ambience, aac::packets};
 use crate::video::Video;
 use crate::yuv::I420;
 

@@ -3,12 +3,12 @@
 //! No recording is played: every voice is filtered noise and decaying tones (a classic subtractive
 //! synthesiser; see A. Farnell, *Designing Sound*, 2010, for the models), steered by slow random
 //! walks, so nothing repeats however long it lasts. [`Ambience`] names the voices; `voices` holds
-//! them, `dsp` their parts, `loudness` brings the sum to a gentle level and `opus` packs it.
+//! them, `dsp` their parts, `loudness` brings the sum to a gentle level and `aac` packs it.
 //!
 //! It knows nothing of prompts, pictures or files. The same kinds, length and seed give the same
 //! samples.
 
-pub(crate) mod opus;
+pub(crate) mod aac;
 
 mod dsp;
 mod loudness;

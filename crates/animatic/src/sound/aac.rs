@@ -1,0 +1,100 @@
+//! AAC packets of an ambience, for the file's sound track.
+//!
+//! AAC-LC, because every player of MP4 plays it: those of Apple are silent on Opus in MP4, browsers
+//! other than Safari on ALAC.
+
+use syom::{AacError, EncodeOptions, EncodedFrame, Encoder};
+
+use super::{Ambience, RATE, synthesise};
+
+/// Samples in a packet, given by the format.
+pub(crate) const PACKET: u32 = 1024;
+
+/// Samples that come out of a decoder before the first: one packet, which only readies it.
+pub(crate) const PRIMING: u32 = PACKET;
+
+/// Enough for noise, the hardest thing to encode, and little beside the video.
+const BITS_PER_SECOND: u32 = 128_000;
+
+/// The encoder refused; not the caller's fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the sound could not be encoded: {0}")]
+pub(crate) struct SoundError(String);
+
+/// Packets (ADTS) that play the kinds together: as many as fit into `seconds`, the first of which is not
+/// heard. So the sound never outlasts the video; it ends at most 43 ms before it, already faded.
+pub(crate) fn packets(
+    kinds: &[Ambience],
+    seconds: f64,
+    seed: u64,
+) -> Result<Vec<Vec<u8>>, SoundError> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a video's length: small, and a negative one is none"
+    )]
+    let count = (seconds * f64::from(RATE) / f64::from(PACKET) + 1e-6) as usize;
+    let samples = count.saturating_sub(1) * PACKET as usize;
+    if samples == 0 {
+        return Ok(Vec::new());
+    }
+    let (left, right): (Vec<f32>, Vec<f32>) = synthesise(kinds, samples, seed)
+        .into_iter()
+        .map(|[left, right]| (left, right))
+        .unzip();
+    let options = EncodeOptions::adts().with_bitrate_bps(BITS_PER_SECOND);
+    let mut encoder = Encoder::new(RATE, 2, &options)?;
+    let mut packets = Vec::with_capacity(count);
+    let mut keep = |frame: EncodedFrame<'_>| {
+        packets.push(frame.au.to_vec());
+        Ok(())
+    };
+    encoder.feed(&[&left, &right], &mut keep)?;
+    let told = encoder.finish(&mut keep)?;
+    if (told.priming, told.aac_frames) != (u64::from(PRIMING), count as u64) {
+        return Err(SoundError(
+            "the encoder's delay is not the declared one".to_owned(),
+        ));
+    }
+    Ok(packets)
+}
+
+impl From<AacError> for SoundError {
+    fn from(error: AacError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syom::DecodeOptions;
+
+    #[test]
+    fn packets_are_as_many_as_fit_and_the_same_every_time() {
+        let made = packets(&[Ambience::Wind], 1.05, 3).unwrap();
+        assert_eq!(made.len(), 49);
+        assert_eq!(packets(&[Ambience::Wind], 2.0, 3).unwrap().len(), 93);
+        assert!(made == packets(&[Ambience::Wind], 1.05, 3).unwrap());
+        assert!(made != packets(&[Ambience::Wind], 1.05, 4).unwrap());
+        assert!(packets(&[Ambience::Wind], 0.04, 4).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_decoded_is_what_was_made() {
+        for kind in [Ambience::Sea, Ambience::Birds] {
+            let made = packets(&[kind], 3.0, 1).unwrap();
+            let heard = syom::decode_with(&made.concat(), &DecodeOptions::audio()).unwrap();
+            let samples = (made.len() - 1) * PACKET as usize;
+            let truth = synthesise(&[kind], samples, 1);
+            let (mut error, mut power) = (0.0, 0.0);
+            for (channel, heard) in heard.channels.iter().enumerate() {
+                for (a, b) in heard[PRIMING as usize..].iter().zip(&truth) {
+                    error += (a - b[channel]).powi(2);
+                    power += b[channel].powi(2);
+                }
+            }
+            assert!(error < power * 0.1, "{kind:?}: {error} of {power}");
+        }
+    }
+}
