@@ -3,6 +3,7 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
     reason = "hashing wraps on purpose, and positions are small numbers"
 )]
 
@@ -17,6 +18,35 @@ pub(crate) fn lattice(x: i32, y: i32, seed: u64) -> f32 {
     h = (h ^ (h >> 15)).wrapping_mul(0x9E37_79B1);
     h ^= h >> 16;
     (h >> 8) as f32 / 16_777_216.0
+}
+
+/// Side of a square of [`grain`].
+pub(crate) const GRAIN_SIDE: usize = 256;
+
+/// A square of grain in eight-bit steps, to be repeated: one to two steps strong, two pixels wide.
+///
+/// Finer or fainter grain, such as a dither of half a step, is below what the video's encoder keeps,
+/// and the bands come back.
+pub(crate) fn grain(seed: u64) -> Vec<f32> {
+    const STRENGTH: f32 = 20.0;
+    const ACROSS: [f32; 5] = [0.054, 0.244, 0.404, 0.244, 0.054];
+    let raw: Vec<f32> = (0..GRAIN_SIDE * GRAIN_SIDE)
+        .map(|i| lattice((i % GRAIN_SIDE) as i32, (i / GRAIN_SIDE) as i32, seed) - 0.5)
+        .collect();
+    let softened = |from: &[f32], step: usize| -> Vec<f32> {
+        let near = |i: usize, k: usize| {
+            let (line, at) = (i / (step * GRAIN_SIDE), i / step % GRAIN_SIDE);
+            let at = (at + GRAIN_SIDE + k - ACROSS.len() / 2) % GRAIN_SIDE;
+            from[(line * GRAIN_SIDE + at) * step + i % step]
+        };
+        let sum = |i: usize| ACROSS.iter().enumerate().map(|(k, w)| w * near(i, k)).sum();
+        (0..from.len()).map(sum).collect()
+    };
+    let soft = softened(&softened(&raw, 1), GRAIN_SIDE);
+    soft.iter()
+        .zip(&raw)
+        .map(|(s, r)| STRENGTH * s + r)
+        .collect()
 }
 
 /// Smooth noise in 0..1 with features about one unit across.

@@ -6,11 +6,10 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    clippy::cast_possible_wrap,
     reason = "pixel positions and colours within their ranges"
 )]
 
-use super::noise::{lattice, mix};
+use super::noise::{self, GRAIN_SIDE, mix};
 use crate::layer::Sheet;
 
 /// Red, green, blue as they are shown, 0 to 1.
@@ -149,9 +148,10 @@ impl Canvas {
         }
     }
 
-    /// What is on the canvas, as a sheet. Half a step of noise keeps the long gradients of a sky
-    /// from breaking into bands.
+    /// What is on the canvas, as a sheet, with a grain that keeps the long gradients of a sky from
+    /// breaking into bands.
     pub(super) fn sheet(&self, parallax: f64, seed: u64) -> Sheet {
+        let grain = noise::grain(seed);
         let mut rgba = Vec::with_capacity(self.pixels.len() * 4);
         for (i, pixel) in self.pixels.iter().enumerate() {
             let [colour @ .., opacity] = *pixel;
@@ -160,8 +160,8 @@ impl Canvas {
                 continue;
             }
             let (x, y) = (i % self.width, i / self.width);
-            // No noise on light alone: it would show on what is behind.
-            let grain = (lattice(x as i32, y as i32, seed) - 0.5) * opacity;
+            // None on light alone: it would show on what is behind.
+            let grain = grain[y % GRAIN_SIDE * GRAIN_SIDE + x % GRAIN_SIDE] * opacity;
             for channel in colour {
                 rgba.push((channel * 255.0 + 0.5 + grain).clamp(0.0, 255.0) as u8);
             }
