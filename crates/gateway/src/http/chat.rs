@@ -284,7 +284,8 @@ fn failed_task(task: &Task) -> ChunkTask {
 }
 
 fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
-    let tokens = |text: &str| bpe_openai::o200k_base().count(text) as u64;
+    let vocabulary = tiktoken::get_encoding("o200k_base");
+    let tokens = |text: &str| vocabulary.map_or(0, |words| words.count(text) as u64);
     let prompt_tokens = match tasks.first().map(|task| &task.payload) {
         Some(Payload::VideoV1(job)) => tokens(&job.prompt),
         _ => 0,

@@ -1,0 +1,1 @@
+// Left out: the page loads swagger-ui-bundle.js.
