@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
-use crate::model::catalog::EMBEDDED;
 use crate::model::ledger::EntryKind;
 use crate::model::money::{Bill, Micros, Money};
 use crate::model::task::{Task, TaskState};
@@ -75,44 +74,15 @@ pub(super) fn of(task: &Task) -> Of<'_> {
     }
 }
 
-/// Ends a task and its money with it. Returns whether this call ended it.
-/// `owner` is the lease that must hold it; any open task when `None`.
-pub fn end(
+/// Writes where the money of a task goes that has just ended.
+pub(super) fn end(
     conn: &mut Conn<'_>,
     task: &Task,
-    owner: Option<&str>,
     ending: &Ending,
     now: Timestamp,
-) -> Result<bool, Error> {
-    if !store::tasks::finish(conn, task.id, owner, ending, now)? {
-        return Ok(false);
-    }
-    debug_assert!(fits(ending.state, ending.money), "{ending:?}");
-    if task.provider != EMBEDDED {
-        // Whatever its provider still has of it takes no place, and is called off
-        // or followed to its end.
-        store::submissions::set_stray(conn, task.id, now)?;
-    }
-    write_end(
-        conn,
-        task,
-        ending.money,
-        ending.cost,
-        Some(ending.state),
-        now,
-    )?;
-    Ok(true)
-}
-
-/// Which money goes with which end: paid only for what was made, and never
-/// kept from a caller who got nothing.
-const fn fits(state: TaskState, money: Money) -> bool {
-    match money {
-        Money::Free => true,
-        Money::Settled => matches!(state, TaskState::Succeeded),
-        Money::Released => matches!(state, TaskState::Failed | TaskState::Cancelled),
-        Money::Held => matches!(state, TaskState::Cancelled),
-    }
+) -> Result<(), Error> {
+    let (money, cost, ended) = (ending.money, ending.cost, Some(ending.state));
+    write_end(conn, task, money, cost, ended, now)
 }
 
 /// Closes the money of a task that was cancelled while its provider went on:

@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod assets;
 pub mod books;
 pub mod catalog;
+pub mod endings;
 pub mod intents;
 pub mod keys;
 pub mod ledger;

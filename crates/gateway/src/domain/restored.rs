@@ -15,14 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
-use crate::domain::ledger;
+use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AssetId, TaskId};
-use crate::model::money::{Micros, Money};
-use crate::model::task::{TaskFailure, TaskState};
+use crate::model::task::TaskFailure;
 use crate::store;
 use crate::store::restored::{HOLDER, Mark};
-use crate::store::tasks::Ending;
 use crate::telemetry;
 
 /// How often the mark is moved while orders are sent.
@@ -155,23 +153,13 @@ pub async fn fail(app: &Parts, id: TaskId) -> Result<bool, Error> {
             let Some(task) = store::tasks::of_anyone(conn, id)? else {
                 return Ok(false);
             };
-            let money = match task.money {
-                Money::Free => Money::Free,
-                _ => Money::Released,
-            };
             let message = "The gateway's data was restored from a backup, and whether a provider made this cannot be found out. Nothing was charged.";
-            let ending = Ending {
-                state: TaskState::Failed,
-                cost: Micros::ZERO,
-                money,
-                bill: None,
-                output: None,
-                failure: Some(TaskFailure {
-                    code: ErrorCode::SubmissionUnconfirmed,
-                    message: message.to_owned(),
-                }),
+            let failure = TaskFailure {
+                code: ErrorCode::SubmissionUnconfirmed,
+                message: message.to_owned(),
             };
-            ledger::end(conn, &task, Some(HOLDER), &ending, now)
+            let ending = endings::failed(&task, failure);
+            endings::end(conn, &task, Some(HOLDER), &ending, now)
         })
         .await
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::app::Parts;
 use crate::config::CancelPolicy;
 use crate::crash;
-use crate::domain::ledger;
+use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::money::{Micros, Money};
@@ -153,7 +153,7 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
             let last = store::submissions::latest(conn, id)?;
             let at_work = last.is_some_and(|last| last.state.is_open());
             let ending = cancellation(&task, at_work && policy == CancelPolicy::Charge);
-            if !ledger::end(conn, &task, None, &ending, now)? {
+            if !endings::end(conn, &task, None, &ending, now)? {
                 let message = "The task has ended already and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
             }

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use crate::app::App;
 use crate::clock::Timestamp;
-use crate::domain::ledger;
+use crate::domain::endings;
 use crate::engines;
 use crate::error::{Error, ErrorCode};
 use crate::model::catalog::Model;
-use crate::model::money::{Micros, Money};
 use crate::model::task::{Task, TaskFailure, TaskState};
 use crate::store;
 use crate::store::tasks::Ending;
@@ -101,7 +100,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
             .write(move |conn| -> Result<Vec<Task>, Error> {
                 let tasks = store::tasks::waiting(conn, &name, due, BATCH)?;
                 for task in &tasks {
-                    ledger::end(conn, task, None, &stranded(task), now)?;
+                    endings::end(conn, task, None, &stranded(task), now)?;
                 }
                 Ok(tasks)
             })
@@ -123,18 +122,9 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
 
 fn stranded(task: &Task) -> Ending {
     let message = "For ten minutes no part of the gateway had the model. Nothing was charged.";
-    Ending {
-        state: TaskState::Failed,
-        cost: Micros::ZERO,
-        money: match task.money {
-            Money::Free => Money::Free,
-            _ => Money::Released,
-        },
-        bill: None,
-        output: None,
-        failure: Some(TaskFailure {
-            code: ErrorCode::ProviderUnavailable,
-            message: message.into(),
-        }),
-    }
+    let failure = TaskFailure {
+        code: ErrorCode::ProviderUnavailable,
+        message: message.into(),
+    };
+    endings::failed(task, failure)
 }

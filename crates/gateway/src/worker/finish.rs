@@ -9,7 +9,7 @@ use providers::Cost;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::crash;
-use crate::domain::{assets, intents, ledger};
+use crate::domain::{assets, endings, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, SubmissionId};
 use crate::model::catalog::EMBEDDED;
@@ -138,14 +138,7 @@ pub(super) async fn finish(
             give_back(app, owner, task, due, Some(*deaths)).await?;
         }
         Outcome::Failed(failure) => {
-            let ending = Ending {
-                state: TaskState::Failed,
-                cost: Micros::ZERO,
-                money: after(task, Money::Released),
-                bill: None,
-                output: None,
-                failure: Some(failure.clone()),
-            };
+            let ending = endings::failed(task, failure.clone());
             if end(app, owner, task, ending, None, closing).await? {
                 tracing::warn!(code = %failure.code, "task failed");
             }
@@ -156,7 +149,7 @@ pub(super) async fn finish(
             let ending = Ending {
                 state: TaskState::Succeeded,
                 cost: bill.as_ref().map_or(Micros::ZERO, |bill| bill.cost),
-                money: after(task, Money::Settled),
+                money: endings::money_after(task, Money::Settled),
                 bill,
                 output: Some(made.output.clone()),
                 failure: None,
@@ -233,15 +226,11 @@ async fn end(
         .store
         .write_for(task.account, move |conn| -> Result<bool, NotEnded> {
             let task = &ended_task;
-            if !ledger::end(conn, task, Some(&by), &ending, now)? {
+            if !endings::end(conn, task, Some(&by), &ending, now)? {
                 return ended_before(conn, task, &ending, made.as_ref(), closing.as_ref(), now);
             }
             if let Some(made) = &made {
                 keep(conn, made)?;
-            }
-            let failure = ending.failure.as_ref();
-            if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
-                intents::unconfirmed_ended(conn, task, now)?;
             }
             match closing {
                 Some(closing) if !closing.write(conn)? => Err(NotEnded::Moved),
@@ -312,14 +301,6 @@ fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
         store::clips::remove_empty(conn, *clip)?;
     }
     Ok(())
-}
-
-/// Where a task's money goes: nowhere, when it costs nothing.
-const fn after(task: &Task, end: Money) -> Money {
-    match task.money {
-        Money::Free => Money::Free,
-        _ => end,
-    }
 }
 
 /// What was made, at the price that whoever made it had when the task was

@@ -1,7 +1,7 @@
 //! Money in the store: the ledger against the sums, and what no statement may
 //! write twice.
 
-use mediagate::domain::{ledger, submit};
+use mediagate::domain::{endings, ledger, submit};
 use mediagate::error::{Error, ErrorCode};
 use mediagate::ids::{AccountId, KeyId};
 use mediagate::model::account::ApiKey;
@@ -85,7 +85,7 @@ pub(super) async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
     let task = task.clone();
     let ended = db
         .store
-        .write(move |conn| ledger::end(conn, &task, None, &ending, at(1)));
+        .write(move |conn| endings::end(conn, &task, None, &ending, at(1)));
     ended.await.unwrap()
 }
 

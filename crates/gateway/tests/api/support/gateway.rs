@@ -8,8 +8,8 @@ use futures_util::FutureExt as _;
 use mediagate::app::App;
 use mediagate::clock::Clock;
 use mediagate::config::{Config, Overrides};
+use mediagate::domain::endings;
 use mediagate::domain::keys::NewKey;
-use mediagate::domain::ledger;
 use mediagate::domain::{accounts, keys};
 use mediagate::error::{Error, ErrorCode};
 use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
@@ -369,7 +369,7 @@ impl TestGateway {
                 Money::Free => Money::Free,
                 _ => Money::Released,
             };
-            ledger::end(conn, &task, Some(SCRIPT), &Ending { money, ..ending }, now)
+            endings::end(conn, &task, Some(SCRIPT), &Ending { money, ..ending }, now)
         });
         assert!(ended.await.unwrap());
         self.app.bell.ring(task);
