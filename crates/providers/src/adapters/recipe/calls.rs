@@ -47,8 +47,7 @@ pub(super) struct Submit {
     pub(super) encoding: Encoding,
     pub(super) body: Option<Spanned<Node>>,
     /// What to keep of the answer, by name.
-    #[serde(default)]
-    pub(super) keep: BTreeMap<String, Places>,
+    pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
     /// What to keep of the order, by name.
     #[serde(default)]
     pub(super) remember: Templates,

@@ -108,8 +108,9 @@ impl Recipe {
 
     /// The calls after the submission.
     fn check_later(&self) -> Checked {
-        let keep = &self.submit.keep;
-        let at = self.submit.path.span();
+        let keep = self.submit.kept();
+        let said = self.submit.keep.as_ref();
+        let at = said.map_or(self.submit.path.span(), Spanned::span);
         let Some(poll) = &self.poll else {
             return self.check_no_later();
         };

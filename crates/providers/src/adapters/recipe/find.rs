@@ -124,7 +124,7 @@ impl Cook {
             })?,
         };
         let wanted = find.keep.as_ref();
-        let wanted = wanted.map_or(&self.recipe.submit.keep, toml::Spanned::get_ref);
+        let wanted = wanted.map_or_else(|| self.recipe.submit.kept(), toml::Spanned::get_ref);
         for job in items {
             let Some(identity) = find.identity(order, job) else {
                 continue;
@@ -191,7 +191,7 @@ impl Recipe {
         let Some(kept) = &find.keep else {
             return Ok(());
         };
-        let mut all = self.submit.keep.keys();
+        let mut all = self.submit.kept().keys();
         match all.find(|name| !kept.get_ref().contains_key(*name)) {
             Some(name) => {
                 let message = format!("{name} is kept of a submission, and must be kept here too");

@@ -199,7 +199,7 @@ impl Adapter for Cook {
             return self.answered(order, answer);
         }
         let body = self.recipe.accepted(answer, Stage::Submission)?;
-        let kept = answers::keep(&self.recipe.submit.keep, &body)?;
+        let kept = answers::keep(self.recipe.submit.kept(), &body)?;
         if self.recipe.poll.is_none() {
             return self.finish(&self.handle(order, kept)?, &Value::Null, &body);
         }

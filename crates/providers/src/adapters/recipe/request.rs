@@ -1,10 +1,13 @@
 //! A call as a recipe describes it, whichever section it comes from.
 
+use std::collections::BTreeMap;
+
 use toml::Spanned;
 
 use super::body::Node;
 use super::calls::{Encoding, Submit, Upload, Verb};
 use super::placeholder::{Placeholder, Values};
+use super::pointer::Places;
 use super::schema::{Recipe, Templates};
 use super::template::Template;
 use crate::error::{Class, ProviderError};
@@ -46,7 +49,15 @@ impl Upload {
     }
 }
 
+/// What is kept of an answer that is the result.
+static NOTHING: BTreeMap<String, Places> = BTreeMap::new();
+
 impl Submit {
+    /// What is kept of the answer.
+    pub(super) fn kept(&self) -> &BTreeMap<String, Places> {
+        self.keep.as_ref().map_or(&NOTHING, Spanned::get_ref)
+    }
+
     /// The call for an order: that of the first variant whose value it has.
     pub(super) fn request(&self, has: impl Fn(&str) -> bool) -> Request<'_> {
         let mut all = self.requests().into_iter();
