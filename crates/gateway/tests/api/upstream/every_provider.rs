@@ -41,8 +41,8 @@ videos! {
     openai_videos: "openai-videos" "sora-2" "", true;
     chat_video: "chat-video" "veo3" "", true;
     chat_video_whole: "chat-video" "veo3" "stream = false", true;
-    fal: "fal" "fal-ai/veo3.1" FAL, false;
-    fal_with_a_picture: "fal" "fal-ai/kling-video/v2.5-turbo/pro/image-to-video" FAL, true;
+    fal: "fal" "fal-ai/veo3.1" PAIR, false;
+    fal_with_a_picture: "fal" "fal-ai/kling-video/v2.5-turbo/pro/image-to-video" PAIR, true;
     replicate: "replicate" "google/veo-3.1" "", true;
     runway: "runway" "gen4.5" "", true;
     luma: "luma" "ray-3.2" "", true;
@@ -62,6 +62,10 @@ videos! {
     recipe_openrouter: "recipe:openrouter" "google/veo-3.1" "", true;
     recipe_wavespeed: "recipe:wavespeed" "alibaba/wan-3.0/text-to-video" "", false;
     recipe_kie: "recipe:kie" "bytedance/seedance-2-5" "", false;
+    recipe_pixverse: "recipe:pixverse" "v6" "", true;
+    recipe_hunyuan: "recipe:hunyuan" "hunyuan" "api_key = \"simulated-id:simulated-key\"", true;
+    recipe_vidu: "recipe:vidu" "viduq3-turbo" "", true;
+    recipe_ltx: "recipe:ltx" "ltx-2-5-fast" "", true;
 }
 
 const VERTEX: &str = concat!(
@@ -69,7 +73,8 @@ const VERTEX: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../providers/tests/data/service-account.json\""
 );
-const FAL: &str = "api_key = \"simulated-id:simulated-secret\"";
+/// A key of two parts.
+const PAIR: &str = "api_key = \"simulated-id:simulated-secret\"";
 
 /// A graph in the form that the server exports.
 const GRAPH: &str = r#"
