@@ -3,8 +3,9 @@
 //! Its encoder lets a block stand still as soon as the error is below that of its neighbours, or
 //! vanishes in the quantiser, and lets vectors cost so much that soft blocks keep their neighbours'.
 //! On a slow camera move that makes films pulse: blocks stay behind and jump later. Here a block is
-//! skipped only where nothing visible remains to be coded, and vectors are cheaper. Where no
-//! assembler is installed, its busiest functions are replaced by ours in SSE2.
+//! skipped only where nothing visible remains to be coded, and vectors are cheaper. Its busiest
+//! functions are replaced by ours: in AVX2 where the processor has it, and where no assembler is
+//! installed in SSE2.
 //!
 //! The sources are those that the crate `openh264-sys2` brings, wherever cargo keeps them; they
 //! are read, changed in memory and compiled. The objects define all that the unchanged ones
@@ -22,7 +23,7 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    for file in OWN {
+    for file in OWN.iter().chain([&AVX2, &"native/faster.h"]) {
         println!("cargo:rerun-if-changed={file}");
     }
     println!("cargo:rerun-if-changed=Cargo.toml");
@@ -31,6 +32,16 @@ fn main() {
     let codec = sources(&own, &out).join("upstream/codec");
 
     let mut build = cc::Build::new();
+    build
+        .cpp(true)
+        .warnings(false)
+        .pic(true)
+        .flag_if_supported("-fno-strict-aliasing")
+        .includes(INCLUDES.map(|include| codec.join(include)));
+    // Nothing in it is called before the processor was asked.
+    let mut modern = build.clone();
+    modern.flag_if_supported("-mavx2").file(own.join(AVX2));
+    modern.compile("animatic_avx2");
     for file in FILES {
         let original = codec.join("encoder/core/src").join(file.name);
         let mut text = read(&original);
@@ -49,11 +60,6 @@ fn main() {
         build.file(changed);
     }
     build
-        .cpp(true)
-        .warnings(false)
-        .pic(true)
-        .flag_if_supported("-fno-strict-aliasing")
-        .includes(INCLUDES.map(|include| codec.join(include)))
         .files(OWN.map(|file| own.join(file)))
         .compile("animatic_openh264");
 }
@@ -80,8 +86,8 @@ const FILES: [File; 2] = [
             ),
             // No skip because the quantiser swallows the error, unless it is 0.7 a pixel at most.
             (
-                "if (WelsTryPYskip (",
-                "if (iSadCostLuma <= 180 && WelsTryPYskip (",
+                "const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
+                "if (iSadCostLuma > 180) return false;\n  const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
             ),
             // Vectors cost what they would at a quantiser five finer: at their full price a soft
             // block keeps its neighbours' vector, and steps when the error is large enough.
@@ -97,7 +103,7 @@ const FILES: [File; 2] = [
         name: "encoder.cpp",
         differences: &[(
             "DeblockingInit (&pFuncList->pfDeblocking, uiCpuFlag);",
-            "extern void AnimaticUseSse2 (SWelsFuncPtrList*);\n  AnimaticUseSse2 (pFuncList);\n  \
+            "extern void AnimaticPickFunctions (SWelsFuncPtrList*);\n  AnimaticPickFunctions (pFuncList);\n  \
              DeblockingInit (&pFuncList->pfDeblocking, uiCpuFlag);",
         )],
         anchor: "\nextern \"C\" int animatic_picks_functions (void) { return 1; }\n",
@@ -105,7 +111,10 @@ const FILES: [File; 2] = [
 ];
 
 /// Our own: what the second file calls, and what a test asks whether that is right.
-const OWN: [&str; 2] = ["native/sse2.cpp", "native/agree.cpp"];
+const OWN: [&str; 3] = ["native/faster.cpp", "native/sse2.cpp", "native/agree.cpp"];
+
+/// The same for newer processors.
+const AVX2: &str = "native/avx2.cpp";
 
 const INCLUDES: [&str; 5] = [
     "api/wels",

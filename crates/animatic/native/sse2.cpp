@@ -1,19 +1,18 @@
 // The encoder's busiest functions in SSE2, for builds without an assembler.
 //
-// OpenH264 has assembly for all of them, but needs nasm to build it; in plain C they take half of
-// the encoder's time. These give the same numbers to the bit. Forward transforms do not round, so
-// they may take columns before rows.
+// OpenH264 has assembly for all of them, but needs nasm to build it; in plain C they take more than
+// half of the encoder's time. These give the same numbers to the bit. Forward transforms do not
+// round, so they may take columns before rows.
 
-#include "wels_func_ptr_def.h"
+#include "faster.h"
 
 #if defined(__SSE2__) || defined(_M_X64)
 
 #include <emmintrin.h>
 
-#include "encode_mb_aux.h"
-#include "mc.h"
-#include "sad_common.h"
-#include "sample.h"
+#include <string.h>
+
+#include "wels_common_defs.h"
 
 namespace {
 
@@ -64,13 +63,15 @@ inline __m128i Absolute (__m128i v) {
   return _mm_max_epi16 (v, _mm_sub_epi16 (_mm_setzero_si128(), v));
 }
 
-// Of the two 4x4 blocks whose rows of differences these are.
+// Half of the sums of the two 4x4 blocks whose rows of differences these are: |a + b| + |a - b| is
+// twice the larger of |a| and |b|, which saves the last step of the transform.
 inline __m128i SatdSums (__m128i* r) {
   Hadamard (r);
   Transpose (r);
-  Hadamard (r);
-  const __m128i sum = _mm_add_epi16 (_mm_add_epi16 (Absolute (r[0]), Absolute (r[1])),
-                                     _mm_add_epi16 (Absolute (r[2]), Absolute (r[3])));
+  const __m128i a = _mm_add_epi16 (r[0], r[2]), b = _mm_add_epi16 (r[1], r[3]);
+  const __m128i c = _mm_sub_epi16 (r[0], r[2]), d = _mm_sub_epi16 (r[1], r[3]);
+  const __m128i sum = _mm_add_epi16 (_mm_max_epi16 (Absolute (a), Absolute (b)),
+                                     _mm_max_epi16 (Absolute (c), Absolute (d)));
   return _mm_madd_epi16 (sum, _mm_set1_epi16 (1));
 }
 
@@ -85,10 +86,7 @@ int32_t Satd (uint8_t* a, int32_t strideA, uint8_t* b, int32_t strideB) {
       sum = _mm_add_epi32 (sum, SatdSums (r));
     }
   }
-  sum = _mm_add_epi32 (sum, _mm_srli_si128 (sum, 8));
-  sum = _mm_add_epi32 (sum, _mm_srli_si128 (sum, 4));
-  // Each block's sum is even: halving the whole rounds nothing.
-  return _mm_cvtsi128_si32 (sum) >> 1;
+  return Both (_mm_add_epi32 (sum, _mm_srli_si128 (sum, 4)));
 }
 
 template<int kWidth, int kHeight>
@@ -151,30 +149,105 @@ void QuantiseFourMax (int16_t* levels, const int16_t* ff, const int16_t* mf, int
   }
 }
 
-// H.264's six taps over pixels `step` apart: 1, -5, 20, 20, -5, 1.
-inline uint8_t Taps (const uint8_t* p, intptr_t step) {
-  const int32_t sum = p[-2 * step] + p[3 * step] - 5 * (p[-step] + p[2 * step]) + 20 * (p[0] + p[step]);
-  const int32_t value = (sum + 16) >> 5;
+inline void InverseDct (__m128i* r) {
+  const __m128i a = _mm_add_epi16 (r[0], r[2]), b = _mm_sub_epi16 (r[0], r[2]);
+  const __m128i c = _mm_sub_epi16 (_mm_srai_epi16 (r[1], 1), r[3]);
+  const __m128i d = _mm_add_epi16 (r[1], _mm_srai_epi16 (r[3], 1));
+  r[0] = _mm_add_epi16 (a, d);
+  r[1] = _mm_add_epi16 (b, c);
+  r[2] = _mm_sub_epi16 (b, c);
+  r[3] = _mm_sub_epi16 (a, d);
+}
+
+// The rows of two 4x4 blocks side by side, from their levels.
+inline void Differences (__m128i* r, const int16_t* left, const int16_t* right) {
+  for (int i = 0; i < 4; ++i)
+    r[i] = _mm_unpacklo_epi64 (_mm_loadl_epi64 (reinterpret_cast<const __m128i*> (left + 4 * i)),
+                               _mm_loadl_epi64 (reinterpret_cast<const __m128i*> (right + 4 * i)));
+  Transpose (r);
+  InverseDct (r);
+  Transpose (r);
+  InverseDct (r);
+  for (int i = 0; i < 4; ++i)
+    r[i] = _mm_srai_epi16 (_mm_add_epi16 (r[i], _mm_set1_epi16 (32)), 6);
+}
+
+void Restore (uint8_t* to, int32_t strideTo, uint8_t* from, int32_t strideFrom, int16_t* levels) {
+  __m128i r[4];
+  Differences (r, levels, levels);
+  for (int i = 0; i < 4; ++i, to += strideTo, from += strideFrom) {
+    int32_t four;
+    memcpy (&four, from, sizeof (four));
+    const __m128i before = _mm_unpacklo_epi8 (_mm_cvtsi32_si128 (four), _mm_setzero_si128());
+    four = _mm_cvtsi128_si32 (_mm_packus_epi16 (_mm_add_epi16 (before, r[i]), before));
+    memcpy (to, &four, sizeof (four));
+  }
+}
+
+void RestoreFour (uint8_t* to, int32_t strideTo, uint8_t* from, int32_t strideFrom, int16_t* levels) {
+  for (int half = 0; half < 2; ++half, levels += 32) {
+    __m128i r[4];
+    Differences (r, levels, levels + 16);
+    for (int i = 0; i < 4; ++i, to += strideTo, from += strideFrom) {
+      const __m128i sum = _mm_add_epi16 (Wide (from), r[i]);
+      _mm_storel_epi64 (reinterpret_cast<__m128i*> (to), _mm_packus_epi16 (sum, sum));
+    }
+  }
+}
+
+// A block guessed from the slopes of the row above it and of the column before it.
+void PlaneOf (uint8_t* to, uint8_t* block, const int32_t stride) {
+  const uint8_t* above = block - stride;
+  const uint8_t* before = block - 1;
+  int32_t across = 0, down = 0;
+  for (int i = 0; i < 8; ++i) {
+    across += (i + 1) * (above[8 + i] - above[6 - i]);
+    down += (i + 1) * (before[(8 + i) * stride] - before[(6 - i) * stride]);
+  }
+  across = (5 * across + 32) >> 6;
+  down = (5 * down + 32) >> 6;
+  const int32_t corner = ((before[15 * stride] + above[15]) << 4) + 16 - 7 * across - 7 * down;
+  const __m128i slope = _mm_set1_epi16 (static_cast<int16_t> (across));
+  const __m128i left = _mm_mullo_epi16 (slope, _mm_setr_epi16 (0, 1, 2, 3, 4, 5, 6, 7));
+  const __m128i right = _mm_add_epi16 (left, _mm_slli_epi16 (slope, 3));
+  for (int y = 0; y < 16; ++y, to += 16) {
+    const __m128i start = _mm_set1_epi16 (static_cast<int16_t> (corner + y * down));
+    const __m128i row = _mm_packus_epi16 (_mm_srai_epi16 (_mm_add_epi16 (start, left), 5),
+                                          _mm_srai_epi16 (_mm_add_epi16 (start, right), 5));
+    _mm_storeu_si128 (reinterpret_cast<__m128i*> (to), row);
+  }
+}
+
+inline uint8_t Clipped (int32_t value) {
   return static_cast<uint8_t> (value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+// H.264's six taps over values `step` apart: 1, -5, 20, 20, -5, 1.
+template<typename Value>
+inline int32_t Taps (const Value* p, intptr_t step) {
+  return p[-2 * step] + p[3 * step] - 5 * (p[-step] + p[2 * step]) + 20 * (p[0] + p[step]);
+}
+
+// The same for eight pixels at once.
+inline __m128i EightTaps (const uint8_t* p, intptr_t step) {
+  const __m128i outer = _mm_add_epi16 (Wide (p - 2 * step), Wide (p + 3 * step));
+  const __m128i middle = _mm_add_epi16 (Wide (p - step), Wide (p + 2 * step));
+  const __m128i inner = _mm_add_epi16 (Wide (p), Wide (p + step));
+  // 20 * inner - 5 * middle is five times this.
+  const __m128i fifth = _mm_sub_epi16 (_mm_slli_epi16 (inner, 2), middle);
+  return _mm_add_epi16 (_mm_add_epi16 (outer, fifth), _mm_slli_epi16 (fifth, 2));
 }
 
 void HalfPixels (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t strideTo, int32_t width,
                  int32_t height, intptr_t step) {
-  const __m128i five = _mm_set1_epi16 (5), twenty = _mm_set1_epi16 (20), half = _mm_set1_epi16 (16);
   for (; height > 0; --height, from += strideFrom, to += strideTo) {
     int32_t x = 0;
     for (; x + 8 <= width; x += 8) {
-      const uint8_t* p = from + x;
-      const __m128i outer = _mm_add_epi16 (Wide (p - 2 * step), Wide (p + 3 * step));
-      const __m128i middle = _mm_add_epi16 (Wide (p - step), Wide (p + 2 * step));
-      const __m128i inner = _mm_add_epi16 (Wide (p), Wide (p + step));
-      __m128i sum = _mm_sub_epi16 (outer, _mm_mullo_epi16 (middle, five));
-      sum = _mm_add_epi16 (_mm_add_epi16 (sum, half), _mm_mullo_epi16 (inner, twenty));
-      sum = _mm_srai_epi16 (sum, 5);
+      const __m128i sum = _mm_srai_epi16 (_mm_add_epi16 (EightTaps (from + x, step), _mm_set1_epi16 (16)), 5);
       _mm_storel_epi64 (reinterpret_cast<__m128i*> (to + x), _mm_packus_epi16 (sum, sum));
     }
     for (; x < width; ++x)
-      to[x] = Taps (from + x, step);
+      to[x] = Clipped ((Taps (from + x, step) + 16) >> 5);
   }
 }
 
@@ -188,15 +261,112 @@ void HalfDown (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t str
   HalfPixels (from, strideFrom, to, strideTo, width, height, strideFrom);
 }
 
+inline __m128i Words (const int16_t* p) {
+  return _mm_loadu_si128 (reinterpret_cast<const __m128i*> (p));
+}
+
+// Half a pixel across and down: taps down, unrounded, then across. At most 17 wide.
+void HalfBoth (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t strideTo, int32_t width,
+               int32_t height) {
+  const __m128i ends = _mm_setr_epi16 (1, -5, 1, -5, 1, -5, 1, -5);
+  const __m128i middle = _mm_setr_epi16 (20, 512, 20, 512, 20, 512, 20, 512), one = _mm_set1_epi16 (1);
+  for (; height > 0; --height, from += strideFrom, to += strideTo) {
+    int16_t down[24];
+    int32_t x = 0;
+    for (; x + 8 <= width + 5; x += 8)
+      _mm_storeu_si128 (reinterpret_cast<__m128i*> (down + x), EightTaps (from - 2 + x, strideFrom));
+    for (; x < width + 5; ++x)
+      down[x] = static_cast<int16_t> (Taps (from - 2 + x, strideFrom));
+    for (x = 0; x + 8 <= width; x += 8) {
+      const int16_t* p = down + x;
+      const __m128i a = _mm_add_epi16 (Words (p), Words (p + 5)), b = _mm_add_epi16 (Words (p + 1), Words (p + 4));
+      const __m128i c = _mm_add_epi16 (Words (p + 2), Words (p + 3));
+      const __m128i low = _mm_add_epi32 (_mm_madd_epi16 (_mm_unpacklo_epi16 (a, b), ends),
+                                         _mm_madd_epi16 (_mm_unpacklo_epi16 (c, one), middle));
+      const __m128i high = _mm_add_epi32 (_mm_madd_epi16 (_mm_unpackhi_epi16 (a, b), ends),
+                                          _mm_madd_epi16 (_mm_unpackhi_epi16 (c, one), middle));
+      const __m128i sum = _mm_packs_epi32 (_mm_srai_epi32 (low, 10), _mm_srai_epi32 (high, 10));
+      _mm_storel_epi64 (reinterpret_cast<__m128i*> (to + x), _mm_packus_epi16 (sum, sum));
+    }
+    for (; x < width; ++x)
+      to[x] = Clipped ((Taps (down + 2 + x, 1) + 512) >> 10);
+  }
+}
+
+void Average (uint8_t* to, int32_t strideTo, const uint8_t* a, int32_t strideA, const uint8_t* b,
+              int32_t strideB, int32_t width, int32_t height) {
+  for (; height > 0; --height, to += strideTo, a += strideA, b += strideB) {
+    int32_t x = 0;
+    for (; x + 8 <= width; x += 8)
+      _mm_storel_epi64 (reinterpret_cast<__m128i*> (to + x), _mm_avg_epu8 (Eight (a + x), Eight (b + x)));
+    for (; x < width; ++x)
+      to[x] = static_cast<uint8_t> ((a[x] + b[x] + 1) >> 1);
+  }
+}
+
+// A block that moved by whole pixels, and by quarters of them, of which each place is either one of
+// the half pixels or between two places.
+void MovedLuma (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t strideTo, int16_t moveX,
+                int16_t moveY, int32_t width, int32_t height) {
+  const int32_t x = moveX & 3, y = moveY & 3;
+  const uint8_t* right = from + (x == 3);
+  const uint8_t* below = from + (y == 3) * strideFrom;
+  uint8_t one[256], other[256];
+  if (x == 0 && y == 0) {
+    for (; height > 0; --height, from += strideFrom, to += strideTo)
+      memcpy (to, from, width);
+  } else if (x == 2 && y == 2) {
+    HalfBoth (from, strideFrom, to, strideTo, width, height);
+  } else if (x == 0 || y == 0) {
+    const auto half = x == 0 ? HalfDown : HalfAcross;
+    if (x == 2 || y == 2)
+      return half (from, strideFrom, to, strideTo, width, height);
+    half (from, strideFrom, one, 16, width, height);
+    Average (to, strideTo, x == 0 ? below : right, strideFrom, one, 16, width, height);
+  } else {
+    if (y == 2)
+      HalfDown (right, strideFrom, one, 16, width, height);
+    else
+      HalfAcross (below, strideFrom, one, 16, width, height);
+    if (x == 2 || y == 2)
+      HalfBoth (from, strideFrom, other, 16, width, height);
+    else
+      HalfDown (right, strideFrom, other, 16, width, height);
+    Average (to, strideTo, one, 16, other, 16, width, height);
+  }
+}
+
+// The same by eighths: each pixel is a mean of four, weighed by how near they are.
+void MovedChroma (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t strideTo, int16_t moveX,
+                  int16_t moveY, int32_t width, int32_t height) {
+  const int16_t x = moveX & 7, y = moveY & 7;
+  const int16_t a = (8 - x) * (8 - y), b = x * (8 - y), c = (8 - x) * y, d = x * y;
+  // What counts for nothing is not read.
+  const intptr_t right = x ? 1 : 0, down = y ? strideFrom : 0;
+  const __m128i ones[] = {_mm_set1_epi16 (a), _mm_set1_epi16 (b), _mm_set1_epi16 (c), _mm_set1_epi16 (d)};
+  for (; height > 0; --height, from += strideFrom, to += strideTo) {
+    if (width == 8) {
+      __m128i sum = _mm_add_epi16 (_mm_mullo_epi16 (Wide (from), ones[0]),
+                                   _mm_mullo_epi16 (Wide (from + right), ones[1]));
+      sum = _mm_add_epi16 (sum, _mm_mullo_epi16 (Wide (from + down), ones[2]));
+      sum = _mm_add_epi16 (sum, _mm_mullo_epi16 (Wide (from + down + right), ones[3]));
+      sum = _mm_srli_epi16 (_mm_add_epi16 (sum, _mm_set1_epi16 (32)), 6);
+      _mm_storel_epi64 (reinterpret_cast<__m128i*> (to), _mm_packus_epi16 (sum, sum));
+    } else {
+      for (int32_t i = 0; i < width; ++i) {
+        const uint8_t* p = from + i;
+        to[i] = static_cast<uint8_t> ((a * p[0] + b * p[right] + c * p[down] + d * p[down + right] + 32) >> 6);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 namespace WelsEnc {
 
-// Takes the place of plain C; an assembler's functions stay.
-void AnimaticUseSse2 (SWelsFuncPtrList* list) {
+void UseSse2 (SWelsFuncPtrList* list) {
   SSampleDealingFunc& samples = list->sSampleDealingFuncs;
-  if (samples.pfSampleSatd[BLOCK_4x4] != WelsSampleSatd4x4_c)
-    return;
   samples.pfSampleSatd[BLOCK_16x16] = Satd<16, 16>;
   samples.pfSampleSatd[BLOCK_16x8] = Satd<16, 8>;
   samples.pfSampleSatd[BLOCK_8x16] = Satd<8, 16>;
@@ -210,9 +380,16 @@ void AnimaticUseSse2 (SWelsFuncPtrList* list) {
   samples.pfSample4Sad[BLOCK_8x16] = SadFour<8, 16>;
   samples.pfSample4Sad[BLOCK_8x8] = SadFour<8, 8>;
   list->pfDctFourT4 = DctFour;
+  list->pfIDctT4 = Restore;
+  list->pfIDctFourT4 = RestoreFour;
   list->pfQuantizationFour4x4Max = QuantiseFourMax;
+  list->pfGetLumaI16x16Pred[I16_PRED_P] = PlaneOf;
   list->sMcFuncs.pfLumaHalfpelHor = HalfAcross;
   list->sMcFuncs.pfLumaHalfpelVer = HalfDown;
+  list->sMcFuncs.pfLumaHalfpelCen = HalfBoth;
+  list->sMcFuncs.pMcLumaFunc = MovedLuma;
+  list->sMcFuncs.pMcChromaFunc = MovedChroma;
+  list->sMcFuncs.pfSampleAveraging = Average;
 }
 
 }  // namespace WelsEnc
@@ -221,7 +398,7 @@ void AnimaticUseSse2 (SWelsFuncPtrList* list) {
 
 namespace WelsEnc {
 
-void AnimaticUseSse2 (SWelsFuncPtrList*) {}
+void UseSse2 (SWelsFuncPtrList*) {}
 
 }  // namespace WelsEnc
 

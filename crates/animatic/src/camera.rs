@@ -11,86 +11,17 @@
 
 mod easing;
 mod moves;
+mod pose;
+pub(crate) mod view;
 
 use crate::direction::{Direction, Leg, MoveKind, Pace};
 use crate::picture::Interest;
 use crate::scene::noise;
 use easing::eased;
 use moves::moved;
-
-/// What of a layer fills the frame, in picture pixels.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct View {
-    /// The picture's point on the camera's axis.
-    pub(crate) centre: (f64, f64),
-    /// The picture's pixels across the frame's width, where the layer is met head-on.
-    pub(crate) width: f64,
-    /// Rotation about the line of sight.
-    pub(crate) roll: f64,
-    /// How far the camera has walked around the picture's centre; 0 is head-on.
-    pub(crate) yaw: f64,
-}
-
-impl View {
-    /// Whether the view is an upright rectangle of the picture.
-    pub(crate) fn is_upright(&self) -> bool {
-        self.roll == 0.0 && self.yaw == 0.0
-    }
-
-    /// What carries points of the frame to points of the picture.
-    pub(crate) fn lens(&self) -> Lens {
-        Lens {
-            centre: self.centre,
-            width: self.width,
-            plane: Plane::new(self.roll, self.yaw),
-        }
-    }
-}
-
-/// A view made ready for many points.
-pub(crate) struct Lens {
-    centre: (f64, f64),
-    width: f64,
-    plane: Plane,
-}
-
-impl Lens {
-    /// The picture's point seen at `(u, v)` of the frame: both in frame widths from its centre.
-    #[inline]
-    pub(crate) fn project(&self, u: f64, v: f64) -> (f64, f64) {
-        let (x, y) = self.plane.meet(u, v);
-        (
-            self.centre.0 + x * self.width,
-            self.centre.1 + y * self.width,
-        )
-    }
-}
-
-/// Where the camera is at one frame, fitted to the picture.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Station {
-    pose: Pose,
-    /// Where the shot's origin lies, in picture pixels.
-    origin: (f64, f64),
-    /// Picture pixels across the shot's base window.
-    base: f64,
-}
-
-impl Station {
-    /// The view of a layer that follows `parallax` of the camera's travel, 0 to 1.
-    pub(crate) fn view(&self, parallax: f64) -> View {
-        let seen = self.pose.seen(parallax);
-        View {
-            centre: (
-                self.origin.0 + self.base * seen.x,
-                self.origin.1 + self.base * seen.y,
-            ),
-            width: self.base * (-seen.zoom).exp(),
-            roll: seen.roll,
-            yaw: seen.yaw,
-        }
-    }
-}
+use pose::{Pose, Room};
+use view::Plane;
+pub(crate) use view::{Lens, Station};
 
 /// What a shot is planned over.
 #[derive(Clone, Copy)]
@@ -130,45 +61,6 @@ pub(crate) struct Timing {
     pub(crate) fps: u32,
 }
 
-/// The camera's state, relative to the shot's base window: lengths in widths of that window.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Pose {
-    /// Turned sideways and up or down.
-    x: f64,
-    y: f64,
-    /// Natural logarithm of the magnification: equal steps look equally fast.
-    zoom: f64,
-    roll: f64,
-    yaw: f64,
-    /// Travelled sideways and up or down, as the nearest layer shows it.
-    travel: (f64, f64),
-    /// Travelled forward: the logarithm of the nearest layer's growth.
-    dolly: f64,
-    /// Walked around the nearest layer: how far the farthest moves past it.
-    sweep: f64,
-}
-
-/// A pose as one layer shows it.
-struct Apparent {
-    x: f64,
-    y: f64,
-    zoom: f64,
-    roll: f64,
-    yaw: f64,
-}
-
-impl Pose {
-    fn seen(&self, parallax: f64) -> Apparent {
-        Apparent {
-            x: self.x + parallax * self.travel.0 + (1.0 - parallax) * self.sweep,
-            y: self.y + parallax * self.travel.1,
-            zoom: self.zoom + parallax * self.dolly,
-            roll: self.roll,
-            yaw: self.yaw,
-        }
-    }
-}
-
 /// Makes travel show as depth: longer, because only the nearest layer follows all of it, and laid
 /// around the picture's own standpoint, where the layers lie on each other as they were taken.
 fn deepen(poses: &mut [Pose]) {
@@ -197,32 +89,6 @@ fn swing(poses: &mut [Pose]) {
     for pose in poses {
         pose.x += DRIFT * pose.yaw;
         pose.yaw *= FURTHER;
-    }
-}
-
-/// The plate and the frame, measured in widths of the largest window that fits.
-struct Room {
-    /// Plate pixels across the largest window of the frame's shape.
-    cover: f64,
-    plate: (f64, f64),
-    /// Frame height over frame width.
-    tall: f64,
-}
-
-impl Room {
-    fn new(plate: (u32, u32), frame: (u32, u32)) -> Self {
-        let plate = (f64::from(plate.0), f64::from(plate.1));
-        let tall = f64::from(frame.1) / f64::from(frame.0);
-        let cover = plate.0.min(plate.1 / tall);
-        Self { cover, plate, tall }
-    }
-
-    /// How far the largest window can slide, in its own widths and heights.
-    fn slack(&self) -> (f64, f64) {
-        (
-            self.plate.0 / self.cover - 1.0,
-            self.plate.1 / (self.cover * self.tall) - 1.0,
-        )
     }
 }
 
@@ -353,37 +219,6 @@ fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Statio
         })
         .collect()
 }
-
-/// The plate as the camera meets it.
-///
-/// The camera stands `DISTANCE` frame widths from the plate, rolled by `roll`, having walked
-/// around the plate's centre by `yaw` while looking at it.
-struct Plane {
-    roll: (f64, f64),
-    yaw: (f64, f64),
-}
-
-impl Plane {
-    fn new(roll: f64, yaw: f64) -> Self {
-        Self {
-            roll: roll.sin_cos(),
-            yaw: yaw.sin_cos(),
-        }
-    }
-
-    /// Where the ray through `(u, v)` of the frame meets the plate, in the unit of `u` and `v`.
-    #[inline]
-    fn meet(&self, u: f64, v: f64) -> (f64, f64) {
-        let (sin, cos) = self.roll;
-        let (u, v) = (u * cos - v * sin, u * sin + v * cos);
-        let (sin, cos) = self.yaw;
-        let nearness = DISTANCE / (DISTANCE * cos + u * sin);
-        (u * nearness, cos * v * nearness)
-    }
-}
-
-/// A normal lens: about 45 degrees across.
-const DISTANCE: f64 = 1.2;
 
 /// How much longer a deep picture's travel is.
 const LONGER: f64 = 1.5;

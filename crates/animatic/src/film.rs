@@ -7,10 +7,11 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use crate::encode::{EncodeError, Quality, format};
-use crate::h264::{Encoder, PYRAMID};
-use crate::make::{Control, MakeError};
+use crate::error::MakeError;
+use crate::h264::Encoder;
 use crate::options::Options;
+use crate::quality::{Quality, format};
+use crate::request::Control;
 use crate::shot::Shot;
 use crate::video::{Keepsakes, STILL_WIDTH};
 use crate::yuv::I420;
@@ -56,13 +57,6 @@ pub(crate) fn shoot(
             (Some(packets), keepsakes) => Ok(Film::Whole(packets, keepsakes)),
         }
     })
-}
-
-/// Frames from one key frame to the next: whole pyramids, and groups about as long as each other.
-pub(crate) fn group_length(options: &Options) -> u32 {
-    let longest = LONGEST_GROUP_SECONDS.0 * options.fps / LONGEST_GROUP_SECONDS.1;
-    let groups = options.frames().div_ceil(longest / PYRAMID * PYRAMID);
-    options.frames().div_ceil(groups).next_multiple_of(PYRAMID)
 }
 
 /// The drawing thread: fills buffers and passes them on, until done or until nobody reads.
@@ -114,8 +108,7 @@ fn encode(
     control: &mut Control<'_>,
 ) -> Result<Option<Vec<Packet>>, MakeError> {
     let frames = options.frames();
-    let mut encoder =
-        Encoder::new(format(options), quality.quantiser()).map_err(EncodeError::from)?;
+    let mut encoder = Encoder::new(format(options), quality.quantiser())?;
     let mut packets = Vec::new();
     let mut total = 0;
     for yuv in filled {
@@ -123,9 +116,7 @@ fn encode(
             return Err(MakeError::Cancelled);
         }
         let mut bytes = Vec::new();
-        let key = encoder
-            .encode(&yuv, &mut bytes)
-            .map_err(EncodeError::from)?;
+        let key = encoder.encode(&yuv, &mut bytes)?;
         // The drawing thread may have finished already and want no buffer back.
         let _ = spent.send(yuv);
         total += bytes.len() as u64;
@@ -139,36 +130,5 @@ fn encode(
     Ok(Some(packets))
 }
 
-/// Seconds from key frame to key frame at most, as a fraction: a key frame takes as many bytes
-/// as half a second of what moves, but seeking decodes from it.
-const LONGEST_GROUP_SECONDS: (u32, u32) = (16, 3);
-
 /// Frames that may wait for the encoder: enough to even out a slow frame, at 1.5 bytes a pixel.
 const QUEUE: usize = 4;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_are_whole_pyramids_of_five_seconds_or_so() {
-        let lengths = [
-            (5.0, 30, 152),
-            (5.0, 25, 128),
-            (1.0, 24, 24),
-            (10.0, 30, 152),
-            (20.0, 30, 152),
-            (20.0, 24, 120),
-        ];
-        for (seconds, fps, length) in lengths {
-            let options = Options {
-                width: 480,
-                height: 480,
-                seconds,
-                fps,
-                seed: 0,
-            };
-            assert_eq!(group_length(&options), length, "{seconds} s at {fps}");
-        }
-    }
-}

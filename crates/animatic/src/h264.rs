@@ -17,6 +17,7 @@ use openh264_sys2::{
     SM_FIXEDSLCNUM_SLICE,
 };
 
+use crate::error::MakeError;
 use crate::yuv::I420;
 
 /// Encodes the frames of one film with one quantiser: High profile, CABAC, BT.709, no B frames,
@@ -57,6 +58,12 @@ pub(crate) struct Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct EncoderError(String);
+
+impl From<EncoderError> for MakeError {
+    fn from(error: EncoderError) -> Self {
+        Self::Encode(error.to_string())
+    }
+}
 
 impl Encoder {
     /// `quantiser` from 0, the finest, to 51: that of the lowest level, which half of the frames
@@ -353,22 +360,28 @@ mod tests {
     /// Elsewhere there are no such functions.
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn the_functions_in_sse2_give_what_plain_c_gives() {
+    fn our_functions_give_what_plain_c_gives() {
         for seed in 0..4 {
-            assert_eq!(differing(seed), None, "seed {seed}");
+            let sse2 = name(animatic_sse2_differs(seed));
+            assert_eq!(sse2, None, "SSE2, seed {seed}");
+            let avx2 = name(animatic_avx2_differs(seed));
+            assert_eq!(avx2, None, "AVX2, seed {seed}");
         }
     }
 
-    /// The name of a function of `native/sse2.cpp` that differs from plain C.
     #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "a function of C++ that is there for this test")]
-    fn differing(seed: u32) -> Option<String> {
-        unsafe extern "C" {
-            safe fn animatic_sse2_differs(seed: u32) -> *const std::ffi::c_char;
-        }
-        let name = animatic_sse2_differs(seed);
+    #[expect(unsafe_code, reason = "functions of C++ that are there for this test")]
+    unsafe extern "C" {
+        safe fn animatic_sse2_differs(seed: u32) -> *const std::ffi::c_char;
+        safe fn animatic_avx2_differs(seed: u32) -> *const std::ffi::c_char;
+    }
+
+    /// What the C++ calls a function that differs.
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "a text of C++")]
+    fn name(text: *const std::ffi::c_char) -> Option<String> {
         // SAFETY: a literal of the C++, where it is not null.
-        let name = (!name.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(name) });
-        name.map(|name| name.to_string_lossy().into_owned())
+        let text = (!text.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(text) });
+        text.map(|text| text.to_string_lossy().into_owned())
     }
 }

@@ -30,8 +30,8 @@
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
 //! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
 //! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
-//! ambience where one is asked for, `film` runs it all side by side with `h264`, `encode` and `edits`
-//! write the file, and `make` joins them. `y4m` writes the frames as they are, for other encoders.
+//! ambience where one is asked for, `film` runs it all side by side with `h264` at a `quality`, `encode` and `edits`
+//! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders.
 
 pub mod picture;
 
@@ -50,6 +50,8 @@ mod working;
 mod depth;
 
 mod render;
+
+mod planes;
 
 mod quads;
 
@@ -79,14 +81,25 @@ mod film;
 
 mod make;
 
+mod request;
+
+mod limits;
+
+mod quality;
+
+mod error;
+
 mod y4m;
 
 mod video;
 
 pub use direction::Direction;
-pub use make::{Control, MakeError, Request, make, make_with, still};
-pub use options::{Asked, FPS, MAX_SECONDS, MIN_SECONDS, Options, OptionsError, SIZES};
+pub use error::MakeError;
+pub use limits::{MAX_SECONDS, MIN_SECONDS};
+pub use make::{make, make_with, still};
+pub use options::{Asked, FPS, Options, OptionsError, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
+pub use request::{Control, Request};
 pub use sound::Ambience;
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};
 pub use y4m::write_y4m;

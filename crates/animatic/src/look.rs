@@ -6,7 +6,7 @@
 
 use crate::direction::{Direction, Fade, Look};
 use crate::options::Options;
-use crate::scene::noise::{lattice, smoothstep};
+use crate::scene::noise::{GRAIN_SIDE, lattice, smoothstep, softened, square};
 
 /// How the frames of one shot are treated.
 pub(crate) struct Grade {
@@ -61,7 +61,7 @@ impl Grade {
             vignette,
             grain,
             noise: if grain > 0.0 {
-                grain_tile(options.seed)
+                film_grain(options.seed)
             } else {
                 Vec::new()
             },
@@ -100,7 +100,8 @@ impl Grade {
                 let far = (low + square) * 0.5;
                 let light = 1.0 - self.vignette * far * far.sqrt();
                 let noise = if self.grain > 0.0 {
-                    self.noise[((y + dy) % TILE) * TILE + (x + dx) % TILE] * self.grain
+                    self.noise[((y + dy) % GRAIN_SIDE) * GRAIN_SIDE + (x + dx) % GRAIN_SIDE]
+                        * self.grain
                 } else {
                     0.0
                 };
@@ -209,24 +210,13 @@ fn joined(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
     })
 }
 
-/// A tile of grain: noise about zero, a little larger than a pixel, most of it within 1.
-fn grain_tile(seed: u64) -> Vec<f32> {
-    let raw = |x: usize, y: usize| {
-        let at = |n: u64| {
-            let (x, y) = (i32::try_from(x % TILE), i32::try_from(y % TILE));
-            lattice(x.unwrap_or(0), y.unwrap_or(0), seed.wrapping_add(n))
-        };
-        at(11) + at(12) + at(13) - 1.5
-    };
-    let mut tile = Vec::with_capacity(TILE * TILE);
-    for y in 0..TILE {
-        for x in 0..TILE {
-            let around =
-                raw(x + 1, y) + raw(x, y + 1) + raw(x + TILE - 1, y) + raw(x, y + TILE - 1);
-            tile.push(1.1 * (raw(x, y) * 0.6 + around * 0.2));
-        }
-    }
-    tile
+/// A square of grain: noise about zero, a little larger than a pixel, most of it within 1.
+fn film_grain(seed: u64) -> Vec<f32> {
+    let raw = square(|x, y| {
+        let at = |n: u64| lattice(x, y, seed.wrapping_add(n));
+        1.1 * (at(11) + at(12) + at(13) - 1.5)
+    });
+    softened(&raw, [0.22, 0.79, 0.22])
 }
 
 #[expect(
@@ -248,9 +238,6 @@ fn small(n: usize) -> f32 {
 
 /// Bytes for each step of red's, green's and blue's curves; as long as ten bits can count.
 type Table = [[u8; 4]; 1024];
-
-/// Side of the tile of grain.
-const TILE: usize = 256;
 
 /// Steps of a curve: four for each eight-bit step.
 const STEPS: usize = 1021;

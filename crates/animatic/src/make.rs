@@ -2,65 +2,18 @@
 
 use std::thread;
 
-use crate::encode::{EncodeError, Quality, write_file};
+use crate::encode::write_file;
+use crate::error::MakeError;
 use crate::film::{self, Film};
-use crate::options::{Options, OptionsError};
+use crate::options::Options;
 use crate::picture::Picture;
-use crate::render::{RenderError, opaque};
+use crate::quality::Quality;
+use crate::render::opaque;
+use crate::request::{Control, Request};
 use crate::shot::Shot;
 use crate::sound::{Ambience, aac::packets};
 use crate::video::Video;
 use crate::yuv::I420;
-
-/// What to make a video of.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    /// The picture to move over; without one a scene is drawn from the prompt.
-    pub picture: Option<&'a Picture>,
-    /// The direction, and without a picture the scene, in words.
-    pub prompt: &'a str,
-    /// Size, length, rate and seed; see [`Options::resolve`].
-    pub options: Options,
-}
-
-/// How the caller follows and stops the work.
-pub struct Control<'a> {
-    /// Called after each frame with the share of the work that is done, 0 to 1, never falling.
-    pub progress: &'a mut dyn FnMut(f32),
-    /// Asked before each frame; `true` ends the work with [`MakeError::Cancelled`].
-    pub cancelled: &'a dyn Fn() -> bool,
-}
-
-impl Control<'static> {
-    /// A control that hears nothing and never cancels.
-    pub fn unattended() -> Self {
-        Self {
-            // Boxes of closures that hold nothing do not allocate; leaking them costs nothing.
-            progress: Box::leak(Box::new(|_| {})),
-            cancelled: &|| false,
-        }
-    }
-}
-
-/// Why there is no video.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum MakeError {
-    /// The caller's control said stop.
-    #[error("cancelled")]
-    Cancelled,
-    /// An option is outside the offer.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// The frames could not be drawn: a fault of this program.
-    #[error("the frames could not be drawn: {0}")]
-    Render(String),
-    /// The video could not be encoded: a fault of this program.
-    #[error("the video could not be encoded: {0}")]
-    Encode(String),
-    /// What [`crate::write_y4m`] was to write to failed.
-    #[error("the frames could not be written: {0}")]
-    Write(String),
-}
 
 /// Makes a video, with the sounds that the prompt names. The same request gives the same bytes.
 pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, MakeError> {
@@ -74,7 +27,7 @@ pub fn make_with(
     ambience: &[Ambience],
     control: &mut Control<'_>,
 ) -> Result<Video, MakeError> {
-    let mut shot = prepare(request, control)?;
+    let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
     let understood = shot.understood().to_vec();
     let mut kinds = shot.ambience().to_vec();
@@ -126,21 +79,11 @@ pub fn make_with(
     })
 }
 
-/// Checks a request and makes its shot ready to be drawn.
-pub(crate) fn prepare(request: &Request<'_>, control: &Control<'_>) -> Result<Shot, MakeError> {
-    request.options.check()?;
-    if (control.cancelled)() {
-        return Err(MakeError::Cancelled);
-    }
-    Ok(Shot::prepare(request)?)
-}
-
 /// One frame of the video that [`make`] would make, without making it: for previews. Frames are
 /// counted from 0; past the last one, the last is drawn.
 pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
     let options = request.options;
-    options.check()?;
-    let mut shot = Shot::prepare(request)?;
+    let mut shot = Shot::prepare(request, &Control::unattended())?;
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let last = options.frames().saturating_sub(1);
     shot.draw(frame.min(last) as usize, &mut rgba)?;
@@ -168,18 +111,6 @@ fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeE
     }
     let seconds = f64::from(options.frames()) / f64::from(options.fps);
     packets(ambience, seconds, options.seed).map_err(|error| MakeError::Encode(error.to_string()))
-}
-
-impl From<RenderError> for MakeError {
-    fn from(error: RenderError) -> Self {
-        Self::Render(error.to_string())
-    }
-}
-
-impl From<EncodeError> for MakeError {
-    fn from(error: EncodeError) -> Self {
-        Self::Encode(error.to_string())
-    }
 }
 
 /// Frames from which the quality is measured: a key frame and a pyramid.

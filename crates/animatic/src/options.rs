@@ -5,6 +5,7 @@
 //! the prompt is only taken as far as the offer goes, because prose is not a contract.
 
 use crate::direction::{Direction, Shape};
+use crate::limits::{MAX_SECONDS, MIN_SECONDS};
 
 /// The sizes offered, `(width, height)`, all even: H.264 with 4:2:0 colour needs that.
 pub const SIZES: &[(u32, u32)] = &[
@@ -40,12 +41,6 @@ pub const SIZES: &[(u32, u32)] = &[
 
 /// The frame rates offered, frames per second.
 pub const FPS: &[u32] = &[24, 25, 30];
-
-/// The shortest video, in seconds.
-pub const MIN_SECONDS: f64 = 1.0;
-
-/// The longest video, in seconds.
-pub const MAX_SECONDS: f64 = 20.0;
 
 /// What to make. [`Options::check`] says whether it is within the offer.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,7 +8,7 @@
 
 use fast_image_resize::Resizer;
 
-use crate::render::RenderError;
+use crate::error::RenderError;
 use crate::resize::{self, FilterType, Part};
 
 /// A plane of one value a pixel, ready to be resampled again and again.
@@ -16,7 +16,7 @@ pub(crate) struct Quads {
     bytes: Vec<u8>,
     width: u32,
     height: u32,
-    /// What the first pass made, in fours and laid apart; kept to save the allocation.
+    /// What the pass along the rows made, in fours and laid apart; kept to save the allocation.
     fours: Vec<u8>,
     rows: Vec<u8>,
 }
@@ -51,6 +51,45 @@ impl Quads {
         part: Part,
     ) -> Result<(), RenderError> {
         let (first, last) = self.reach(part, height);
+        self.along(resizer, (first, last), width, part)?;
+        let rows = last - first;
+        self.rows.resize(rows as usize * width as usize, 0);
+        lay_apart(&self.fours, &mut self.rows, width as usize);
+        let across = Part {
+            left: 0.0,
+            width: f64::from(width),
+            top: part.top - f64::from(first),
+            ..part
+        };
+        resize::plane(
+            resizer,
+            (&self.rows, (width, rows)),
+            (to, (width, height)),
+            FilterType::CatmullRom,
+            across,
+        )
+    }
+
+    /// The same for a part that has all of the plane's rows, none of which is resized.
+    pub(crate) fn resample_rows(
+        &mut self,
+        resizer: &mut Resizer,
+        (to, width): (&mut [u8], u32),
+        part: Part,
+    ) -> Result<(), RenderError> {
+        self.along(resizer, (0, self.height), width, part)?;
+        lay_apart(&self.fours, to, width as usize);
+        Ok(())
+    }
+
+    /// Resizes some rows, from a whole band on, to a width: into `fours`.
+    fn along(
+        &mut self,
+        resizer: &mut Resizer,
+        (first, last): (u32, u32),
+        width: u32,
+        part: Part,
+    ) -> Result<(), RenderError> {
         let bands = last.div_ceil(4) - first / 4;
         let stride = self.width as usize * 4;
         let at = (first / 4) as usize * stride;
@@ -67,22 +106,6 @@ impl Quads {
             (&mut self.fours, (width, bands)),
             FilterType::CatmullRom,
             Some(along),
-        )?;
-        self.rows.resize(self.fours.len(), 0);
-        lay_apart(&self.fours, &mut self.rows, width as usize);
-        let rows = last - first;
-        let across = Part {
-            left: 0.0,
-            width: f64::from(width),
-            top: part.top - f64::from(first),
-            ..part
-        };
-        resize::plane(
-            resizer,
-            (&self.rows[..rows as usize * width as usize], (width, rows)),
-            (to, (width, height)),
-            FilterType::CatmullRom,
-            across,
         )
     }
 
@@ -102,17 +125,16 @@ impl Quads {
     }
 }
 
-/// Bands of four rows in one to rows of their own.
+/// Bands of four rows in one to rows of their own, as many as there is room for.
 fn lay_apart(fours: &[u8], rows: &mut [u8], width: usize) {
-    for (band, rows) in fours
-        .chunks_exact(width * 4)
-        .zip(rows.chunks_exact_mut(width * 4))
-    {
-        let (upper, lower) = rows.split_at_mut(width * 2);
-        let ((a, b), (c, d)) = (upper.split_at_mut(width), lower.split_at_mut(width));
-        let rows = a.iter_mut().zip(b).zip(c.iter_mut().zip(d));
-        for (four, ((a, b), (c, d))) in band.as_chunks::<4>().0.iter().zip(rows) {
-            [*a, *b, *c, *d] = *four;
+    let bands = fours.chunks_exact(width * 4);
+    for (band, rows) in bands.zip(rows.chunks_mut(width * 4)) {
+        for (row, shift) in rows.chunks_exact_mut(width).zip([0, 8, 16, 24]) {
+            for (byte, four) in row.iter_mut().zip(band.as_chunks().0) {
+                #[expect(clippy::cast_possible_truncation, reason = "the last eight bits")]
+                let one = (u32::from_le_bytes(*four) >> shift) as u8;
+                *byte = one;
+            }
         }
     }
 }

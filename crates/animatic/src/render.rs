@@ -6,15 +6,15 @@
 //! from start to end, because the two differ by a hair in sharpness.
 //!
 //! A frame leaves here as it would be shown. Where nothing is to be drawn over it, a flat picture's
-//! frame can also be had as the encoder takes it: the picture is brought to that form once, and
-//! each frame is then resampled in three eighths of the bytes, with nothing left to convert.
+//! frame can also be had as the encoder takes it, by [`crate::planes`].
 
 use fast_image_resize::Resizer;
 
 use crate::camera::Station;
-use crate::layer::{Cover, Layer, Plate};
+use crate::error::RenderError;
+use crate::layer::{Cover, Layer};
 use crate::picture::Picture;
-use crate::quads::Quads;
+use crate::planes::Planes;
 use crate::resize::{self, FilterType, Part};
 use crate::warp::{Frame, Seen, Tile};
 use crate::weather::Drift;
@@ -31,14 +31,9 @@ pub(crate) struct Renderer {
     /// One layer, never rolled or seen at an angle.
     plain: bool,
     /// That layer as the encoder takes pictures; made with the first frame that wants it.
-    planes: Option<[Quads; 3]>,
+    planes: Option<Planes>,
     resizer: Resizer,
 }
-
-/// Something between the pixels went wrong; not the caller's fault.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct RenderError(String);
 
 impl Renderer {
     /// Prepares a shot of layers, from the farthest to the nearest.
@@ -83,27 +78,17 @@ impl Renderer {
     /// Draws a frame of a plain shot as the encoder takes it.
     pub(crate) fn draw_planes(&mut self, frame: usize, yuv: &mut I420) -> Result<(), RenderError> {
         let part = self.part(&self.station(frame)?)?;
-        let half = Part {
-            left: part.left / 2.0,
-            top: part.top / 2.0,
-            width: part.width / 2.0,
-            height: part.height / 2.0,
-        };
-        let [ys, us, vs] = match &mut self.planes {
-            Some(planes) => planes,
-            none => none.insert(planes(&only(&self.layers)?.plate)),
-        };
-        let whole = (self.width, self.height);
-        let halved = (self.width / 2, self.height / 2);
-        let [y, u, v] = yuv.planes_mut();
-        for (source, target, size, part) in [
-            (ys, y, whole, part),
-            (us, u, halved, half),
-            (vs, v, halved, half),
-        ] {
-            source.resample(&mut self.resizer, (target, size), part)?;
+        if self.planes.is_none() {
+            let parts: Result<Vec<Part>, _> = self.stations.iter().map(|s| self.part(s)).collect();
+            let plate = &only(&self.layers)?.plate;
+            let size = (self.width, self.height);
+            let planes = Planes::new(&mut self.resizer, plate, &parts?, size)?;
+            self.planes = Some(planes);
         }
-        Ok(())
+        match &mut self.planes {
+            Some(planes) => planes.draw(&mut self.resizer, part, yuv),
+            None => Ok(()),
+        }
     }
 
     /// A small copy of a frame of a plain shot, straight from the picture.
@@ -117,7 +102,7 @@ impl Renderer {
 
     fn station(&self, frame: usize) -> Result<Station, RenderError> {
         let station = self.stations.get(frame).copied();
-        station.ok_or_else(|| RenderError(format!("the shot has no frame {frame}")))
+        station.ok_or_else(|| RenderError::new(format!("the shot has no frame {frame}")))
     }
 
     /// How far the nearest layer has moved across the frame since the first one.
@@ -216,32 +201,7 @@ impl Renderer {
 /// The one layer of a plain shot.
 fn only(layers: &[Layer]) -> Result<&Layer, RenderError> {
     let layer = layers.first();
-    layer.ok_or_else(|| RenderError("the shot has no picture".to_owned()))
-}
-
-/// A plate as the encoder takes pictures; an odd side gets its last pixels twice.
-fn planes(plate: &Plate) -> [Quads; 3] {
-    let (width, height) = (plate.width() as usize, plate.height() as usize);
-    let (odd, rows) = (width % 2, height + height % 2);
-    let mut rgba = Vec::with_capacity((width + odd) * rows * 4);
-    for y in 0..rows {
-        let start = y.min(height - 1) * width * 4;
-        let row = &plate.rgba()[start..start + width * 4];
-        rgba.extend_from_slice(row);
-        rgba.extend_from_slice(&row[row.len() - odd * 4..]);
-    }
-    let whole = (
-        plate.width() + plate.width() % 2,
-        plate.height() + plate.height() % 2,
-    );
-    let mut planes = I420::new(whole.0, whole.1);
-    planes.read_rgba(&rgba);
-    let halved = (whole.0 / 2, whole.1 / 2);
-    [
-        Quads::new(planes.y(), whole),
-        Quads::new(planes.u(), halved),
-        Quads::new(planes.v(), halved),
-    ]
+    layer.ok_or_else(|| RenderError::new("the shot has no picture"))
 }
 
 /// Puts a tile together from the nearest layer that hides the others onwards.
@@ -269,13 +229,7 @@ pub(crate) fn opaque(width: u32, height: u32, rgba: &[u8]) -> Result<Picture, Re
         .flat_map(|p| [p[0], p[1], p[2]])
         .collect();
     Picture::from_rgb(width, height, rgb)
-        .ok_or_else(|| RenderError("a frame has the wrong size".to_owned()))
-}
-
-impl RenderError {
-    pub(crate) fn from_display(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
-    }
+        .ok_or_else(|| RenderError::new("a frame has the wrong size"))
 }
 
 /// A tile's columns and rows: its colours stay in the nearest cache while layers are laid on it.

@@ -9,7 +9,7 @@ use fast_image_resize::{PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 
 pub(crate) use fast_image_resize::FilterType;
 
-use crate::render::RenderError;
+use crate::error::RenderError;
 
 /// A part of a picture, in its pixels.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,18 @@ pub(crate) struct Part {
     pub(crate) top: f64,
     pub(crate) width: f64,
     pub(crate) height: f64,
+}
+
+impl Part {
+    /// The same part of a copy of half the width and height.
+    pub(crate) fn halved(self) -> Self {
+        Self {
+            left: self.left / 2.0,
+            top: self.top / 2.0,
+            width: self.width / 2.0,
+            height: self.height / 2.0,
+        }
+    }
 }
 
 /// Resizes RGBA, or a part of it, into all of `to`. The A is treated as a fourth colour, which is
@@ -63,12 +75,12 @@ fn resized<P: PixelTrait + InnerPixel>(
     options: &ResizeOptions,
 ) -> Result<(), RenderError> {
     let source = TypedImageRef::<P>::from_buffer(size.0, size.1, from);
-    let source = source.map_err(RenderError::from_display)?;
+    let source = source.map_err(RenderError::new)?;
     let target = TypedImage::<P>::from_buffer(new.0, new.1, to);
-    let mut target = target.map_err(RenderError::from_display)?;
+    let mut target = target.map_err(RenderError::new)?;
     resizer
         .resize_typed::<P>(&source, &mut target, options)
-        .map_err(RenderError::from_display)
+        .map_err(RenderError::new)
 }
 
 fn options(filter: FilterType, part: Option<Part>) -> ResizeOptions {

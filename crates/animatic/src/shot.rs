@@ -7,12 +7,13 @@
 use crate::camera::{self, Site, Station, Timing};
 use crate::depth;
 use crate::direction::Direction;
+use crate::error::{MakeError, RenderError};
 use crate::layer::Layer;
 use crate::look::Grade;
-use crate::make::Request;
 use crate::options::Options;
 use crate::picture::{Interest, Picture};
-use crate::render::{RenderError, Renderer, is_upright};
+use crate::render::{Renderer, is_upright};
+use crate::request::{Control, Request};
 use crate::scene::Scene;
 use crate::sound::Ambience;
 use crate::title::Titles;
@@ -34,8 +35,16 @@ pub(crate) struct Shot {
 }
 
 impl Shot {
-    /// Prepares a request whose options were checked.
-    pub(crate) fn prepare(request: &Request<'_>) -> Result<Self, RenderError> {
+    /// Checks a request and makes its shot ready to be drawn.
+    pub(crate) fn prepare(request: &Request<'_>, control: &Control<'_>) -> Result<Self, MakeError> {
+        request.options.check()?;
+        if (control.cancelled)() {
+            return Err(MakeError::Cancelled);
+        }
+        Ok(Self::of(request)?)
+    }
+
+    fn of(request: &Request<'_>) -> Result<Self, RenderError> {
         let options = &request.options;
         let direction = Direction::parse(request.prompt);
         let mut understood = direction.understood();

@@ -1,7 +1,8 @@
 //! The finished video, with the few frames kept of it for thumbnails and previews.
 
+use crate::error::RenderError;
 use crate::picture::{Picture, WriteError};
-use crate::render::{RenderError, opaque};
+use crate::render::opaque;
 
 /// A finished video.
 #[derive(Debug, Clone)]

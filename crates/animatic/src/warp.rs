@@ -317,7 +317,7 @@ const DITHER: [[f32; 4]; 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::camera::View;
+    use crate::camera::view::View;
 
     fn draw(plate: &Plate, view: &View, width: usize, height: usize) -> Vec<u8> {
         let mut rgba = vec![0; width * height * 4];

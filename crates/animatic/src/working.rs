@@ -8,9 +8,9 @@
 use fast_image_resize::Resizer;
 
 use crate::camera::Station;
+use crate::error::RenderError;
 use crate::layer::{Layer, Plate, Sheet};
 use crate::picture::Picture;
-use crate::render::RenderError;
 use crate::resize::{self, FilterType};
 
 /// Working pixels per picture pixel.
@@ -142,7 +142,7 @@ pub(crate) fn reduced(picture: &Picture, scale: f64) -> Result<Option<Picture>, 
     let small = Picture::from_rgb(width, height, rgb);
     small
         .map(Some)
-        .ok_or_else(|| RenderError::from_display("a reduced picture has the wrong size"))
+        .ok_or_else(|| RenderError::new("a reduced picture has the wrong size"))
 }
 
 /// A side at a scale, in whole pixels.

@@ -6,7 +6,9 @@
 
 use std::io::{self, Write};
 
-use crate::make::{Control, MakeError, Request, prepare};
+use crate::error::MakeError;
+use crate::request::{Control, Request};
+use crate::shot::Shot;
 use crate::yuv::I420;
 
 /// Renders a request and writes every frame to `out`, planar 4:2:0 in BT.709's limited range:
@@ -18,7 +20,7 @@ pub fn write_y4m(
     out: &mut dyn Write,
     control: &mut Control<'_>,
 ) -> Result<(), MakeError> {
-    let mut shot = prepare(request, control)?;
+    let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
     let (width, height, fps) = (options.width, options.height, options.fps);
     let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(|error| failed(&error));

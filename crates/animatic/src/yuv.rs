@@ -44,6 +44,17 @@ impl I420 {
         [y, u, v]
     }
 
+    /// Luma, and the two planes of chroma one after the other, to be written to.
+    pub(crate) fn luma_and_chroma_mut(&mut self) -> (&mut [u8], &mut [u8]) {
+        self.planes.split_at_mut(self.width * self.height)
+    }
+
+    /// As [`Self::size`], as pictures have it.
+    pub(crate) fn sides(&self) -> (u32, u32) {
+        let side = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
+        (side(self.width), side(self.height))
+    }
+
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.width, self.height)
     }

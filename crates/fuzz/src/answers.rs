@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
-use providers::order::{File, Recording, Stems, Video};
+use providers::order::{File, Recording, Song, Stems, Video};
 use providers::{
     Adapter, Answer, Call, Handle, Order, PROTOCOLS, Settings, StemGroup, StemTarget, Step, Work,
 };
@@ -78,7 +78,7 @@ static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
     plain.chain(recipes).collect()
 });
 
-fn orders() -> [Order; 2] {
+fn orders() -> [Order; 3] {
     let order = |work| Order {
         key: "01970000-0000-4000-8000-00000000c0de".into(),
         model: "a/b".into(),
@@ -112,7 +112,13 @@ fn orders() -> [Order; 2] {
         full: true,
         title: "Song".into(),
     };
-    [order(Work::Video(video)), order(Work::Stems(stems))]
+    let song = json!({"prompt": "[Verse] rain", "tags": "blues", "continue_clip_id": "c", "continue_at": 12.5});
+    let song = Song {
+        task: "extend".into(),
+        fields: song.as_object().cloned().unwrap_or_default(),
+        uploads: Vec::new(),
+    };
+    [Work::Video(video), Work::Stems(stems), Work::Song(song)].map(order)
 }
 
 /// Answers that providers give, each to every protocol.
@@ -126,6 +132,8 @@ fn seeds() -> Vec<Vec<u8>> {
         json!({"code": "success", "data": {"task_id": "t", "status": "SUCCESS", "progress": "100%", "data": [{"id": "c", "audio_url": "https://x.test/1.mp3", "title": "a", "metadata": {"stem_type_group_name": "Vocals", "tags": "jazz"}}]}}),
         json!({"name": "operations/1", "done": true, "response": {"generateVideoResponse": {"generatedSamples": [{"video": {"uri": "https://x.test/1.mp4"}}]}, "videos": [{"bytesBase64Encoded": "AAAA", "gcsUri": "gs://x/1"}]}}),
         json!({"status": "success", "task": {"state": "success"}, "result": {"vocals": "https://x.test/1.wav"}, "data": [{"id": "1", "status": "done", "created_at": "2026-11-21T12:00:00Z"}], "has_more": true, "next": "n"}),
+        json!({"id": "435134", "status": "succeeded", "choices": [{"id": "s", "url": "https://x.test/1.mp3", "flac_url": "https://x.test/1.flac"}]}),
+        json!({"code": 200, "msg": "success", "data": {"taskId": "t", "status": "SUCCESS", "response": {"sunoData": [{"id": "s", "audioUrl": "https://x.test/1.mp3", "title": "a", "tags": "b", "prompt": "c"}]}}}),
         json!({"choices": [{"message": {"content": "![v](https://x.test/1.mp4)"}, "delta": {"content": "50%"}}], "error": {"message": "no", "code": "content_policy_violation", "type": "invalid_request_error"}}),
     ];
     let whose = u8::try_from(ADAPTERS.len()).unwrap_or(u8::MAX);

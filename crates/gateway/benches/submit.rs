@@ -24,13 +24,14 @@ use axum::routing::post;
 use axum::{Json, Router};
 use mediagate::app::App;
 use mediagate::domain::submit::{self, NewTask, Purpose};
-use mediagate::domain::video;
+use mediagate::domain::video::{self, VideoOrder};
 use mediagate::domain::{self, intents};
 use mediagate::error::Error;
 use mediagate::http;
-use mediagate::http::auth::{Allowed, VideoCreate};
+use mediagate::http::auth::Wants;
 use mediagate::http::body::JsonBody;
-use mediagate::http::wire::videos::{VideoObject, read};
+use mediagate::http::orders::Order as _;
+use mediagate::http::wire::videos::VideoObject;
 use mediagate::ids::RequestId;
 use mediagate::model::money::Quantity;
 use mediagate::model::task::{Payload, VideoJob};
@@ -211,11 +212,11 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
 
 /// `POST /v1/videos` of a gateway that knows no intents and moves no money.
 async fn task_alone(
-    Allowed { caller, .. }: Allowed<VideoCreate>,
+    Wants { caller, .. }: Wants<VideoOrder>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, Error> {
-    let (order, _) = body.read(&app, read).await?;
+    let (order, _) = body.read(&app, VideoOrder::read).await?;
     let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
     let request = RequestId::generate();
     let tasks = new.into_iter();

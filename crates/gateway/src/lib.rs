@@ -16,6 +16,7 @@ pub mod fetch;
 pub mod http;
 pub mod ids;
 pub mod model;
+pub mod patience;
 pub mod private;
 pub mod secret;
 pub mod signer;

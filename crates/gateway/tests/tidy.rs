@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/documents.rs"]
 mod documents;
 

@@ -220,6 +220,8 @@ pub struct UpstreamClip {
 pub struct Persona {
     /// The clip that it is made from.
     pub root_clip: String,
+    /// The provider's job that made this clip.
+    pub root_job: Option<String>,
     /// All its clips, the root first.
     pub clips: Vec<String>,
     /// Name for people.

@@ -7,7 +7,19 @@ pub fn size_text((width, height): (u32, u32), between: char) -> String {
 
 /// The usual name of a size's shape: `16:9`, `9:16`, `1:1`, `4:3`, `3:4`,
 /// `21:9`, … whichever is nearest.
-pub fn ratio((width, height): (u32, u32)) -> &'static str {
+pub fn ratio(size: (u32, u32)) -> &'static str {
+    nearest(size).0
+}
+
+/// Whether a size has nearly the shape that [`ratio`] names, so that no other
+/// one comes.
+pub fn has_usual_ratio(size: (u32, u32)) -> bool {
+    // 854×480 and 1366×768 are called 16:9, 1024×1792 is called 9:16.
+    nearest(size).1 < 0.025
+}
+
+/// The nearest shape with a name, and how far away it is: 0.01 is a hundredth.
+fn nearest((width, height): (u32, u32)) -> (&'static str, f64) {
     const USUAL: [(&str, f64); 9] = [
         ("16:9", 16.0 / 9.0),
         ("9:16", 9.0 / 16.0),
@@ -20,11 +32,9 @@ pub fn ratio((width, height): (u32, u32)) -> &'static str {
         ("9:21", 9.0 / 21.0),
     ];
     let wanted = f64::from(width.max(1)) / f64::from(height.max(1));
-    let distance = |ratio: f64| (ratio / wanted).ln().abs();
-    let nearest = USUAL
-        .iter()
-        .min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
-    nearest.map_or("16:9", |(name, _)| name)
+    let all = USUAL.map(|(name, ratio)| (name, (ratio / wanted).ln().abs()));
+    let nearest = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    nearest.unwrap_or(("16:9", 0.0))
 }
 
 /// The usual name of a size's fineness, by its shorter side: `480p`, `720p`, …
@@ -49,5 +59,17 @@ mod tests {
         );
         assert_eq!(ratio((1024, 1792)), "9:16");
         assert_eq!(ratio((1470, 630)), "21:9");
+        for usual in [
+            (1366, 768),
+            (480, 854),
+            (1024, 1792),
+            (1470, 630),
+            (960, 960),
+        ] {
+            assert!(has_usual_ratio(usual), "{usual:?}");
+        }
+        for strange in [(1000, 720), (1920, 800), (600, 500), (4000, 720)] {
+            assert!(!has_usual_ratio(strange), "{strange:?}");
+        }
     }
 }

@@ -92,6 +92,11 @@ impl Audio {
     }
 }
 
+/// What is no number is silence.
+pub(crate) fn finite(x: f32) -> f32 {
+    if x.is_finite() { x } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,10 +9,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::audio::finite;
 use crate::engine::{self, ESTIMATED, Estimates, SCALE};
+use crate::error::check_offered;
 use crate::parallel::{Stop, Stopped};
 use crate::resample::resample;
-use crate::separate::{check_offered, finite};
 use crate::stft::RATE;
 use crate::{Control, SeparateError, Shape, Stem};
 

@@ -43,11 +43,14 @@
 //! ```
 
 mod audio;
+mod control;
 pub mod decode;
 pub mod encode;
+mod error;
 pub mod onnx;
 mod separate;
 mod shape;
+mod stem;
 pub mod training;
 
 mod blocks;
@@ -65,7 +68,10 @@ mod wiener;
 
 pub use audio::{Audio, AudioError};
 pub use blocks::{Separator, Take};
+pub use control::Control;
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;
-pub use separate::{Control, SeparateError, Stem, rest, separate};
+pub use error::SeparateError;
+pub use separate::{rest, separate};
 pub use shape::Shape;
+pub use stem::Stem;

@@ -9,7 +9,7 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, f32x16};
 
 use crate::cues::{self, Row};
-use crate::shares::STEMS;
+use crate::stem::STEMS;
 
 /// The sizes of each net's layers, from the cues to the shares.
 pub(crate) const FIRST: &[usize] = &[cues::COUNT, 48, 16, STEMS];

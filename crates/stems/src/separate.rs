@@ -1,166 +1,9 @@
-//! The engine's front door: which stems there are, what can go wrong, and the exact sums.
+//! The engine's front door: whole clips in, stems with exact sums out.
 //!
 //! Clips in memory are handed to the [`Separator`] whole; longer ones can be given to it in pieces.
 
-use crate::{Audio, Separator, Shape, Take};
-
-/// What a mix can be separated into. The built-in engine makes five of them
-/// ([`Stem::BUILT_IN`]); a model of the operator makes those that it was trained on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stem {
-    /// Singing and speech.
-    Vocals,
-    /// Voices behind the lead.
-    BackingVocals,
-    /// Drums and, where nothing else makes it, other percussion.
-    Drums,
-    /// The bass line.
-    Bass,
-    /// Guitars.
-    Guitar,
-    /// Piano, organ and other keys.
-    Keyboard,
-    /// Percussion beside the drum kit.
-    Percussion,
-    /// Bowed strings.
-    Strings,
-    /// Synthesisers.
-    Synth,
-    /// Effects and noises.
-    Fx,
-    /// Brass.
-    Brass,
-    /// Woodwinds.
-    Woodwinds,
-    /// The mix without all that the engine or the model can tell apart.
-    Other,
-    /// The mix without vocals.
-    Instrumental,
-}
-
-impl Stem {
-    /// Every stem, in the order in which they are shown.
-    pub const ALL: [Self; 14] = [
-        Self::Vocals,
-        Self::BackingVocals,
-        Self::Drums,
-        Self::Bass,
-        Self::Guitar,
-        Self::Keyboard,
-        Self::Percussion,
-        Self::Strings,
-        Self::Synth,
-        Self::Fx,
-        Self::Brass,
-        Self::Woodwinds,
-        Self::Other,
-        Self::Instrumental,
-    ];
-
-    /// The stems that the built-in engine makes, in the order in which they are shown.
-    pub const BUILT_IN: [Self; 5] = [
-        Self::Vocals,
-        Self::Drums,
-        Self::Bass,
-        Self::Other,
-        Self::Instrumental,
-    ];
-
-    /// The name in lower case, as in file names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vocals => "vocals",
-            Self::BackingVocals => "backing_vocals",
-            Self::Drums => "drums",
-            Self::Bass => "bass",
-            Self::Guitar => "guitar",
-            Self::Keyboard => "keyboard",
-            Self::Percussion => "percussion",
-            Self::Strings => "strings",
-            Self::Synth => "synth",
-            Self::Fx => "fx",
-            Self::Brass => "brass",
-            Self::Woodwinds => "woodwinds",
-            Self::Other => "other",
-            Self::Instrumental => "instrumental",
-        }
-    }
-
-    /// Finds a stem by name, without regard to case, and to `_`, `-` and space. What some models
-    /// call piano is the keyboard.
-    pub fn parse(name: &str) -> Option<Self> {
-        let plain = |name: &str| -> String {
-            let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
-            kept.map(|c| c.to_ascii_lowercase()).collect()
-        };
-        let name = plain(name);
-        if name == "piano" {
-            return Some(Self::Keyboard);
-        }
-        Self::ALL
-            .into_iter()
-            .find(|stem| plain(stem.name()) == name)
-    }
-
-    /// Names for a sentence, separated by commas.
-    pub(crate) fn list(stems: &[Self]) -> String {
-        stems
-            .iter()
-            .map(|s| s.name())
-            .collect::<Vec<_>>()
-            .join(", ")
-    }
-}
-
-impl std::fmt::Display for Stem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The caller's two handles on a running separation. The default shows nothing and never stops.
-pub struct Control<'a> {
-    /// Told the finished part, from 0 to 1; it only grows, and 1 comes last.
-    pub progress: &'a mut dyn FnMut(f32),
-    /// Asked every few milliseconds of work, from several threads; `true` ends the run.
-    pub cancelled: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl Default for Control<'_> {
-    fn default() -> Self {
-        // A closure without captures has no size, so that this box allocates nothing.
-        Self {
-            progress: Box::leak(Box::new(|_| ())),
-            cancelled: &|| false,
-        }
-    }
-}
-
-/// Why there are no stems.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SeparateError {
-    /// [`Control::cancelled`] said so.
-    #[error("the separation was cancelled")]
-    Cancelled,
-    /// The rate is outside what music is sampled at.
-    #[error("a sample rate of {0} Hz is not supported, only 1,000 to 384,000 Hz")]
-    Rate(u32),
-    /// More channels than any layout that can be folded down to stereo.
-    #[error("{0} channels are not supported, at most 8 are")]
-    Channels(usize),
-    /// A stem was asked for that the engine or the model does not make.
-    #[error("there is no {stem} here, only {offered}")]
-    NotOffered {
-        /// What was asked for.
-        stem: Stem,
-        /// What there is, separated by commas.
-        offered: String,
-    },
-    /// A model of the operator failed on this clip, in the runtime's words.
-    #[error("the model failed: {0}")]
-    Model(String),
-}
+use crate::audio::finite;
+use crate::{Audio, Control, SeparateError, Separator, Shape, Stem, Take};
 
 /// Separates `mix` and returns the `wanted` stems in the order asked for.
 ///
@@ -220,17 +63,6 @@ pub fn rest(mix: &Audio, stem: &Audio) -> Audio {
     without(mix, &[stem.channels()])
 }
 
-/// Refuses a stem that is not among the `offered`.
-pub(crate) fn check_offered(wanted: &[Stem], offered: &[Stem]) -> Result<(), SeparateError> {
-    match wanted.iter().find(|stem| !offered.contains(stem)) {
-        None => Ok(()),
-        Some(&stem) => Err(SeparateError::NotOffered {
-            stem,
-            offered: Stem::list(offered),
-        }),
-    }
-}
-
 fn without(mix: &Audio, parts: &[&[Vec<f32>]]) -> Audio {
     let channels = mix.channels().iter().enumerate().map(|(c, mix)| {
         let mut left: Vec<f32> = mix.iter().map(|&x| finite(x)).collect();
@@ -240,11 +72,6 @@ fn without(mix: &Audio, parts: &[&[Vec<f32>]]) -> Audio {
         left
     });
     Audio::from_equal(mix.rate(), channels.collect())
-}
-
-/// What is no number is silence.
-pub(crate) fn finite(x: f32) -> f32 {
-    if x.is_finite() { x } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What must be known of a clip before its first sample is separated, and how it is measured.
 
-use crate::separate::finite;
+use crate::audio::finite;
 use crate::{Audio, SeparateError};
 
 /// Rate, size and loudness of a clip.

@@ -6,11 +6,9 @@
 use crate::cues::{Cues, Row, Second};
 use crate::nets::{self, Net};
 use crate::parallel::{Stop, Stopped, fill_rows};
+use crate::stem::STEMS;
 use crate::stft::{MAIN, Spectra};
 use crate::wiener::Wiener;
-
-/// Vocals, drums, bass, other.
-pub(crate) const STEMS: usize = 4;
 
 /// Four shares for each bin: frame by frame, and within a frame stem by stem.
 pub(crate) struct Shares(Vec<f32>);

@@ -9,7 +9,7 @@
 use realfft::num_complex::Complex32;
 
 use crate::parallel::{Stop, Stopped};
-use crate::shares::STEMS;
+use crate::stem::STEMS;
 
 /// A Hermitian 2x2 matrix: two real numbers on the diagonal, one complex beside it.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,6 +1,6 @@
 //! Moves: how far each takes the camera, by its pace and its length.
 
-use super::{Pose, Room};
+use super::pose::{Pose, Room};
 use crate::direction::{Axis, Leg, Move, MoveKind, Pace};
 
 /// Where a leg takes the camera.

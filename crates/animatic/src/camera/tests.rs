@@ -1,5 +1,6 @@
 //! Shots as numbers: inside the plate, smooth, and in the direction named.
 
+use super::view::View;
 use super::*;
 use crate::direction::Easing;
 

@@ -13,9 +13,9 @@
 mod fill;
 mod plane;
 
+use crate::error::RenderError;
 use crate::layer::Sheet;
 use crate::picture::Picture;
-use crate::render::RenderError;
 use crate::scene::noise::smoothstep;
 use crate::working::reduced;
 use fill::{Colours, filled};

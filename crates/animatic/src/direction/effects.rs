@@ -1,96 +1,11 @@
 //! Effects: what a prompt says about looks, weather, fades, easing and sounds, and what it asks
 //! for that can't be done.
 
+use super::kinds::{Amount, Easing, Fade, Look, Particles, Weather};
 use super::phrases::{Hit, find, is_heavy, is_light};
 use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
 use super::words::Clause;
 use crate::sound::Ambience;
-
-/// A treatment of the finished picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Look {
-    /// Greys only.
-    BlackAndWhite,
-    /// Browned greys.
-    Sepia,
-    /// The faded colours of an old print.
-    Vintage,
-    /// Towards the orange.
-    Warm,
-    /// Towards the blue.
-    Cold,
-    /// Deeper shadows, brighter lights.
-    HighContrast,
-    /// Darker corners.
-    Vignette,
-    /// The grain of film.
-    FilmGrain,
-    /// A day that looks like a moonlit night.
-    DayForNight,
-}
-
-/// What falls or floats in front of the scene.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Particles {
-    /// Streaks of rain.
-    Rain,
-    /// Flakes of snow.
-    Snow,
-    /// Drifting fog.
-    Fog,
-    /// Motes of dust in the light.
-    Dust,
-    /// Glowing embers that rise.
-    Embers,
-    /// Stars that twinkle.
-    Stars,
-    /// Coloured paper.
-    Confetti,
-}
-
-/// How much of the particles there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Amount {
-    /// A little.
-    Light,
-    /// Plainly visible.
-    #[default]
-    Usual,
-    /// Much.
-    Heavy,
-}
-
-/// Weather that the prompt asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Weather {
-    /// What.
-    pub particles: Particles,
-    /// How much.
-    pub amount: Amount,
-}
-
-/// What a fade comes from or goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fade {
-    /// Black.
-    Black,
-    /// White.
-    White,
-}
-
-/// How a move gets under way and ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Easing {
-    /// Softly at both ends.
-    #[default]
-    Smooth,
-    /// At one speed.
-    Linear,
-    /// Gathering speed to the end.
-    In,
-    /// Fast at first, coming to rest.
-    Out,
-}
 
 /// The looks named, each once.
 pub(super) fn looks(clauses: &[Clause]) -> Vec<Look> {

@@ -44,15 +44,17 @@
 //! It does not know how a move looks; that is the camera's business.
 
 mod effects;
+mod kinds;
 mod parse;
 mod phrases;
 mod quotes;
 mod tables;
 mod words;
 
-use crate::options::{MAX_SECONDS, MIN_SECONDS};
+use crate::limits::{MAX_SECONDS, MAX_TITLES, MIN_SECONDS};
 use crate::sound::Ambience;
-pub use effects::{Amount, Easing, Fade, Look, Particles, Weather};
+pub(crate) use kinds::Axis;
+pub use kinds::{Amount, Easing, Fade, Leg, Look, Move, MoveKind, Pace, Particles, Shape, Weather};
 
 /// What a prompt says about the shot.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,110 +87,7 @@ pub struct Direction {
     pub(crate) scenery: String,
 }
 
-/// Moves that happen together; at most one per axis, never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leg {
-    /// The moves, in the order in which the prompt names them.
-    pub moves: Vec<Move>,
-}
-
-/// One camera move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
-    /// Which move.
-    pub kind: MoveKind,
-    /// How fast.
-    pub pace: Pace,
-}
-
-/// The camera moves that are understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MoveKind {
-    /// The camera travels towards the scene (dolly in, push in).
-    PushIn,
-    /// The camera travels away (dolly out, pull back).
-    PullOut,
-    /// The lens closes in.
-    ZoomIn,
-    /// The lens widens.
-    ZoomOut,
-    /// The camera turns to its left.
-    PanLeft,
-    /// The camera turns to its right.
-    PanRight,
-    /// The camera looks up.
-    TiltUp,
-    /// The camera looks down.
-    TiltDown,
-    /// The camera travels sideways to the left.
-    TruckLeft,
-    /// The camera travels sideways to the right.
-    TruckRight,
-    /// The camera rises.
-    PedestalUp,
-    /// The camera sinks.
-    PedestalDown,
-    /// The camera rolls clockwise about its line of sight.
-    RollClockwise,
-    /// The camera rolls counterclockwise.
-    RollCounterclockwise,
-    /// The camera circles the scene to the left.
-    OrbitLeft,
-    /// The camera circles the scene to the right.
-    OrbitRight,
-    /// The camera is held by hand.
-    Handheld,
-    /// The camera does not move.
-    Static,
-}
-
-/// What a move changes. Two moves on one axis can't happen together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Axis {
-    Depth,
-    Side,
-    Height,
-    Roll,
-    Orbit,
-    Shake,
-    Nothing,
-}
-
-/// How fast a move is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pace {
-    /// Barely noticed.
-    Slow,
-    /// Plainly a move.
-    #[default]
-    Medium,
-    /// Quick.
-    Fast,
-}
-
-/// The shape of the frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// 16:9.
-    Wide,
-    /// 9:16.
-    Vertical,
-    /// 1:1.
-    Square,
-    /// 4:3.
-    Classic,
-    /// 3:4.
-    ClassicVertical,
-    /// 21:9.
-    Cinema,
-}
-
 impl Direction {
-    /// Reads a prompt. Takes any text, and time linear in its length.
-    pub fn parse(prompt: &str) -> Self {
-        parse::direction(prompt)
-    }
-
     /// Whether the camera leaves its place, so that near things move past far ones.
     pub(crate) fn travels(&self) -> bool {
         let mut moves = self.legs.iter().flat_map(|leg| &leg.moves);
@@ -251,103 +150,6 @@ impl Direction {
         words
     }
 }
-
-impl Move {
-    fn words(self) -> String {
-        let pace = match (self.kind, self.pace) {
-            // A still camera has no pace.
-            (MoveKind::Static, _) | (_, Pace::Medium) => "",
-            (_, Pace::Slow) => "slow ",
-            (_, Pace::Fast) => "fast ",
-        };
-        format!("{pace}{}", self.kind.words())
-    }
-}
-
-impl MoveKind {
-    fn words(self) -> &'static str {
-        match self {
-            Self::PushIn => "push in",
-            Self::PullOut => "pull out",
-            Self::ZoomIn => "zoom in",
-            Self::ZoomOut => "zoom out",
-            Self::PanLeft => "pan left",
-            Self::PanRight => "pan right",
-            Self::TiltUp => "tilt up",
-            Self::TiltDown => "tilt down",
-            Self::TruckLeft => "truck left",
-            Self::TruckRight => "truck right",
-            Self::PedestalUp => "pedestal up",
-            Self::PedestalDown => "pedestal down",
-            Self::RollClockwise => "roll clockwise",
-            Self::RollCounterclockwise => "roll counterclockwise",
-            Self::OrbitLeft => "orbit left",
-            Self::OrbitRight => "orbit right",
-            Self::Handheld => "handheld camera",
-            Self::Static => "static camera",
-        }
-    }
-
-    pub(crate) fn axis(self) -> Axis {
-        match self {
-            Self::PushIn | Self::PullOut | Self::ZoomIn | Self::ZoomOut => Axis::Depth,
-            Self::PanLeft | Self::PanRight | Self::TruckLeft | Self::TruckRight => Axis::Side,
-            Self::TiltUp | Self::TiltDown | Self::PedestalUp | Self::PedestalDown => Axis::Height,
-            Self::RollClockwise | Self::RollCounterclockwise => Axis::Roll,
-            Self::OrbitLeft | Self::OrbitRight => Axis::Orbit,
-            Self::Handheld => Axis::Shake,
-            Self::Static => Axis::Nothing,
-        }
-    }
-}
-
-impl Shape {
-    /// The shape nearest to a picture of this size.
-    pub fn nearest((width, height): (u32, u32)) -> Self {
-        let wanted = (f64::from(width.max(1)) / f64::from(height.max(1))).ln();
-        let mut best = Self::Wide;
-        for shape in Self::ALL {
-            if (shape.ratio().ln() - wanted).abs() < (best.ratio().ln() - wanted).abs() {
-                best = shape;
-            }
-        }
-        best
-    }
-
-    fn ratio(self) -> f64 {
-        match self {
-            Self::Wide => 16.0 / 9.0,
-            Self::Vertical => 9.0 / 16.0,
-            Self::Square => 1.0,
-            Self::Classic => 4.0 / 3.0,
-            Self::ClassicVertical => 3.0 / 4.0,
-            Self::Cinema => 21.0 / 9.0,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Wide => "landscape 16:9",
-            Self::Vertical => "vertical 9:16",
-            Self::Square => "square 1:1",
-            Self::Classic => "landscape 4:3",
-            Self::ClassicVertical => "vertical 3:4",
-            Self::Cinema => "cinematic 21:9",
-        }
-    }
-
-    const ALL: [Self; 6] = [
-        Self::Wide,
-        Self::Vertical,
-        Self::Square,
-        Self::Classic,
-        Self::ClassicVertical,
-        Self::Cinema,
-    ];
-}
-
-/// Lines of title that are shown.
-pub(crate) const MAX_TITLES: usize = 3;
 
 fn length_words(named: f64) -> String {
     let taken = named.clamp(MIN_SECONDS, MAX_SECONDS);

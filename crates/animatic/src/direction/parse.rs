@@ -10,7 +10,14 @@ use super::words::{
 use super::{Axis, Direction, Leg, Move, MoveKind, Pace, Shape};
 use super::{effects, quotes};
 
-pub(super) fn direction(prompt: &str) -> Direction {
+impl Direction {
+    /// Reads a prompt. Takes any text, and time linear in its length.
+    pub fn parse(prompt: &str) -> Self {
+        direction(prompt)
+    }
+}
+
+fn direction(prompt: &str) -> Direction {
     let (text, titles) = quotes::taken_out(prompt);
     let clauses = words::clauses(&text);
     let mut legs = legs(&clauses);

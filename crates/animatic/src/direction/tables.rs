@@ -2,7 +2,7 @@
 //!
 //! A new phrase is a new row; longer phrases stand before the shorter ones that begin alike.
 
-use super::effects::{Amount, Easing, Look, Particles};
+use super::kinds::{Amount, Easing, Look, Particles};
 use super::phrases::Counts::{self, Always, Beside, OnlyBeside};
 use super::phrases::Phrase;
 use crate::sound::Ambience;

@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows the grammar; it only says what a single word may mean.
 
-use super::Pace;
+use super::kinds::Pace;
 
 /// A stretch of the prompt between two stops, as lower-case words.
 pub(super) type Clause = Vec<String>;

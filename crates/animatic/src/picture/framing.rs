@@ -8,10 +8,20 @@
 
 use crate::resize::{self, FilterType, Part};
 
-use super::Picture;
+use super::plain::Picture;
 
-/// The whole picture within the shape of `frame`, at most twice the frame's size.
-pub(crate) fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
+impl Picture {
+    /// The whole picture in the shape of `frame` (width and height, of which only the ratio counts),
+    /// on a soft, dark copy of itself, at most twice the frame's size. A picture that has the shape
+    /// already is only copied.
+    #[must_use]
+    pub fn fitted(&self, frame: (u32, u32)) -> Self {
+        fit(self, frame).unwrap_or_else(|| self.clone())
+    }
+}
+
+/// As [`Picture::fitted`]; `None` where the shape is right already.
+fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
     if window(picture.size(), frame) == picture.size() {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Light: the colours that an hour gives to the sky, the air and the ground.
 
+use super::hour::{Hour, Weather};
 use super::noise::lattice;
 use super::paint::{Colour, blend, scaled, times};
-use super::{Hour, Weather};
 
 /// The light of a scene.
 #[derive(Debug, Clone, Copy)]

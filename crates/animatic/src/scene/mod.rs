@@ -8,6 +8,7 @@
 //! It does not try to draw things: a prompt about a fox on a hill gets the hill.
 
 mod ground;
+mod hour;
 mod land;
 mod light;
 pub(crate) mod noise;
@@ -18,6 +19,7 @@ mod space;
 mod stage;
 
 use crate::layer::Sheet;
+use hour::{Hour, Weather};
 use light::Light;
 use stage::Stage;
 
@@ -29,23 +31,6 @@ pub(crate) struct Scene {
     /// What is in the scene, each at most once, in the order of [`Place`].
     places: Vec<Place>,
     seed: u64,
-}
-
-/// The time of day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hour {
-    Dawn,
-    Day,
-    Sunset,
-    Night,
-}
-
-/// What hangs in the air.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weather {
-    Fair,
-    Cloudy,
-    Foggy,
 }
 
 /// What a scene may hold, from the back to the front.

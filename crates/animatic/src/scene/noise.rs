@@ -20,7 +20,7 @@ pub(crate) fn lattice(x: i32, y: i32, seed: u64) -> f32 {
     (h >> 8) as f32 / 16_777_216.0
 }
 
-/// Side of a square of [`grain`].
+/// Side of a square of noise that is repeated, in pixels.
 pub(crate) const GRAIN_SIDE: usize = 256;
 
 /// A square of grain in eight-bit steps, to be repeated: one to two steps strong, two pixels wide.
@@ -29,24 +29,34 @@ pub(crate) const GRAIN_SIDE: usize = 256;
 /// and the bands come back.
 pub(crate) fn grain(seed: u64) -> Vec<f32> {
     const STRENGTH: f32 = 20.0;
-    const ACROSS: [f32; 5] = [0.054, 0.244, 0.404, 0.244, 0.054];
-    let raw: Vec<f32> = (0..GRAIN_SIDE * GRAIN_SIDE)
-        .map(|i| lattice((i % GRAIN_SIDE) as i32, (i / GRAIN_SIDE) as i32, seed) - 0.5)
-        .collect();
-    let softened = |from: &[f32], step: usize| -> Vec<f32> {
-        let near = |i: usize, k: usize| {
-            let (line, at) = (i / (step * GRAIN_SIDE), i / step % GRAIN_SIDE);
-            let at = (at + GRAIN_SIDE + k - ACROSS.len() / 2) % GRAIN_SIDE;
-            from[(line * GRAIN_SIDE + at) * step + i % step]
-        };
-        let sum = |i: usize| ACROSS.iter().enumerate().map(|(k, w)| w * near(i, k)).sum();
-        (0..from.len()).map(sum).collect()
-    };
-    let soft = softened(&softened(&raw, 1), GRAIN_SIDE);
+    let raw = square(|x, y| lattice(x, y, seed) - 0.5);
+    let soft = softened(&raw, [0.054, 0.244, 0.404, 0.244, 0.054]);
     soft.iter()
         .zip(&raw)
         .map(|(s, r)| STRENGTH * s + r)
         .collect()
+}
+
+/// A square of chance, [`GRAIN_SIDE`] on a side.
+pub(crate) fn square(chance: impl Fn(i32, i32) -> f32) -> Vec<f32> {
+    (0..GRAIN_SIDE * GRAIN_SIDE)
+        .map(|i| chance((i % GRAIN_SIDE) as i32, (i / GRAIN_SIDE) as i32))
+        .collect()
+}
+
+/// A square as it is when each point takes these shares of those around it, in both directions. It
+/// goes on at its opposite side, so that no seam shows where squares meet.
+pub(crate) fn softened<const N: usize>(square: &[f32], shares: [f32; N]) -> Vec<f32> {
+    let pass = |from: &[f32], step: usize| -> Vec<f32> {
+        let near = |i: usize, k: usize| {
+            let (line, at) = (i / (step * GRAIN_SIDE), i / step % GRAIN_SIDE);
+            let at = (at + GRAIN_SIDE + k - N / 2) % GRAIN_SIDE;
+            from[(line * GRAIN_SIDE + at) * step + i % step]
+        };
+        let sum = |i: usize| shares.iter().enumerate().map(|(k, w)| w * near(i, k)).sum();
+        (0..from.len()).map(sum).collect()
+    };
+    pass(&pass(square, 1), GRAIN_SIDE)
 }
 
 /// Smooth noise in 0..1 with features about one unit across.

@@ -5,7 +5,7 @@
 
 use std::f32::consts::TAU;
 
-use super::{RATE_HZ, Stereo};
+use super::voice::{RATE_HZ, Stereo};
 
 /// Pseudo-random numbers.
 #[derive(Debug, Clone)]
@@ -232,6 +232,11 @@ pub(super) fn place(pan: f32) -> Stereo {
 
 pub(super) fn add(one: Stereo, other: Stereo) -> Stereo {
     [one[0] + other[0], one[1] + other[1]]
+}
+
+/// Two sources of chance for the two ears: what differs between them sounds wide.
+pub(super) fn ears(seed: u64, part: u64) -> [Chance; 2] {
+    [Chance::new(seed, part * 2), Chance::new(seed, part * 2 + 1)]
 }
 
 #[cfg(test)]

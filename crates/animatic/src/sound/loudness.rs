@@ -4,7 +4,7 @@
 //! K-weighting filter, in LUFS. The gate keeps silence between words out of the mean, and an
 //! ambience has none.
 
-use super::Stereo;
+use super::voice::Stereo;
 
 /// Scales a track to a loudness in LUFS; leaves silence alone.
 pub(super) fn level(track: &mut [Stereo], lufs: f64) {

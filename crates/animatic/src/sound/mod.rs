@@ -11,86 +11,14 @@
 pub(crate) mod aac;
 
 mod dsp;
+mod kinds;
 mod loudness;
+mod voice;
 mod voices;
 
-/// A kind of ambience. Several may sound together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Ambience {
-    /// Gusts over open land.
-    Wind,
-    /// Steady rain on leaves and stone.
-    Rain,
-    /// Thunder, rolling in every few seconds.
-    Thunder,
-    /// Waves that break and run back.
-    Sea,
-    /// A brook.
-    Stream,
-    /// Leaves and songbirds.
-    Birds,
-    /// Crickets of a warm night.
-    Crickets,
-    /// A crackling fire.
-    Fire,
-    /// Distant traffic.
-    City,
-    /// The nothing of a quiet room.
-    RoomTone,
-}
-
-impl Ambience {
-    /// Every kind.
-    pub const ALL: &[Self] = &[
-        Self::Wind,
-        Self::Rain,
-        Self::Thunder,
-        Self::Sea,
-        Self::Stream,
-        Self::Birds,
-        Self::Crickets,
-        Self::Fire,
-        Self::City,
-        Self::RoomTone,
-    ];
-
-    /// The kind's name in a sentence or on a command line: `wind`, `room tone`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Wind => "wind",
-            Self::Rain => "rain",
-            Self::Thunder => "thunder",
-            Self::Sea => "sea",
-            Self::Stream => "stream",
-            Self::Birds => "birds",
-            Self::Crickets => "crickets",
-            Self::Fire => "fire",
-            Self::City => "city",
-            Self::RoomTone => "room tone",
-        }
-    }
-
-    /// The kind of that [`Ambience::name`].
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.name() == name)
-    }
-}
-
-/// Samples per second of everything in this module.
-pub(crate) const RATE: u32 = 48_000;
-
-/// [`RATE`] for the formulas of filters.
-const RATE_HZ: f32 = 48_000.0;
-
-/// A left and a right sample.
-type Stereo = [f32; 2];
-
-/// A voice that can go on for ever.
-trait Voice {
-    /// The next sample, about −20 dB on average: `loudness` sets the final level.
-    fn next(&mut self) -> Stereo;
-}
+pub use kinds::Ambience;
+pub(crate) use voice::RATE;
+use voice::Stereo;
 
 /// Synthesises `samples` stereo samples of the kinds together, −26 LUFS loud, faded at both ends.
 /// Silence when no kind is given.

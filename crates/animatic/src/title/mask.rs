@@ -64,3 +64,8 @@ fn transposed(bytes: &[u8], width: usize) -> Vec<u8> {
     }
     turned
 }
+
+#[expect(clippy::cast_precision_loss, reason = "a place in a frame")]
+pub(super) fn small(n: usize) -> f32 {
+    n as f32
+}

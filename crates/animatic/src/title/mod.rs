@@ -10,10 +10,10 @@ mod setter;
 
 use swash::FontRef;
 
-use crate::direction::MAX_TITLES;
+use crate::limits::MAX_TITLES;
 use crate::options::Options;
 use crate::scene::noise::smoothstep;
-use mask::Mask;
+use mask::{Mask, small};
 use setter::{LEADING, Line, Setter};
 
 /// Titles set for a shot.
@@ -163,11 +163,6 @@ fn byte(value: f32) -> u8 {
 )]
 fn whole(value: f32) -> usize {
     value as usize
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a place in a frame")]
-fn small(n: usize) -> f32 {
-    n as f32
 }
 
 /// SIL Open Font License 1.1; see `fonts/OFL.txt`.

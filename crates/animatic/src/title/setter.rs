@@ -6,8 +6,7 @@ use swash::shape::ShapeContext;
 use swash::text::Script;
 use swash::zeno::{Format, Vector};
 
-use super::mask::Mask;
-use super::small;
+use super::mask::{Mask, small};
 
 /// One line of text at its size in pixels.
 pub(super) struct Line {

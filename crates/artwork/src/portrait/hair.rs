@@ -1,7 +1,7 @@
 //! A persona's hair: seven cuts, each in a part that hangs behind the head and one that lies over the forehead.
 
-use super::super::canvas::{Canvas, bow, circle, ellipse, pebble, smooth};
-use super::Look;
+use super::look::Look;
+use crate::canvas::{Canvas, bow, circle, ellipse, pebble, smooth};
 
 /// Hair that falls behind the shoulders and the head.
 pub(super) fn behind(canvas: &mut Canvas, look: &Look) {

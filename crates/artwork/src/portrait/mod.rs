@@ -3,12 +3,14 @@
 //! Abstract on purpose: it must suit a voice or an account of anybody's, and look like nobody in particular.
 
 mod hair;
+mod look;
 
 use tiny_skia::{Path, PathBuilder};
 
 use super::ArtworkError;
 use super::canvas::{Canvas, bow, circle, ellipse, pebble, polygon, segment, smooth};
 use super::colour::{Dice, Lch, Palette};
+use look::Look;
 
 /// Square portrait, PNG bytes. The name only takes part in the choice; it is not written.
 pub fn portrait(seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
@@ -29,49 +31,6 @@ pub fn portrait(seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkErr
     hair::before(&mut canvas, &look);
     finery(&mut canvas, &palette, &look, dice.pick(4));
     canvas.png()
-}
-
-/// The colours and the cut of one persona.
-struct Look {
-    skin: Lch,
-    hair: Lch,
-    cloth: Lch,
-    ink: Lch,
-    /// Which way the light comes from: -1 left, 1 right.
-    light: f32,
-    cut: u8,
-}
-
-impl Look {
-    fn draw(dice: &mut Dice, palette: &Palette) -> Self {
-        let skin = Lch::new(
-            dice.range(0.52, 0.84),
-            dice.range(0.07, 0.11),
-            dice.range(42.0, 66.0),
-        );
-        let hair = if dice.chance(0.45) {
-            Lch::new(dice.range(0.24, 0.34), 0.05, dice.range(20.0, 70.0))
-        } else {
-            Lch::new(
-                dice.range(0.36, 0.80),
-                0.14,
-                palette.warm.h + dice.range(-60.0, 200.0),
-            )
-        };
-        Self {
-            skin,
-            hair,
-            cloth: Lch::new(
-                dice.range(0.34, 0.60),
-                0.13,
-                palette.accent.h + dice.range(-40.0, 40.0),
-            )
-            .clean(),
-            ink: Lch::new(0.22, 0.05, hair.h),
-            light: if dice.chance(0.5) { 1.0 } else { -1.0 },
-            cut: dice.pick(7),
-        }
-    }
 }
 
 /// A halo and one figure of lines or discs, all behind the person.

@@ -25,8 +25,8 @@ use crate::ids::{AccountId, AssetId, IntentId, KeyId};
 
 pub use line::Line;
 pub use presence::{Accepting, Close, Presence};
-pub use refusals::Refusal;
 use refusals::Refusals;
+pub use refusals::{Asking, Refusal};
 
 /// How long an ended visit is kept whose intent is not in the database: the
 /// write may still be under way.
@@ -168,7 +168,7 @@ impl Attendance {
     }
 
     /// A caller comes for a new intent; `None` when callers with the same body
-    /// are known that are not among `alone_but_for`.
+    /// are known that are not among `alone_but_for`, or ask whether they are new.
     pub fn begin(
         &self,
         id: IntentId,
@@ -179,7 +179,7 @@ impl Attendance {
         let mut book = self.book();
         if let Some(expected) = alone_but_for {
             let mut others = book.by_body.get(&body).into_iter().flatten();
-            if others.any(|other| !expected.contains(other)) {
+            if others.any(|other| !expected.contains(other)) || self.is_asked(&body) {
                 return None;
             }
         }

@@ -31,6 +31,30 @@ pub struct Refusal {
 pub(super) struct Refusals {
     /// By how many tries came before.
     bodies: HashMap<Body, BTreeMap<u32, Refused>>,
+    /// How many retries with a body ask just now.
+    asking: HashMap<Body, u32>,
+}
+
+/// A retry that asks whether a try was refused. As long as this is held, no other
+/// retry with its body begins something new: it could be the same retry, handed over
+/// twice by a connection that broke.
+pub struct Asking {
+    attendance: Attendance,
+    body: Body,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut refusals = self.attendance.refusals();
+        if let Some(count) = refusals.asking.get_mut(&self.body) {
+            *count -= 1;
+            if *count == 0 {
+                refusals.asking.remove(&self.body);
+            }
+        }
+        drop(refusals);
+        self.attendance.changed();
+    }
 }
 
 #[derive(Debug)]
@@ -50,6 +74,28 @@ enum Known {
 }
 
 impl Attendance {
+    /// A retry is about to ask whether a try was refused.
+    pub fn asking(&self, body: &(KeyId, String)) -> Asking {
+        *self.refusals().asking.entry(body.clone()).or_default() += 1;
+        Asking {
+            attendance: self.clone(),
+            body: body.clone(),
+        }
+    }
+
+    pub(super) fn is_asked(&self, body: &Body) -> bool {
+        self.refusals().asking.contains_key(body)
+    }
+
+    /// Waits until no retry with this body asks.
+    pub async fn nobody_asks(&self, body: &(KeyId, String)) {
+        let mut changes = self.0.changes.subscribe();
+        while self.is_asked(body) {
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// A try with this body was refused before anything was made.
     pub fn refused(&self, body: (KeyId, String), tries: u32, until: Timestamp) {
         let mut refusals = self.refusals();

@@ -52,6 +52,28 @@ async fn who_left_while_something_was_written_is_waited_for() {
 }
 
 #[tokio::test]
+async fn no_retry_begins_while_another_one_asks_whether_it_is_new() {
+    let (all, key) = (attendance(), KeyId::new());
+    let body = (key, "body".to_owned());
+    let retry = || all.begin(IntentId::new(), body.clone(), Line::default(), Some(&[]));
+    let asking = all.asking(&body);
+    let also_asking = all.asking(&body);
+    drop(also_asking);
+    assert!(retry().is_none());
+    let nobody = all.nobody_asks(&body);
+    tokio::pin!(nobody);
+    let waits = tokio::time::timeout(Duration::from_millis(20), &mut nobody).await;
+    assert!(waits.is_err());
+    // The one that asked is new, and first.
+    let first = begin(&all, IntentId::new(), key);
+    drop(asking);
+    nobody.await;
+    assert!(retry().is_none(), "it is to join the first");
+    drop(first);
+    assert!(retry().is_some());
+}
+
+#[tokio::test]
 async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
     let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
     let presence = begin(&all, id, key);

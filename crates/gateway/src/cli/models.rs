@@ -24,6 +24,9 @@ pub(super) struct ListArgs {
     /// Only of this provider
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
+    /// Also the providers' ids, every price and when it was read
+    #[arg(long)]
+    long: bool,
 }
 
 #[derive(Debug, Args)]
@@ -53,69 +56,103 @@ fn list(catalogue: &Catalogue, args: &ListArgs) -> Result<(), CliError> {
     if models.is_empty() {
         return Err(unknown_provider(catalogue, wanted.unwrap_or_default()));
     }
+    say(&table(&models, args.long))
+}
+
+/// A line for each model, which fits a terminal unless it is `long`.
+fn table(models: &[&KnownModel], long: bool) -> String {
     let head = [
-        "MODEL",
-        "ID",
-        "KIND",
-        "SECONDS",
-        "SIZES",
-        "PICTURES",
-        "SOUND",
-        "LIST PRICE",
-        "READ",
+        "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(models.into_iter().map(row));
-    let widths = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|column| {
-        rows.iter()
-            .map(|row: &[String; 9]| row[column].chars().count())
-            .max()
-    });
+    rows.extend(models.iter().map(|model| row(model, long)));
+    let columns = if long { head.len() } else { SHORT };
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths);
+    for row in &rows {
+        let cells = row.iter().zip(&widths);
         let line: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}", width = width.unwrap_or(0)))
+            .map(|(cell, &width)| format!("{cell:<width$}"))
             .collect();
         // A text takes whatever is written to it.
         let _ = writeln!(text, "{}", line.join("  ").trim_end());
     }
-    say(&text)
+    text
 }
 
+/// How many of a row's cells are shown unless all are asked for.
+const SHORT: usize = 7;
+
 /// What is said of a model in the list.
-fn row(model: &KnownModel) -> [String; 9] {
+fn row(model: &KnownModel, long: bool) -> [String; 9] {
     let seconds = match &model.seconds {
         Some(Durations::Range { min, max }) => format!("{min}-{max}"),
-        Some(Durations::Only(list)) => joined(list.iter()),
+        Some(Durations::Only(list)) => match list[..] {
+            [first, second, _, .., last] if !long => {
+                format!("{first},{second}..{last}")
+            }
+            _ => joined(list.iter()),
+        },
         None => "-".into(),
     };
-    let mut tiers: Vec<u32> = Vec::new();
-    for (width, height) in model.sizes.iter().flatten() {
-        let tier = *width.min(height);
-        if !tiers.contains(&tier) {
-            tiers.push(tier);
-        }
-    }
-    let tiers = tiers.iter().map(|tier| format!("{tier}p"));
-    let prices = model.prices.iter().map(price).collect::<Vec<_>>();
+    let price = if long {
+        joined_by("; ", model.prices.iter().map(price))
+    } else {
+        range_of_prices(&model.prices)
+    };
     [
         format!("{}/{}", model.provider, model.name),
-        model.id.clone(),
         match model.kind {
             Kind::Video => "video".into(),
             Kind::Music => "music".into(),
         },
         seconds,
-        or_dash(joined(tiers)),
+        or_dash(tiers(model, long)),
         model.pictures.map_or("-".into(), |most| most.to_string()),
         model.audio.map_or("-".into(), |sound| sound.name().into()),
         match &model.retired {
-            Some(day) => format!("shut down on {day}"),
-            None => or_dash(prices.join("; ")),
+            Some(day) => format!("gone {day}"),
+            None => or_dash(price),
         },
+        model.id.clone(),
         model.date.clone(),
     ]
+}
+
+/// `480p,720p`, and the first and the last where there are many.
+fn tiers(model: &KnownModel, all: bool) -> String {
+    let sizes = model.sizes.iter().flatten();
+    let mut tiers: Vec<u32> = sizes.map(|(width, height)| *width.min(height)).collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    match tiers[..] {
+        [first, _, .., last] if !all => format!("{first}p-{last}p"),
+        _ => joined(tiers.iter().map(|tier| format!("{tier}p"))),
+    }
+}
+
+/// The least and the most of each unit: `0.10-0.15/second`.
+fn range_of_prices(prices: &[ListPrice]) -> String {
+    let mut units: Vec<&str> = prices.iter().map(|price| price.unit.as_str()).collect();
+    units.dedup();
+    let ranges = units.into_iter().map(|unit| {
+        let of_unit = prices.iter().filter(|price| price.unit == unit);
+        let mut amounts: Vec<(Option<Micros>, &str)> = of_unit
+            .map(|price| (price.usd.parse().ok(), price.usd.as_str()))
+            .collect();
+        amounts.sort_unstable();
+        amounts.dedup_by_key(|(amount, _)| *amount);
+        match amounts[..] {
+            [(_, least), .., (_, most)] => format!("{least}-{most}/{unit}"),
+            [(_, only)] => format!("{only}/{unit}"),
+            [] => String::new(),
+        }
+    });
+    joined(ranges)
 }
 
 fn price(price: &ListPrice) -> String {
@@ -125,10 +162,12 @@ fn price(price: &ListPrice) -> String {
 }
 
 fn joined<T: ToString>(items: impl Iterator<Item = T>) -> String {
-    items
-        .map(|item| item.to_string())
-        .collect::<Vec<_>>()
-        .join(",")
+    joined_by(",", items)
+}
+
+fn joined_by<T: ToString>(between: &str, items: impl Iterator<Item = T>) -> String {
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    items.join(between)
 }
 
 fn or_dash(text: String) -> String {

@@ -3,6 +3,7 @@
 use tracing::Instrument as _;
 
 use crate::app::App;
+use crate::attendance::Accepting;
 use crate::crash;
 use crate::domain::assets::{self, Lifetime};
 use crate::domain::intents::{Record, Visit};
@@ -11,8 +12,9 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, ClipId, PersonaId};
 use crate::model::account::Caller;
 use crate::model::intent::Made;
-use crate::model::media::MediaType;
+use crate::model::media::{Asset, MediaType};
 use crate::model::music::{Clip, ClipState, Persona};
+use crate::patience;
 use crate::store::tasks::Page;
 use crate::store::{self, Conn};
 
@@ -50,16 +52,30 @@ pub async fn create(
     let (app, account) = (app.clone(), caller.account.id);
     let (record, accepting) = (visit.record(), visit.accepting());
     let made = async move {
-        let made = make(&app, account, &record, new, clips).await;
-        accepting.done(&made);
-        made
+        match make(&app, account, &record, new, &clips).await {
+            Ok((persona, image)) => {
+                let kept = beyond_callers(keep(app, record, accepting, persona, image));
+                Ok((store::soon(kept).await?, clips))
+            }
+            refused => {
+                accepting.done(&refused);
+                refused.map(|(persona, _)| (persona, clips))
+            }
+        }
     };
+    beyond_callers(made).await
+}
+
+/// Does work to its end, although whoever waits for it may leave.
+async fn beyond_callers<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "it ends with the provider's answer"
+        reason = "it ends with the provider's answer, and what that needs to be kept"
     )]
-    let made = tokio::spawn(made.in_current_span());
-    made.await.map_err(Error::internal)?
+    let done = tokio::spawn(work.in_current_span());
+    done.await.map_err(Error::internal)?
 }
 
 /// The clips of a persona that can be made, the root first.
@@ -79,24 +95,26 @@ pub async fn prepare(app: &App, caller: &Caller, new: &NewPersona) -> Result<Vec
     Ok(clips)
 }
 
+/// Makes a persona at its provider, if it has one; nothing of it is in the database
+/// yet. An error means that nothing was made, unless it leaves that open.
 async fn make(
     app: &App,
     account: AccountId,
     record: &Record,
     new: NewPersona,
-    clips: Vec<Clip>,
-) -> Result<(Persona, Vec<Clip>), Error> {
-    let upstream = upstream::create(app, record, &new, &clips).await?;
+    clips: &[Clip],
+) -> Result<(Persona, Asset), Error> {
     let id = PersonaId::new();
     let picture = artwork::portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
-    let image = assets::keep(
-        app,
-        account,
-        MediaType::Png,
-        picture.into(),
-        Lifetime::Forever,
-    )
-    .await?;
+    let (media, picture) = (MediaType::Png, picture.into());
+    let image = assets::keep(app, account, media, picture, Lifetime::Forever).await?;
+    let upstream = match upstream::create(app, record, &new, clips).await {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            assets::remove(app, &image).await;
+            return Err(error);
+        }
+    };
     let persona = Persona {
         id,
         account,
@@ -110,16 +128,40 @@ async fn make(
         upstream,
         created_at: app.clock.now(),
     };
-    let (row, record) = (persona.clone(), record.clone());
-    let written = app.store.write(move |conn| -> Result<(), Error> {
-        store::assets::insert(conn, &image)?;
-        store::personas::insert(conn, &row)?;
-        record.made(conn, Made::Persona(id), None)
-    });
-    store::soon(written).await?;
+    Ok((persona, image))
+}
+
+/// Writes a persona down: one that a provider made as often as it takes, as then no
+/// error means that there is none.
+async fn keep(
+    app: App,
+    record: Record,
+    accepting: Accepting,
+    persona: Persona,
+    image: Asset,
+) -> Result<Persona, Error> {
+    let write = || {
+        let (row, image, record) = (persona.clone(), image.clone(), record.clone());
+        app.store.write(move |conn| -> Result<(), Error> {
+            let made = Made::Persona(row.id);
+            if record.has_made(conn, &made)? {
+                return Ok(());
+            }
+            store::assets::insert(conn, &image)?;
+            store::personas::insert(conn, &row)?;
+            record.made(conn, made, None)
+        })
+    };
+    if persona.upstream.is_some() {
+        patience::store(write).await?;
+    } else {
+        let written = write().await;
+        accepting.done(&written);
+        written?;
+    }
     crash::point("persona-made");
-    tracing::info!(persona_id = %id, "persona created");
-    Ok((persona, clips))
+    tracing::info!(persona_id = %persona.id, "persona created");
+    Ok(persona)
 }
 
 async fn usable_clip(

@@ -52,10 +52,15 @@ fn of_site(name: &str, site: &Site) -> Vec<ConfigError> {
     let mut secrets = site.config.secrets.iter();
     let secret = secrets.find_map(|secret| {
         let any = adapters::fault_of_any_secret(secret);
-        any.or_else(|| adapter.fault_of_secret(secret))
+        let fault = any.or_else(|| adapter.fault_of_secret(secret));
+        fault.map(str::to_owned).or_else(|| {
+            let protocol = &site.config.protocol;
+            let foreign = || adapters::fault_of_foreign_secret(secret, protocol);
+            is_own(site).then(foreign).flatten()
+        })
     });
     let address = address.map(|message| slip("base_url", message));
-    let secret = secret.map(|message| slip("api_key", message.to_owned()));
+    let secret = secret.map(|message| slip("api_key", message));
     address.into_iter().chain(secret).collect()
 }
 

@@ -181,7 +181,8 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
 
 /// What an operator can do about it.
 const MAKERS: &str = "it takes a model with kind = \"music\" at a provider that does, \
-     such as suno-family, elevenlabs with music_v1, minimax with music-2.0.";
+     such as suno-family, elevenlabs with music_v1, minimax with music-2.0, gemini-veo with lyria-3.5, \
+     recipe:mureka.";
 
 /// Whether a route makes such a song.
 pub fn fits(limits: &Limits, job: &SongJob) -> bool {

@@ -12,6 +12,7 @@ use crate::attendance::Line;
 use crate::domain::keys;
 use crate::error::{Error, ErrorCode};
 use crate::http::frame::RateSlot;
+use crate::http::orders::Order;
 use crate::model::account::{Caller, Scope};
 
 /// A scope as a type.
@@ -33,10 +34,6 @@ macro_rules! scopes {
 scopes! {
     AnyKey = None;
     Admin = Some(Scope::Admin);
-    VideoCreate = Some(Scope::VideoCreate);
-    MusicCreate = Some(Scope::MusicCreate);
-    PersonaCreate = Some(Scope::PersonaCreate);
-    MediaUpload = Some(Scope::MediaUpload);
     TasksRead = Some(Scope::TasksRead);
     TasksCancel = Some(Scope::TasksCancel);
 }
@@ -48,16 +45,22 @@ pub struct Allowed<N: Needs> {
     needs: PhantomData<N>,
 }
 
-/// A caller whose key works and has the scope, and that wants something made.
-pub struct Wants<N: Needs> {
+/// A caller whose key works and may order this.
+pub struct Wants<O: Order> {
     /// Who calls.
     pub caller: Caller,
+    /// How the request came.
+    pub arrival: Arrival,
+    order: PhantomData<O>,
+}
+
+/// How a request came that wants something made.
+pub struct Arrival {
     /// Set when the key has no request left this minute. Whoever knows the body
     /// refuses the request: its retry has to be told from that of an order alike.
     pub too_many: Option<Error>,
     /// Where the caller waits.
     pub line: Line,
-    needs: PhantomData<N>,
 }
 
 /// The longest body that is read from a caller that is going to be refused.
@@ -77,7 +80,7 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
     }
 }
 
-impl<N: Needs> FromRequestParts<App> for Wants<N> {
+impl<O: Order> FromRequestParts<App> for Wants<O> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
@@ -88,12 +91,14 @@ impl<N: Needs> FromRequestParts<App> for Wants<N> {
             Err(error) if length.is_some_and(|length: u64| length <= READ_IN_VAIN) => Some(error),
             verdict => verdict.map(|()| None)?,
         };
-        require_scope::<N>(&caller)?;
+        require(&caller, O::ENDPOINT.scope)?;
         Ok(Self {
             caller,
-            too_many,
-            line: parts.extensions.get().cloned().unwrap_or_default(),
-            needs: PhantomData,
+            arrival: Arrival {
+                too_many,
+                line: parts.extensions.get().cloned().unwrap_or_default(),
+            },
+            order: PhantomData,
         })
     }
 }

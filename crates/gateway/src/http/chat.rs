@@ -15,50 +15,51 @@ use crate::attendance::Presence;
 use crate::domain::intents::{self, Found, Visit};
 use crate::domain::{submit, tasks, video};
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{VideoCreate, Wants};
+use crate::http::auth::Wants;
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
+use crate::http::docs::Events;
 use crate::http::idempotency::{self, Asked, Fingerprint, Fresh};
+use crate::http::orders::chat::{ChatOrder, ChatRequest};
 use crate::http::tasks::{about_all, keep_alive, video_file};
 use crate::http::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
 };
-use crate::http::wire::chat_orders::{Chat, ChatRequest, read};
-use crate::http::wire::fields;
 use crate::http::wire::videos::VideoFile;
 use crate::ids::RequestId;
 use crate::model::money::Micros;
 use crate::model::task::{Payload, Task};
 
+/// What a stream is made of; it ends with the text `[DONE]` in place of a chunk.
+type ChunkEvent = Events<ChatChunk>;
+
 /// Make videos from a prompt and pictures.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
     responses((status = 200, description = "The videos; with `stream`, server-sent chunks", content(
-        (ChatCompletion = "application/json"), (ChatChunk = "text/event-stream")))))]
+        (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]
 pub(super) async fn complete(
-    wants: Wants<VideoCreate>,
+    wants: Wants<ChatOrder>,
     request_id: RequestId,
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, Error> {
-    let fingerprint = Fingerprint::of("POST /v1/chat/completions");
-    let read = fingerprint.read(&app, body, |body| fields::read(body, read));
-    let (chat, fingerprint, held) = read.await?;
-    let Chat {
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (chat, fingerprint, held) = Fingerprint::read(&app, body).await?;
+    let ChatOrder {
         order,
         stream,
         include_usage,
     } = chat;
-    let asked = Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?
-        .unless(wants.too_many)
-        .over(wants.line);
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
     let make = async |visit: &Visit| {
-        let caller = &wants.caller;
-        let draft = video::draft(&app, caller, &request_id, order).await?;
+        let draft = video::draft(&app, &caller, &request_id, order).await?;
         drop(held);
-        let tasks = submit::accept(&app, caller, visit, draft).await?;
+        let tasks = submit::accept(&app, &caller, visit, draft).await?;
         Ok(Fresh::Untold(Found::Tasks(tasks)))
     };
     let tell = async |found: Found, presence: &Arc<Presence>, is_known: bool| {

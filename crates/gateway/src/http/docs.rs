@@ -1,16 +1,21 @@
 //! The `OpenAPI` document, generated from the types that serve the requests, and
 //! the page that shows it.
 
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response as AnyResponse};
+use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
     Content, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Response, SecurityRequirement,
 };
-use utoipa::{PartialSchema as _, ToSchema as _};
+use utoipa::{PartialSchema, ToSchema};
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::app::App;
@@ -22,6 +27,43 @@ use crate::http::wire::personas::BRAND_FIELD;
 pub fn openapi(config: &Config) -> OpenApi {
     let (_, document) = super::api(&config.brand).split_for_parts();
     finish(document, &config.persona_brand_field)
+}
+
+/// Server-sent events, each with one of these, or an error, as JSON in its `data`, in the words of
+/// JSON Schema that `OpenAPI` 3.2 uses for them.
+pub(super) struct Events<T>(PhantomData<T>);
+
+impl<T: ToSchema> PartialSchema for Events<T> {
+    fn schema() -> RefOr<Schema> {
+        let reference =
+            |name: &str| serde_json::json!({"$ref": format!("#/components/schemas/{name}")});
+        let either = [reference(&T::name()), reference(&ErrorBody::name())];
+        let content = serde_json::json!({"anyOf": either});
+        let text = || ObjectBuilder::new().schema_type(Type::String);
+        let data = text()
+            .content_media_type("application/json")
+            .extensions(Some(Extensions::from_iter([("contentSchema", content)])));
+        ObjectBuilder::new()
+            .description(Some(
+                "An event; comments between events keep the connection alive.",
+            ))
+            .property("event", text())
+            .property("id", text())
+            .property("data", data)
+            .required("data")
+            .into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for Events<T> {
+    fn name() -> Cow<'static, str> {
+        format!("{}Event", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
 }
 
 /// What the document starts from.

@@ -21,7 +21,9 @@ use crate::domain::intents::{self, Begun, Found, Visit, Wanted};
 use crate::domain::shares::Share;
 use crate::domain::submit::{self, Draft};
 use crate::error::{Error, ErrorCode};
+use crate::http::auth::Arrival;
 use crate::http::body::JsonBody;
+use crate::http::orders::Order;
 use crate::ids::RequestId;
 use crate::model::account::Caller;
 use crate::model::intent::StoredAnswer;
@@ -47,10 +49,11 @@ const KEPT: [&str; 6] = [
 pub(super) struct Fingerprint(Sha256);
 
 impl Fingerprint {
-    /// Of a request to this endpoint.
-    pub(super) fn of(endpoint: &str) -> Self {
+    /// Of such an order. Its endpoint's brand makes no difference.
+    pub(super) fn of<O: Order>() -> Self {
         let mut hash = Sha256::new();
-        hash.update(endpoint.as_bytes());
+        hash.update(b"POST ");
+        hash.update(O::ENDPOINT.path.as_bytes());
         Self(hash)
     }
 
@@ -60,15 +63,13 @@ impl Fingerprint {
         self
     }
 
-    /// With a JSON body in it, and what `read` reads out of that; the share of
-    /// memory is for whoever keeps it.
-    pub(super) async fn read<T: Send + 'static>(
-        self,
+    /// An order in JSON, and its fingerprint; the share of memory is for whoever
+    /// keeps what was read.
+    pub(super) async fn read<O: Order>(
         app: &App,
         body: JsonBody,
-        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
-    ) -> Result<(T, Self, Share), Error> {
-        let both = |body: &Value| Ok((read(body)?, self.json(body)));
+    ) -> Result<(O, Self, Share), Error> {
+        let both = |body: &Value| Ok((O::read(body)?, Self::of::<O>().json(body)));
         let ((order, fingerprint), held) = body.read(app, both).await?;
         Ok((order, fingerprint, held))
     }
@@ -124,7 +125,7 @@ impl Fingerprint {
 }
 
 /// What a request wants, by its headers and its body's fingerprint.
-fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, Error> {
+fn wanted(headers: &HeaderMap, body: Fingerprint, line: Line) -> Result<Wanted, Error> {
     let malformed = || {
         let message = "The Idempotency-Key header must be 1 to 255 visible ASCII characters.";
         Error::plain(ErrorCode::InvalidValue, message)
@@ -147,7 +148,7 @@ fn wanted(headers: &HeaderMap, body: Fingerprint) -> Result<Wanted, Error> {
         idempotency_key: key.transpose()?,
         tries: retries.unwrap_or(0),
         is_new: Arc::default(),
-        line: Line::default(),
+        line,
     })
 }
 
@@ -220,26 +221,16 @@ impl<'a> Asked<'a> {
         request_id: &'a RequestId,
         headers: &HeaderMap,
         body: Fingerprint,
+        arrival: Arrival,
     ) -> Result<Self, Error> {
         Ok(Self {
             app,
             caller,
             request_id,
-            wanted: wanted(headers, body)?,
+            wanted: wanted(headers, body, arrival.line)?,
             reserve: false,
-            refused: None,
+            refused: arrival.too_many,
         })
-    }
-
-    /// The request is refused if there is an error already.
-    pub(super) fn unless(self, refused: Option<Error>) -> Self {
-        Self { refused, ..self }
-    }
-
-    /// The caller waits at the other end of this connection.
-    pub(super) fn over(mut self, line: Line) -> Self {
-        self.wanted.line = line;
-        self
     }
 
     /// The intent must be on disk before anything is done for it.
@@ -468,9 +459,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::video::VideoOrder;
+    use crate::http::orders::chat::ChatOrder;
+
+    fn fingerprint_of(value: &Value) -> Fingerprint {
+        Fingerprint::of::<VideoOrder>().json(value)
+    }
 
     fn fingerprint(value: &Value) -> String {
-        Fingerprint::of("POST /x").json(value).finish()
+        fingerprint_of(value).finish()
     }
 
     #[test]
@@ -487,7 +484,7 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&one), fingerprint(&other), "{other}");
         }
-        let elsewhere = Fingerprint::of("POST /y").json(&one).finish();
+        let elsewhere = Fingerprint::of::<ChatOrder>().json(&one).finish();
         assert_ne!(fingerprint(&one), elsewhere);
     }
 
@@ -496,7 +493,8 @@ mod tests {
         let wanted = |key: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(KEY, HeaderValue::from_bytes(key).unwrap());
-            wanted(&headers, Fingerprint::of("")).map(|wanted| wanted.idempotency_key)
+            let wanted = wanted(&headers, fingerprint_of(&json!({})), Line::default());
+            wanted.map(|wanted| wanted.idempotency_key)
         };
         assert_eq!(wanted(b"a-1_/!~").unwrap().as_deref(), Some("a-1_/!~"));
         assert!(wanted(&[b'k'; 255]).is_ok());

@@ -1,7 +1,7 @@
 //! The edge: the whole API, on one screen.
 //!
 //! The only part that knows HTTP. A handler extracts, calls one domain function
-//! and shapes the answer; `wire/` has the shapes, `frame` what every answer
+//! and shapes the answer; `orders/` has the requests, `wire/` the answers, `frame` what every answer
 //! carries, `error` the one way in which errors become answers.
 
 mod account;
@@ -11,6 +11,7 @@ pub mod body;
 mod chat;
 mod docs;
 mod error;
+pub mod fields;
 mod frame;
 mod health;
 mod idempotency;
@@ -18,6 +19,7 @@ mod media;
 mod metrics;
 mod models;
 mod music;
+pub mod orders;
 mod page_params;
 pub mod pages;
 mod personas;

@@ -6,54 +6,62 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::app::App;
 use crate::attendance::Presence;
 use crate::domain::intents::{self, Found, Visit};
 use crate::domain::{music, songs, tasks};
-use crate::error::Error;
-use crate::http::auth::{Allowed, MusicCreate, TasksCancel, TasksRead, Wants};
+use crate::error::{Error, ErrorCode};
+use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
+use crate::http::fields::types::{Required, texts};
+use crate::http::fields::{self, FieldType, Fields, request};
 use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::http::orders::music::{MusicOrder, SubmitRequest};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all};
 use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
-use crate::http::wire::music_orders::{FetchRequest, MusicOrder, SubmitRequest, read, read_fetch};
 use crate::http::wire::tasks::List;
 use crate::ids::{ClipId, RequestId, TaskId};
 use crate::model::account::Account;
 use crate::model::music::Clip;
 use crate::model::task::{Payload, Task};
 
+/// Most tasks that are looked up together.
+const MOST_TASKS: usize = 100;
+
 /// Separate a clip into stems, or have a configured provider do another task of the dialect.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
-    wants: Wants<MusicCreate>,
+    wants: Wants<MusicOrder>,
     request_id: RequestId,
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, Error> {
-    let caller = &wants.caller;
-    let fingerprint = Fingerprint::of("POST /submit/music");
-    let (order, fingerprint, _) = fingerprint.read(&app, body, read).await?;
-    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?
-        .unless(wants.too_many)
-        .over(wants.line);
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
     let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
         let answer = record(&tasks[0], clips, &caller.account, &base)?;
         Ok((about_all(tasks), answer).into_response())
     };
     let make = async |visit: &Visit| {
         let draft = match order {
-            MusicOrder::Separation(order) => music::draft(&app, caller, &request_id, order).await?,
-            MusicOrder::Song(order) => songs::draft(&app, caller, &request_id, order).await?,
+            MusicOrder::Separation(order) => {
+                music::draft(&app, &caller, &request_id, order).await?
+            }
+            MusicOrder::Song(order) => songs::draft(&app, &caller, &request_id, order).await?,
         };
         let tell = async |tasks: &[Task], clips: &[Clip]| told(tasks, clips);
-        idempotency::accept(&app, caller, visit, draft, tell).await
+        idempotency::accept(&app, &caller, visit, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;
@@ -97,6 +105,38 @@ pub(super) async fn fetch(
     Ok((about(task.id), Json(Envelope::success(job))).into_response())
 }
 
+request! {
+    /// Tasks to look up together.
+    pub(super) struct FetchRequest {
+        /// Ids of tasks, at most 100.
+        ids: Required<TaskIds>,
+    }
+}
+
+/// Ids of tasks. Texts that are none are left out, as unknown ids are.
+pub(super) struct TaskIds;
+
+impl FieldType for TaskIds {
+    type Value = Vec<TaskId>;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<TaskId>> {
+        let mut known = Vec::new();
+        for (index, id) in body.array(name, MOST_TASKS)?.iter().enumerate() {
+            if let Value::String(id) = id {
+                known.extend(id.parse::<TaskId>().ok());
+            } else {
+                let (param, message) = (format!("{name}[{index}]"), "Must be a string.");
+                body.fault_at(param, ErrorCode::InvalidType, message);
+            }
+        }
+        Some(known)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        texts(MOST_TASKS).into()
+    }
+}
+
 /// Get several music tasks at once; unknown ids are left out.
 #[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
     responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
@@ -108,7 +148,8 @@ pub(super) async fn fetch_many(
 ) -> Result<Json<Envelope<Vec<JobRecord>>>, Error> {
     let account = &allowed.caller.account;
     let mut jobs = Vec::new();
-    let (ids, _) = body.read(&app, read_fetch).await?;
+    let read = |body: &Value| fields::read(body, |body| FetchRequest::read(body).ids);
+    let (ids, _) = body.read(&app, read).await?;
     for id in ids {
         match load(&app, account, id).await {
             Ok((task, clips)) => jobs.extend(JobRecord::new(&task, &clips, account, &base)),

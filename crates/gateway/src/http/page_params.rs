@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorCode};
-use crate::http::wire::fields::{self, Fields};
+use crate::http::fields::{self, Fields};
 use crate::store::tasks::Page;
 
 /// The parameters of a request's query.

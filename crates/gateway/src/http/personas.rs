@@ -11,15 +11,16 @@ use serde_json::Value;
 use crate::app::App;
 use crate::attendance::{Close, Presence};
 use crate::domain::intents::{Found, Visit};
-use crate::domain::personas;
+use crate::domain::personas::{self, NewPersona};
 use crate::error::Error;
-use crate::http::auth::{Allowed, PersonaCreate, TasksCancel, TasksRead, Wants};
+use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};
 use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::http::orders::persona::PersonaRequest;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::cost;
-use crate::http::wire::personas::{PersonaRecord, PersonaRequest, read};
+use crate::http::wire::personas::PersonaRecord;
 use crate::http::wire::tasks::List;
 use crate::ids::{PersonaId, RequestId};
 use crate::model::account::Account;
@@ -30,23 +31,22 @@ use crate::model::music::{Clip, Persona};
 #[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,
     responses((status = 200, description = "The persona", body = PersonaRecord)))]
 pub(super) async fn create(
-    wants: Wants<PersonaCreate>,
+    wants: Wants<NewPersona>,
     request_id: RequestId,
     base: Base,
     headers: HeaderMap,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, Error> {
-    let caller = &wants.caller;
-    let fingerprint = Fingerprint::of("POST /persona/create");
-    let (new, fingerprint, _) = fingerprint.read(&app, body, read).await?;
-    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?
-        .unless(wants.too_many)
-        .over(wants.line);
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
     // A provider may be asked for it, and that is no task.
     let asked = asked.reserved();
     let make = async |visit: &Visit| {
-        let (persona, clips) = personas::create(&app, caller, visit, new).await?;
+        let (persona, clips) = personas::create(&app, &caller, visit, new).await?;
         let made = Found::Persona(Box::new(persona), clips);
         Ok(Fresh::Untold(made))
     };

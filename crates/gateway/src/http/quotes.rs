@@ -6,68 +6,24 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::domain::quotes::{self, Wish};
-use crate::error::Error;
+use crate::error::{Error, ErrorCode, Fault};
 use crate::http::auth::{Allowed, AnyKey, require};
 use crate::http::body::JsonBody;
-use crate::http::wire::music_orders::{self, MusicOrder};
-use crate::http::wire::quotes::{QuoteObject, QuoteRequest, inside_body, read, unknown_endpoint};
-use crate::http::wire::{chat_orders, fields, personas, videos};
+use crate::http::fields::types::{AnyObject, Required, Text};
+use crate::http::fields::{self, request};
+use crate::http::orders;
+use crate::http::wire::quotes::QuoteObject;
 use crate::ids::RequestId;
 use crate::model::account::{Caller, Scope};
 
-/// An endpoint that makes something.
-#[derive(Clone, Copy)]
-enum Endpoint {
-    Chat,
-    Videos,
-    Music,
-    Persona,
-    Upload,
-}
-
-impl Endpoint {
-    const ALL: [Self; 5] = [
-        Self::Chat,
-        Self::Videos,
-        Self::Music,
-        Self::Persona,
-        Self::Upload,
-    ];
-
-    fn path(self, brand: &str) -> String {
-        match self {
-            Self::Chat => "/v1/chat/completions".into(),
-            Self::Videos => "/v1/videos".into(),
-            Self::Music => format!("/{brand}/submit/music"),
-            Self::Persona => format!("/{brand}/persona/create"),
-            Self::Upload => format!("/{brand}/uploads/audio"),
-        }
-    }
-
-    const fn scope(self) -> Scope {
-        match self {
-            Self::Chat | Self::Videos => Scope::VideoCreate,
-            Self::Music => Scope::MusicCreate,
-            Self::Persona => Scope::PersonaCreate,
-            Self::Upload => Scope::MediaUpload,
-        }
-    }
-
-    /// Reads a body as the endpoint itself does.
-    fn read(self, body: &Value) -> Result<Wish, Error> {
-        Ok(match self {
-            Self::Chat => Wish::Video(Box::new(fields::read(body, chat_orders::read)?.order)),
-            Self::Videos => Wish::Video(Box::new(videos::read(body)?)),
-            Self::Music => match music_orders::read(body)? {
-                MusicOrder::Separation(order) => Wish::Separation(order),
-                MusicOrder::Song(order) => Wish::Song(Box::new(order)),
-            },
-            Self::Persona => Wish::Persona(personas::read(body)?),
-            Self::Upload => {
-                music_orders::read_upload(body)?;
-                Wish::Upload
-            }
-        })
+request! {
+    /// A request that is asked about.
+    #[expect(dead_code, reason = "some fields are only checked")]
+    pub(super) struct QuoteRequest {
+        /// The path of the endpoint: `/v1/chat/completions`, `/v1/videos`, or the music, persona and upload paths of this gateway.
+        endpoint: Required<Text<200>>,
+        /// The JSON body as it would be sent there.
+        body: Required<AnyObject>,
     }
 }
 
@@ -93,14 +49,42 @@ pub(super) async fn quote(
 
 /// The endpoint that is asked about, and what is asked of it.
 fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, Wish), Error> {
-    let (path, body) = read(body)?;
-    let paths = Endpoint::ALL.map(|endpoint| endpoint.path(brand));
-    let known = paths
-        .iter()
-        .zip(Endpoint::ALL)
-        .find(|(known, _)| **known == path);
-    let (_, endpoint) = known.ok_or_else(|| unknown_endpoint(&paths))?;
-    require(caller, endpoint.scope())?;
-    let wish = endpoint.read(body).map_err(inside_body)?;
+    let path = fields::read(body, |body| QuoteRequest::read(body).endpoint)?;
+    let known = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
+    let Some((_, endpoint, read)) = known.iter().find(|(known, ..)| *known == path) else {
+        let paths = known.map(|(path, ..)| path).join(", ");
+        let message = format!("Must be one of {paths}.");
+        return Err(Error::at(ErrorCode::UnsupportedValue, "endpoint", message));
+    };
+    require(caller, endpoint.scope)?;
+    let wish = read(&body["body"]).map_err(inside_body)?;
     Ok((path, wish))
+}
+
+/// The same error, of a body that is itself a field.
+fn inside_body(error: Error) -> Error {
+    let place = |param: String| {
+        if param.is_empty() {
+            "body".to_owned()
+        } else {
+            format!("body.{param}")
+        }
+    };
+    match error {
+        Error::Invalid(faults) => Error::Invalid(
+            faults
+                .into_iter()
+                .map(|fault| Fault {
+                    param: place(fault.param),
+                    ..fault
+                })
+                .collect(),
+        ),
+        Error::Plain {
+            code,
+            message,
+            param: Some(param),
+        } => Error::at(code, place(param), message),
+        other => other,
+    }
 }

@@ -16,6 +16,7 @@ use crate::domain::{music, tasks};
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksCancel, TasksRead};
 use crate::http::base::Base;
+use crate::http::docs::Events;
 use crate::http::page_params::{Query, page, word};
 use crate::http::wire::music::ClipView;
 use crate::http::wire::tasks::{BillingView, List, TaskError, TaskOutput, TaskView};
@@ -81,11 +82,14 @@ pub(super) async fn get(
     Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
 }
 
+/// What is told of a task that is followed.
+type ViewEvent = Events<TaskView>;
+
 /// Follow a task: a `task` event at each change, until it has ended.
 #[utoipa::path(get, path = "/v1/tasks/{id}/events", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
     ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event that arrived"),
-), responses((status = 200, description = "Server-sent events, each a task", body = TaskView, content_type = "text/event-stream")))]
+), responses((status = 200, description = "Server-sent events, each a task", body = ViewEvent, content_type = "text/event-stream")))]
 pub(super) async fn events(
     allowed: Allowed<TasksRead>,
     Path(id): Path<String>,

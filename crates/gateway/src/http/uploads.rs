@@ -16,14 +16,14 @@ use crate::domain::assets;
 use crate::domain::intents::{Found, Visit};
 use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{MediaUpload, Wants};
+use crate::http::auth::Wants;
 use crate::http::base::Base;
 use crate::http::body::form::{Form, Part};
 use crate::http::body::{JsonBody, is_multipart, too_large};
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::http::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::http::tasks::cost;
 use crate::http::wire::music::{ClipRecord, MadeBy};
-use crate::http::wire::music_orders::{UploadRequest, read_title, read_upload};
 use crate::ids::RequestId;
 use crate::model::money::Micros;
 
@@ -39,38 +39,38 @@ const FIELD_LIMIT: usize = 10_000;
     request_body(content((UploadRequest = "application/json"), (UploadForm = "multipart/form-data"))),
     responses((status = 200, description = "The complete clip", body = ClipRecord)))]
 pub(super) async fn audio(
-    wants: Wants<MediaUpload>,
+    wants: Wants<UploadOrder>,
     request_id: RequestId,
     base: Base,
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, Error> {
     let headers = request.headers().clone();
-    let caller = &wants.caller;
+    let Wants {
+        caller, arrival, ..
+    } = wants;
     // From the first byte on: what arrives slowly stands in nobody else's way.
     assets::check_room(&app, caller.account.id, 0).await?;
     let _turn = app.uploads.wait(caller.account.id).await;
-    let fingerprint = Fingerprint::of("POST /uploads/audio");
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
         let read = tokio::time::timeout(TIME, read_form(request, &app)).await;
         let in_time = read.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
         })?;
         let (file, digest, title) = in_time?;
+        let fingerprint = Fingerprint::of::<UploadOrder>();
         let fingerprint = fingerprint.json(&title.clone().into()).file(&digest);
         (AudioSource::Spooled(file), title, "file", fingerprint)
     } else {
         let body = JsonBody::from_request(request, &app).await?;
-        let (read, fingerprint, _) = fingerprint.read(&app, body, read_upload).await?;
-        let (address, title) = read;
-        let source = AudioSource::Address(address);
+        let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
+        let UploadOrder { url, title } = order;
+        let source = AudioSource::Address(url);
         (source, title, "url", fingerprint)
     };
-    let asked = Asked::new(&app, caller, &request_id, &headers, fingerprint)?
-        .unless(wants.too_many)
-        .over(wants.line);
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
     let make = async |visit: &Visit| {
-        let clip = music::upload(&app, caller, visit, source, title, param).await?;
+        let clip = music::upload(&app, &caller, visit, source, title, param).await?;
         Ok(Fresh::Untold(Found::Clip(Box::new(clip))))
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
@@ -81,17 +81,6 @@ pub(super) async fn audio(
         Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
     };
     asked.answer(make, tell).await
-}
-
-/// The form of an upload, for the documentation.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "documents what the reader below takes")]
-pub(super) struct UploadForm {
-    /// The recording.
-    #[schema(value_type = String, format = Binary)]
-    file: Vec<u8>,
-    /// Name for people; the file's name by default.
-    title: Option<String>,
 }
 
 /// A form's file, the file's digest, and the title.

@@ -16,18 +16,20 @@ use crate::attendance::Presence;
 use crate::domain::intents::{self, Found, Visit};
 use crate::domain::pictures::LIMIT_BYTES;
 use crate::domain::shares::Share;
-use crate::domain::{tasks, video};
+use crate::domain::tasks;
+use crate::domain::video::{self, VideoOrder};
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{Allowed, TasksCancel, TasksRead, VideoCreate, Wants};
+use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};
 use crate::http::base::Base;
 use crate::http::body::form::Form;
 use crate::http::body::{JsonBody, held, is_multipart, no_memory, too_large};
 use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::media;
+use crate::http::orders::videos::{FILES, VideoRequest, read_form};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all, video_file};
 use crate::http::wire::tasks::List;
-use crate::http::wire::videos::{FILES, VideoDeleted, VideoObject, VideoRequest, read, read_form};
+use crate::http::wire::videos::{VideoDeleted, VideoObject};
 use crate::ids::{AssetId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::media::MediaType;
@@ -47,18 +49,20 @@ const MOST_FILES: usize = 32;
     request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
     responses((status = 200, description = "The queued video", body = VideoObject)))]
 pub(super) async fn create(
-    wants: Wants<VideoCreate>,
+    wants: Wants<VideoOrder>,
     request_id: RequestId,
     base: Base,
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, Error> {
     let headers = request.headers().clone();
-    let fingerprint = Fingerprint::of("POST /v1/videos");
+    let Wants {
+        caller, arrival, ..
+    } = wants;
     let (order, fingerprint, held) = if is_multipart(&headers) {
         let mut held = held(&request, &app)?;
         let (form, files) = form(request, &app, &mut held).await?;
-        let mut fingerprint = fingerprint.json(&form);
+        let mut fingerprint = Fingerprint::of::<VideoOrder>().json(&form);
         for (name, file) in &files {
             if *name != FILES[0] {
                 fingerprint = fingerprint.json(&Value::from(*name));
@@ -68,21 +72,18 @@ pub(super) async fn create(
         (read_form(&form, files)?, fingerprint, held)
     } else {
         let body = JsonBody::from_request(request, &app).await?;
-        fingerprint.read(&app, body, read).await?
+        Fingerprint::read(&app, body).await?
     };
-    let asked = Asked::new(&app, &wants.caller, &request_id, &headers, fingerprint)?
-        .unless(wants.too_many)
-        .over(wants.line);
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
     let told = async |tasks: &[Task]| -> Result<Response, Error> {
         let answer = object(&app, &base, &tasks[0]).await?;
         Ok((about_all(tasks), answer).into_response())
     };
     let make = async |visit: &Visit| {
-        let caller = &wants.caller;
-        let draft = video::draft(&app, caller, &request_id, order).await?;
+        let draft = video::draft(&app, &caller, &request_id, order).await?;
         drop(held);
         let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
-        idempotency::accept(&app, caller, visit, draft, tell).await
+        idempotency::accept(&app, &caller, visit, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;

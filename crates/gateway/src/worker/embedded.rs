@@ -23,10 +23,10 @@ use crate::model::catalog::Model;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
+use crate::patience;
 use crate::store;
 use crate::worker::finish::{Made, Outcome};
 use crate::worker::hold::Hold;
-use crate::worker::patience;
 
 /// Children that a task may end before it is given up.
 const DEATHS: u32 = 3;

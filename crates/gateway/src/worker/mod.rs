@@ -10,7 +10,6 @@ mod embedded;
 mod finish;
 mod heartbeat;
 mod hold;
-mod patience;
 mod upkeep;
 mod upstream;
 

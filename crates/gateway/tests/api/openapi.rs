@@ -159,3 +159,15 @@ fn requests_of_the_specification_are_valid_by_the_document() {
             .is_valid(&json!({"model": 1}))
     );
 }
+
+/// What the key check, fingerprints and quotes say of an endpoint is what is served.
+#[test]
+fn every_order_is_placed_where_the_document_says() {
+    for (endpoint, request, _) in mediagate::http::orders::ALL {
+        let path = endpoint.path("musicgen");
+        let body = &schema::document()["paths"][&path]["post"]["requestBody"];
+        let name = body["content"]["application/json"]["schema"]["$ref"].as_str();
+        let expected = format!("#/components/schemas/{}", request());
+        assert_eq!(name, Some(expected.as_str()), "{path}");
+    }
+}

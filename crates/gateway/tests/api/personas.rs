@@ -15,12 +15,24 @@ async fn song(gateway: &TestGateway, title: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_field_that_nobody_knows_is_ignored() {
+    let mut gateway = TestGateway::builder().without_workers().start().await;
+    // The document, which the client would hold the request against, does not have it.
+    gateway.client.documented = false;
+    let root = song(&gateway, "Root").await;
+    let body = json!({"root_clip_id": root["id"], "name": "Night Voice", "extra": {}});
+    let persona = gateway.post(CREATE, &body).await.ok();
+    assert_persona(&persona, BRAND_FIELD);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_persona_has_every_field_and_a_picture() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let root = song(&gateway, "Root").await;
     let other = song(&gateway, "Other").await;
     let body = json!({"root_clip_id": root["id"], "name": "Night Voice", "description": "Low and slow.",
-        "clips": [other["id"], root["id"], other["id"]], "is_public": true, "extra": {}});
+        "clips": [other["id"], root["id"], other["id"]], "is_public": true});
     let persona = gateway.post(CREATE, &body).await.ok();
     assert_persona(&persona, BRAND_FIELD);
     assert_eq!(

@@ -16,7 +16,6 @@ const STILL: Duration = Duration::from_secs(8);
 
 /// The only process there is: it finds its own lease gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a long form; for now and then a persona is made twice (docs/operations.md)"]
 async fn stop_points_alone() {
     let stage = Stage::prepare(Kept::Sqlite).await;
     walk(AT_ONCE, |point, dice| {
@@ -28,7 +27,7 @@ async fn stop_points_alone() {
 
 /// One of two: the other one takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a long form; for now and then a persona is made twice (docs/operations.md)"]
+#[ignore = "a long form; now and then a persona is made twice (docs/operations.md)"]
 async fn stop_points_beside_another() {
     if !wants(Kept::Postgres) {
         return;

@@ -23,6 +23,7 @@ mod openai_videos;
 pub mod recipe;
 mod replicate;
 mod runway;
+mod stable_audio;
 mod stem_names;
 mod suno_family;
 mod xai;
@@ -78,7 +79,7 @@ pub static PROTOCOLS: [Protocol; 19] = [
 
 /// Recipes that are part of the program, each a protocol by the name of
 /// `recipe:` and its own.
-pub static SHIPPED: [Protocol; 7] = recipe::SHIPPED;
+pub static SHIPPED: [Protocol; 9] = recipe::SHIPPED;
 
 /// The protocol of this name.
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
@@ -134,11 +135,37 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
         let host = url.as_str().trim_end_matches('/');
         return Some(format!("lacks the API's path: write \"{host}/v1\""));
     }
-    let is_same = own.host_str() == url.host_str();
+    // Regions of a provider share its domain and the path.
+    let domain = |url: &Url| {
+        let host = url.host_str()?.rsplit('.').take(2);
+        Some(host.collect::<Vec<_>>().join("."))
+    };
+    let is_same = is_public(&host) && domain(&own) == domain(url);
     let differs = own.path().trim_end_matches('/') != path;
     (is_same && differs).then(|| {
-        let own = own.as_str().trim_end_matches('/');
-        format!("is not where this provider's API is: write \"{own}\", or leave it out")
+        let host = url.origin().ascii_serialization();
+        let path = own.path().trim_end_matches('/');
+        format!("is not where this provider's API is: write \"{host}{path}\"")
+    })
+}
+
+/// Beginnings of keys by which they show whose they are, and the protocol that
+/// takes them.
+const KEYS_OF: [(&str, &str); 6] = [
+    ("r8_", "replicate"),
+    ("xai-", "xai"),
+    ("AIza", "gemini-veo"),
+    ("sk-proj-", "openai-videos"),
+    ("sk-or-", "recipe:openrouter"),
+    ("sk_", "elevenlabs"),
+];
+
+/// What is wrong with a credential that shows to be another provider's.
+pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String> {
+    let text = secret.expose().trim();
+    let (start, of) = KEYS_OF.iter().find(|(start, _)| text.starts_with(start))?;
+    (*of != protocol).then(|| {
+        format!("begins with \"{start}\", as the keys of another provider do: write one of this")
     })
 }
 

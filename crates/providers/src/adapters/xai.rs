@@ -67,7 +67,7 @@ impl Adapter for Xai {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        matches!(size.0.min(size.1), 480 | 720 | 1080)
+        matches!(size.0.min(size.1), 480 | 720 | 1080) && shape::has_usual_ratio(size)
     }
 
     fn pace(&self) -> Pace {

@@ -6,6 +6,8 @@ use serde_json::json;
 
 use crate::suite::{Case, Makes, orders};
 
+const STABLE_AUDIO: &str = "fal-ai/stable-audio-25/text-to-audio";
+
 fn case(name: &'static str, model: &'static str) -> Case {
     Case {
         name,
@@ -66,6 +68,11 @@ pub(crate) fn cases() -> Vec<Case> {
             ..case("fal: kling, picture", kling)
         },
         case("fal: sora", "fal-ai/sora-2/text-to-video"),
+        Case {
+            order: orders::song(STABLE_AUDIO, "generate"),
+            makes: Makes::Clips(1),
+            ..case("fal: music", STABLE_AUDIO)
+        },
         Case {
             order: orders::full_stems("fal-ai/demucs", all.clone()),
             makes: Makes::Stems(all),

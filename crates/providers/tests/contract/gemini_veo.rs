@@ -56,6 +56,11 @@ pub(crate) fn cases() -> Vec<Case> {
         },
         case("gemini-veo: interactions", omni, interactions.clone()),
         Case {
+            order: orders::song("lyria-3.5", "generate"),
+            makes: Makes::Clips(1),
+            ..case("gemini-veo: song", "lyria-3.5", json!({}))
+        },
+        Case {
             order: orders::with_picture(orders::video(omni)),
             ..case("gemini-veo: interactions, picture", omni, interactions)
         },

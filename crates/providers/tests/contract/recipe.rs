@@ -120,6 +120,53 @@ fn shipped_cases() -> Vec<Case> {
     ]
 }
 
+/// Songs by recipes that are part of the program.
+fn song_cases() -> Vec<Case> {
+    let (mureka, suno) = ("recipe:mureka", "recipe:kie-suno");
+    let song = |name, protocol, model, fields: serde_json::Value| {
+        let mut order = orders::song(model, "generate");
+        if let providers::Work::Song(song) = &mut order.work {
+            song.fields = fields.as_object().cloned().unwrap();
+        }
+        Case {
+            order,
+            makes: Makes::Clips(if protocol == suno { 2 } else { 1 }),
+            ..shipped(name, protocol, model)
+        }
+    };
+    let (words, about) = (
+        json!({"prompt": "[Verse] rain", "tags": "blues"}),
+        json!({"prompt": "about rain"}),
+    );
+    let further = json!({"prompt": "[Verse] rain", "tags": "blues", "continue_clip_id": "clip", "continue_at": 12.5});
+    let nobody = json!({"prompt": "slow", "tags": "blues", "make_instrumental": true});
+    vec![
+        song("recipe/mureka: words", mureka, "mureka-9", words.clone()),
+        song("recipe/mureka: description", mureka, "auto", about.clone()),
+        song(
+            "recipe/mureka: nobody sings",
+            mureka,
+            "auto",
+            nobody.clone(),
+        ),
+        song(
+            "recipe/mureka: a song goes on",
+            mureka,
+            "auto",
+            further.clone(),
+        ),
+        song("recipe/kie-suno: words", suno, "V5", words),
+        song("recipe/kie-suno: description", suno, "V5", about),
+        song("recipe/kie-suno: nobody sings", suno, "V5", nobody),
+        song("recipe/kie-suno: a song goes on", suno, "V5", further),
+        Case {
+            order: orders::persona("V5"),
+            makes: Makes::Persona,
+            ..shipped("recipe/kie-suno: persona", suno, "V5")
+        },
+    ]
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     let openai = include_str!("../../../../recipes/openai-videos.toml");
     let modelark = include_str!("../../../../recipes/modelark.toml");
@@ -154,5 +201,5 @@ pub(crate) fn cases() -> Vec<Case> {
             ..case("recipe/minimax: two frames", minimax, "MiniMax-Hailuo-02")
         },
     ];
-    [own, shipped_cases()].concat()
+    [own, shipped_cases(), song_cases()].concat()
 }

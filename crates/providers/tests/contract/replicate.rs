@@ -8,6 +8,8 @@ use crate::suite::{Case, Makes, orders};
 const DEMUCS: &str =
     "cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953";
 
+const STABLE_AUDIO: &str = "stability-ai/stable-audio-2.5";
+
 fn case(name: &'static str, model: &'static str) -> Case {
     Case {
         name,
@@ -68,6 +70,11 @@ pub(crate) fn cases() -> Vec<Case> {
         Case {
             order: orders::with_picture(orders::video(kling)),
             ..case("replicate: picture", kling)
+        },
+        Case {
+            order: orders::song(STABLE_AUDIO, "generate"),
+            makes: Makes::Clips(1),
+            ..case("replicate: music", STABLE_AUDIO)
         },
         Case {
             order: orders::stems(DEMUCS),

@@ -1,4 +1,4 @@
-//! `fal`: the queue with five endpoints, and the storage.
+//! `fal`: the queue with some endpoints, and the storage.
 
 use serde_json::{Map, Value, json};
 
@@ -42,7 +42,7 @@ pub(super) const MODEL: Model = Model {
 /// Checks an input and says what is wrong with it.
 type Check = fn(&Map<String, Value>) -> Option<String>;
 
-const ENDPOINTS: [(&str, Check); 7] = [
+const ENDPOINTS: [(&str, Check); 8] = [
     ("/fal-ai/veo3.1", veo_text),
     ("/fal-ai/veo3.1/image-to-video", veo_image),
     ("/fal-ai/veo3.1/first-last-frame-to-video", veo_frames),
@@ -56,7 +56,10 @@ const ENDPOINTS: [(&str, Check); 7] = [
     ),
     ("/fal-ai/sora-2/text-to-video", sora),
     ("/fal-ai/demucs", demucs),
+    (STABLE_AUDIO, stable_audio),
 ];
+
+const STABLE_AUDIO: &str = "/fal-ai/stable-audio-25/text-to-audio";
 
 fn veo_text(input: &Map<String, Value>) -> Option<String> {
     veo(input, &[])
@@ -103,6 +106,19 @@ fn sora(input: &Map<String, Value>) -> Option<String> {
         .or_else(|| {
             (!matches!(seconds, Some(4 | 8 | 12))).then(|| "duration: must be 4, 8 or 12".into())
         })
+}
+
+fn stable_audio(input: &Map<String, Value>) -> Option<String> {
+    let known = [
+        "seconds_total",
+        "num_inference_steps",
+        "guidance_scale",
+        "seed",
+        "sync_mode",
+    ];
+    let seconds = input.get("seconds_total");
+    let fits = seconds.is_none_or(|length| (1..=190).contains(&length.as_u64().unwrap_or(0)));
+    members(input, &[], &known).or_else(|| (!fits).then(|| "seconds_total: from 1 to 190".into()))
 }
 
 fn demucs(input: &Map<String, Value>) -> Option<String> {
@@ -330,6 +346,9 @@ fn output(request: &Request, job: &Job) -> Value {
             };
         }
         return stems;
+    }
+    if job.memo["path"] == STABLE_AUDIO {
+        return json!({"audio": object("song.wav", "audio/wav"), "seed": 7});
     }
     json!({"video": object("output.mp4", "video/mp4")})
 }

@@ -13,12 +13,14 @@ pub mod fal;
 pub mod gemini_veo;
 pub mod hunyuan;
 pub mod kie;
+pub mod kie_suno;
 pub mod kling;
 pub mod lalal;
 pub mod ltx;
 pub mod luma;
 pub mod minimax;
 pub mod modelark;
+pub mod mureka;
 pub mod musicai;
 pub mod openai_videos;
 pub mod openrouter;
@@ -42,7 +44,7 @@ pub struct Model {
 }
 
 /// Every provider.
-pub const MODELS: [Model; 25] = [
+pub const MODELS: [Model; 27] = [
     openai_videos::MODEL,
     chat_video::MODEL,
     gemini_veo::MODEL,
@@ -68,4 +70,6 @@ pub const MODELS: [Model; 25] = [
     hunyuan::MODEL,
     vidu::MODEL,
     ltx::MODEL,
+    mureka::MODEL,
+    kie_suno::MODEL,
 ];

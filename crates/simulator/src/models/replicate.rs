@@ -1,4 +1,4 @@
-//! `replicate`: predictions of three models, and files.
+//! `replicate`: predictions of some models, and files.
 
 use serde_json::{Map, Value, json};
 
@@ -82,6 +82,7 @@ fn submit(request: &Request, model: &str) -> Reply {
         "bytedance/seedance-2.0" => seedance(input),
         "kwaivgi/kling-v2.5-turbo-pro" => kling(input),
         "cjwbw/demucs" => demucs(input),
+        "stability-ai/stable-audio-2.5" => stable_audio(input),
         _ => return problem(404, "The requested resource could not be found."),
     };
     if let Some(fault) = found.or_else(|| files(request, input)) {
@@ -160,6 +161,12 @@ fn kling(input: &Map<String, Value>) -> Option<String> {
     )
     .or_else(|| number(input, "duration", &[5, 10]))
     .or_else(|| word(input, "aspect_ratio", &["16:9", "9:16", "1:1"]))
+}
+
+fn stable_audio(input: &Map<String, Value>) -> Option<String> {
+    let lengths: Vec<u64> = (1..=190).collect();
+    members(input, &["prompt", "duration", "steps", "cfg_scale", "seed"])
+        .or_else(|| number(input, "duration", &lengths))
 }
 
 fn demucs(input: &Map<String, Value>) -> Option<String> {
@@ -367,6 +374,7 @@ fn output(request: &Request, job: &Job) -> Value {
             }
             stems
         }
+        Some("stability-ai/stable-audio-2.5") => url("song.wav"),
         // One model answers with a list.
         Some("kwaivgi/kling-v2.5-turbo-pro") => json!([url("output.mp4")]),
         _ => url("output.mp4"),

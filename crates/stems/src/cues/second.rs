@@ -8,7 +8,8 @@
 use super::{Cues, MAIN, Row, at, harmonic, pitch, repeat};
 use crate::parallel::{Stop, Stopped, both};
 use crate::plane::{Plane, mean};
-use crate::shares::{STEMS, Shares};
+use crate::shares::Shares;
+use crate::stem::STEMS;
 use crate::stft::Spectra;
 use crate::wiener::Wiener;
 

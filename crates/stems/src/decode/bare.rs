@@ -8,7 +8,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use symphonia::core::io::MediaSource;
 
-use super::{AudioFormat, DecodeError};
+use super::error::DecodeError;
+use super::format::AudioFormat;
 
 /// Most chunks, blocks or boxes beside the sound. Programs write a few dozen.
 const MAX_PARTS: usize = 1_000;

@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::stream::Opened;
-use super::{AudioFormat, DecodeError, in_memory, kind};
+use super::error::DecodeError;
+use super::format::AudioFormat;
+use super::kind;
+use super::stream::{Opened, in_memory};
 
 /// A sound file for [`super::scan`] and [`super::replay`]: one of a kind that is large stays on the
 /// disk and is read through, so that its length costs no memory.

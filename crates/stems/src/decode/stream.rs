@@ -9,7 +9,9 @@ use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptio
 use symphonia::core::units::Duration;
 use symphonia::default::{formats, get_codecs};
 
-use super::{AudioFormat, DecodeError, DecodeLimits, bare, mp4};
+use super::error::{DecodeError, DecodeLimits};
+use super::format::AudioFormat;
+use super::{bare, kind, mp4};
 use crate::engine::to_stereo;
 
 /// Takes what a packet holds, channel by channel; `false` ends the decoding.
@@ -30,6 +32,16 @@ pub(super) struct Opened<'a> {
     pub(super) media: Box<dyn MediaSource + 'a>,
     /// All of them once more, of an MPEG-4 file.
     pub(super) mp4: Option<&'a [u8]>,
+}
+
+/// A file held in memory, opened.
+pub(super) fn in_memory(bytes: &[u8]) -> Result<Opened<'_>, DecodeError> {
+    let found = kind::detect(bytes)?;
+    Ok(Opened {
+        format: found.format,
+        media: Box::new(std::io::Cursor::new(found.body)),
+        mp4: (found.format == AudioFormat::M4a).then_some(found.body),
+    })
 }
 
 /// Decodes the first sound track of a file.

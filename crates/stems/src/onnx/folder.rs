@@ -4,16 +4,17 @@
 //! knows. One that cannot be used is an answer of its own and hides no other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::manifest::{self, Manifest};
+use super::error::ModelError;
+use super::files::{read, read_manifest, read_text};
+use super::manifest::Manifest;
+use super::model::Model;
 use super::runtime::Options;
 use super::uvr::{self, Table};
-use super::{Model, ModelError};
 
 /// A folder that is looked through again and again.
 #[derive(Debug)]
@@ -47,9 +48,6 @@ pub struct Refused {
     /// Why.
     pub error: ModelError,
 }
-
-/// The largest graph that is loaded, in bytes: the format's own limit.
-const MAX_GRAPH_BYTES: u64 = 2 << 30;
 
 /// The most manifests and graphs that are looked at.
 const MAX_FILES: usize = 256;
@@ -225,44 +223,4 @@ fn refused(file: &str, error: ModelError) -> Refused {
         file: file.to_owned(),
         error,
     }
-}
-
-pub(super) fn read_manifest(folder: &Path, file: &str) -> Result<Manifest, ModelError> {
-    Manifest::parse(&read_text(folder, file, manifest::MAX_BYTES)?)
-}
-
-/// Reads a graph.
-pub(super) fn read(folder: &Path, file: &str) -> Result<Vec<u8>, ModelError> {
-    read_at_most(folder, file, MAX_GRAPH_BYTES)
-}
-
-fn read_text(folder: &Path, file: &str, limit: u64) -> Result<String, ModelError> {
-    let bytes = read_at_most(folder, file, limit)?;
-    String::from_utf8(bytes).map_err(|_| ModelError::file(file, "is not UTF-8 text"))
-}
-
-/// Reads a regular file that lies in the folder, wherever links lead.
-fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelError> {
-    let failed = |e: std::io::Error| ModelError::file(file, e);
-    let inside = fs::canonicalize(folder).map_err(failed)?;
-    let path = fs::canonicalize(folder.join(file)).map_err(failed)?;
-    if !path.starts_with(&inside) {
-        return Err(ModelError::file(file, "leads out of the models folder"));
-    }
-    if !fs::metadata(&path).map_err(failed)?.is_file() {
-        return Err(ModelError::file(file, "is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    let opened = File::open(&path).map_err(failed)?;
-    opened
-        .take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    if bytes.len() as u64 > limit {
-        return Err(ModelError::file(
-            file,
-            format!("is larger than {limit} bytes"),
-        ));
-    }
-    Ok(bytes)
 }

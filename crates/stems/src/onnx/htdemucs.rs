@@ -5,11 +5,12 @@
 //! graphs exist: those that compute it by other means, and those that leave it to us and take and
 //! give spectra beside waveforms.
 
+use super::error::ModelError;
 use super::manifest::{HtDemucsSettings, Ports, Stft};
 use super::runtime::{Net, Port};
 use super::spectrum::{Transform, from_tensor, reflect, to_tensor};
+use super::stereo::{Stereo, pairs};
 use super::stitch::{Fade, Plan};
-use super::{ModelError, Stereo};
 use crate::SeparateError;
 use crate::parallel::{Stop, map};
 
@@ -144,7 +145,7 @@ impl HtDemucs {
             let made = self.net.run(&[given], &[wanted], stop)?;
             let channels = made.concat();
             let channels = channels.chunks_exact(segment).map(<[f32]>::to_vec);
-            return Ok(super::pairs(channels.collect()));
+            return Ok(pairs(channels.collect()));
         };
         let frames = outside.frames;
         let spectrum = outside.spectrum(sound, stop)?;
@@ -166,7 +167,7 @@ impl HtDemucs {
             channel.iter_mut().zip(direct).for_each(|(x, y)| *x += y);
             channel
         })?;
-        Ok(super::pairs(channels))
+        Ok(pairs(channels))
     }
 }
 

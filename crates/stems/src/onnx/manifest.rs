@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 use serde::Deserialize;
 
-use super::ModelError;
+use super::error::ModelError;
 use crate::Stem;
 use crate::stft::RATE;
 

@@ -4,11 +4,12 @@
 //! Ultimate Vocal Remover runs its own models of this kind: the lowest `dim_f` bins of `dim_t`
 //! frames, left and right as real and imaginary parts, the first three bins silenced.
 
+use super::error::ModelError;
 use super::manifest::MdxSettings;
 use super::runtime::Net;
 use super::spectrum::{Transform, from_tensor, to_tensor};
+use super::stereo::{Stereo, pairs};
 use super::stitch::{Fade, Plan};
-use super::{ModelError, Stereo};
 use crate::SeparateError;
 use crate::parallel::{Stop, map};
 
@@ -106,7 +107,7 @@ impl Mdx {
             }
             channel
         })?;
-        Ok(super::pairs(channels).pop().unwrap_or_default())
+        Ok(pairs(channels).pop().unwrap_or_default())
     }
 
     fn run(&self, tensor: &[f32], stop: Stop<'_>) -> Result<Vec<f32>, SeparateError> {

@@ -5,12 +5,13 @@
 
 use realfft::num_complex::Complex32;
 
+use super::error::{ModelError, in_table};
 use super::gaussian;
 use super::manifest::OpenUnmixSettings;
 use super::runtime::Net;
 use super::spectrum::Transform;
+use super::stereo::{Stereo, pairs};
 use super::stitch::{Fade, Plan};
-use super::{ModelError, Stereo, in_table};
 use crate::parallel::{Stop, fill_rows, map};
 use crate::{SeparateError, Stem};
 
@@ -110,7 +111,7 @@ impl OpenUnmix {
             let sides = map(2, stop, |side| {
                 with_phase(&made[side * bins * frames..], &mix[side], bins)
             })?;
-            stems.extend(super::pairs(sides));
+            stems.extend(pairs(sides));
         }
         drop(magnitudes);
         if wiener {
@@ -121,7 +122,7 @@ impl OpenUnmix {
             let spectra = &stems[number / 2][number % 2];
             transform.sound(|t, row| row.copy_from_slice(&spectra[t * bins..][..bins]))
         })?;
-        Ok(super::pairs(channels))
+        Ok(pairs(channels))
     }
 }
 

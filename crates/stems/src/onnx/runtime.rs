@@ -12,7 +12,7 @@ use ort::environment::Environment;
 use ort::session::{RunOptions, Session, SessionInputValue};
 use ort::value::{Outlet, TensorElementType, TensorRef};
 
-use super::ModelError;
+use super::error::ModelError;
 use crate::SeparateError;
 use crate::parallel::{Stop, Stopped};
 

@@ -3,7 +3,7 @@
 //! Segments are weighted by a window, added, and divided by the sum of the windows. The sound
 //! comes and goes in pieces; only what a segment may still need is kept.
 
-use super::Stereo;
+use super::stereo::Stereo;
 
 /// How a sound of known length is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use md5::{Digest, Md5};
 use serde::Deserialize;
 
-use super::ModelError;
+use super::error::ModelError;
 use super::manifest::{GraphFile, Kind, Manifest, MdxSettings, check_name, parse_stem};
 
 /// The table's name in the models folder.
@@ -24,7 +24,7 @@ const HASHED_BYTES: usize = 10_000 * 1_024;
 #[must_use]
 pub fn hash(file: &[u8]) -> String {
     let tail = &file[file.len().saturating_sub(HASHED_BYTES)..];
-    super::hexadecimal(&Md5::digest(tail))
+    hexadecimal(&Md5::digest(tail))
 }
 
 /// A copy of UVR's `model_data.json`.
@@ -111,6 +111,16 @@ fn name(file: &str) -> String {
         .map(|c| if fine(c) { c } else { '-' })
         .take(64)
         .collect()
+}
+
+/// A digest as text.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // INVARIANT: writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

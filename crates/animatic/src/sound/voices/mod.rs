@@ -7,8 +7,8 @@ mod place;
 mod water;
 mod weather;
 
-use super::dsp::Chance;
-use super::{Ambience, Voice};
+use super::kinds::Ambience;
+use super::voice::Voice;
 
 /// The voice of a kind.
 pub(super) fn voice(kind: Ambience, seed: u64) -> Box<dyn Voice> {
@@ -24,9 +24,4 @@ pub(super) fn voice(kind: Ambience, seed: u64) -> Box<dyn Voice> {
         Ambience::City => Box::new(place::City::new(seed)),
         Ambience::RoomTone => Box::new(place::RoomTone::new(seed)),
     }
-}
-
-/// Two sources of chance for the two ears: what differs between them sounds wide.
-fn ears(seed: u64, part: u64) -> [Chance; 2] {
-    [Chance::new(seed, part * 2), Chance::new(seed, part * 2 + 1)]
 }

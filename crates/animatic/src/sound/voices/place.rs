@@ -1,8 +1,7 @@
 //! Places: birds, crickets, a fire, a city, a quiet room.
 
-use super::ears;
-use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, place};
-use crate::sound::{RATE_HZ, Stereo, Voice};
+use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, ears, place};
+use crate::sound::voice::{RATE_HZ, Stereo, Voice};
 
 /// Songs of a few notes from here and there, over leaves.
 pub(super) struct Birds {

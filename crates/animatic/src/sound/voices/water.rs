@@ -1,8 +1,7 @@
 //! Water: the sea and a brook.
 
-use super::ears;
-use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, place};
-use crate::sound::{RATE_HZ, Stereo, Voice};
+use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, ears, place};
+use crate::sound::voice::{RATE_HZ, Stereo, Voice};
 
 /// Three trains of waves: each swells, breaks and runs back with a hiss.
 pub(super) struct Sea {

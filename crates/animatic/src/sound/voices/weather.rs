@@ -1,8 +1,7 @@
 //! Air: wind, rain, thunder.
 
-use super::ears;
-use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth};
-use crate::sound::{Stereo, Voice};
+use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, ears};
+use crate::sound::voice::{Stereo, Voice};
 
 /// Noise through a band whose pitch and strength follow the gusts, over a low rumble.
 pub(super) struct Wind {

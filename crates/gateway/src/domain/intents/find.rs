@@ -22,6 +22,10 @@ use crate::store::{self, Conn};
 /// How long a connection that its caller has closed may seem open to whoever serves
 /// it. One with a second request on it seems so until the first is answered.
 const NOTICED: Duration = Duration::from_secs(2);
+/// How many heartbeats prove that another process lives and would have told of a
+/// caller that left: the one that is there, one that may be older than what was just
+/// read of the intent, and one that is not.
+const BEATS: usize = 3;
 /// How often another process's callers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -159,7 +163,7 @@ pub(super) enum CallerIs {
 
 pub(super) async fn caller_of(app: &App, intent: &Intent) -> Result<CallerIs, Error> {
     let mut intent = intent.clone();
-    let mut held = None;
+    let mut beats = Vec::new();
     loop {
         let now = app.clock.now();
         let open = |until: Option<Timestamp>| match until {
@@ -176,7 +180,7 @@ pub(super) async fn caller_of(app: &App, intent: &Intent) -> Result<CallerIs, Er
             return Ok(open(intent.joinable_until));
         };
         // Another process's caller is here as long as that process lives, which
-        // its next heartbeat proves.
+        // its heartbeats prove.
         let id = intent.id;
         let (judged, until, read) = app
             .store
@@ -188,11 +192,14 @@ pub(super) async fn caller_of(app: &App, intent: &Intent) -> Result<CallerIs, Er
                 ))
             })
             .await?;
-        match (until, held) {
-            (None, _) => return Ok(open(intent.joinable_until)),
-            (Some(until), _) if until <= judged => return Ok(open(intent.joinable_until)),
-            (Some(until), Some(first)) if until != first => return Ok(CallerIs::Waiting),
-            (Some(until), _) => held = Some(until),
+        let Some(until) = until.filter(|until| *until > judged) else {
+            return Ok(open(intent.joinable_until));
+        };
+        if !beats.contains(&until) {
+            beats.push(until);
+        }
+        if beats.len() == BEATS {
+            return Ok(CallerIs::Waiting);
         }
         match read {
             Some(read) => intent = read,

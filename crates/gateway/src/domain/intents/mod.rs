@@ -217,6 +217,12 @@ impl Record {
         self.insert(conn, &intent)
     }
 
+    /// Whether this was made for it: its write came through, although nobody was told.
+    pub fn has_made(&self, conn: &mut Conn<'_>, made: &Made) -> Result<bool, Error> {
+        let known = store::intents::by_id(conn, self.intent.id)?;
+        Ok(known.is_some_and(|intent| intent.made.as_ref() == Some(made)))
+    }
+
     /// Writes the intent down, unless another request was first.
     fn insert(&self, conn: &mut Conn<'_>, intent: &Intent) -> Result<(), Error> {
         if !self.ahead.look(conn, intent)? {

@@ -66,8 +66,11 @@ pub(super) async fn create(
         Ok(Accepted::Done(outputs)) => outputs,
         Ok(Accepted::Job { .. }) => return Err(Error::internal("a persona that is a job")),
         Err(error) => {
-            if !matches!(error, SubmitError::Unclear(_)) {
-                record.sent(app, false).await?;
+            if !matches!(error, SubmitError::Unclear(_))
+                && let Err(error) = record.sent(app, false).await
+            {
+                // The same request is told for a while that this cannot be found out.
+                tracing::warn!(inside = ?error.inside(), "cannot write that no persona was made");
             }
             return Err(refused(error));
         }
@@ -91,6 +94,7 @@ fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> Persona {
         known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
     Persona {
         root_clip: root.clip_id.clone(),
+        root_job: root.task_id.clone(),
         clips: known.map(|clip| clip.clip_id.clone()).collect(),
         name: new.name.clone(),
         description: new.description.clone(),

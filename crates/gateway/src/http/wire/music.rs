@@ -12,9 +12,9 @@ use crate::model::music::{Clip, ClipOrigin};
 use crate::model::task::{Payload, SongJob, StemsJob, Task, TaskState};
 
 /// The one value of `stem_type_id` that this family of services knows.
-pub(super) const STEM_TYPE: i64 = 91;
+pub const STEM_TYPE: i64 = 91;
 /// The one task that is done here.
-pub(super) const GEN_STEM: &str = "gen_stem";
+pub const GEN_STEM: &str = "gen_stem";
 
 /// A music task.
 #[derive(Debug, Serialize, ToSchema)]

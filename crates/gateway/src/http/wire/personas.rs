@@ -1,15 +1,12 @@
-//! Personas: the request to create one and the record.
+//! Personas.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::domain::personas::{MAX_CLIPS, NewPersona};
-use crate::error::{Error, ErrorCode};
+use crate::error::Error;
 use crate::http::base::Base;
-use crate::http::wire::fields::{self, Fields};
 use crate::http::wire::words;
-use crate::ids::ClipId;
 use crate::model::account::Account;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin, Persona};
@@ -272,110 +269,5 @@ impl PersonaRecord {
             })
             .collect();
         Ok(Value::Object(renamed))
-    }
-}
-
-/// The body of a creation, for the documentation.
-#[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "documents what the reader below takes")]
-pub struct PersonaRequest {
-    /// The clip that it is made from.
-    root_clip_id: String,
-    /// Name for people, 1–80 characters.
-    name: String,
-    /// What it is like, up to 1,000 characters.
-    description: Option<String>,
-    /// 1–20 clips; just the root clip by default.
-    clips: Option<Vec<String>>,
-    /// Whether it shall be public; false by default.
-    is_public: Option<bool>,
-}
-
-/// Reads a creation.
-pub fn read(body: &Value) -> Result<NewPersona, Error> {
-    fields::read(body, persona)
-}
-
-fn persona(body: &Fields<'_>) -> Option<NewPersona> {
-    body.require("root_clip_id");
-    if body.value("root_clip_id").and_then(Value::as_str) == Some("") {
-        body.fault(
-            "root_clip_id",
-            ErrorCode::MissingField,
-            "This field is required.",
-        );
-    }
-    let root_clip = body.id("root_clip_id");
-    body.require("name");
-    let name = body.string("name", 80);
-    if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
-        body.fault(
-            "name",
-            ErrorCode::InvalidValue,
-            "Must have 1 to 80 characters.",
-        );
-    }
-    let persona = NewPersona {
-        root_clip: root_clip.unwrap_or_else(ClipId::new),
-        name: name.clone().unwrap_or_default(),
-        description: body.string("description", 1000).unwrap_or_default(),
-        clips: clips(body).unwrap_or_default(),
-        is_public: body.boolean("is_public").unwrap_or(false),
-    };
-    (root_clip.is_some() && name.is_some()).then_some(persona)
-}
-
-fn clips(body: &Fields<'_>) -> Option<Vec<ClipId>> {
-    let items = body.array("clips", MAX_CLIPS)?;
-    if items.is_empty() {
-        body.fault(
-            "clips",
-            ErrorCode::InvalidValue,
-            format!("Must have 1 to {MAX_CLIPS} clips, or be left out."),
-        );
-    }
-    let mut ids = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let wrong = |code, message| body.fault_at(format!("clips[{index}]"), code, message);
-        match item.as_str().map(str::parse) {
-            Some(Ok(id)) => ids.push(id),
-            Some(Err(_)) => wrong(ErrorCode::InvalidValue, "Must be an id in UUID form."),
-            None => wrong(ErrorCode::InvalidType, "Must be a string."),
-        }
-    }
-    Some(ids)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const ID: &str = "0193a000-0000-7000-8000-000000000020";
-
-    #[test]
-    fn every_fault_names_its_field() {
-        let cases = [
-            ("root_clip_id", json!(null), "root_clip_id"),
-            ("root_clip_id", json!(""), "root_clip_id"),
-            ("root_clip_id", json!("x"), "root_clip_id"),
-            ("name", json!(null), "name"),
-            ("name", json!(" "), "name"),
-            ("name", json!("x".repeat(81)), "name"),
-            ("name", json!(5), "name"),
-            ("description", json!("x".repeat(1001)), "description"),
-            ("clips", json!([]), "clips"),
-            ("clips", json!(vec![ID; 21]), "clips"),
-            ("clips", json!(ID), "clips"),
-            ("clips", json!(["x"]), "clips[0]"),
-            ("clips", json!([ID, 1]), "clips[1]"),
-            ("is_public", json!(1), "is_public"),
-        ];
-        for (field, value, param) in cases {
-            let mut body = json!({"root_clip_id": ID, "name": "Voice"});
-            body[field] = value;
-            assert_eq!(read(&body).unwrap_err().param(), Some(param), "{body}");
-        }
     }
 }

@@ -1,73 +1,11 @@
-//! Quotes: what is asked about, and what it would cost.
+//! Quotes: what a request would cost.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::domain::quotes::{Quote, RouteQuote};
-use crate::error::{Error, ErrorCode, Fault};
-use crate::http::wire::fields;
 use crate::model::catalog::EMBEDDED;
 use crate::model::money::{Price, Quantity};
-
-/// A request that is asked about.
-#[derive(Debug, Deserialize, ToSchema)]
-#[expect(dead_code, reason = "documents what the reader below takes")]
-pub struct QuoteRequest {
-    /// The path of the endpoint: `/v1/chat/completions`, `/v1/videos`, or the
-    /// music, persona and upload paths of this gateway.
-    endpoint: String,
-    /// The JSON body as it would be sent there.
-    #[schema(value_type = Object)]
-    body: Value,
-}
-
-/// Reads a request for a quote: the endpoint's path and the body for it.
-pub fn read(body: &Value) -> Result<(String, &Value), Error> {
-    let endpoint = fields::read(body, |fields| {
-        fields.require("endpoint");
-        fields.require("body");
-        let endpoint = fields.string("endpoint", 200);
-        fields.object("body");
-        Some(endpoint)
-    })?;
-    let endpoint = endpoint.ok_or_else(|| Error::internal("a required field is missing"))?;
-    Ok((endpoint, &body["body"]))
-}
-
-/// The same error, of a body that is itself a field.
-pub fn inside_body(error: Error) -> Error {
-    let place = |param: String| {
-        if param.is_empty() {
-            "body".to_owned()
-        } else {
-            format!("body.{param}")
-        }
-    };
-    match error {
-        Error::Invalid(faults) => Error::Invalid(
-            faults
-                .into_iter()
-                .map(|fault| Fault {
-                    param: place(fault.param),
-                    ..fault
-                })
-                .collect(),
-        ),
-        Error::Plain {
-            code,
-            message,
-            param: Some(param),
-        } => Error::at(code, place(param), message),
-        other => other,
-    }
-}
-
-/// The answer to an endpoint that makes nothing.
-pub fn unknown_endpoint(known: &[String]) -> Error {
-    let message = format!("Must be one of {}.", known.join(", "));
-    Error::at(ErrorCode::UnsupportedValue, "endpoint", message)
-}
 
 /// What a request would cost, reserve and route to.
 #[derive(Debug, Serialize, ToSchema)]

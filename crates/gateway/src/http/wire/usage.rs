@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::csv;
 use crate::domain::usage::{Day, Group, Sum, Usage, Wanted, day_of, start_of, written};
 use crate::error::ErrorCode;
-use crate::http::wire::fields::Fields;
+use crate::http::fields::Fields;
 use crate::ids::{AccountId, KeyId};
 use crate::store::usage::Filter;
 

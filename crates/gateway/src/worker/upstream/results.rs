@@ -16,8 +16,8 @@ use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
 use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
+use crate::patience;
 use crate::worker::finish::Made;
-use crate::worker::patience;
 
 /// Why a result is not in the store.
 pub(super) enum Bad {

@@ -13,8 +13,10 @@ use mediagate::ids::{AssetId, ClipId};
 use mediagate::model::music::StemGroup;
 use mediagate::model::task::{StemTarget, StemTask, StemsJob, VideoJob};
 use serde_json::{Value, json};
+use simulator::Cut;
 
 use crate::support::gateway::finished;
+use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, eventually, sound};
 
@@ -165,8 +167,7 @@ fn a_job_that_is_called_off_ends_its_child() {
     assert!(is_empty(spool.path()));
 }
 
-const PRICED: &str =
-    "workers = 3\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
+const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
 
 /// A gateway that is killed again and again.
 struct Victim {
@@ -177,9 +178,14 @@ struct Victim {
 
 impl Victim {
     async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// One with these settings too.
+    async fn start_with(settings: &str) -> Self {
         let data = tempfile::tempdir().unwrap();
         let file = data.path().join("mediagate.toml");
-        std::fs::write(&file, PRICED).unwrap();
+        std::fs::write(&file, format!("{settings}\n{PRICED}")).unwrap();
         let server = Self::launch(data.path()).await;
         let key = server.first_key().await;
         Self { data, key, server }
@@ -237,9 +243,11 @@ impl Victim {
 
     /// Stops it; the money adds up.
     async fn end(self) {
-        let data = self.data.path().to_str().unwrap();
+        let data = self.data.path();
+        let (data, file) = (data.to_str().unwrap(), data.join("mediagate.toml"));
         self.server.stop().await;
-        let verified = output(program(&["ledger", "verify", "--data", data])).await;
+        let words = ["--config", file.to_str().unwrap(), "--data", data];
+        let verified = output(program(&[&["ledger", "verify"], &words[..]].concat())).await;
         assert!(verified.status.success(), "{}", text(&verified.stderr));
     }
 }
@@ -314,9 +322,30 @@ async fn a_task_that_ends_its_process_three_times_is_failed() {
     victim.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_counts_although_the_database_breaks() {
+    let database = TestDatabase::create().await;
+    let (proxy, url) = proxy_to(&database.url).await;
+    let mut victim = Victim::start_with(&format!("database = \"{url}\"")).await;
+    let task = victim.order(20).await;
+    let first = victim.child(None).await;
+    let mut cut = Cut::new("UPDATE tasks SET deaths");
+    cut.times = 3;
+    proxy.cut(cut);
+    kill(first, "-KILL");
+    proxy.struck(1).await;
+    let second = victim.child(Some(first)).await;
+    kill(second, "-KILL");
+    let third = victim.child(Some(second)).await;
+    kill(third, "-KILL");
+    let ended = finished(&victim.client(), &task).await;
+    assert_eq!(ended["error"]["code"], "provider_rejected", "{ended}");
+    victim.end().await;
+}
+
 #[tokio::test]
 async fn tasks_with_which_the_gateway_died_run_one_after_the_other() {
-    let mut victim = Victim::start().await;
+    let mut victim = Victim::start_with("workers = 3").await;
     let tasks = [victim.begin(3).await, victim.begin(3).await];
     victim.crash().await;
     let seen = Mutex::new(HashSet::new());

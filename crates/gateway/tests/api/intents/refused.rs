@@ -7,6 +7,7 @@ use mediagate::domain::keys::NewKey;
 use mediagate::error::ErrorCode;
 use reqwest::Method;
 use serde_json::Value;
+use simulator::{Link, Network};
 
 use super::{NOTICED, chat, claim_soon, keyed, prompt, retried, task_of, tasks};
 use crate::support::program::{Server, output, program, text};
@@ -125,6 +126,40 @@ async fn a_lost_answer_is_found_before_a_refused_try_makes_another() {
     let made = claim_soon(&gateway).await;
     assert_ne!(made, task);
     second.abort();
+    gateway.stop().await;
+}
+
+/// A connection that broke may hand one try over twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_retries_at_once_of_a_refused_try_make_one_task() {
+    let gateway = TestGateway::builder().behind_proxy().without_workers();
+    let gateway = gateway.start().await;
+    let new = NewKey {
+        max_running: Some(2),
+        ..NewKey::default()
+    };
+    let client = gateway.caller("default", new).await;
+    let late = Link::late(Duration::from_millis(10));
+    gateway.proxy().set(Network::both(late));
+    for round in 0..4 {
+        let mut full = Vec::new();
+        for place in 0..2 {
+            let order = prompt(&format!("round {round}, place {place}"));
+            full.push(task_of(&client.post("/v1/videos", &order).await));
+        }
+        let order = prompt(&format!("round {round}"));
+        let refused = attempt(&client, "/v1/videos", &order, 0).await;
+        refused.refused(429, "too_many_tasks");
+        for task in full {
+            let path = format!("/v1/tasks/{task}/cancel");
+            client.post(&path, &Value::Null).await.ok();
+        }
+        let retries = (0..2).map(|_| attempt(&client, "/v1/videos", &order, 1));
+        let made = futures_util::future::join_all(retries).await;
+        assert_eq!(task_of(&made[0]), task_of(&made[1]), "round {round}");
+        let path = format!("/v1/tasks/{}/cancel", task_of(&made[0]));
+        client.post(&path, &Value::Null).await.ok();
+    }
     gateway.stop().await;
 }
 

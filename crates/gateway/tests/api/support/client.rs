@@ -86,6 +86,8 @@ impl Client {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
         let request = request.build().unwrap();
         let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let asked = request.body().and_then(|body| body.as_bytes());
+        let asked = asked.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
         let response = self.http.execute(request).await.unwrap();
         let status = response.status().as_u16();
         let headers = response.headers().clone();
@@ -107,6 +109,9 @@ impl Client {
         answer.check_frame(&method, &path);
         if self.documented && !answer.json.is_null() {
             schema::check(method.as_str(), &path, status, &answer.json);
+        }
+        if let Some(asked) = asked.filter(|_| self.documented && status == 200) {
+            schema::check_request(method.as_str(), &path, &asked);
         }
         answer
     }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use simulator::Proxy;
 
 use crate::support::client::{Client, install_tls};
-use crate::support::postgres::TestDatabase;
+use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::{eventually, sound};
 
 /// The name that scripted work holds its leases by.
@@ -156,21 +156,6 @@ impl Builder {
         gateway.client.key = Some(gateway.new_key("default", NewKey::default()).await);
         gateway
     }
-}
-
-/// A proxy before a database, and the address that leads through it.
-async fn proxy_to(database: &str) -> (Proxy, String) {
-    let mut url = url::Url::parse(database).unwrap();
-    let server = (url.host_str().unwrap(), url.port().unwrap_or(5432));
-    let server = tokio::net::lookup_host(server)
-        .await
-        .unwrap()
-        .next()
-        .unwrap();
-    let proxy = Proxy::start(server).await.unwrap();
-    url.set_host(Some("127.0.0.1")).unwrap();
-    url.set_port(Some(proxy.address().port())).unwrap();
-    (proxy, url.into())
 }
 
 impl Home {

@@ -1,5 +1,6 @@
 //! Databases of their own for tests that want Postgres.
 
+use simulator::Proxy;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A database that goes away with this value.
@@ -81,4 +82,19 @@ fn run(server: &str, sql: String) {
         done || std::thread::panicking(),
         "the Postgres of MEDIAGATE_TEST_POSTGRES did not do it"
     );
+}
+
+/// A way to a database that a test can spoil, and its address.
+pub(crate) async fn proxy_to(database: &str) -> (Proxy, String) {
+    let mut url = url::Url::parse(database).unwrap();
+    let server = (url.host_str().unwrap(), url.port().unwrap_or(5432));
+    let server = tokio::net::lookup_host(server)
+        .await
+        .unwrap()
+        .next()
+        .unwrap();
+    let proxy = Proxy::start(server).await.unwrap();
+    url.set_host(Some("127.0.0.1")).unwrap();
+    url.set_port(Some(proxy.address().port())).unwrap();
+    (proxy, url.into())
 }

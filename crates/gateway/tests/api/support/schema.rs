@@ -83,12 +83,53 @@ pub(crate) fn check(method: &str, path: &str, status: u16, answer: &Value) {
         schema.is_object(),
         "{method} {template} has no JSON answer for {status} in the document"
     );
+    assert_valid(schema, answer, &format!("{method} {template} {status}"));
+}
+
+/// Asserts that a request that was accepted is as documented.
+pub(crate) fn check_request(method: &str, path: &str, request: &Value) {
+    let Some(template) = template(path) else {
+        return;
+    };
+    let body = &DOCUMENT["paths"][template][method.to_lowercase()]["requestBody"];
+    let schema = &body["content"]["application/json"]["schema"];
+    if schema.is_object() {
+        assert_valid(schema, request, &format!("the request {method} {template}"));
+    }
+    if template == "/v1/quote" {
+        let endpoint = request["endpoint"].as_str().unwrap();
+        check_request("POST", endpoint, &request["body"]);
+    }
+}
+
+/// Asserts that what a stream of events says is as documented.
+pub(crate) fn check_event(path: &str, data: &Value) {
+    let Some(template) = template(path) else {
+        return;
+    };
+    let operations = DOCUMENT["paths"][template].as_object().unwrap();
+    let mut contents = operations
+        .values()
+        .map(|operation| &operation["responses"]["200"]["content"]["text/event-stream"]["schema"]);
+    let event = contents.find_map(|schema| schema["$ref"].as_str());
+    let event = event.unwrap_or_else(|| panic!("{template} streams nothing by the document"));
+    let name = event.strip_prefix("#/components/schemas/").unwrap();
+    let event = &DOCUMENT["components"]["schemas"][name]["properties"]["data"];
+    assert_eq!(event["contentMediaType"], "application/json");
+    assert_valid(
+        &event["contentSchema"],
+        data,
+        &format!("an event of {template}"),
+    );
+}
+
+fn assert_valid(schema: &Value, value: &Value, what: &str) {
     let faults: Vec<String> = validator(schema)
-        .iter_errors(answer)
+        .iter_errors(value)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(
         faults.is_empty(),
-        "{method} {template} {status} is not as documented: {faults:#?}"
+        "{what} is not as documented: {faults:#?}\n{value}"
     );
 }

@@ -4,6 +4,8 @@ use bytes::BytesMut;
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
+use super::schema;
+
 /// An event, or a comment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Event {
@@ -47,6 +49,9 @@ impl Events {
             if let Some(end) = self.buffer.windows(2).position(|two| two == b"\n\n") {
                 let block = self.buffer.split_to(end + 2);
                 let event = parse(std::str::from_utf8(&block).unwrap());
+                if let Some(event) = &event {
+                    self.check(event);
+                }
                 if event.is_some() {
                     return event;
                 }
@@ -57,6 +62,13 @@ impl Events {
                 return None;
             };
             self.buffer.extend_from_slice(&chunk);
+        }
+    }
+
+    /// Asserts that it is as documented. A stream of chat ends with no JSON.
+    fn check(&self, event: &Event) {
+        if event.data != "[DONE]" && !event.data.is_empty() {
+            schema::check_event(self.response.url().path(), &event.json());
         }
     }
 

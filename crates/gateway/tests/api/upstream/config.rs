@@ -373,6 +373,66 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (route("luma", key, "video", "ray-2"), 6, "dream-machine"),
         (route("replicate", key, "video", "veo-3.1"), 6, "owner/name"),
         (
+            route("fal", key, "video", "veo3.1"),
+            6,
+            "write \"fal-ai/veo3.1\"",
+        ),
+        (
+            route("recipe:openrouter", key, "video", "veo-3.1"),
+            6,
+            "write it like \"google/veo-3.1\"",
+        ),
+        (
+            route(
+                "replicate",
+                "api_key = \"xai-0123456789\"",
+                "video",
+                "google/veo-3.1",
+            ),
+            3,
+            "begins with \"xai-\"",
+        ),
+        (
+            route(
+                "xai",
+                "api_key = \"AIza0123456789\"",
+                "video",
+                "grok-imagine-video",
+            ),
+            3,
+            "write one of this",
+        ),
+        (
+            route(
+                "dashscope",
+                &at("https://dashscope-us.aliyuncs.com/compatible-mode/v1"),
+                "video",
+                "wan2.6-t2v",
+            ),
+            4,
+            "write \"https://dashscope-us.aliyuncs.com/api/v1\"",
+        ),
+        (
+            route(
+                "kling",
+                "api_key = \"a:b\"\nbase_url = \"https://api-singapore.klingai.com/v1\"",
+                "video",
+                "kling-v2-6",
+            ),
+            4,
+            "write \"https://api-singapore.klingai.com\"",
+        ),
+        (
+            route("gemini-veo", &google("gemini"), "music", "lyria-3.5"),
+            7,
+            "api = \"interactions\"",
+        ),
+        (
+            route("elevenlabs", key, "music", "music_v1") + "limits = { stems = [\"Vocals\"] }\n",
+            7,
+            "stems",
+        ),
+        (
             route("replicate", key, "music", "cjwbw/demucs"),
             6,
             "with a version",
@@ -388,6 +448,23 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 + "limits = { sizes = [\"3840x2160\"] }\n",
             7,
             "cannot be asked for 3840x2160",
+        ),
+        (
+            route("modelark", key, "video", "seedance-2-0")
+                + "limits = { sizes = [\"1000x720\"] }\n",
+            7,
+            "cannot be asked for 1000x720",
+        ),
+        (
+            route("recipe:vidu", key, "video", "viduq3-pro")
+                + "limits = { sizes = [\"1280x720\", \"1920x800\"] }\n",
+            7,
+            "cannot be asked for 1920x800",
+        ),
+        (
+            route("fal", key, "video", "fal-ai/veo3.1") + "limits = { sizes = [\"720x720\"] }\n",
+            7,
+            "cannot be asked for 720x720",
         ),
         (
             route(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     chat_order, chat_order_with_picture, film, gateway, music, provider, simulated, simulator,
-    submissions,
+    songs, submissions,
 };
 use crate::support::sse::Events;
 use crate::support::{Client, TestGateway};
@@ -98,7 +98,7 @@ const RECIPE: &str = concat!(
 
 #[test]
 fn each_protocol_makes_something() {
-    let made = [VIDEOS, music::STEMS].concat();
+    let made = [VIDEOS, music::STEMS, songs::SINGERS].concat();
     let all = providers::PROTOCOLS.iter().chain(&providers::SHIPPED);
     let missing: Vec<&str> = all
         .map(|protocol| protocol.name)
@@ -106,7 +106,7 @@ fn each_protocol_makes_something() {
         .collect();
     assert!(
         missing.is_empty(),
-        "no case here or in music.rs: {missing:?}"
+        "no case here, in music.rs or in songs.rs: {missing:?}"
     );
 }
 

@@ -11,7 +11,7 @@ use super::{
     arrives, assert_failed, film, one_provider, ordered, plan, provider, simulator, submissions,
     without_workers,
 };
-use crate::support::postgres::TestDatabase;
+use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually};
 
@@ -28,17 +28,6 @@ async fn replica(url: &str, toml: &str) -> TestGateway {
         .await
 }
 
-/// A way to the database that can be held up.
-async fn way_to(database: &TestDatabase) -> (Proxy, String) {
-    let mut url = url::Url::parse(&database.url).unwrap();
-    let port = url.port().unwrap_or(5432);
-    let server = tokio::net::lookup_host((url.host_str().unwrap(), port)).await;
-    let proxy = Proxy::start(server.unwrap().next().unwrap()).await.unwrap();
-    url.set_host(Some("127.0.0.1")).unwrap();
-    url.set_port(Some(proxy.address().port())).unwrap();
-    (proxy, url.into())
-}
-
 /// The intent of one process is held up between its look at the task and its
 /// write, for longer than its lease holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,7 +37,7 @@ async fn an_intent_that_is_held_up_is_no_second_order() {
     let toml = provider("acme", "openai-videos", &simulator, "max_running = 9")
         + &film(r#"{ provider = "acme", model = "sora-2" }"#);
     let database = TestDatabase::create().await;
-    let (proxy, url) = way_to(&database).await;
+    let (proxy, url) = proxy_to(&database.url).await;
     let slow = replica(&url, &toml).await;
     proxy.cut(Cut::new("pg_advisory_xact_lock(hashtextextended").holding());
     let task = ordered(&slow, "a lake").await;
@@ -145,8 +134,8 @@ async fn after_an_outage_everybody_keeps_its_tasks() {
     plan(&simulator, Duration::from_secs(9), End::Success);
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
-    let (proxy, url) = way_to(&database).await;
-    let (way, other_url) = way_to(&database).await;
+    let (proxy, url) = proxy_to(&database.url).await;
+    let (way, other_url) = proxy_to(&database.url).await;
     let holder = replica(&url, &toml).await;
     let task = ordered(&holder, "a lake").await;
     arrives(&simulator, Role::Poll, 1).await;
@@ -241,7 +230,7 @@ async fn an_end_that_falls_into_an_outage_is_written_after_it() {
     plan(&simulator, Duration::from_secs(1), End::Success);
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
-    let (proxy, url) = way_to(&database).await;
+    let (proxy, url) = proxy_to(&database.url).await;
     let gateway = replica(&url, &toml).await;
     let mut tasks = Vec::new();
     for _ in 0..6 {

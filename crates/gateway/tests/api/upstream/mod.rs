@@ -13,6 +13,7 @@ mod limits;
 mod lives;
 mod music;
 mod names;
+mod personas;
 mod prices;
 mod reload;
 mod results;

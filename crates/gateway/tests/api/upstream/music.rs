@@ -1,4 +1,4 @@
-//! Stems by each protocol that makes them; songs and personas by the family's.
+//! Stems by each protocol that makes them; songs by the family's.
 
 use serde_json::{Value, json};
 use simulator::{Role, Simulator};
@@ -7,7 +7,7 @@ use super::{arrived, gateway, provider, simulator, submissions};
 use crate::support::TestGateway;
 use crate::support::gateway::finished;
 
-const SUBMIT: &str = "/musicgen/submit/music";
+pub(super) const SUBMIT: &str = "/musicgen/submit/music";
 
 /// The table of the music model `band` with this route, a nickel a stem.
 fn band(model: &str) -> String {
@@ -119,18 +119,18 @@ async fn check_clips(gateway: &TestGateway, clips: &[Value]) {
 }
 
 /// A gateway with the family's provider at the simulator.
-async fn family(simulator: &Simulator) -> TestGateway {
-    let toml = provider(
-        "acme",
-        "suno-family",
-        simulator,
-        "upload = \"direct\"\nbatch = \"one\"",
-    );
-    gateway(&(toml + &band("chirp-record"))).await
+pub(super) async fn family(simulator: &Simulator) -> TestGateway {
+    gateway(&singer(simulator)).await
+}
+
+/// The settings of it.
+pub(super) fn singer(simulator: &Simulator) -> String {
+    let options = "upload = \"direct\"\nbatch = \"one\"";
+    provider("acme", "suno-family", simulator, options) + &band("chirp-record")
 }
 
 /// Orders something and waits for its clips.
-async fn done(gateway: &TestGateway, body: &Value) -> Vec<Value> {
+pub(super) async fn done(gateway: &TestGateway, body: &Value) -> Vec<Value> {
     let record = gateway.post(SUBMIT, body).await.ok();
     let view = finished(gateway, record["id"].as_str().unwrap()).await;
     assert_eq!(view["status"], "succeeded", "{body}: {view}");
@@ -262,59 +262,6 @@ async fn what_nobody_sings_is_refused_before_anything_is_sent() {
         .refused(404, "clip_not_found")
         .at("cover_clip_id");
     assert_eq!(submissions(&simulator), 0);
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_persona_that_the_provider_forbids_is_a_refusal() {
-    let simulator = simulator().await;
-    let gateway = family(&simulator).await;
-    let song = done(
-        &gateway,
-        &json!({"task": "generate", "mv": "band", "title": "Rain"}),
-    )
-    .await;
-    let body =
-        json!({"root_clip_id": song[0]["id"], "name": "forbidden voice", "description": "x"});
-    let refused = gateway.post("/musicgen/persona/create", &body).await;
-    refused.refused(422, "content_policy");
-    let none = gateway.get("/musicgen/personas").await.ok();
-    assert_eq!(none["data"], json!([]));
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_persona_sings_only_where_it_was_made() {
-    let (simulator, other) = (simulator().await, simulator().await);
-    let options = "upload = \"direct\"\nbatch = \"one\"";
-    let toml = provider("acme", "suno-family", &simulator, options)
-        + &provider("other", "suno-family", &other, options)
-        + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }, { provider = \"acme\", model = \"chirp-record\" }]\n"
-        + "[models.home]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"chirp-record\" }]\n"
-        + "[models.away]\nkind = \"music\"\nroutes = [{ provider = \"other\", model = \"chirp-record\" }]\n";
-    let gateway = gateway(&toml).await;
-    let song = json!({"task": "generate", "mv": "home", "title": "Rain"});
-    let song = done(&gateway, &song).await;
-    let persona = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
-    let persona = gateway
-        .post("/musicgen/persona/create", &persona)
-        .await
-        .ok();
-    let sing = |model: &str| json!({"task": "generate", "mv": model, "title": "Again", "persona_id": persona["id"]});
-    gateway
-        .post(SUBMIT, &sing("away"))
-        .await
-        .refused(400, "unsupported_value")
-        .at("persona_id");
-    // The first route does not know it; the second does.
-    done(&gateway, &sing("band")).await;
-    assert_eq!((submissions(&simulator), submissions(&other)), (3, 0));
-    // And it goes nowhere else when its provider does not take it.
-    super::at_submission(&simulator, super::status(401), 1);
-    let record = gateway.post(SUBMIT, &sing("band")).await.ok();
-    let view = finished(&gateway, record["id"].as_str().unwrap()).await;
-    assert_eq!(view["status"], "succeeded", "{view}");
-    assert_eq!((submissions(&simulator), submissions(&other)), (5, 0));
     gateway.stop().await;
 }
 

@@ -8,6 +8,8 @@ use super::{gateway, provider, simulator, submissions};
 use crate::support::TestGateway;
 
 const SUBMIT: &str = "/musicgen/submit/music";
+/// Protocols that make songs and nothing else.
+pub(super) const SINGERS: &[&str] = &["recipe:mureka", "recipe:kie-suno"];
 
 fn singer(model: &str) -> String {
     format!(
@@ -16,7 +18,11 @@ fn singer(model: &str) -> String {
 }
 
 async fn singing(simulator: &Simulator, protocol: &str, model: &str) -> TestGateway {
-    gateway(&(provider("acme", protocol, simulator, "") + &singer(model))).await
+    let options = match protocol {
+        "fal" => "api_key = \"simulated-id:simulated-secret\"",
+        _ => "",
+    };
+    gateway(&(provider("acme", protocol, simulator, options) + &singer(model))).await
 }
 
 /// Orders a song and waits for it: the task's record and its clips.
@@ -77,6 +83,151 @@ async fn a_song_by_minimax() {
     assert_eq!(sent["prompt"], "about the sea");
     assert_eq!(sent["lyrics"], "[Verse] rain");
     assert_eq!(sent["model"], "music-2.0");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn music_by_a_model_that_nobody_sings_with() {
+    for (protocol, model, length) in [
+        (
+            "fal",
+            "fal-ai/stable-audio-25/text-to-audio",
+            "seconds_total",
+        ),
+        ("replicate", "stability-ai/stable-audio-2.5", "duration"),
+    ] {
+        let simulator = simulator().await;
+        let gateway = singing(&simulator, protocol, model).await;
+        let body = json!({"prompt": "slow blues", "tags": "guitar", "title": "Rain", "mv": "singer",
+            "seconds": 30, "make_instrumental": true});
+        let (_, clips) = sung(&gateway, &body).await;
+        assert_eq!((clips.len(), &clips[0]["title"]), (1, &json!("Rain")));
+        let sent = submitted(&simulator);
+        let sent = sent.get("input").unwrap_or(&sent).clone();
+        assert_eq!(sent, json!({"prompt": "slow blues, guitar", length: 30}));
+        for (name, value) in [("lyrics", json!("[Verse] rain")), ("seconds", json!(191))] {
+            let mut body = body.clone();
+            body[name] = value;
+            let refused = gateway.post(SUBMIT, &body).await;
+            refused.refused(400, "unsupported_value").at(name);
+        }
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_song_by_lyria() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "gemini-veo", "lyria-3.5").await;
+    let body =
+        json!({"prompt": "[Verse] rain", "tags": "slow blues", "title": "Rain", "mv": "singer"});
+    let (_, clips) = sung(&gateway, &body).await;
+    assert_eq!(clips.len(), 1);
+    assert_eq!(clips[0]["title"], "Rain");
+    let sent = json!({"model": "lyria-3.5", "input": "slow blues\n\nLyrics:\n[Verse] rain"});
+    assert_eq!(submitted(&simulator), sent);
+    let refused = json!({"prompt": "a forbidden song", "mv": "singer"});
+    let record = gateway.post(SUBMIT, &refused).await.ok();
+    let view = gateway.finished(record["id"].as_str().unwrap()).await;
+    super::assert_failed(&view, "content_policy");
+    gateway.stop().await;
+}
+
+/// The bodies of the submissions, in their order.
+fn all_submitted(simulator: &Simulator) -> Vec<Value> {
+    let journal = simulator.world().journal();
+    let submissions = journal.iter().filter(|one| one.role == Role::Submit);
+    submissions.map(|one| one.body.clone()).collect()
+}
+
+#[tokio::test]
+async fn songs_by_mureka_and_one_that_goes_on() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "recipe:mureka", "mureka-9").await;
+    let words =
+        json!({"prompt": "[Verse] rain", "tags": "slow blues", "title": "Rain", "mv": "singer"});
+    let (_, clips) = sung(&gateway, &words).await;
+    assert_eq!((clips.len(), &clips[0]["title"]), (1, &json!("Rain")));
+    sung(&gateway, &json!({"prompt": "about rain", "mv": "singer"})).await;
+    let nobody =
+        json!({"prompt": "slow", "tags": "blues", "make_instrumental": true, "mv": "singer"});
+    sung(&gateway, &nobody).await;
+    let on = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer",
+        "continue_clip_id": clips[0]["id"], "continue_at": 12.5});
+    sung(&gateway, &on).await;
+    let sent = all_submitted(&simulator);
+    assert_eq!(
+        sent[0],
+        json!({"model": "mureka-9", "lyrics": "[Verse] rain", "prompt": "slow blues", "n": 1})
+    );
+    assert_eq!(
+        sent[1],
+        json!({"model": "mureka-9", "prompt": "about rain", "n": 1})
+    );
+    assert_eq!(
+        sent[2],
+        json!({"model": "mureka-9", "prompt": "slow\nblues", "n": 1})
+    );
+    let song = sent[3]["song_id"].as_str().unwrap();
+    assert!(song.starts_with("song-"), "{song}");
+    assert_eq!(
+        (&sent[3]["lyrics"], &sent[3]["extend_at"]),
+        (&json!("[Chorus] sun"), &json!(12_500))
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn songs_by_kie_and_one_that_goes_on() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "recipe:kie-suno", "V5").await;
+    let words = json!({"prompt": "[Verse] rain", "tags": "slow blues", "title": "Rain", "mv": "singer",
+        "negative_tags": "drums"});
+    let (_, clips) = sung(&gateway, &words).await;
+    assert_eq!(clips.len(), 2);
+    assert_eq!(clips[1]["metadata"]["tags"], "slow blues");
+    let (_, simple) = sung(
+        &gateway,
+        &json!({"prompt": "about rain", "negative_tags": "drums", "mv": "singer"}),
+    )
+    .await;
+    assert_eq!(simple.len(), 2);
+    let on = json!({"prompt": "[Chorus] sun", "tags": "blues", "title": "On", "mv": "singer",
+        "continue_clip_id": clips[1]["id"], "continue_at": 1});
+    sung(&gateway, &on).await;
+    let persona = json!({"root_clip_id": clips[1]["id"], "name": "A voice"});
+    let persona = gateway
+        .post("/musicgen/persona/create", &persona)
+        .await
+        .ok();
+    let by_it = json!({"prompt": "[Verse] rain", "tags": "blues", "mv": "singer", "persona_id": persona["id"]});
+    sung(&gateway, &by_it).await;
+    let sent = all_submitted(&simulator);
+    let custom = json!({"customMode": true, "instrumental": false, "prompt": "[Verse] rain", "style": "slow blues",
+        "title": "Rain", "negativeTags": "drums", "model": "V5", "callBackUrl": "playground"});
+    assert_eq!(sent[0], custom);
+    assert_eq!(sent[1]["prompt"], "about rain\nWithout: drums");
+    let clip = sent[2]["audioId"].as_str().unwrap();
+    assert!(clip.ends_with("-2"), "the second clip: {clip}");
+    assert_eq!(sent[2]["continueAt"], 1);
+    let voice = (&sent[3]["name"], &sent[3]["description"]);
+    assert_eq!(voice, (&json!("A voice"), &json!("A voice")));
+    assert_eq!(sent[3]["audioId"], sent[2]["audioId"]);
+    let id = sent[4]["personaId"].as_str().unwrap();
+    assert!(!id.is_empty() && persona["id"] != id, "{id}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_song_goes_on_only_where_it_was_made() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "recipe:mureka", "mureka-9").await;
+    let clip = gateway.upload("Mine").await["id"].clone();
+    let on = json!({"prompt": "[Chorus] sun", "tags": "blues", "mv": "singer", "continue_clip_id": clip});
+    let record = gateway.post(SUBMIT, &on).await.ok();
+    let view = gateway.finished(record["id"].as_str().unwrap()).await;
+    super::assert_failed(&view, "provider_rejected");
+    assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
 

@@ -7,7 +7,7 @@ use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{StemGroup, StemTarget};
-use crate::port::{Handle, Output, Step};
+use crate::port::{Handle, Output, Source, Step, What};
 
 /// What the response of a completed job means; `told` is what its status said.
 pub(super) fn result(
@@ -35,6 +35,14 @@ pub(super) fn result(
                 .extend(url_in(&body, "other").map(|url| Output::stem_at(StemTarget::Other, url)));
         }
         return Step::done(outputs);
+    }
+    let facts = handle.0.get("song").cloned();
+    if let Some(facts) = facts.and_then(|facts| serde_json::from_value(facts).ok()) {
+        let output = |url| Output {
+            what: What::Clip(Box::new(facts)),
+            source: Source::Address(url),
+        };
+        return Step::done(url_in(&body, "audio").map(output).into_iter().collect());
     }
     let first = || text_at(&body, "/videos/0/url");
     let url = url_in(&body, "video").or_else(first);

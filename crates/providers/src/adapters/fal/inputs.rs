@@ -186,7 +186,12 @@ impl Inputs {
     pub(super) fn can_say(&self, size: (u32, u32)) -> bool {
         let short = size.0.min(size.1);
         // What is not known may take any.
-        known(&self.named.path).is_none_or(|one| one.tiers.iter().any(|(tier, _)| *tier == short))
+        known(&self.named.path).is_none_or(|one| {
+            let has_shape =
+                one.shapes.contains(&shape::ratio(size)) && shape::has_usual_ratio(size);
+            let is_fine = one.tiers.iter().any(|(tier, _)| *tier == short);
+            is_fine && (one.shapes.is_empty() || has_shape)
+        })
     }
 
     /// The endpoint that makes a video of these pictures.

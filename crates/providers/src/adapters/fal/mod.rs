@@ -1,5 +1,5 @@
-//! `fal`: any model on fal.ai that makes a video, and Demucs for stems,
-//! through fal's queue.
+//! `fal`: any model on fal.ai that makes a video, Demucs for stems, and Stable
+//! Audio for music, through fal's queue.
 //!
 //! Sources: `fal_client` 1.0.3 (Python) and `@fal-ai/client` 1.10.1 (JS) on the
 //! wire; fal.ai/docs; the models' pages for the names of inputs ([`inputs`]).
@@ -31,7 +31,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::adapters::Protocol;
+use crate::adapters::{Protocol, stable_audio};
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
@@ -39,7 +39,7 @@ use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Handle, ModelNames, Pace, Step, Target,
+    Adapter, Asked, Authorization, Body, Call, ClipFacts, Handle, ModelNames, Pace, Step, Target,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -107,7 +107,10 @@ struct Fal {
 impl Adapter for Fal {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
         match (kind, is_demucs(model)) {
-            (Kind::Video, false) => Some(Limits::Video(inputs::of(model).limits())),
+            (Kind::Music, false) if stable_audio::is_meant(model) => Some(stable_audio::limits()),
+            (Kind::Video, false) if !stable_audio::is_meant(model) => {
+                Some(Limits::Video(inputs::of(model).limits()))
+            }
             (Kind::Music, true) => Some(Limits::Music(MusicLimits {
                 stems: Some(StemLimits {
                     groups: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -134,6 +137,12 @@ impl Adapter for Fal {
             reserved: &["requests"],
             ..ModelNames::ANY
         }
+    }
+
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let is_named = model.trim_matches('/').contains('/');
+        (!is_named)
+            .then(|| format!("{model:?} is no model: write \"fal-ai/{model}\", or another owner's"))
     }
 
     fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
@@ -204,8 +213,12 @@ impl Adapter for Fal {
                     "response": text("/response_url")?,
                     "cancel": text_at(&body, "/cancel_url"),
                 });
-                if matches!(order.work, Work::Stems(_)) {
-                    handle["stems"] = json!(true);
+                match &order.work {
+                    Work::Stems(_) => handle["stems"] = json!(true),
+                    Work::Song(song) => {
+                        handle["song"] = json!(ClipFacts::of_song(song, &order.model));
+                    }
+                    _ => {}
                 }
                 Ok(Step::submitted(handle))
             }
@@ -334,9 +347,13 @@ impl Fal {
                 let files = vec![(Place::Member("audio_url"), stems.source.file.clone())];
                 Ok((model.to_owned(), input, files))
             }
+            Work::Song(song) if stable_audio::is_meant(model) => {
+                let input = stable_audio::input(song, "seconds_total");
+                Ok((model.to_owned(), input, Vec::new()))
+            }
             _ => Err(ProviderError::new(
                 Class::Rejected,
-                "this provider makes videos and stems only",
+                "this provider makes videos, stems and music of this model only",
             )),
         }
     }

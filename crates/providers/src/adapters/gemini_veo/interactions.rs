@@ -1,10 +1,10 @@
-//! The Interactions API, by which Google serves its newer video models.
+//! The Interactions API, by which Google serves its newer video models and Lyria.
 //!
 //! Sources: `google-genai` 3.4.0 on the wire; the guide.
 //!
 //! ```text
 //! POST /v1/interactions              {model, input, response_format, background} → {id}
-//! GET  /v1/interactions/{id}         {status, steps: [{content: [{type: video, uri │ data}]}], errors}
+//! GET  /v1/interactions/{id}         {status, steps: [{content: [{type: video │ audio, uri │ data}]}], errors}
 //! POST /v1/interactions/{id}/cancel
 //! GET  /v1/files/{id}:download?alt=media
 //! ```
@@ -15,11 +15,11 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::errors::failed;
-use super::{WITH_VIDEO, source};
+use super::{WITH_MEDIA, source};
 use crate::answer::{Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{PictureRole, Video};
-use crate::port::{Call, Handle, Output, Step, What};
+use crate::port::{Call, ClipFacts, Handle, Output, Step, What};
 use crate::shape;
 
 pub(super) fn start(model: &str, video: &Video) -> Call {
@@ -62,7 +62,7 @@ pub(super) fn poll(handle: &Handle) -> Call {
     // The video may be in the answer all the same.
     Call::get("poll", path)
         .with_query("stream", "false")
-        .works(WITH_VIDEO)
+        .works(WITH_MEDIA)
 }
 
 pub(super) fn cancel(handle: &Handle) -> Call {
@@ -70,18 +70,23 @@ pub(super) fn cancel(handle: &Handle) -> Call {
     Call::new("cancel", Method::POST, path)
 }
 
-pub(super) fn polled(body: &Value) -> Result<Step, ProviderError> {
+/// How an interaction stands; `job` is what its handle says.
+pub(super) fn polled(job: &Value, body: &Value) -> Result<Step, ProviderError> {
     match required_text(body, "/status")?.as_str() {
         "queued" | "in_progress" => Ok(Step::running(None)),
         "completed" => {
             let steps = body["steps"].as_array().into_iter().flatten();
             let parts = steps.flat_map(|step| step["content"].as_array().into_iter().flatten());
-            let mut videos = parts.filter(|part| part["type"] == "video");
-            let output = videos.next().map(|video| {
-                Ok::<_, ProviderError>(Output {
-                    what: What::Video,
-                    source: source(video, "v1")?,
-                })
+            let song = job.get("song").cloned();
+            let song: Option<ClipFacts> = song.and_then(|song| serde_json::from_value(song).ok());
+            let (sort, what) = match song {
+                Some(facts) => ("audio", What::Clip(Box::new(facts))),
+                None => ("video", What::Video),
+            };
+            let mut media = parts.filter(|part| part["type"] == sort);
+            let output = media.next().map(|part| {
+                let source = source(part, "v1")?;
+                Ok::<_, ProviderError>(Output { what, source })
             });
             Step::done(output.transpose()?.into_iter().collect())
         }

@@ -1,4 +1,5 @@
-//! `gemini-veo`: Google's video models, by three of its interfaces.
+//! `gemini-veo`: Google's video models, by three of its interfaces, and songs by
+//! Lyria ([`lyria`]).
 //!
 //! Sources: `google-genai` 2.34.0 (the last version that speaks `gemini`) and
 //! 3.4.0 on the wire; docs.cloud.google.com; the Interactions guide.
@@ -23,6 +24,7 @@
 
 mod errors;
 mod interactions;
+mod lyria;
 mod service_account;
 
 use std::sync::Arc;
@@ -54,8 +56,8 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// Most bytes of an answer that may hold the video itself.
-const WITH_VIDEO: u64 = 300_000_000;
+/// Most bytes of an answer that may hold the video or the song itself.
+const WITH_MEDIA: u64 = 300_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Api {
@@ -116,6 +118,9 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 
 impl Adapter for GeminiVeo {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        if lyria::is_meant(model) {
+            return (kind == Kind::Music).then(lyria::limits);
+        }
         let mut sizes = vec![(1280, 720), (720, 1280)];
         let second = model.contains("veo-2");
         if !second {
@@ -156,9 +161,9 @@ impl Adapter for GeminiVeo {
 
     fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
         let name = model.trim_start_matches("models/");
-        let is_omni = name.contains("omni");
+        let by_interactions = name.contains("omni") || lyria::is_meant(name);
         match self.api {
-            Some(Api::Gemini | Api::Vertex) if is_omni => Some(format!(
+            Some(Api::Gemini | Api::Vertex) if by_interactions => Some(format!(
                 "{name} is served by another API: write api = \"interactions\""
             )),
             Some(Api::Interactions) if name.contains("veo") => Some(format!(
@@ -182,7 +187,7 @@ impl Adapter for GeminiVeo {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        matches!(size.0.min(size.1), 360 | 720 | 1080 | 2160)
+        matches!(size.0.min(size.1), 360 | 720 | 1080 | 2160) && shape::has_usual_ratio(size)
     }
 
     fn pace(&self) -> Pace {
@@ -209,11 +214,17 @@ impl Adapter for GeminiVeo {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
+        let video = match &order.work {
+            Work::Video(video) => video,
+            Work::Song(song) if lyria::is_meant(&order.model) => {
+                return Ok(lyria::start(order, song));
+            }
+            _ => {
+                return Err(ProviderError::new(
+                    Class::Rejected,
+                    "this provider makes videos and songs only",
+                ));
+            }
         };
         if self.api_of(&order.model) == Api::Interactions {
             return Ok(interactions::start(&order.model, video));
@@ -228,6 +239,9 @@ impl Adapter for GeminiVeo {
         let body = answer
             .success(describe)
             .map_err(|error| classed(error, answer))?;
+        if let Work::Song(song) = &order.work {
+            return lyria::submitted(order, song, &body);
+        }
         Ok(Step::submitted(match self.api_of(&order.model) {
             Api::Interactions => json!({"id": required_text(&body, "/id")?}),
             Api::Gemini => json!({"name": required_text(&body, "/name")?}),
@@ -245,7 +259,7 @@ impl Adapter for GeminiVeo {
             Api::Vertex => {
                 let path = format!("{}:fetchPredictOperation", self.path(handle.text("model")));
                 let asked = json!({"operationName": handle.text("name")});
-                Call::post("poll", path, asked).works(WITH_VIDEO)
+                Call::post("poll", path, asked).works(WITH_MEDIA)
             }
         })
     }
@@ -258,7 +272,7 @@ impl Adapter for GeminiVeo {
             .success(describe)
             .map_err(|error| classed(error, answer))?;
         if self.api_of_job(handle) == Api::Interactions {
-            return interactions::polled(&body);
+            return interactions::polled(&handle.0, &body);
         }
         if !body.is_object() {
             let what = "the provider's answer is no operation";

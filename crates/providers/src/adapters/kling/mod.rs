@@ -99,7 +99,8 @@ impl Adapter for Kling {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        matches!(size.0.min(size.1), 720 | 960 | 1080 | 1440) && size.0.max(size.1) <= 1920
+        let is_fine = matches!(size.0.min(size.1), 720 | 960 | 1080 | 1440);
+        is_fine && size.0.max(size.1) <= 1920 && shape::has_usual_ratio(size)
     }
 
     fn pace(&self) -> Pace {

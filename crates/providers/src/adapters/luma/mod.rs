@@ -122,7 +122,7 @@ impl Adapter for Luma {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        matches!(size.0.min(size.1), 360 | 540 | 720 | 1080)
+        matches!(size.0.min(size.1), 360 | 540 | 720 | 1080) && shape::has_usual_ratio(size)
     }
 
     fn pace(&self) -> Pace {

@@ -123,8 +123,8 @@ impl Adapter for ModelArk {
         })
     }
 
-    fn can_say(&self, _: &str, (width, height): (u32, u32)) -> bool {
-        u64::from(width) * u64::from(height) < 3_000_000
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        u64::from(size.0) * u64::from(size.1) < 3_000_000 && shape::has_usual_ratio(size)
     }
 
     fn pace(&self) -> Pace {

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 
 use super::calls::Encoding;
+use super::order::has;
 use super::placeholder::{Datum, Values};
 use super::schema::Maps;
 use super::template::Template;
@@ -154,7 +155,7 @@ impl Node {
 
 impl Table {
     fn is_wanted(&self, values: &Values<'_>) -> bool {
-        let has = |name: &Spanned<String>| values.contains_key(name.get_ref().as_str());
+        let has = |name: &Spanned<String>| has(values, name.get_ref().as_str());
         self.only_with.as_ref().is_none_or(has) && !self.only_without.as_ref().is_some_and(has)
     }
 }

@@ -60,8 +60,8 @@ pub(super) struct Submit {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Variant {
-    /// The value that the order must have.
-    pub(super) when: Spanned<String>,
+    /// The values that the order must have.
+    pub(super) when: Spanned<When>,
     pub(super) method: Option<Verb>,
     pub(super) path: Option<Spanned<Template>>,
     pub(super) query: Option<Templates>,
@@ -69,6 +69,35 @@ pub(super) struct Variant {
     pub(super) encoding: Option<Encoding>,
     pub(super) body: Option<Spanned<Node>>,
     pub(super) remember: Option<Templates>,
+}
+
+/// A value of an order, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum When {
+    One(String),
+    All(Vec<String>),
+}
+
+impl When {
+    pub(super) fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::All(names) => names,
+        }
+    }
+}
+
+impl Variant {
+    /// Whether it is for orders that have this value.
+    pub(super) fn is_for(&self, name: &str) -> bool {
+        self.when.get_ref().names().iter().any(|one| one == name)
+    }
+
+    /// Whether an order has all that this is for.
+    pub(super) fn fits(&self, has: impl Fn(&str) -> bool) -> bool {
+        self.when.get_ref().names().iter().all(|name| has(name))
+    }
 }
 
 /// How a body is written.
@@ -96,7 +125,7 @@ const fn get() -> Verb {
     Verb::Get
 }
 
-const fn post() -> Verb {
+pub(super) const fn post() -> Verb {
     Verb::Post
 }
 

@@ -10,13 +10,13 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::body::{Node, Table};
-use super::calls::{Encoding, Upload};
+use super::calls::{Encoding, Upload, When};
 use super::fault::{Checked, Fault, explained, nearest};
 use super::placeholder::{How, Names, Placeholder, Sort};
 use super::request::{Request, request};
 use super::schema::{Recipe, Templates};
 use super::template::Template;
-use super::{limits, order};
+use super::{limits, order, persona};
 use crate::order::StemGroup;
 
 /// Reads and checks a recipe.
@@ -43,7 +43,7 @@ impl Recipe {
         let names: Names<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
         let submit = &self.submit;
         for variant in &submit.variant {
-            check_name(&variant.when, &names)?;
+            check_when(&variant.when, &names)?;
         }
         for request in submit.requests() {
             self.check_request(&request, &names)?;
@@ -63,6 +63,7 @@ impl Recipe {
             }
         }
         self.check_upload(&names)?;
+        self.check_persona()?;
         self.check_sign()?;
         self.check_later()?;
         self.check_find(&names)?;
@@ -207,6 +208,19 @@ impl Recipe {
             ("model", Sort::Text),
         ];
         self.check_request(&upload.request(), &own.into())
+    }
+
+    fn check_persona(&self) -> Checked {
+        let Some(persona) = &self.persona else {
+            return Ok(());
+        };
+        self.check_request(&request!(persona), &persona::names())?;
+        let requests = self.submit.requests();
+        if !requests.iter().any(|request| request.mentions("persona")) {
+            let message = "no song names the {persona} that [persona] makes";
+            return Err(Fault::new(&persona.path.span(), message));
+        }
+        Ok(())
     }
 
     fn check_sign(&self) -> Checked {
@@ -413,6 +427,10 @@ impl Recipe {
             let message = "[result] must say one of address, content, base64 and answer";
             return Err(Fault::new(&at, message));
         }
+        if result.items.is_some() && (self.music.is_none() || result.address.is_none()) {
+            let message = "items is for the clips of [music], with the address of each";
+            return Err(Fault::new(&at, message));
+        }
         if self.stems.is_some() && result.stems.is_empty() {
             return Err(Fault::new(&at, "[result.stems] is missing"));
         }
@@ -435,6 +453,15 @@ impl Recipe {
         }
         Ok(())
     }
+}
+
+fn check_when(when: &Spanned<When>, names: &Names<'_>) -> Checked {
+    let of_order = when.get_ref().names();
+    if of_order.is_empty() {
+        return Err(Fault::new(&when.span(), "when names no value"));
+    }
+    let mut all = of_order.iter();
+    all.try_for_each(|name| check_name(&Spanned::new(when.span(), name.clone()), names))
 }
 
 fn check_name(name: &Spanned<String>, names: &Names<'_>) -> Checked {

@@ -4,11 +4,12 @@ use serde_json::json;
 use toml::Spanned;
 
 use super::fault::{Checked, Fault, fits};
-use super::offers::{MusicSection, StemsSection, VideoSection};
+use super::offers::{StemsSection, VideoSection};
 use super::order;
 use super::placeholder::{Datum, Values};
 use super::request::Request;
 use super::schema::Recipe;
+use super::songs;
 use super::template::Template;
 use crate::limits::{
     Durations, Handover, MusicLimits, Pictures, Purpose, SongLimits, StemLimits, VideoLimits,
@@ -118,64 +119,8 @@ pub(super) fn check(recipe: &Recipe) -> Checked {
         check_stems(recipe, stems)?;
     }
     match &recipe.music {
-        Some(music) => check_music(recipe, music),
+        Some(music) => songs::check(recipe, music),
         None => Ok(()),
-    }
-}
-
-fn check_music(recipe: &Recipe, section: &Spanned<MusicSection>) -> Checked {
-    let music = section.get_ref();
-    if music.tasks.is_empty() || !(1..=MOST_CLIPS).contains(&music.clips) {
-        let message = "[music] needs a task, and makes from 1 to 10 clips";
-        return Err(Fault::new(&section.span(), message));
-    }
-    if let Some(seconds) = &music.seconds {
-        let durations = seconds.get_ref();
-        if durations.min() == 0 || durations.min() > durations.max() {
-            let message = "seconds must be from 1 on, the shortest first";
-            return Err(Fault::new(&seconds.span(), message));
-        }
-        let request = of_songs(recipe, &["seconds"]);
-        all_mentioned(&request, &[&["seconds"]])?;
-    }
-    all_mentioned(&of_songs(recipe, &[]), &[&["prompt", "lyrics", "tags"]])
-}
-
-/// The call for a song that has these values beside those that are always there.
-fn of_songs<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
-    let is_there =
-        |name: &str| names.contains(&name) || order::is_always_there(name, &order::MUSIC);
-    recipe.submit.request(is_there)
-}
-
-/// Most clips of an order.
-const MOST_CLIPS: usize = 10;
-
-impl MusicSection {
-    /// What songs may be asked for.
-    fn songs(&self, recipe: &Recipe) -> SongLimits {
-        let requests = recipe.submit.requests();
-        let hands_over = |name: &str| requests.iter().any(|request| request.mentions(name));
-        let fields = [
-            ("negative_tags", "negative_tags"),
-            ("seconds", "seconds"),
-            ("instrumental", "make_instrumental"),
-        ];
-        let mut heeded: Vec<&'static str> = fields
-            .into_iter()
-            .filter(|(name, _)| hands_over(name))
-            .map(|(_, field)| field)
-            .collect();
-        // Without a place of their own the words are part of the prompt.
-        if hands_over("lyrics") || hands_over("prompt") {
-            heeded.push("lyrics");
-        }
-        let seconds = self.seconds.as_ref().map(Spanned::get_ref);
-        SongLimits {
-            clips: self.clips,
-            fields: Some(heeded),
-            seconds: seconds.map(|durations| (durations.min(), durations.max())),
-        }
     }
 }
 
@@ -191,7 +136,7 @@ pub(super) fn music(recipe: &Recipe) -> Option<MusicLimits> {
         tasks: music
             .map(|music| music.get_ref().tasks.clone())
             .unwrap_or_default(),
-        personas: false,
+        personas: recipe.persona.is_some(),
         songs: music.map_or(SongLimits::DIALECT, |music| music.get_ref().songs(recipe)),
     })
 }
@@ -296,7 +241,7 @@ fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
 }
 
 /// Of each of these sets, one name at least must be handed over.
-fn all_mentioned(request: &Request<'_>, wanted: &[&[&str]]) -> Checked {
+pub(super) fn all_mentioned(request: &Request<'_>, wanted: &[&[&str]]) -> Checked {
     for names in wanted {
         if !names.iter().any(|name| request.mentions(name)) {
             let span = request.body.map_or(request.path.span(), Spanned::span);

@@ -10,6 +10,7 @@
 //! body       bodies made of templates     request         calls made of both
 //! pointer    places in answers            answers         what an answer means
 //! upload     files before the order           sign  calls that are signed
+//! songs      what [music] may ask, and the clips of an answer       persona
 //! find       the job of a lost submission
 //! shipped    recipes that are part of the program
 //! ```
@@ -30,12 +31,14 @@ mod find;
 mod limits;
 mod offers;
 mod order;
+mod persona;
 mod placeholder;
 mod pointer;
 mod request;
 mod schema;
 mod shipped;
 mod sign;
+mod songs;
 mod template;
 mod upload;
 
@@ -50,6 +53,8 @@ use serde_json::{Map, Value, json};
 
 use self::answers::{Kept, Stage, Standing};
 use self::calls::{Encoding, Verb};
+use self::persona::PERSONA;
+use self::pointer::text_of;
 use self::request::{Request, request};
 use self::schema::Recipe;
 use crate::adapters::Protocol;
@@ -64,6 +69,7 @@ use crate::port::{
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
+use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "recipe",
@@ -180,7 +186,23 @@ impl Adapter for Cook {
         Some(sign::PAIR)
     }
 
+    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+        let like = self.recipe.model_like.as_ref()?;
+        let lacks_owner = like.contains('/') && !model.contains('/');
+        lacks_owner.then(|| format!("{model:?} is no model: write it like \"{like}\""))
+    }
+
+    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        let requests = self.recipe.submit.requests();
+        let says = |name: &str| requests.iter().any(|request| request.mentions(name));
+        let is_plain = ["size", "width", "height"].into_iter().any(says);
+        is_plain || !says("ratio") || shape::has_usual_ratio(size)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
+        if let Work::Persona(persona) = &order.work {
+            return self.persona(order, persona);
+        }
         self.next(order, &[])
     }
 
@@ -190,6 +212,9 @@ impl Adapter for Cook {
         asked: &Asked,
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
+        if asked.stage == PERSONA {
+            return self.persona_made(answer);
+        }
         if let Some(upload) = &self.recipe.upload
             && asked.stage != SUBMIT
         {
@@ -300,7 +325,7 @@ impl Cook {
         {
             return upload.call(recipe, order, file, ids);
         }
-        let request = recipe.submit.request(|name| values.contains_key(name));
+        let request = recipe.submit.request(|name| order::has(&values, name));
         let call = request.call(SUBMIT, recipe, &values)?.submits();
         Ok(if recipe.poll.is_some() {
             call
@@ -333,7 +358,7 @@ impl Cook {
         let remembered = self
             .recipe
             .submit
-            .remembered(|name| values.contains_key(name));
+            .remembered(|name| order::has(&values, name));
         for (name, template) in remembered {
             let value = template.get_ref().text(&values, &self.recipe.maps)?;
             kept.insert(name.clone(), json!(value.unwrap_or_default()));
@@ -357,21 +382,15 @@ impl Cook {
         }
         let facts = handle.0.get("song").cloned();
         let facts: Option<ClipFacts> = facts.and_then(|facts| serde_json::from_value(facts).ok());
-        let clip = |facts: ClipFacts| What::Clip(Box::new(facts));
         if let (Some(facts), Some(_)) = (&facts, &result.address) {
-            let sources = result.addresses_in(body).into_iter();
-            let outputs = sources.map(|source| Output {
-                what: clip(facts.clone()),
-                source,
-            });
-            let most = self
-                .recipe
-                .music
-                .as_ref()
-                .map_or(1, |music| music.get_ref().clips);
-            return Step::done(outputs.take(most).collect());
+            let music = self.recipe.music.as_ref();
+            let most = music.map_or(1, |music| music.get_ref().clips);
+            let job = handle.0.pointer("/kept/id").and_then(text_of);
+            let mut clips = result.clips_in(body, facts, job.as_deref());
+            clips.truncate(most);
+            return Step::done(clips);
         }
-        let what = facts.map_or(What::Video, clip);
+        let what = facts.map_or(What::Video, |facts| What::Clip(Box::new(facts)));
         if let Some(path) = &result.content {
             let kept = Kept::of(handle, memo);
             let request = Request {

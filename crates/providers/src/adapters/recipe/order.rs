@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::placeholder::{Datum, Handed, Sort, Values};
 use super::schema::Recipe;
+use super::songs;
 use crate::error::{Class, ProviderError};
-use crate::order::{Order, PictureRole, Song, Stems, Video, Work};
+use crate::order::{Order, PictureRole, Stems, Video, Work};
 use crate::shape;
 
 /// Names, what they stand for, and whether every order of the kind has them.
@@ -39,16 +40,30 @@ pub(super) const STEMS: [Known; 3] = [
     ("title", Sort::Text, true),
 ];
 
-/// The values of songs.
-pub(super) const MUSIC: [Known; 7] = [
+/// The values of songs; `instrumental` is there to be written in any case, and
+/// counts as there where it is true.
+pub(super) const MUSIC: [Known; 12] = [
     ("prompt", Sort::Text, true),
     ("lyrics", Sort::Text, false),
     ("tags", Sort::Text, false),
+    ("style", Sort::Text, false),
     ("negative_tags", Sort::Text, false),
     ("title", Sort::Text, true),
     ("seconds", Sort::Number, false),
-    ("instrumental", Sort::Text, true),
+    ("instrumental", Sort::Text, false),
+    ("persona", Sort::Text, false),
+    ("clip", Sort::Text, false),
+    ("continue_at", Sort::Number, false),
+    ("continue_at_ms", Sort::Number, false),
 ];
+
+/// Whether an order has a value.
+pub(super) fn has(values: &Values<'_>, name: &str) -> bool {
+    match values.get(name) {
+        Some(Datum::Plain(value)) if name == "instrumental" => *value == true,
+        value => value.is_some(),
+    }
+}
 
 /// Whether every order of this kind has this value.
 pub(super) fn is_always_there(name: &str, own: &[Known]) -> bool {
@@ -75,7 +90,7 @@ pub(super) fn values<'a>(
                 .and_then(|group| section.get_ref().word(group));
             of_stems(stems, word)
         }
-        (Work::Song(song), ..) if recipe.music.is_some() => of_song(recipe, song),
+        (Work::Song(song), ..) if recipe.music.is_some() => songs::values(recipe, song)?,
         _ => {
             let message = "the provider's recipe describes no such work";
             return Err(ProviderError::new(Class::Rejected, message));
@@ -136,56 +151,6 @@ pub(super) fn size_values<'a>(size: (u32, u32)) -> Values<'a> {
         ("ratio", Datum::Plain(json!(shape::ratio(size)))),
         ("tier", Datum::Plain(json!(shape::tier(size)))),
     ])
-}
-
-fn of_song<'a>(recipe: &Recipe, song: &Song) -> Values<'a> {
-    let names = |name: &str| {
-        let requests = recipe.submit.requests();
-        requests.iter().any(|request| request.mentions(name))
-    };
-    // What has no place of its own is part of the prompt.
-    let lyrics = song.lyrics();
-    let plain = song.text("prompt").filter(|text| lyrics != Some(text));
-    let told = [
-        song.text("gpt_description_prompt"),
-        plain,
-        song.text("tags").filter(|_| !names("tags")),
-        lyrics.filter(|_| !names("lyrics")),
-    ];
-    let mut prompt = told.into_iter().flatten().collect::<Vec<_>>().join("\n");
-    if prompt.is_empty() {
-        song.text("tags")
-            .or(lyrics)
-            .unwrap_or_default()
-            .clone_into(&mut prompt);
-    }
-    let text = |name: &str| json!(song.text(name).unwrap_or_default());
-    let mut values = Values::from([
-        ("prompt", Datum::Plain(json!(prompt))),
-        ("title", Datum::Plain(text("title"))),
-        ("instrumental", Datum::Plain(json!(song.is_instrumental()))),
-    ]);
-    let optional = [
-        ("lyrics", lyrics.map(|text| json!(text))),
-        ("tags", song.text("tags").map(|text| json!(text))),
-        (
-            "negative_tags",
-            song.text("negative_tags").map(|text| json!(text)),
-        ),
-        (
-            "seconds",
-            song.fields
-                .get("seconds")
-                .filter(|seconds| seconds.is_number())
-                .cloned(),
-        ),
-    ];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            values.insert(name, Datum::Plain(value));
-        }
-    }
-    values
 }
 
 fn of_stems<'a>(stems: &'a Stems, word: Option<&str>) -> Values<'a> {

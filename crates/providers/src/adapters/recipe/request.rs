@@ -65,10 +65,7 @@ impl Submit {
             encoding: self.encoding,
             ..request!(self)
         };
-        let variants = self
-            .variant
-            .iter()
-            .map(|variant| has(variant.when.get_ref()));
+        let variants = self.variant.iter().map(|variant| variant.fits(&has));
         // The general call is the last of all.
         let at = variants.take_while(|fits| !fits).count();
         all.nth(at).unwrap_or(general)
@@ -77,7 +74,7 @@ impl Submit {
     /// What is kept of an order that has these values.
     pub(super) fn remembered(&self, has: impl Fn(&str) -> bool) -> &Templates {
         let mut variants = self.variant.iter();
-        let own = variants.find(|variant| has(variant.when.get_ref()));
+        let own = variants.find(|variant| variant.fits(&has));
         own.and_then(|own| own.remember.as_ref())
             .unwrap_or(&self.remember)
     }

@@ -9,8 +9,10 @@ use toml::Spanned;
 
 use super::calls::{Cancel, Find, Lookup, Poll, Submit, Upload};
 use super::offers::{MusicSection, StemsSection, VideoSection};
+use super::persona::PersonaSection;
 use super::pointer::{Condition, Places};
 use super::sign::Signing;
+use super::songs::ClipPlaces;
 use super::template::Template;
 use crate::cost::Unit;
 use crate::error::Class;
@@ -27,6 +29,8 @@ pub(super) struct Recipe {
     /// Other hosts that may be sent the credential.
     #[serde(default)]
     pub(super) hosts: Vec<String>,
+    /// A name of a model, by which others are held: whether it has an owner.
+    pub(super) model_like: Option<String>,
     /// Whether the provider makes one job of two submissions with one `{key}`.
     #[serde(default)]
     pub(super) deduplicates: Option<Spanned<bool>>,
@@ -37,6 +41,7 @@ pub(super) struct Recipe {
     pub(super) video: Option<Spanned<VideoSection>>,
     pub(super) stems: Option<Spanned<StemsSection>>,
     pub(super) music: Option<Spanned<MusicSection>>,
+    pub(super) persona: Option<PersonaSection>,
     #[serde(default)]
     pub(super) maps: Maps,
     pub(super) submit: Submit,
@@ -131,6 +136,11 @@ pub(super) struct State {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResultSection {
+    /// The list of clips; places of an address and of a clip are then within an
+    /// item of it.
+    pub(super) items: Option<Places>,
+    #[serde(default)]
+    pub(super) clip: ClipPlaces,
     /// Places of the address.
     pub(super) address: Option<Places>,
     /// Whether the provider's own addresses are fetched with the credential.

@@ -22,8 +22,9 @@ macro_rules! shipped {
 }
 
 /// Every recipe that is named without a file.
-pub(crate) const SHIPPED: [Protocol; 7] =
-    shipped!("openrouter" "wavespeed" "kie" "pixverse" "hunyuan" "vidu" "ltx");
+pub(crate) const SHIPPED: [Protocol; 9] = shipped!(
+    "openrouter" "wavespeed" "kie" "pixverse" "hunyuan" "vidu" "ltx" "mureka" "kie-suno"
+);
 
 fn build(_: &Settings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     super::cook(text)

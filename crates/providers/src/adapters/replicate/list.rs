@@ -57,7 +57,7 @@ fn told(order: &Order) -> Option<(Map<String, Value>, &'static str)> {
         }
     }
     let telling = match order.work {
-        Work::Video(_) => "prompt",
+        Work::Video(_) | Work::Song(_) => "prompt",
         _ => "audio",
     };
     input.contains_key(telling).then_some((input, telling))

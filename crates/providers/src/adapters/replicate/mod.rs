@@ -1,4 +1,5 @@
-//! `replicate`: any model on Replicate that makes a video, and Demucs for stems.
+//! `replicate`: any model on Replicate that makes a video, Demucs for stems, and
+//! Stable Audio for music.
 //!
 //! Sources: `replicate` 1.0.7 (Python) and 1.4.0 (JS) on the wire;
 //! replicate.com/docs; the model pages for the names of inputs, which are each
@@ -37,8 +38,8 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::adapters::Protocol;
 use crate::adapters::ends::Ends;
+use crate::adapters::{Protocol, stable_audio};
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
@@ -46,7 +47,8 @@ use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Body, Call, Found, Handle, ModelNames, Output, Pace, Part, Step,
+    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Output, Pace, Part, Source,
+    Step, What,
 };
 
 use inputs::Place;
@@ -77,7 +79,10 @@ struct Replicate;
 impl Adapter for Replicate {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
         match (kind, model.contains("demucs")) {
-            (Kind::Video, false) => Some(Limits::Video(inputs::of(model).limits())),
+            (Kind::Music, false) if stable_audio::is_meant(model) => Some(stable_audio::limits()),
+            (Kind::Video, false) if !stable_audio::is_meant(model) => {
+                Some(Limits::Video(inputs::of(model).limits()))
+            }
             (Kind::Music, true) => Some(Limits::Music(MusicLimits {
                 stems: Some(StemLimits {
                     groups: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -225,8 +230,12 @@ impl Adapter for Replicate {
 
 fn handle(order: &Order, id: &str) -> Value {
     let mut handle = json!({"id": id});
-    if let Work::Stems(stems) = &order.work {
-        handle["stems"] = json!(stems.wanted().and_then(name_of).unwrap_or("all"));
+    match &order.work {
+        Work::Stems(stems) => {
+            handle["stems"] = json!(stems.wanted().and_then(name_of).unwrap_or("all"));
+        }
+        Work::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
+        _ => {}
     }
     handle
 }
@@ -244,9 +253,12 @@ fn filled(order: &Order) -> Result<inputs::Filled<'_>, ProviderError> {
             }
             Ok((input, vec![(Place::Member("audio"), &stems.source.file)]))
         }
+        Work::Song(song) if stable_audio::is_meant(&order.model) => {
+            Ok((stable_audio::input(song, "duration"), Vec::new()))
+        }
         _ => Err(ProviderError::new(
             Class::Rejected,
-            "this provider makes videos and stems only",
+            "this provider makes videos, stems and music of this model only",
         )),
     }
 }
@@ -320,6 +332,14 @@ fn outputs(handle: &Handle, output: &Value) -> Vec<Output> {
         _ => Vec::new(),
     };
     urls.retain(|url| url.starts_with("http"));
+    let facts = handle.0.get("song").cloned();
+    if let Some(facts) = facts.and_then(|facts| serde_json::from_value(facts).ok()) {
+        let output = |url: &&str| Output {
+            what: What::Clip(Box::new(facts)),
+            source: Source::Address((*url).to_owned()),
+        };
+        return urls.first().map(output).into_iter().collect();
+    }
     let is_video = |url: &&&str| {
         [".mp4", ".webm", ".mov"]
             .iter()

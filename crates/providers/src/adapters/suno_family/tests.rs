@@ -450,6 +450,7 @@ fn a_persona_is_made_at_once() {
     let order = Order {
         work: Work::Persona(Persona {
             root_clip: "c-1".into(),
+            root_job: None,
             clips: vec!["c-1".into()],
             name: "Voice".into(),
             description: String::new(),

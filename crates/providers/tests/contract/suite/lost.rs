@@ -88,10 +88,12 @@ async fn finish(stage: &Stage, handle: Handle) {
 async fn submit_another(stage: &mut Stage, key: &str) -> Handle {
     let own = stage.case.order.clone();
     stage.case.order.key = key.into();
-    if told_by(&stage.case) == Some(Identity::Likely)
-        && let Work::Video(video) = &mut stage.case.order.work
-    {
-        video.prompt.push_str(", at night");
+    if told_by(&stage.case) == Some(Identity::Likely) {
+        match &mut stage.case.order.work {
+            Work::Video(video) => video.prompt.push_str(", at night"),
+            Work::Song(song) => song.fields["prompt"] = "[Verse] night".into(),
+            _ => {}
+        }
     }
     let submitted = stage.submit().await;
     stage.case.order = own;

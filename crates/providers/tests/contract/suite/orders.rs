@@ -137,6 +137,7 @@ pub(crate) fn persona(model: &str) -> Order {
         model,
         Work::Persona(Persona {
             root_clip: "00000000-0000-4000-8000-00000000c11b".into(),
+            root_job: Some("00000000-0000-4000-8000-00000000c10b".into()),
             clips: vec!["00000000-0000-4000-8000-00000000c11b".into()],
             name: "A voice".into(),
             description: "low and slow".into(),

@@ -1,8 +1,11 @@
 //! The Interactions API.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{error, forbidden, has_key, is_picture};
+use crate::media;
 use crate::server::{Reply, Request};
 use crate::world::{End, Job, Phase};
 
@@ -15,6 +18,12 @@ pub(super) fn create(request: &Request) -> Reply {
         );
     }
     let body = &request.body;
+    if body["model"]
+        .as_str()
+        .is_some_and(|model| model.starts_with("lyria-3"))
+    {
+        return sing(request);
+    }
     let format = &body["response_format"];
     let parts = body["input"][0]["content"].as_array();
     let parts = parts.map(Vec::as_slice).unwrap_or_default();
@@ -50,6 +59,55 @@ pub(super) fn create(request: &Request) -> Reply {
     let memo = json!({"prompt": prompt, "seconds": length(format)});
     let job = request.world.accept("gemini-veo", id, body.clone(), memo);
     Reply::json(200, &shown(request, &job))
+}
+
+/// A song, on the same connection.
+fn sing(request: &Request) -> Reply {
+    let body = &request.body;
+    let fields = body.as_object();
+    let known = ["model", "input"];
+    let stray = fields.is_some_and(|all| all.keys().any(|name| !known.contains(&name.as_str())));
+    let model = body["model"].as_str();
+    let Some(prompt) = body["input"]
+        .as_str()
+        .filter(|text| !text.is_empty() && !stray)
+    else {
+        return error(400, "INVALID_ARGUMENT", "The request is malformed.");
+    };
+    if !matches!(model, Some("lyria-3.5" | "lyria-3-clip-preview")) {
+        return error(404, "NOT_FOUND", "The model was not found.");
+    }
+    let id = format!("int{:08x}", request.world.number());
+    let memo = json!({"prompt": prompt});
+    let job = request.world.accept("gemini-veo", id, body.clone(), memo);
+    let end = if forbidden(&job) {
+        End::Refusal
+    } else {
+        job.plan.end
+    };
+    let (status, steps, errors) = match end {
+        End::Success => {
+            let sound = STANDARD.encode(media::audio(2_000, 330.0));
+            let audio = json!({"type": "audio", "mime_type": "audio/mpeg", "data": sound});
+            let words = json!({"type": "text", "text": "[Verse] rain"});
+            let step = json!({"type": "model_output", "content": [words, audio]});
+            ("completed", json!([step]), json!([]))
+        }
+        End::Empty => ("completed", json!([]), json!([])),
+        End::Failure => ("failed", json!([]), json!([{"message": "Internal error."}])),
+        End::Unfit => (
+            "failed",
+            json!([]),
+            json!([{"code": "INVALID_ARGUMENT", "message": "The prompt is too long."}]),
+        ),
+        End::Refusal => (
+            "failed",
+            json!([]),
+            json!([{"code": "PROHIBITED_CONTENT", "message": "The prompt names an artist."}]),
+        ),
+    };
+    let body = json!({"id": job.id, "object": "interaction", "status": status, "steps": steps, "errors": errors});
+    Reply::json(200, &body).after(job.plan.queued + job.plan.running)
 }
 
 fn length(format: &Value) -> Option<u64> {

@@ -32,7 +32,7 @@ const UNDER_WAY: Duration = Duration::from_mins(1);
 /// The intents that a request may mean.
 struct Candidates {
     intents: Vec<Intent>,
-    /// Those of which callers were here when they were read.
+    /// Those of which callers were here, and were waited for, before they were read.
     known: Vec<IntentId>,
 }
 
@@ -61,10 +61,15 @@ pub(super) async fn begin(
         let lost = seen.extract_if(.., |(seen, _)| matches!(seen, CallerIs::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = join_first(app, caller, wanted, lost, |_| true).await?;
-        let mut is_alone = false;
+        let body = (caller.key.id, wanted.fingerprint.clone());
+        // Held until this one has begun.
+        let mut alone = None;
         if matches!(joined, Joined::No) && wanted.is_retry() {
-            is_alone = refused::is_retry_of_refused(app, caller, wanted).await?;
-            if !is_alone {
+            let asking = app.attendance.asking(&body);
+            if refused::is_retry_of_refused(app, caller, wanted).await? {
+                alone = Some(asking);
+            } else {
+                drop(asking);
                 joined = join_first_try(app, caller, wanted, seen).await?;
             }
         }
@@ -78,10 +83,15 @@ pub(super) async fn begin(
             Joined::No => {}
         }
         let new = draft(app, caller, wanted);
-        let (body, line) = ((new.key, new.fingerprint.clone()), wanted.line.clone());
+        let line = wanted.line.clone();
         // Of two retries of one request the second joins the first.
-        let alone_but_for = (wanted.is_retry() && !is_alone).then_some(known.as_slice());
-        let Some(presence) = app.attendance.begin(new.id, body, line, alone_but_for) else {
+        let alone_but_for = (wanted.is_retry() && alone.is_none()).then_some(known.as_slice());
+        let begun = app
+            .attendance
+            .begin(new.id, body.clone(), line, alone_but_for);
+        drop(alone);
+        let Some(presence) = begun else {
+            app.attendance.nobody_asks(&body).await;
             continue;
         };
         let ahead = Ahead::new(Some(looked_at), wanted.is_retry());
@@ -205,6 +215,8 @@ async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
 /// The intents that a request with this body may mean.
 async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Candidates, Error> {
     let key = caller.key.id;
+    // Before the wait: who comes during it is not in the database yet.
+    let waited_for = app.attendance.with_body(key, &wanted.fingerprint);
     if wanted.is_retry() {
         // Its first try may have come through only now: a connection that waits
         // for a server to start hands over what its caller has given up.
@@ -244,7 +256,7 @@ async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Candi
             Ok(found)
         })
         .await?;
-    let known = known.into_iter().map(|(id, _)| id).collect();
+    let known = waited_for.into_iter().map(|(id, _)| id).collect();
     Ok(Candidates { intents, known })
 }
 

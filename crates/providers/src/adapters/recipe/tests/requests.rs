@@ -59,6 +59,91 @@ fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
             seedance,
         ),
     ]
+    .into_iter()
+    .chain(of_own_apis())
+    .collect()
+}
+
+/// The same for recipes of one maker each.
+fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
+    let prompt = "a lighthouse in a storm";
+    let pixverse = json!({"model": "v5", "prompt": prompt, "duration": 5, "quality": "720p",
+        "aspect_ratio": "16:9", "seed": 7});
+    let mut with_sound = pixverse.clone();
+    with_sound["model"] = json!("v6");
+    with_sound["generate_audio_switch"] = json!(true);
+    let vidu = |model: &str, more: Value| {
+        let mut body = json!({"model": model, "prompt": prompt, "duration": 5, "resolution": "720p", "seed": 7});
+        let more = more.as_object().cloned().unwrap();
+        body.as_object_mut().unwrap().extend(more);
+        body
+    };
+    let framed = json!({"images": [PICTURE]});
+    let mut framed_mute = framed.clone();
+    framed_mute["audio"] = json!(false);
+    let wide = json!({"aspect_ratio": "16:9"});
+    let wide_mute = json!({"aspect_ratio": "16:9", "audio": false});
+    let row = |model, path, more: &Value| ("vidu", model, path, vidu(model, more.clone()));
+    let ltx = |model| {
+        let body = json!({"model": model, "prompt": prompt, "duration": 6, "resolution": "1920x1080",
+            "generate_audio": false});
+        ("ltx", model, "/v2/text-to-video", body)
+    };
+    let mureka = |model| {
+        let body = json!({"model": model, "lyrics": "[Verse] rain", "prompt": "blues", "n": 1});
+        ("mureka", model, "/v1/song/generate", body)
+    };
+    let suno = |model| {
+        let body = json!({"customMode": true, "instrumental": false, "prompt": "[Verse] rain",
+            "style": "blues", "title": "Rain", "model": model, "callBackUrl": "playground"});
+        ("kie-suno", model, "/generate", body)
+    };
+    vec![
+        ("pixverse", "v6", "/video/text/generate", with_sound),
+        ("pixverse", "v5", "/video/text/generate", pixverse),
+        (
+            "hunyuan",
+            "hunyuan",
+            "/",
+            json!({"Prompt": prompt, "Resolution": "720p"}),
+        ),
+        row("viduq3-pro", "/text2video", &wide_mute),
+        row("viduq3-turbo", "/text2video", &wide_mute),
+        row("viduq3-pro-fast", "/img2video", &framed_mute),
+        row("viduq2", "/text2video", &wide),
+        row("viduq2-pro", "/img2video", &framed),
+        ltx("ltx-2-3-pro"),
+        ltx("ltx-2-3-fast"),
+        ltx("ltx-2-5*"),
+        ltx("ltx-2-pro"),
+        ltx("ltx-2-fast"),
+        mureka("mureka-9"),
+        mureka("mureka-8"),
+        mureka("mureka-7.6"),
+        suno("V5"),
+        suno("V4_5PLUS"),
+        suno("V4_5"),
+    ]
+}
+
+const PICTURE: &str = "https://media.example.com/first.png";
+
+/// The order of the catalogue's model by which its recipe is tried.
+fn order_of(cook: &dyn Adapter, kind: Kind, model: &str) -> Order {
+    let Some(Limits::Video(limits)) = cook.limits(kind, model) else {
+        let fields = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain"});
+        return super::songs::song_by(model, fields);
+    };
+    video_with(model, |video| {
+        (video.seconds, video.size) = (limits.default_seconds, limits.sizes[0]);
+        video.seed = limits.seed.then_some(7);
+        video.audio = limits.audio.map(|on| !on);
+        if limits.pictures.needed {
+            let mut picture = frame(PictureRole::FirstFrame);
+            picture.file.url = Some(PICTURE.into());
+            video.pictures.push(picture);
+        }
+    })
 }
 
 #[test]
@@ -75,14 +160,7 @@ fn each_model_is_ordered_as_its_page_says() {
         let row = rows.find(|row| (row.0, row.1) == (model.provider.as_str(), model.id.as_str()));
         let (.., path, body) = row.unwrap_or_else(|| panic!("{protocol} {} has no body", model.id));
         let cook = adapter(&protocol, &json!({}));
-        let Some(Limits::Video(limits)) = cook.limits(Kind::Video, &model.id) else {
-            panic!("no videos");
-        };
-        let order = video_with(&model.id, |video| {
-            (video.seconds, video.size) = (limits.default_seconds, limits.sizes[0]);
-            video.seed = limits.seed.then_some(7);
-            video.audio = limits.audio.map(|on| !on);
-        });
+        let order = order_of(cook.as_ref(), model.kind, &model.id);
         let call = cook.start(&order).unwrap();
         assert_eq!(
             call.to,

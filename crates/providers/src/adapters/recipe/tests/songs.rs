@@ -31,7 +31,11 @@ address = "/songs/*/url"
 "#;
 
 fn song(fields: Value) -> Order {
-    let mut order = stems("m");
+    song_by("m", fields)
+}
+
+pub(super) fn song_by(model: &str, fields: Value) -> Order {
+    let mut order = stems(model);
     let Value::Object(fields) = fields else {
         panic!("no fields");
     };
@@ -89,6 +93,136 @@ fn songs_are_ordered_and_all_their_clips_taken() {
         ("address = \"/songs/*/url\"", "", "one of address"),
     ] {
         let (_, message) = fault(&SINGER.replace(from, to));
+        assert!(message.contains(says), "{from}: {message}");
+    }
+}
+
+/// The shipped one of kie.ai: every way to order, and clips with ids.
+const KIE: &str = include_str!("../../../../../../recipes/kie-suno.toml");
+
+fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
+    let call = cook.start(&song(fields)).unwrap();
+    let body = content(&call.body);
+    let Target::Path(path) = call.to else {
+        panic!("no path");
+    };
+    (path, body)
+}
+
+#[test]
+fn the_way_to_order_is_told_by_all_that_a_song_has() {
+    let cook = cook(KIE).unwrap();
+    for (fields, path, has, has_not) in [
+        (
+            json!({"prompt": "about rain"}),
+            "/generate",
+            json!({"customMode": false, "prompt": "about rain"}),
+            "style",
+        ),
+        (
+            json!({"lyrics": "[Verse] rain"}),
+            "/generate",
+            json!({"customMode": true, "style": "song", "prompt": "[Verse] rain", "title": "Song"}),
+            "negativeTags",
+        ),
+        (
+            json!({"prompt": "[Verse] rain", "tags": "blues"}),
+            "/generate",
+            json!({"customMode": true, "instrumental": false, "style": "blues", "title": "blues"}),
+            "audioId",
+        ),
+        (
+            json!({"prompt": "rain", "make_instrumental": true, "negative_tags": "drums"}),
+            "/generate",
+            json!({"instrumental": true, "style": "rain", "negativeTags": "drums"}),
+            "prompt",
+        ),
+        (
+            json!({"prompt": "[Verse] sun", "tags": "blues", "continue_clip_id": "c", "continue_at": 12.0}),
+            "/generate/extend",
+            json!({"audioId": "c", "continueAt": 12, "prompt": "[Verse] sun"}),
+            "instrumental",
+        ),
+    ] {
+        let (to, body) = sent(cook.as_ref(), fields.clone());
+        assert_eq!(to, path, "{fields}");
+        for (name, value) in has.as_object().unwrap() {
+            assert_eq!(body[name], *value, "{fields}: {body}");
+        }
+        assert!(body.get(has_not).is_none(), "{fields}: {body}");
+    }
+    let mut strange = song(json!({"prompt": "sun", "tags": "blues"}));
+    if let Work::Song(song) = &mut strange.work {
+        let Work::Stems(stems) = stems("m").work else {
+            panic!("no recording");
+        };
+        song.uploads = vec![("continue_clip_id".into(), stems.source)];
+    }
+    assert_eq!(cook.start(&strange).unwrap_err().class, Class::Rejected);
+}
+
+#[test]
+fn clips_have_the_names_that_the_provider_gives_them() {
+    let cook = cook(KIE).unwrap();
+    let order = song(json!({"prompt": "about rain", "title": "Rain"}));
+    let taken = json!({"code": 200, "data": {"taskId": "t"}});
+    let Ok(Step::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken) else {
+        panic!("not submitted");
+    };
+    let clips = json!([
+        {"id": "a", "audioUrl": "https://a.test/1", "title": "Wet", "tags": "blues", "prompt": "[Verse]"},
+        {"id": "b", "audioUrl": "https://a.test/2"},
+        {"id": "c", "audioUrl": ""},
+    ]);
+    let done = json!({"code": 200, "data": {"status": "SUCCESS", "response": {"sunoData": clips}}});
+    let asked = cook.poll(&handle).unwrap().asked();
+    let Step::Done { outputs } = cook
+        .polled(&handle, &asked, &Answer::json_of(200, &done))
+        .unwrap()
+    else {
+        panic!("not done");
+    };
+    let facts: Vec<_> = outputs
+        .iter()
+        .map(|output| match &output.what {
+            What::Clip(facts) => {
+                [&facts.id, &facts.title, &facts.tags, &facts.prompt].map(String::as_str)
+            }
+            _ => panic!("no clip"),
+        })
+        .collect();
+    assert_eq!(
+        facts,
+        [
+            ["a", "Wet", "blues", "[Verse]"],
+            ["b", "Rain", "", "about rain"]
+        ]
+    );
+}
+
+#[test]
+fn what_not_every_call_hands_over_is_not_offered() {
+    let limits = |text: &str| match cook(text).unwrap().limits(Kind::Music, "m") {
+        Some(Limits::Music(limits)) => limits.songs.fields.unwrap(),
+        _ => panic!("no limits"),
+    };
+    assert_eq!(
+        limits(KIE),
+        ["negative_tags", "make_instrumental", "lyrics"]
+    );
+    let half = KIE.replacen("negativeTags = \"{negative_tags}\"\n", "", 1);
+    assert_eq!(limits(&half), ["make_instrumental", "lyrics"]);
+    for (from, to, says) in [
+        ("when = \"clip\"", "when = \"clop\"", "clop"),
+        (
+            "when = [\"lyrics\", \"style\"]",
+            "when = []",
+            "names no value",
+        ),
+        ("audioId          = \"{clip}\"\n", "", "{clip}"),
+        ("address = \"/audioUrl\"", "", "one of address"),
+    ] {
+        let (_, message) = fault(&KIE.replace(from, to));
         assert!(message.contains(says), "{from}: {message}");
     }
 }

@@ -1,5 +1,5 @@
-//! Reading and writing files that are to be read and written, although a disk is
-//! full or a store away for a moment.
+//! Reading and writing what is to be read and written, although a disk is full or a
+//! store away for a moment.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const LOADING: Duration = Duration::from_secs(10);
 /// The first pause, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// Stores something, as often as it takes.
-pub(super) async fn store<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
+/// Stores something, as often as it takes; only an error from inside is repeated.
+pub async fn store<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -24,7 +24,7 @@ where
 }
 
 /// Loads something, a few times if need be.
-pub(super) async fn load<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
+pub async fn load<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -39,8 +39,9 @@ where
     let mut pause = PAUSES.0;
     loop {
         match work().await {
-            Err(error) if Instant::now() + pause < until => {
-                tracing::warn!(inside = ?error.inside(), "a file cannot be read or written; it is tried again");
+            // What was judged is judged the same again.
+            Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
+                tracing::warn!(inside = ?error.inside(), "what is needed cannot be read or written; it is tried again");
             }
             done => return done,
         }

@@ -3,6 +3,12 @@
 //! Each getter returns `None` for a field that is absent, null, or at fault; a
 //! fault is remembered, and [`read`] fails with all of them at once. Unknown
 //! fields are not looked at: callers send other dialects' extras.
+//!
+//! Requests are declared (`request`), with fields of the types in `types`: a
+//! declaration is the request's reader and its schema.
+
+pub mod request;
+pub mod types;
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -10,6 +16,9 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorCode, Fault};
+
+pub use request::FieldType;
+pub(in crate::http) use request::request;
 
 /// An object of a body, at its path.
 pub struct Fields<'a> {
@@ -64,6 +73,11 @@ impl<'a> Fields<'a> {
     /// Whether it came as a form.
     pub const fn is_form(&self) -> bool {
         self.lenient
+    }
+
+    /// All members, null ones too.
+    pub const fn members(&self) -> &'a Map<String, Value> {
+        self.map
     }
 
     /// The path of a field, as errors name it.

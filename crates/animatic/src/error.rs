@@ -1,0 +1,40 @@
+//! Why there is no video, or no frame of one.
+
+use crate::options::OptionsError;
+
+/// Why there is no video.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum MakeError {
+    /// The caller's control said stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// An option is outside the offer.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The frames could not be drawn: a fault of this program.
+    #[error("the frames could not be drawn: {0}")]
+    Render(String),
+    /// The video could not be encoded: a fault of this program.
+    #[error("the video could not be encoded: {0}")]
+    Encode(String),
+    /// What [`crate::write_y4m`] was to write to failed.
+    #[error("the frames could not be written: {0}")]
+    Write(String),
+}
+
+/// Something between the pixels went wrong; not the caller's fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct RenderError(String);
+
+impl RenderError {
+    pub(crate) fn new(reason: impl std::fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl From<RenderError> for MakeError {
+    fn from(error: RenderError) -> Self {
+        Self::Render(error.to_string())
+    }
+}

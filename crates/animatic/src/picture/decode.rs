@@ -1,0 +1,349 @@
+//! Decoding: from untrusted bytes to a picture.
+//!
+//! Every limit is checked on the header before anything of the picture's size is allocated.
+
+use std::error::Error;
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageError, ImageReader};
+
+use super::colour::{self, Pixels};
+use super::ground::{self, Ground};
+use super::plain::Picture;
+
+/// What may be decoded. Exceeding one is [`PictureError::TooLarge`] or a relative of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureLimits {
+    /// Most pixels, in millions.
+    pub max_megapixels: u32,
+    /// Longest side, in pixels: keeps out strips that are legal by area and useless as a frame.
+    pub max_side: u32,
+    /// Most memory that the decoder may hold at once, in bytes, the decoded pixels included.
+    pub max_memory_bytes: u64,
+}
+
+/// What the header says about a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureInfo {
+    /// The kind that the bytes are.
+    pub format: PictureFormat,
+    /// Width in pixels as [`decode`] would give it, orientation applied.
+    pub width: u32,
+    /// Height in pixels as [`decode`] would give it, orientation applied.
+    pub height: u32,
+    /// Most memory that [`decode`] takes beside the bytes themselves.
+    pub decoding_bytes: u64,
+}
+
+/// The kinds of picture that are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PictureFormat {
+    /// JPEG, baseline and progressive; grey, colour and CMYK.
+    Jpeg,
+    /// PNG at every depth.
+    Png,
+    /// WebP, lossy and lossless; the first frame of an animated one.
+    WebP,
+    /// GIF; the first frame.
+    Gif,
+    /// Windows bitmap.
+    Bmp,
+    /// TIFF; the first page.
+    Tiff,
+}
+
+/// Why a picture can't be used. The messages are written for the one who sent it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PictureError {
+    /// No bytes at all.
+    #[error("the picture is empty (0 bytes)")]
+    Empty,
+    /// The first bytes belong to no kind of picture.
+    #[error("this is not a picture of a known kind; send JPEG, PNG, WebP, GIF, BMP or TIFF")]
+    UnknownFormat,
+    /// A known kind, but of a variety that is not taken.
+    #[error("this variety of picture is not supported: {what}")]
+    Unsupported {
+        /// What it is, in a few words.
+        what: String,
+    },
+    /// The bytes break the rules of their own format.
+    #[error("the picture is damaged: {reason}")]
+    Damaged {
+        /// What the decoder tripped over.
+        reason: String,
+    },
+    /// More pixels than allowed.
+    #[error("the picture has {megapixels} megapixels; the limit is {limit}")]
+    TooLarge {
+        /// The picture's size in megapixels, rounded up.
+        megapixels: u32,
+        /// The limit in megapixels.
+        limit: u32,
+    },
+    /// A side longer than allowed.
+    #[error("the picture is {side} pixels on its longer side; the limit is {limit}")]
+    TooLong {
+        /// The longer side in pixels.
+        side: u32,
+        /// The limit in pixels.
+        limit: u32,
+    },
+    /// Decoding would take more memory than allowed.
+    #[error("the picture needs more than {limit_mb} MB of memory to decode")]
+    TooMuchMemory {
+        /// The limit in megabytes.
+        limit_mb: u64,
+    },
+}
+
+/// Decodes a picture of any kind in [`PictureFormat`], a transparent one over [`Ground::Contrast`].
+/// Never panics, whatever the bytes are.
+pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, PictureError> {
+    decode_over(bytes, limits, Ground::default())
+}
+
+/// Decodes like [`decode`], a transparent picture over a chosen ground.
+pub fn decode_over(
+    bytes: &[u8],
+    limits: &PictureLimits,
+    ground: Ground,
+) -> Result<Picture, PictureError> {
+    guarded(|| {
+        let (mut decoder, info) = open(bytes, limits)?;
+        let orientation = orientation_of(&mut decoder);
+        // An unreadable profile is no profile.
+        let profile = decoder.icc_profile().ok().flatten();
+        let image = DynamicImage::from_decoder(decoder)
+            .map_err(|error| translate(info.format, &error, limits))?;
+        Ok(finish(image, orientation, profile.as_deref(), ground))
+    })
+}
+
+/// Reads the headers only: kind and size, without decoding a pixel.
+pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, PictureError> {
+    guarded(|| {
+        let (mut decoder, mut info) = open(bytes, limits)?;
+        if turns_on_its_side(orientation_of(&mut decoder)) {
+            std::mem::swap(&mut info.width, &mut info.height);
+        }
+        Ok(info)
+    })
+}
+
+impl Default for PictureLimits {
+    /// 50 megapixels, 30 000 pixels a side, 512 MB.
+    fn default() -> Self {
+        Self {
+            max_megapixels: 50,
+            max_side: 30_000,
+            max_memory_bytes: 512 << 20,
+        }
+    }
+}
+
+impl PictureFormat {
+    /// The media type, as in `Content-Type`.
+    pub fn mime(self) -> &'static str {
+        self.describe().0
+    }
+
+    /// The usual file name extension, without the dot.
+    pub fn extension(self) -> &'static str {
+        self.describe().1
+    }
+
+    fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Jpeg => ("image/jpeg", "jpg"),
+            Self::Png => ("image/png", "png"),
+            Self::WebP => ("image/webp", "webp"),
+            Self::Gif => ("image/gif", "gif"),
+            Self::Bmp => ("image/bmp", "bmp"),
+            Self::Tiff => ("image/tiff", "tiff"),
+        }
+    }
+
+    fn of(bytes: &[u8]) -> Result<(Self, image::ImageFormat), PictureError> {
+        if bytes.is_empty() {
+            return Err(PictureError::Empty);
+        }
+        let guess = image::guess_format(bytes).map_err(|_| PictureError::UnknownFormat)?;
+        let format = match guess {
+            image::ImageFormat::Jpeg => Self::Jpeg,
+            image::ImageFormat::Png => Self::Png,
+            image::ImageFormat::WebP => Self::WebP,
+            image::ImageFormat::Gif => Self::Gif,
+            image::ImageFormat::Bmp => Self::Bmp,
+            image::ImageFormat::Tiff => Self::Tiff,
+            other => {
+                return Err(PictureError::Unsupported {
+                    what: other.to_mime_type().to_owned(),
+                });
+            }
+        };
+        Ok((format, guess))
+    }
+}
+
+/// Runs a decoder with a net under it.
+///
+/// The decoders are other people's code fed with hostile bytes. They are written not to panic,
+/// and each has had releases in which some input made it panic all the same; a caller's file must
+/// not take the worker's thread with it. Nothing half-changed survives the unwinding: the closure
+/// owns all it touches.
+fn guarded<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(PictureError::Damaged {
+            reason: "the decoder gave up on it".to_owned(),
+        })
+    })
+}
+
+/// A decoder that has read the header and passed every limit that the header can tell.
+fn open<'a>(
+    bytes: &'a [u8],
+    limits: &PictureLimits,
+) -> Result<(impl ImageDecoder + use<'a>, PictureInfo), PictureError> {
+    let (format, known) = PictureFormat::of(bytes)?;
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
+    // Sides are checked below, where the message can name both the size and the limit.
+    let mut allowed = image::Limits::no_limits();
+    allowed.max_alloc = Some(limits.max_memory_bytes);
+    reader.limits(allowed);
+    let decoder = reader
+        .into_decoder()
+        .map_err(|error| translate(format, &error, limits))?;
+    let (width, height) = decoder.dimensions();
+    check_size(width, height, limits)?;
+    let total_bytes = decoder.total_bytes();
+    if total_bytes > limits.max_memory_bytes {
+        return Err(too_much_memory(limits));
+    }
+    Ok((
+        decoder,
+        PictureInfo {
+            format,
+            width,
+            height,
+            decoding_bytes: decoding_bytes(width, height, total_bytes),
+        },
+    ))
+}
+
+/// The pixels as they are kept in the file; the same once more, which some decoders work in and
+/// turning upright takes; and both forms of eight bits that follow, with and without transparency.
+fn decoding_bytes(width: u32, height: u32, total_bytes: u64) -> u64 {
+    2 * total_bytes + u64::from(width) * u64::from(height) * 7
+}
+
+fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), PictureError> {
+    if width == 0 || height == 0 {
+        return Err(PictureError::Damaged {
+            reason: "it has no pixels".to_owned(),
+        });
+    }
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > u64::from(limits.max_megapixels) * 1_000_000 {
+        return Err(PictureError::TooLarge {
+            megapixels: u32::try_from(pixels.div_ceil(1_000_000)).unwrap_or(u32::MAX),
+            limit: limits.max_megapixels,
+        });
+    }
+    let side = width.max(height);
+    if side > limits.max_side {
+        return Err(PictureError::TooLong {
+            side,
+            limit: limits.max_side,
+        });
+    }
+    Ok(())
+}
+
+/// Unreadable orientation is no orientation: the picture itself may be fine.
+fn orientation_of(decoder: &mut impl ImageDecoder) -> Orientation {
+    decoder.orientation().unwrap_or(Orientation::NoTransforms)
+}
+
+fn turns_on_its_side(orientation: Orientation) -> bool {
+    matches!(
+        orientation,
+        Orientation::Rotate90
+            | Orientation::Rotate270
+            | Orientation::Rotate90FlipH
+            | Orientation::Rotate270FlipH
+    )
+}
+
+fn finish(
+    mut image: DynamicImage,
+    orientation: Orientation,
+    profile: Option<&[u8]>,
+    ground: Ground,
+) -> Picture {
+    image.apply_orientation(orientation);
+    let (width, height) = (image.width(), image.height());
+    let rgb = if image.color().has_alpha() {
+        let mut rgba = image.into_rgba8().into_raw();
+        if let Some(icc) = profile {
+            colour::to_srgb(&mut rgba, Pixels::Rgba, icc);
+        }
+        ground::lay_over(&rgba, ground)
+    } else {
+        let mut rgb = image.into_rgb8().into_raw();
+        if let Some(icc) = profile {
+            colour::to_srgb(&mut rgb, Pixels::Rgb, icc);
+        }
+        rgb
+    };
+    Picture::of(width, height, rgb)
+}
+
+fn too_much_memory(limits: &PictureLimits) -> PictureError {
+    PictureError::TooMuchMemory {
+        limit_mb: limits.max_memory_bytes >> 20,
+    }
+}
+
+fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) -> PictureError {
+    match error {
+        ImageError::Limits(_) => too_much_memory(limits),
+        ImageError::Unsupported(unsupported) => PictureError::Unsupported {
+            what: in_short(&unsupported.to_string()),
+        },
+        other => {
+            // The cause says what is wrong; the error around it only that something is.
+            let words = other
+                .source()
+                .map_or_else(|| other.to_string(), ToString::to_string);
+            let told = words.to_lowercase();
+            let reason = if SIGNS_OF_AN_EARLY_END.iter().any(|sign| told.contains(sign)) {
+                format!(
+                    "the {} data ends too early",
+                    format.extension().to_uppercase()
+                )
+            } else {
+                in_short(&words)
+            };
+            PictureError::Damaged { reason }
+        }
+    }
+}
+
+/// How the decoders say that bytes are missing.
+const SIGNS_OF_AN_EARLY_END: &[&str] = &[
+    "enough bytes",
+    "failed to fill",
+    "unexpected end",
+    "end of file",
+    "eof",
+    "exhausted",
+];
+
+/// One line of a decoder's words, cut to a length that suits an error message.
+fn in_short(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.chars().take(160).collect()
+}

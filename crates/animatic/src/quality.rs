@@ -1,0 +1,136 @@
+//! Quality: one quantiser for a whole film, and what else its encoder is told.
+//!
+//! Quality is constant and the size has a ceiling. The encoder's own rate control is for
+//! networks: it answers a hard passage by coarser frames that are seen as a pulse, or by dropping
+//! frames. A file has no such need, so one quantiser serves every frame: the finest that the eye
+//! can use, or, where that bursts the ceiling, the finest that does not.
+
+use crate::h264::{Encoder, EncoderError, Format, PYRAMID};
+use crate::options::Options;
+use crate::yuv::I420;
+
+/// How coarsely detail is rounded: the quantiser of H.264, fixed for the whole film.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Quality(u8);
+
+impl Quality {
+    /// The quality for a film that bursts its ceiling at the best, from a few consecutive frames
+    /// out of its middle: the best below that seems not to.
+    pub(crate) fn measure(sample: &[I420], options: &Options) -> Result<Self, EncoderError> {
+        let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
+        while fits - bursts > 1 {
+            let middle = u8::midpoint(bursts, fits);
+            if Self(middle).seems_to_fit(sample, options)? {
+                fits = middle;
+            } else {
+                bursts = middle;
+            }
+        }
+        Ok(Self(fits))
+    }
+
+    /// Whether a film of frames like these would stay under the ceiling.
+    fn seems_to_fit(self, sample: &[I420], options: &Options) -> Result<bool, EncoderError> {
+        let mut encoder = Encoder::new(format(options), self.0)?;
+        let mut packet = Vec::new();
+        let mut key_bytes = 0;
+        for (i, frame) in sample.iter().enumerate() {
+            encoder.encode(frame, &mut packet)?;
+            if i == 0 {
+                key_bytes = packet.len();
+            }
+        }
+        let others = sample.len().saturating_sub(1).max(1);
+        #[expect(clippy::cast_precision_loss, reason = "a few megabytes at most")]
+        let (key, other, ceiling) = (
+            key_bytes as f64,
+            (packet.len() - key_bytes) as f64 / others as f64,
+            options.max_video_bytes() as f64,
+        );
+        let frames = f64::from(options.frames());
+        let keys = (frames / f64::from(group_length(options))).ceil();
+        Ok(keys * key + (frames - keys) * other <= ceiling * CAUTION)
+    }
+
+    /// A step coarser, which takes about an eighth of the bits; `None` at the end of the scale.
+    pub(crate) fn coarser(self) -> Option<Self> {
+        (self < Self::WORST).then_some(Self(self.0 + 1))
+    }
+
+    /// The quantiser of H.264, 0 to 51.
+    pub(crate) fn quantiser(self) -> u8 {
+        self.0
+    }
+
+    /// Below this the eye sees nothing more.
+    pub(crate) const BEST: Self = Self(31);
+
+    /// The end of the scale: even white noise takes a hundredth of the ceiling.
+    const WORST: Self = Self(51);
+}
+
+/// What the frames of a film have in common.
+pub(crate) fn format(options: &Options) -> Format {
+    let bits = options.max_video_bytes() * 8 * u64::from(options.fps) / u64::from(options.frames());
+    Format {
+        width: options.width,
+        height: options.height,
+        fps: options.fps,
+        group: group_length(options),
+        bits_per_second: u32::try_from(bits).unwrap_or(u32::MAX),
+    }
+}
+
+/// A guess from a few frames is aimed a little below the ceiling: a film that bursts it is encoded
+/// once more.
+const CAUTION: f64 = 0.94;
+
+/// Frames from one key frame to the next: whole pyramids, and groups about as long as each other.
+pub(crate) fn group_length(options: &Options) -> u32 {
+    let longest = LONGEST_GROUP_SECONDS.0 * options.fps / LONGEST_GROUP_SECONDS.1;
+    let groups = options.frames().div_ceil(longest / PYRAMID * PYRAMID);
+    options.frames().div_ceil(groups).next_multiple_of(PYRAMID)
+}
+
+/// Seconds from key frame to key frame at most, as a fraction: a key frame takes as many bytes
+/// as half a second of what moves, but seeking decodes from it.
+const LONGEST_GROUP_SECONDS: (u32, u32) = (16, 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quality_falls_step_by_step_to_the_end_of_the_scale() {
+        let mut quality = Some(Quality::BEST);
+        let mut steps = 0;
+        while let Some(next) = quality {
+            quality = next.coarser();
+            assert!(quality.is_none_or(|coarser| coarser > next));
+            steps += 1;
+        }
+        assert_eq!(steps, u32::from(Quality::WORST.0 - Quality::BEST.0) + 1);
+    }
+
+    #[test]
+    fn groups_are_whole_pyramids_of_five_seconds_or_so() {
+        let lengths = [
+            (5.0, 30, 152),
+            (5.0, 25, 128),
+            (1.0, 24, 24),
+            (10.0, 30, 152),
+            (20.0, 30, 152),
+            (20.0, 24, 120),
+        ];
+        for (seconds, fps, length) in lengths {
+            let options = Options {
+                width: 480,
+                height: 480,
+                seconds,
+                fps,
+                seed: 0,
+            };
+            assert_eq!(group_length(&options), length, "{seconds} s at {fps}");
+        }
+    }
+}

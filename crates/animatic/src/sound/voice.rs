@@ -1,0 +1,16 @@
+//! What a voice is, and the form of sound in which voices meet.
+
+/// Samples per second of everything in this module.
+pub(crate) const RATE: u32 = 48_000;
+
+/// [`RATE`] for the formulas of filters.
+pub(super) const RATE_HZ: f32 = 48_000.0;
+
+/// A left and a right sample.
+pub(super) type Stereo = [f32; 2];
+
+/// A voice that can go on for ever.
+pub(super) trait Voice {
+    /// The next sample, about −20 dB on average: `loudness` sets the final level.
+    fn next(&mut self) -> Stereo;
+}

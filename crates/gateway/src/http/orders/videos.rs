@@ -1,0 +1,244 @@
+//! The requests of the `OpenAI` Videos dialect.
+
+use bytes::Bytes;
+use serde_json::Value;
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use super::video_fields::{
+    ADDRESS, AspectRatio, PROMPT, Picture, Pictures, ProviderOptions, REFERENCES, Resolution,
+    Seconds, Seed, Size,
+};
+use super::{Endpoint, Order};
+use crate::domain::pictures::PictureSource;
+use crate::domain::quotes::Wish;
+use crate::domain::video::{AskedPicture, Frame, Params, VideoOrder};
+use crate::error::{Error, ErrorCode};
+use crate::http::fields::types::{Filled, Flag, NotBlank, Required};
+use crate::http::fields::{self, FieldType, Fields, request};
+use crate::model::account::Scope;
+
+request! {
+    /// A request for a video.
+    pub struct VideoRequest {
+        /// What the video shall show.
+        prompt: Required<NotBlank<PROMPT>>,
+        /// The model; the default video model when left out.
+        model: Filled<200>,
+        /// The first frame: an address (http, https or data:), by itself or as `image_url` of an object; in a multipart form a file.
+        input_reference: FirstFrame,
+        /// The last frame: an address (http, https or data:), or in a multipart form a file.
+        end_image: Picture,
+        /// Pictures of what the video is about: addresses, or in a multipart form files.
+        reference_images: Pictures,
+        /// Length in seconds, as a number or its text.
+        seconds: Seconds,
+        /// Width and height, as in `1280x720`.
+        size: Size,
+        /// In place of the size: its fineness, as in `1080p`.
+        resolution: Resolution,
+        /// In place of the size: its shape, as in `16:9`.
+        aspect_ratio: AspectRatio,
+        /// With sound or without, where the model can choose.
+        audio: Flag,
+        /// Decides everything that the prompt leaves to chance.
+        seed: Seed,
+        /// What the video shall not show.
+        negative_prompt: Filled<PROMPT>,
+        /// Fields for the provider itself, where the operator lets them through.
+        provider_options: ProviderOptions,
+        /// Your own name for your end user.
+        user: Filled<512>,
+    }
+}
+
+request! {
+    /// A picture by its address.
+    pub struct PictureReference {
+        /// An https, http or data: address.
+        image_url: Required<Filled<ADDRESS>>,
+    }
+}
+
+/// The names of this dialect's fields.
+const PARAMS: Params = Params {
+    seconds: "seconds",
+    size: "size",
+    resolution: "resolution",
+    aspect_ratio: "aspect_ratio",
+    audio: "audio",
+    seed: "seed",
+    negative_prompt: "negative_prompt",
+    prompt: "prompt",
+    picture: "input_reference",
+    end_picture: "end_image",
+    references: "reference_images",
+};
+
+/// The fields of a form that may be files.
+pub const FILES: [&str; 4] = [
+    PARAMS.picture,
+    PARAMS.end_picture,
+    PARAMS.references,
+    "reference_images[]",
+];
+
+impl Order for VideoOrder {
+    const ENDPOINT: Endpoint = Endpoint {
+        path: "/v1/videos",
+        is_branded: false,
+        scope: Scope::VideoCreate,
+    };
+    type Request = VideoRequest;
+
+    fn read(body: &Value) -> Result<Self, Error> {
+        fields::read(body, |body| order(VideoRequest::read(body)))
+    }
+
+    fn wish(self) -> Wish {
+        Wish::Video(Box::new(self))
+    }
+}
+
+/// Reads a form's text fields, nested as their brackets say; `files` are those
+/// uploaded in [`FILES`].
+pub fn read_form(form: &Value, files: Vec<(&'static str, Bytes)>) -> Result<VideoOrder, Error> {
+    let mut read = fields::read_form(form, |body| order(VideoRequest::read(body)))?;
+    for (name, bytes) in files {
+        let picture = (PictureSource::Bytes(bytes), name.to_owned());
+        if name == PARAMS.picture {
+            read.pictures.insert(0, picture);
+        } else if name == PARAMS.end_picture {
+            read.end_picture = Some(picture);
+        } else {
+            read.references.push(picture);
+        }
+    }
+    if read.references.len() > REFERENCES {
+        let message = format!("Must have at most {REFERENCES} items.");
+        return Err(Error::at(
+            ErrorCode::InvalidValue,
+            PARAMS.references,
+            message,
+        ));
+    }
+    Ok(read)
+}
+
+fn order(request: VideoRequest) -> Option<VideoOrder> {
+    Some(VideoOrder {
+        model: request.model,
+        prompt: request.prompt?,
+        pictures: request.input_reference.into_iter().collect(),
+        end_picture: request.end_image,
+        references: request.reference_images.unwrap_or_default(),
+        seconds: request.seconds,
+        size: request.size,
+        frame: Frame {
+            resolution: request.resolution,
+            aspect_ratio: request.aspect_ratio,
+        },
+        audio: request.audio,
+        seed: request.seed,
+        negative_prompt: request.negative_prompt,
+        provider_options: request.provider_options.unwrap_or_default(),
+        count: 1,
+        conversation: Vec::new(),
+        user: request.user,
+        params: PARAMS,
+    })
+}
+
+/// An object with an address, or the address itself.
+pub struct FirstFrame;
+
+impl FieldType for FirstFrame {
+    type Value = AskedPicture;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<AskedPicture> {
+        if body.value(name)?.is_string() {
+            let address = body.filled_string(name, ADDRESS)?;
+            return Some((PictureSource::Address(address), body.path(name)));
+        }
+        let object = body.object(name)?;
+        if object.value("file_id").is_some() {
+            let message = "Files are not kept here; send the picture itself or its address.";
+            object.fault("file_id", ErrorCode::UnsupportedValue, message);
+            return None;
+        }
+        let address = PictureReference::read(&object).image_url?;
+        Some((PictureSource::Address(address), object.path("image_url")))
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let address = ObjectBuilder::new().schema_type(Type::String);
+        let object = PictureReference::object();
+        AnyOfBuilder::new().item(address).item(object).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_forms_of_the_sdks_are_read() {
+        let order = VideoOrder::read(
+            &json!({"prompt": "a lake", "seconds": "4", "size": "1280x720", "seed": 7}),
+        )
+        .unwrap();
+        assert_eq!(
+            (order.seconds, order.size, order.seed),
+            (Some(4.0), Some((1280, 720)), Some(7))
+        );
+        let form = json!({"prompt": "a lake", "seconds": "4", "seed": "7", "input_reference": {"image_url": "https://x/a.png"}});
+        let order = read_form(&form, Vec::new()).unwrap();
+        assert_eq!(order.seed, Some(7));
+        assert_eq!(order.pictures[0].1, "input_reference.image_url");
+        let form = json!({"prompt": "a lake", "audio": "false", "aspect_ratio": "9:16",
+            "reference_images": ["https://x/a.png"], "provider_options": "{\"style\": 1}"});
+        let file = bytes::Bytes::from_static(b"png");
+        let order = read_form(
+            &form,
+            vec![("reference_images[]", file.clone()), ("end_image", file)],
+        );
+        let order = order.unwrap();
+        assert_eq!(order.audio, Some(false));
+        assert_eq!(order.references.len(), 2);
+        assert!(order.end_picture.is_some());
+        assert_eq!(order.provider_options["style"], 1);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (body, param) in [
+            (json!({}), "prompt"),
+            (json!({"prompt": " "}), "prompt"),
+            (json!({"prompt": "x", "seconds": "soon"}), "seconds"),
+            (json!({"prompt": "x", "seconds": true}), "seconds"),
+            (json!({"prompt": "x", "size": "big"}), "size"),
+            (json!({"prompt": "x", "size": "0x0"}), "size"),
+            (json!({"prompt": "x", "seed": -1}), "seed"),
+            (
+                json!({"prompt": "x", "input_reference": {}}),
+                "input_reference.image_url",
+            ),
+            (
+                json!({"prompt": "x", "input_reference": {"file_id": "f"}}),
+                "input_reference.file_id",
+            ),
+            (
+                json!({"prompt": "x", "input_reference": 1}),
+                "input_reference",
+            ),
+        ] {
+            assert_eq!(
+                VideoOrder::read(&body).unwrap_err().param(),
+                Some(param),
+                "{body}"
+            );
+        }
+    }
+}

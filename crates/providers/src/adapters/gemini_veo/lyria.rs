@@ -1,0 +1,63 @@
+//! Songs by Lyria, which the Interactions API serves beside the video models.
+//!
+//! Sources: ai.google.dev/gemini-api/docs/music-generation as stored, read on
+//! 2026-11-23; the types of `google-genai` 3.4.0.
+//!
+//! ```text
+//! POST /v1/interactions   {model, input: text}
+//!                         → {id, status, steps: [{content: [{type: audio, mime_type, data │ uri}]}]}
+//! ```
+//!
+//! The guide asks without `background`, and so the answer is the song itself.
+//! An answer that is still at work is followed all the same. The text holds
+//! everything: there is no member for words, length or a negative prompt.
+
+use serde_json::{Value, json};
+
+use super::{WITH_MEDIA, interactions};
+use crate::error::ProviderError;
+use crate::limits::{Limits, MusicLimits, SongLimits};
+use crate::order::{Order, Song};
+use crate::port::{Call, ClipFacts, Step};
+
+pub(super) fn is_meant(model: &str) -> bool {
+    model.trim_start_matches("models/").starts_with("lyria-3")
+}
+
+pub(super) fn limits() -> Limits {
+    Limits::Music(MusicLimits {
+        stems: None,
+        tasks: vec!["generate".into()],
+        personas: false,
+        songs: SongLimits {
+            clips: 1,
+            fields: Some(vec!["lyrics", "make_instrumental"]),
+            seconds: None,
+        },
+    })
+}
+
+pub(super) fn start(order: &Order, song: &Song) -> Call {
+    let mut told = vec![song.description()];
+    if song.is_instrumental() {
+        told.push("Instrumental only, no vocals.".into());
+    }
+    told.extend(song.lyrics().map(|lyrics| format!("Lyrics:\n{lyrics}")));
+    told.retain(|part| !part.is_empty());
+    let body = json!({"model": order.model, "input": told.join("\n\n")});
+    Call::post("submit", "/v1/interactions", body)
+        .submits()
+        .works(WITH_MEDIA)
+}
+
+/// What the answer to an order means: the song, or a job that makes it.
+pub(super) fn submitted(order: &Order, song: &Song, body: &Value) -> Result<Step, ProviderError> {
+    let facts = json!(ClipFacts::of_song(song, &order.model));
+    match interactions::polled(&json!({"song": facts}), body) {
+        Ok(Step::Running { .. }) => {
+            let id = crate::answer::required_text(body, "/id")?;
+            Ok(Step::submitted(json!({"id": id, "song": facts})))
+        }
+        step => step,
+    }
+}

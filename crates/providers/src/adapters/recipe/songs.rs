@@ -1,0 +1,232 @@
+//! `[music]`: the values of a song, what may be asked of one, and the clips that
+//! an answer tells of.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toml::Spanned;
+
+use super::fault::{Checked, Fault};
+use super::offers::MusicSection;
+use super::order;
+use super::placeholder::{Datum, Values};
+use super::pointer::Places;
+use super::request::Request;
+use super::schema::{Recipe, ResultSection};
+use crate::error::{Class, ProviderError};
+use crate::limits::SongLimits;
+use crate::order::Song;
+use crate::port::{ClipFacts, Output, What};
+
+/// Most clips of an order.
+const MOST_CLIPS: usize = 10;
+
+/// `[result.clip]`: what an answer says of a clip, by places within it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ClipPlaces {
+    id: Places,
+    title: Places,
+    tags: Places,
+    lyrics: Places,
+}
+
+/// The values of an order for a song.
+pub(super) fn values<'a>(recipe: &Recipe, song: &Song) -> Result<Values<'a>, ProviderError> {
+    if !song.uploads.is_empty() {
+        let message = "the provider goes on from clips of its own only, and did not make this one";
+        return Err(ProviderError::new(Class::Rejected, message));
+    }
+    let names = |name: &str| {
+        let requests = recipe.submit.requests();
+        requests.iter().any(|request| request.mentions(name))
+    };
+    // What has no place of its own is part of the prompt.
+    let lyrics = song.lyrics();
+    let plain = song.text("prompt").filter(|text| lyrics != Some(text));
+    let told = [
+        song.text("gpt_description_prompt"),
+        plain,
+        song.text("tags").filter(|_| !names("tags")),
+        lyrics.filter(|_| !names("lyrics")),
+    ];
+    let mut prompt = told.into_iter().flatten().collect::<Vec<_>>().join("\n");
+    if prompt.is_empty() {
+        song.text("tags")
+            .or(lyrics)
+            .unwrap_or_default()
+            .clone_into(&mut prompt);
+    }
+    let description = song.description();
+    let title = song
+        .text("title")
+        .map_or_else(|| beginning(&prompt), str::to_owned);
+    let mut values = Values::from([
+        ("prompt", Datum::Plain(json!(prompt))),
+        ("title", Datum::Plain(json!(title))),
+        ("instrumental", Datum::Plain(json!(song.is_instrumental()))),
+    ]);
+    let text = |text: Option<&str>| text.map(|text| json!(text));
+    let number = |name: &str| {
+        song.fields
+            .get(name)
+            .filter(|value| value.is_number())
+            .cloned()
+    };
+    let continue_at = number("continue_at");
+    let milliseconds = continue_at.as_ref().and_then(Value::as_f64);
+    let optional = [
+        ("lyrics", text(lyrics)),
+        ("tags", text(song.text("tags"))),
+        (
+            "style",
+            text(Some(description.as_str()).filter(|said| !said.is_empty())),
+        ),
+        ("negative_tags", text(song.text("negative_tags"))),
+        ("seconds", number("seconds")),
+        ("persona", text(song.text("persona_id"))),
+        ("clip", text(song.text("continue_clip_id"))),
+        (
+            "continue_at_ms",
+            milliseconds.map(|at| json!((at * 1000.0).round())),
+        ),
+        ("continue_at", continue_at),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            values.insert(name, Datum::Plain(whole(value)));
+        }
+    }
+    Ok(values)
+}
+
+/// A number without a fraction is written without one.
+fn whole(value: Value) -> Value {
+    let float = value
+        .as_f64()
+        .filter(|float| float.fract() == 0.0 && float.abs() < 1e9);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "less than a thousand million"
+    )]
+    float.map_or(value, |float| json!(float as i64))
+}
+
+/// A title for what has none: some providers want one.
+fn beginning(prompt: &str) -> String {
+    let line = prompt
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('['));
+    line.unwrap_or("Song").chars().take(60).collect()
+}
+
+/// The call for a song that has these values beside those that are always there.
+fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
+    let is_there =
+        |name: &str| names.contains(&name) || order::is_always_there(name, &order::MUSIC);
+    recipe.submit.request(is_there)
+}
+
+/// What the submission of an order may depend on.
+const SHAPES: [&str; 4] = ["lyrics", "style", "instrumental", "clip"];
+
+impl MusicSection {
+    /// Whether the call hands this over whatever else the order has.
+    fn heeds(&self, recipe: &Recipe, name: &str) -> bool {
+        let extends = self.tasks.iter().any(|task| task == "extend");
+        let sets = (0..1_usize << SHAPES.len()).map(|bits| {
+            let names = SHAPES.iter().enumerate();
+            let names = names
+                .filter(|(at, _)| bits >> at & 1 == 1)
+                .map(|(_, name)| *name);
+            names.chain([name]).collect::<Vec<_>>()
+        });
+        sets.filter(|names| extends || !names.contains(&"clip"))
+            .all(|names| request(recipe, &names).mentions(name))
+    }
+
+    /// What songs may be asked for.
+    pub(super) fn songs(&self, recipe: &Recipe) -> SongLimits {
+        let requests = recipe.submit.requests();
+        let hands_over = |name: &str| requests.iter().any(|request| request.mentions(name));
+        let mut variants = recipe.submit.variant.iter();
+        let fields = [
+            ("negative_tags", self.heeds(recipe, "negative_tags")),
+            ("seconds", self.heeds(recipe, "seconds")),
+            (
+                "make_instrumental",
+                hands_over("instrumental") || variants.any(|one| one.is_for("instrumental")),
+            ),
+            // Without a place of their own the words are part of the prompt.
+            ("lyrics", hands_over("lyrics") || hands_over("prompt")),
+        ];
+        let heeded = fields.into_iter().filter(|(_, heeded)| *heeded);
+        let seconds = self.seconds.as_ref().map(Spanned::get_ref);
+        SongLimits {
+            clips: self.clips,
+            fields: Some(heeded.map(|(field, _)| field).collect()),
+            seconds: seconds.map(|durations| (durations.min(), durations.max())),
+        }
+    }
+}
+
+pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> Checked {
+    let music = section.get_ref();
+    if music.tasks.is_empty() || !(1..=MOST_CLIPS).contains(&music.clips) {
+        let message = "[music] needs a task, and makes from 1 to 10 clips";
+        return Err(Fault::new(&section.span(), message));
+    }
+    if let Some(seconds) = &music.seconds {
+        let durations = seconds.get_ref();
+        if durations.min() == 0 || durations.min() > durations.max() {
+            let message = "seconds must be from 1 on, the shortest first";
+            return Err(Fault::new(&seconds.span(), message));
+        }
+        super::limits::all_mentioned(&request(recipe, &["seconds"]), &[&["seconds"]])?;
+    }
+    if music.tasks.iter().any(|task| task == "extend") {
+        super::limits::all_mentioned(&request(recipe, &["clip"]), &[&["clip"]])?;
+    }
+    let told: &[&str] = &["prompt", "lyrics", "tags", "style"];
+    super::limits::all_mentioned(&request(recipe, &[]), &[told])
+}
+
+impl ResultSection {
+    /// The clips that an answer tells of: each item, or each address by itself.
+    /// `job` is the provider's name for what made them.
+    pub(super) fn clips_in(
+        &self,
+        body: &Value,
+        song: &ClipFacts,
+        job: Option<&str>,
+    ) -> Vec<Output> {
+        let Some(items) = &self.items else {
+            let sources = self.addresses_in(body).into_iter();
+            let outputs = sources.map(|source| Output {
+                what: What::Clip(Box::new(song.clone())),
+                source,
+            });
+            return outputs.collect();
+        };
+        let items = items.list(body).unwrap_or_default().iter();
+        let output = |item: &Value| {
+            let said = |places: &Places, asked: &str| {
+                places.text(item).unwrap_or_else(|| asked.to_owned())
+            };
+            let facts = ClipFacts {
+                id: said(&self.clip.id, ""),
+                title: said(&self.clip.title, &song.title),
+                tags: said(&self.clip.tags, &song.tags),
+                prompt: said(&self.clip.lyrics, &song.prompt),
+                task_id: job.map(str::to_owned),
+                ..song.clone()
+            };
+            let source = self.addresses_in(item).into_iter().next()?;
+            Some(Output {
+                what: What::Clip(Box::new(facts)),
+                source,
+            })
+        };
+        items.filter_map(output).collect()
+    }
+}

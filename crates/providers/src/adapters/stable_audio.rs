@@ -1,0 +1,75 @@
+//! Stable Audio 2.5, a model that several providers host: music without words,
+//! of up to 190 seconds.
+//!
+//! Sources: fal.ai/models/fal-ai/stable-audio-25/text-to-audio/llms.txt and the
+//! schema of version a61ac8ed on replicate.com, both as stored, read on
+//! 2026-11-23. They differ in the name of the length alone.
+
+use serde_json::{Map, Value, json};
+
+use crate::limits::{Limits, MusicLimits, SongLimits};
+use crate::order::Song;
+
+/// Whether a provider's name for a model is one of this: `stable-audio-25` at
+/// fal, `stable-audio-2.5` at Replicate.
+pub(super) fn is_meant(model: &str) -> bool {
+    model.contains("stable-audio-2")
+}
+
+/// Nobody sings, whether that is asked for or not.
+pub(super) fn limits() -> Limits {
+    Limits::Music(MusicLimits {
+        stems: None,
+        tasks: vec!["generate".into()],
+        personas: false,
+        songs: SongLimits {
+            clips: 1,
+            fields: Some(vec!["make_instrumental", "seconds"]),
+            seconds: Some((1, 190)),
+        },
+    })
+}
+
+/// The model's input; `length` names the member for the whole seconds.
+pub(super) fn input(song: &Song, length: &str) -> Map<String, Value> {
+    // Without words that are sung all texts say what it is like.
+    let said = ["gpt_description_prompt", "prompt", "tags"].map(|field| song.text(field));
+    let said: Vec<&str> = said.into_iter().flatten().collect();
+    let mut input = Map::from_iter([("prompt".to_owned(), json!(said.join(", ")))]);
+    if let Some(seconds) = song.seconds() {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 1 to 190"
+        )]
+        let seconds = seconds.round() as u64;
+        input.insert(length.to_owned(), json!(seconds));
+    }
+    input
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_says_what_it_is_like() {
+        for (fields, input_) in [
+            (
+                json!({"prompt": "slow", "tags": "blues", "make_instrumental": true}),
+                json!({"prompt": "slow, blues"}),
+            ),
+            (
+                json!({"gpt_description_prompt": "rain", "seconds": 59.6}),
+                json!({"prompt": "rain", "length": 60}),
+            ),
+        ] {
+            let song = Song {
+                task: "generate".into(),
+                fields: fields.as_object().cloned().unwrap(),
+                uploads: Vec::new(),
+            };
+            assert_eq!(Value::Object(input(&song, "length")), input_, "{fields}");
+        }
+    }
+}

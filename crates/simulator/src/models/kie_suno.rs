@@ -1,0 +1,197 @@
+//! `kie-suno`: Suno's music by kie.ai: two clips an order, errors under status
+//! 200 too.
+
+use serde_json::{Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "kie-suno",
+    routes: |site| {
+        site.error(|status| json!({"code": status, "msg": "simulated"}))
+            .route("POST", "/generate", Role::Submit, generate)
+            .route("POST", "/generate/extend", Role::Submit, extend)
+            .route("POST", "/generate/generate-persona", Role::Submit, persona)
+            .route("GET", "/generate/record-info", Role::Poll, record)
+            .route("GET", "/cdn/{id}/{name}", Role::Download, download)
+    },
+};
+
+const MODELS: [&str; 6] = ["V4", "V4_5", "V4_5PLUS", "V4_5ALL", "V5", "V5_5"];
+/// Members of an order in custom mode, and those of the simple one.
+const CUSTOM: [&str; 11] = [
+    "prompt",
+    "style",
+    "title",
+    "negativeTags",
+    "vocalGender",
+    "styleWeight",
+    "weirdnessConstraint",
+    "audioWeight",
+    "personaId",
+    "audioId",
+    "continueAt",
+];
+
+fn generate(request: &Request) -> Reply {
+    let body = &request.body;
+    let custom = body["customMode"] == true;
+    let sung = body["instrumental"] == false;
+    let needed: &[&str] = match (custom, sung) {
+        (true, true) => &["prompt", "style", "title"],
+        (true, false) => &["style", "title"],
+        (false, _) => &["prompt"],
+    };
+    let known: &[&str] = if custom { &CUSTOM[..9] } else { &["prompt"] };
+    let flags = ["customMode", "instrumental"];
+    if flags.iter().any(|name| !body[*name].is_boolean()) {
+        return said(
+            422,
+            "customMode and instrumental are required",
+            &Value::Null,
+        );
+    }
+    let longest = if custom { 5_000 } else { 500 };
+    take(request, needed, &[known, &flags].concat(), longest)
+}
+
+fn extend(request: &Request) -> Reply {
+    let body = &request.body;
+    if body["defaultParamFlag"] != true || !body["continueAt"].is_number() {
+        return said(422, "continueAt is required", &Value::Null);
+    }
+    let known = [&CUSTOM[..], &["defaultParamFlag"]].concat();
+    take(
+        request,
+        &["audioId", "prompt", "style", "title"],
+        &known,
+        5_000,
+    )
+}
+
+fn take(request: &Request, needed: &[&str], known: &[&str], longest: usize) -> Reply {
+    if request.bearer().is_none() {
+        return said(401, "You do not have access permissions", &Value::Null);
+    }
+    let body = &request.body;
+    let text = |name: &str| body[name].as_str().unwrap_or_default();
+    let needed = needed.iter().chain(&["model", "callBackUrl"]);
+    if let Some(name) = needed.copied().find(|name| text(name).is_empty()) {
+        return said(422, &format!("Please enter {name}"), &Value::Null);
+    }
+    let members = body.as_object().into_iter().flat_map(|body| body.keys());
+    let own = ["model", "callBackUrl"];
+    let mut stray =
+        members.filter(|name| !known.contains(&name.as_str()) && !own.contains(&name.as_str()));
+    if let Some(name) = stray.next() {
+        return said(422, &format!("{name} should be empty"), &Value::Null);
+    }
+    if !MODELS.contains(&text("model")) || text("prompt").chars().count() > longest {
+        return said(422, "The request parameters are wrong", &Value::Null);
+    }
+    let id = format!("{:032x}", request.world.number());
+    request
+        .world
+        .accept("kie-suno", id.clone(), body.clone(), Value::Null);
+    said(200, "success", &json!({"taskId": id}))
+}
+
+fn persona(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return said(401, "You do not have access permissions", &Value::Null);
+    }
+    let body = &request.body;
+    let text = |name: &str| body[name].as_str().unwrap_or_default();
+    let needed = ["taskId", "audioId", "name", "description"];
+    if let Some(name) = needed.into_iter().find(|name| text(name).is_empty()) {
+        return said(422, &format!("Please enter {name}"), &Value::Null);
+    }
+    if text("name").contains("forbidden") {
+        return said(400, "The name is sensitive", &Value::Null);
+    }
+    let id = request.world.uuid();
+    let job = request
+        .world
+        .accept("kie-suno", id, body.clone(), Value::Null);
+    match job.plan.end {
+        End::Success => {
+            let made = json!({"personaId": job.id, "name": text("name"), "description": text("description")});
+            said(200, "success", &made)
+        }
+        End::Empty => said(200, "success", &json!({})),
+        End::Failure | End::Unfit | End::Refusal => said(500, "Server error", &Value::Null),
+    }
+}
+
+fn record(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return said(401, "You do not have access permissions", &Value::Null);
+    }
+    let id = request.query.get("taskId").map_or("", String::as_str);
+    let Some(job) = request.world.ask(id) else {
+        return said(404, "record is null", &Value::Null);
+    };
+    let mut data = json!({"taskId": id, "type": "GENERATE", "response": null, "errorCode": null, "errorMessage": null});
+    let phase = match job.phase() {
+        Phase::Ended(_) if is_forbidden(&job) => Phase::Ended(End::Refusal),
+        phase => phase,
+    };
+    let mut failed = |code: u16, message: &str, status: &'static str| {
+        (data["errorCode"], data["errorMessage"]) = (json!(code), json!(message));
+        status
+    };
+    let status = match phase {
+        Phase::Queued => "PENDING",
+        Phase::Running(share) if share < 0.5 => "TEXT_SUCCESS",
+        Phase::Running(_) => "FIRST_SUCCESS",
+        Phase::Ended(End::Success) => {
+            let clips: Vec<Value> = (1..=2).map(|number| clip(request, &job, number)).collect();
+            data["response"] = json!({"taskId": id, "sunoData": clips});
+            "SUCCESS"
+        }
+        Phase::Ended(End::Empty) => "SUCCESS",
+        Phase::Ended(End::Failure) | Phase::Cancelled => {
+            failed(501, "Generation failed", "GENERATE_AUDIO_FAILED")
+        }
+        Phase::Ended(End::Unfit) => failed(400, "The style is too long", "CREATE_TASK_FAILED"),
+        Phase::Ended(End::Refusal) => {
+            failed(400, "The words are sensitive", "SENSITIVE_WORD_ERROR")
+        }
+    };
+    data["status"] = json!(if request.unknown_word {
+        "MASTERING"
+    } else {
+        status
+    });
+    said(200, "success", &data)
+}
+
+fn is_forbidden(job: &Job) -> bool {
+    let text = |name: &str| job.input[name].as_str().unwrap_or_default().to_owned();
+    (text("prompt") + &text("style")).contains("forbidden")
+}
+
+fn clip(request: &Request, job: &Job, number: u32) -> Value {
+    let signature = request.world.number();
+    json!({"id": format!("{}-{number}", job.id), "duration": 2.0,
+        "audioUrl": format!("{}/cdn/{}/{number}.mp3?signature={signature}", request.base, job.id),
+        "streamAudioUrl": "", "imageUrl": "", "modelName": "chirp-crow", "title": job.input["title"],
+        "tags": job.input["style"], "prompt": job.input["prompt"]})
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("signature");
+    let Some(_) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    Reply::file("audio/mpeg", media::audio(2_000, 294.0))
+}
+
+/// Every answer comes under status 200.
+fn said(code: u16, message: &str, data: &Value) -> Reply {
+    Reply::json(200, &json!({"code": code, "msg": message, "data": data}))
+}

@@ -1,0 +1,170 @@
+//! `mureka`: songs from words, from a description, without a voice, and from a
+//! song that was made before.
+
+use serde_json::{Map, Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+pub(super) const MODEL: Model = Model {
+    name: "mureka",
+    routes: |site| {
+        let site = site
+            .error(|status| json!({"error": {"message": "simulated", "code": status}, "trace_id": "t"}))
+            .route("GET", "/v1/song/query/{id}", Role::Poll, song)
+            .route("GET", "/v1/instrumental/query/{id}", Role::Poll, instrumental)
+            .route("GET", "/cdn/{id}/{name}", Role::Download, download);
+        ORDERS.iter().fold(site, |site, (path, ..)| {
+            site.route("POST", path, Role::Submit, submit)
+        })
+    },
+};
+
+/// Paths, the members that must be there, and those that may be.
+const ORDERS: [(&str, &[&str], &[&str]); 4] = [
+    ("/v1/song/generate", &["lyrics"], &["prompt"]),
+    ("/v1/song/easy-generate", &["prompt"], &["styles"]),
+    ("/v1/instrumental/generate", &["prompt"], &[]),
+    ("/v1/song/extend", &["song_id", "lyrics", "extend_at"], &[]),
+];
+const MODELS: [&str; 8] = [
+    "auto",
+    "mureka-7.5",
+    "mureka-7.6",
+    "mureka-8",
+    "mureka-9",
+    "mureka-9.5",
+    "mureka-o1",
+    "mureka-o2",
+];
+
+fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Invalid Authentication");
+    }
+    let path = request.path.split('?').next().unwrap_or_default();
+    let empty = Map::new();
+    let body = request.body.as_object().unwrap_or(&empty);
+    if let Some(fault) = fault(path, body) {
+        return error(400, &fault);
+    }
+    let mut said = ["prompt", "lyrics"]
+        .iter()
+        .filter_map(|name| body.get(*name)?.as_str());
+    if said.any(|text| text.contains("forbidden")) {
+        return error(400, "The text contains sensitive content");
+    }
+    let sort = path.split('/').nth(2);
+    let id = format!("{}", 400_000 + request.world.number());
+    let memo = json!({"sort": sort});
+    let job = request
+        .world
+        .accept("mureka", id, request.body.clone(), memo);
+    Reply::json(200, &shown(request, &job, "preparing"))
+}
+
+/// What is wrong with an order.
+fn fault(path: &str, body: &Map<String, Value>) -> Option<String> {
+    let order = ORDERS.iter().find(|(known, ..)| *known == path);
+    let (_, needed, known) = order?;
+    let missing = needed
+        .iter()
+        .find(|name| body.get(**name).is_none_or(|value| *value == ""));
+    if let Some(name) = missing {
+        return Some(format!("{name} is required"));
+    }
+    let stray = body.keys().map(String::as_str).find(|name| {
+        !["model", "n", "stream"].contains(name) && !needed.contains(name) && !known.contains(name)
+    });
+    if let Some(name) = stray {
+        return Some(format!("{name} is unknown"));
+    }
+    let model = body.get("model").and_then(Value::as_str).unwrap_or("auto");
+    if !MODELS.contains(&model) {
+        return Some(format!("model {model} is unknown"));
+    }
+    let length = |name: &str| {
+        body.get(name)
+            .and_then(Value::as_str)
+            .map_or(0, |text| text.chars().count())
+    };
+    let longest = if path.ends_with("easy-generate") {
+        2_000
+    } else {
+        1_024
+    };
+    if length("prompt") > longest || length("lyrics") > 5_000 {
+        return Some("the text is too long".into());
+    }
+    let at = body.get("extend_at").map(|at| at.as_u64().unwrap_or(0));
+    (!at.is_none_or(|at| (8_000..=420_000).contains(&at)))
+        .then(|| "extend_at is out of range".into())
+}
+
+fn song(request: &Request) -> Reply {
+    query(request, "song")
+}
+
+fn instrumental(request: &Request) -> Reply {
+    query(request, "instrumental")
+}
+
+fn query(request: &Request, sort: &str) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "Invalid Authentication");
+    }
+    let job = request.world.ask(request.param("id"));
+    let Some(job) = job.filter(|job| job.memo["sort"] == sort) else {
+        return error(404, "The task was not found");
+    };
+    let status = match job.phase() {
+        _ if request.unknown_word => "tuning",
+        Phase::Queued => "queued",
+        Phase::Running(_) => "running",
+        Phase::Ended(End::Success | End::Empty) => "succeeded",
+        Phase::Ended(_) => "failed",
+        Phase::Cancelled => "cancelled",
+    };
+    Reply::json(200, &shown(request, &job, status))
+}
+
+fn shown(request: &Request, job: &Job, status: &str) -> Value {
+    let mut task = json!({"id": job.id, "created_at": 1_800_000_000, "model": job.input["model"],
+        "status": status, "trace_id": "t"});
+    match job.phase() {
+        Phase::Ended(End::Success) if status == "succeeded" => {
+            let signature = request.world.number();
+            let url = |name: &str| {
+                format!(
+                    "{}/cdn/{}/{name}?auth_key={signature}",
+                    request.base, job.id
+                )
+            };
+            task["choices"] = json!([{"index": 0, "id": format!("song-{}", job.id), "url": url("song.mp3"),
+                "flac_url": url("song.flac"), "duration": 2_000}]);
+        }
+        Phase::Ended(End::Failure) => task["failed_reason"] = json!("internal error"),
+        Phase::Ended(End::Unfit) => task["failed_reason"] = json!("invalid lyrics format"),
+        Phase::Ended(End::Refusal) => task["failed_reason"] = json!("the content was moderated"),
+        _ => {}
+    }
+    task
+}
+
+fn download(request: &Request) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key("auth_key");
+    let Some(_) = job.filter(|_| signed && !request.expired) else {
+        return Reply::json(403, &json!("Request has expired"));
+    };
+    Reply::file("audio/flac", media::audio(2_000, 262.0))
+}
+
+fn error(status: u16, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"error": {"message": message}, "trace_id": "t"}),
+    )
+}

@@ -1,0 +1,60 @@
+//! Why a model cannot be used.
+
+use crate::Stem;
+
+/// Why a model cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The manifest, or the graph where it contradicts the manifest.
+    #[error("{field}: {reason}")]
+    Field {
+        /// Which field of the manifest is wrong, such as `mdx.n_fft`.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file cannot be read.
+    #[error("{file}: {reason}")]
+    File {
+        /// Its name in the models folder.
+        file: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// There is no runtime to run graphs with. The words may name the library's path.
+    #[error(
+        "the ONNX runtime library cannot be loaded: {0}; install onnxruntime 1.17 or newer and let \
+         ORT_DYLIB_PATH name its libonnxruntime.so"
+    )]
+    NoRuntime(String),
+}
+
+impl ModelError {
+    pub(super) fn field(field: &str, reason: impl Into<String>) -> Self {
+        Self::Field {
+            field: field.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    pub(super) fn file(file: &str, reason: impl std::fmt::Display) -> Self {
+        Self::File {
+            file: file.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// Names the stem's own field in an error about a graph's file.
+pub(super) fn in_table(error: ModelError, table: &str, stem: Stem) -> ModelError {
+    match error {
+        ModelError::Field { field, reason } if field == "file" => {
+            ModelError::field(&format!("{table}.{stem}"), reason)
+        }
+        ModelError::Field { field, reason } if field == "sha256" => {
+            ModelError::field(&format!("openunmix.sha256.{stem}"), reason)
+        }
+        other => other,
+    }
+}

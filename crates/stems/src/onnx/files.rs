@@ -1,0 +1,51 @@
+//! The files of a models folder, each no larger than it may be.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use super::error::ModelError;
+use super::manifest::{self, Manifest};
+
+pub(super) fn read_manifest(folder: &Path, file: &str) -> Result<Manifest, ModelError> {
+    Manifest::parse(&read_text(folder, file, manifest::MAX_BYTES)?)
+}
+
+/// Reads a graph.
+pub(super) fn read(folder: &Path, file: &str) -> Result<Vec<u8>, ModelError> {
+    read_at_most(folder, file, MAX_GRAPH_BYTES)
+}
+
+pub(super) fn read_text(folder: &Path, file: &str, limit: u64) -> Result<String, ModelError> {
+    let bytes = read_at_most(folder, file, limit)?;
+    String::from_utf8(bytes).map_err(|_| ModelError::file(file, "is not UTF-8 text"))
+}
+
+/// Reads a regular file that lies in the folder, wherever links lead.
+fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelError> {
+    let failed = |e: std::io::Error| ModelError::file(file, e);
+    let inside = fs::canonicalize(folder).map_err(failed)?;
+    let path = fs::canonicalize(folder.join(file)).map_err(failed)?;
+    if !path.starts_with(&inside) {
+        return Err(ModelError::file(file, "leads out of the models folder"));
+    }
+    if !fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(ModelError::file(file, "is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    let opened = File::open(&path).map_err(failed)?;
+    opened
+        .take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > limit {
+        return Err(ModelError::file(
+            file,
+            format!("is larger than {limit} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// The largest graph that is loaded, in bytes: the format's own limit.
+const MAX_GRAPH_BYTES: u64 = 2 << 30;

@@ -1,0 +1,99 @@
+//! Formulas: what of a model's estimates each stem is made of.
+
+use crate::Stem;
+
+/// How each stem follows from a model's estimates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Formulas {
+    pub(super) estimates: Vec<Stem>,
+    pub(super) told_apart: Vec<Stem>,
+    pub(super) offered: Vec<Stem>,
+}
+
+/// A stem: one of the estimates, or the mix without some of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Formula {
+    Estimate(usize),
+    Without(Vec<usize>),
+}
+
+impl Formulas {
+    /// For a model that makes these estimates, in this order.
+    pub(super) fn new(estimates: Vec<Stem>) -> Self {
+        let remainder = |stem: &Stem| matches!(stem, Stem::Other | Stem::Instrumental);
+        let mut told_apart: Vec<Stem> = estimates
+            .iter()
+            .copied()
+            .filter(|s| !remainder(s))
+            .collect();
+        if told_apart.is_empty() {
+            // A lone instrumental tells the vocals apart, as what it leaves.
+            let instrumental = estimates.contains(&Stem::Instrumental);
+            told_apart = vec![if instrumental {
+                Stem::Vocals
+            } else {
+                Stem::Other
+            }];
+        }
+        let mut formulas = Self {
+            estimates,
+            told_apart,
+            offered: Vec::new(),
+        };
+        let offered = Stem::ALL
+            .into_iter()
+            .filter(|s| formulas.formula(*s).is_some());
+        formulas.offered = offered.collect();
+        formulas
+    }
+
+    pub(super) fn formula(&self, stem: Stem) -> Option<Formula> {
+        let place = |stem| self.estimates.iter().position(|s| *s == stem);
+        let is_rest = |stem: Stem| matches!(stem, Stem::Other | Stem::Instrumental);
+        let only_rests = self.estimates.iter().all(|s| is_rest(*s));
+        match stem {
+            Stem::Vocals if only_rests => {
+                place(Stem::Instrumental).map(|i| Formula::Without(vec![i]))
+            }
+            Stem::Instrumental if only_rests => place(stem).map(Formula::Estimate),
+            Stem::Instrumental => place(Stem::Vocals).map(|i| Formula::Without(vec![i])),
+            Stem::Other if !only_rests => {
+                let all = (0..self.estimates.len()).filter(|i| !is_rest(self.estimates[*i]));
+                Some(Formula::Without(all.collect()))
+            }
+            // Whatever is not vocals.
+            Stem::Other => place(Stem::Instrumental)
+                .or(place(stem))
+                .map(Formula::Estimate),
+            _ => place(stem).map(Formula::Estimate),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainders_follow_from_estimates() {
+        use Stem::{Bass, Drums, Guitar, Instrumental, Other, Vocals};
+        let of = |stems: &[Stem]| Formulas::new(stems.to_vec());
+        let one = of(&[Vocals]);
+        assert_eq!(
+            (&one.told_apart[..], &one.offered[..]),
+            (&[Vocals][..], &[Vocals, Other, Instrumental][..])
+        );
+        let rest = of(&[Instrumental]);
+        assert_eq!(rest.told_apart, [Vocals]);
+        assert_eq!(rest.offered, one.offered);
+        assert_eq!(rest.formula(Vocals), Some(Formula::Without(vec![0])));
+        assert_eq!(rest.formula(Other), Some(Formula::Estimate(0)));
+        let four = of(&[Drums, Bass, Other, Vocals]);
+        assert_eq!(four.told_apart, [Drums, Bass, Vocals]);
+        assert_eq!(four.formula(Other), Some(Formula::Without(vec![0, 1, 3])));
+        assert_eq!(four.formula(Instrumental), Some(Formula::Without(vec![3])));
+        assert_eq!(four.formula(Guitar), None);
+        assert_eq!(of(&[Drums]).offered, [Drums, Other]);
+        assert_eq!(of(&[Other]).offered, [Other]);
+    }
+}

@@ -1,0 +1,14 @@
+//! Left and right.
+
+/// Left and right, equally long.
+pub(super) type Stereo = [Vec<f32>; 2];
+
+/// What is left and right, two and two.
+pub(super) fn pairs<T>(channels: Vec<T>) -> Vec<[T; 2]> {
+    let mut channels = channels.into_iter();
+    let mut pairs = Vec::new();
+    while let (Some(left), Some(right)) = (channels.next(), channels.next()) {
+        pairs.push([left, right]);
+    }
+    pairs
+}

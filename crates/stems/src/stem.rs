@@ -1,0 +1,118 @@
+//! The stems.
+
+/// What a mix can be separated into. The built-in engine makes five of them
+/// ([`Stem::BUILT_IN`]); a model of the operator makes those that it was trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stem {
+    /// Singing and speech.
+    Vocals,
+    /// Voices behind the lead.
+    BackingVocals,
+    /// Drums and, where nothing else makes it, other percussion.
+    Drums,
+    /// The bass line.
+    Bass,
+    /// Guitars.
+    Guitar,
+    /// Piano, organ and other keys.
+    Keyboard,
+    /// Percussion beside the drum kit.
+    Percussion,
+    /// Bowed strings.
+    Strings,
+    /// Synthesisers.
+    Synth,
+    /// Effects and noises.
+    Fx,
+    /// Brass.
+    Brass,
+    /// Woodwinds.
+    Woodwinds,
+    /// The mix without all that the engine or the model can tell apart.
+    Other,
+    /// The mix without vocals.
+    Instrumental,
+}
+
+impl Stem {
+    /// Every stem, in the order in which they are shown.
+    pub const ALL: [Self; 14] = [
+        Self::Vocals,
+        Self::BackingVocals,
+        Self::Drums,
+        Self::Bass,
+        Self::Guitar,
+        Self::Keyboard,
+        Self::Percussion,
+        Self::Strings,
+        Self::Synth,
+        Self::Fx,
+        Self::Brass,
+        Self::Woodwinds,
+        Self::Other,
+        Self::Instrumental,
+    ];
+
+    /// The stems that the built-in engine makes, in the order in which they are shown.
+    pub const BUILT_IN: [Self; 5] = [
+        Self::Vocals,
+        Self::Drums,
+        Self::Bass,
+        Self::Other,
+        Self::Instrumental,
+    ];
+
+    /// The name in lower case, as in file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vocals => "vocals",
+            Self::BackingVocals => "backing_vocals",
+            Self::Drums => "drums",
+            Self::Bass => "bass",
+            Self::Guitar => "guitar",
+            Self::Keyboard => "keyboard",
+            Self::Percussion => "percussion",
+            Self::Strings => "strings",
+            Self::Synth => "synth",
+            Self::Fx => "fx",
+            Self::Brass => "brass",
+            Self::Woodwinds => "woodwinds",
+            Self::Other => "other",
+            Self::Instrumental => "instrumental",
+        }
+    }
+
+    /// Finds a stem by name, without regard to case, and to `_`, `-` and space. What some models
+    /// call piano is the keyboard.
+    pub fn parse(name: &str) -> Option<Self> {
+        let plain = |name: &str| -> String {
+            let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+            kept.map(|c| c.to_ascii_lowercase()).collect()
+        };
+        let name = plain(name);
+        if name == "piano" {
+            return Some(Self::Keyboard);
+        }
+        Self::ALL
+            .into_iter()
+            .find(|stem| plain(stem.name()) == name)
+    }
+
+    /// Names for a sentence, separated by commas.
+    pub(crate) fn list(stems: &[Self]) -> String {
+        stems
+            .iter()
+            .map(|s| s.name())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+impl std::fmt::Display for Stem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How many the built-in engine tells apart: vocals, drums, bass, other.
+pub(crate) const STEMS: usize = 4;
