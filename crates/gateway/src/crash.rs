@@ -6,10 +6,14 @@
 //! process there instead, as `SIGSTOP` does, until somebody sends it `SIGCONT`.
 
 /// Every place, with what is on disk there and what is not yet.
-pub const POINTS: [(&str, &str); 14] = [
+pub const POINTS: [(&str, &str); 15] = [
     (
         "intent-reserved",
         "an intent is on disk; nothing is made for it",
+    ),
+    (
+        "about-to-accept",
+        "an order was looked up; nothing of it is on disk",
     ),
     (
         "task-accepted",

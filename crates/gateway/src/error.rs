@@ -250,6 +250,9 @@ pub enum Error {
         /// Whether something may have been written all the same.
         is_open: bool,
     },
+    /// Whoever asked has left, and nothing was made: its next try may have been
+    /// served meanwhile.
+    CallerLeft,
     /// A surprise; the caller learns only that it happened.
     Internal(Box<dyn StdError + Send + Sync>),
 }
@@ -310,7 +313,7 @@ impl Error {
             Self::Internal(_) => true,
             Self::Away { is_open, .. } => *is_open,
             Self::OfTask { error, .. } => error.leaves_open(),
-            Self::Invalid(_) | Self::Plain { .. } | Self::Later { .. } => false,
+            Self::Invalid(_) | Self::Plain { .. } | Self::Later { .. } | Self::CallerLeft => false,
         }
     }
 
@@ -331,7 +334,7 @@ impl Error {
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
             Self::Plain { code, .. } | Self::Later { code, .. } => *code,
             Self::OfTask { error, .. } => error.code(),
-            Self::Away { .. } => ErrorCode::Overloaded,
+            Self::Away { .. } | Self::CallerLeft => ErrorCode::Overloaded,
             Self::Internal(_) => ErrorCode::InternalError,
         }
     }
@@ -345,6 +348,7 @@ impl Error {
             Self::Away { .. } => {
                 "The gateway's database does not answer in time. Try again in a moment.".to_owned()
             }
+            Self::CallerLeft => "The caller left before anything was made.".to_owned(),
             Self::Internal(_) => {
                 "Something went wrong inside the gateway. Report the request id if it happens again.".to_owned()
             }
@@ -360,7 +364,7 @@ impl Error {
                 .filter(|param| !param.is_empty()),
             Self::Plain { param, .. } => param.as_deref(),
             Self::OfTask { error, .. } => error.param(),
-            Self::Later { .. } | Self::Away { .. } | Self::Internal(_) => None,
+            Self::Later { .. } | Self::Away { .. } | Self::CallerLeft | Self::Internal(_) => None,
         }
     }
 
@@ -369,9 +373,11 @@ impl Error {
         match self {
             Self::Later { retry_after, .. } => Some(*retry_after),
             Self::OfTask { error, .. } => error.retry_after(),
-            Self::Invalid(_) | Self::Plain { .. } | Self::Away { .. } | Self::Internal(_) => {
-                self.code().retryable().then_some(2)
-            }
+            Self::Invalid(_)
+            | Self::Plain { .. }
+            | Self::Away { .. }
+            | Self::CallerLeft
+            | Self::Internal(_) => self.code().retryable().then_some(2),
         }
     }
 

@@ -20,7 +20,7 @@ impl Line {
     /// Whether the other side has closed it, which whoever serves it may not have
     /// noticed yet. A connection that is not known is open; so is one whose other
     /// streams go on.
-    pub(super) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         let Some(stream) = &self.0 else { return false };
         let Some(stream) = stream.upgrade() else {
             return true;

@@ -264,6 +264,16 @@ pub enum Left {
     Missing,
 }
 
+/// Forgets an intent for which the visit number `visit` has made nothing and sent
+/// nothing. Returns false when there is something, or a later visit.
+pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, StoreError> {
+    let forgotten = conn.execute(
+        "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL",
+        &[(&id.to_string()).into(), i64::from(visit).into()],
+    )?;
+    Ok(forgotten == 1)
+}
+
 /// The visit number `visit` ended. An intent that made nothing, which only one
 /// that was `reserved` can have, is forgotten; another one leads requests with
 /// its body here until `joinable_until`.
@@ -274,12 +284,11 @@ pub fn leave(
     reserved: bool,
     joinable_until: Option<Timestamp>,
 ) -> Result<Left, StoreError> {
-    let name = id.to_string();
-    let at = [(&name).into(), i64::from(visit).into()];
-    let forgets = "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL";
-    if reserved && conn.execute(forgets, &at)? == 1 {
+    if reserved && abandon(conn, id, visit)? {
         return Ok(Left::Noted);
     }
+    let name = id.to_string();
+    let at = [(&name).into(), i64::from(visit).into()];
     let changed = conn.execute(
         "UPDATE intents SET holder = NULL, joinable_until = ?3 WHERE id = ?1 AND visits = ?2",
         &[at[0], at[1], joinable_until.map(Timestamp::micros).into()],

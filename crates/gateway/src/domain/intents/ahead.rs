@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::KNOWN;
 use super::find::{CallerIs, caller_of};
 use crate::app::App;
+use crate::attendance::Line;
+use crate::crash;
 use crate::error::Error;
 use crate::ids::{AccountId, IntentId};
 use crate::model::intent::Intent;
@@ -22,6 +24,8 @@ use crate::store::{self, Conn};
 pub struct Ahead(Arc<Inner>);
 
 struct Inner {
+    /// Where the caller waits.
+    line: Line,
     /// Whether the caller's SDK says that it asked before.
     is_retry: bool,
     found: Mutex<Found>,
@@ -37,13 +41,14 @@ struct Found {
 }
 
 impl Ahead {
-    pub(super) fn new(known: Option<Vec<IntentId>>, is_retry: bool) -> Self {
+    pub(super) fn new(known: Option<Vec<IntentId>>, is_retry: bool, line: Line) -> Self {
         let found = Found {
             known,
             new: Vec::new(),
             is_too_late: false,
         };
         Self(Arc::new(Inner {
+            line,
             is_retry,
             found: Mutex::new(found),
         }))
@@ -64,6 +69,12 @@ impl Ahead {
         let Some(known) = &found.known else {
             return Ok(true);
         };
+        // A process that stood still finds that its caller has gone, perhaps to
+        // another one that answered it. The database ends a transaction that stands
+        // still, so whoever is here now is here when it is committed.
+        if self.0.line.is_closed() {
+            return Err(Error::CallerLeft);
+        }
         let body = Body {
             key: intent.key,
             fingerprint: intent.fingerprint.clone(),
@@ -84,6 +95,7 @@ impl Ahead {
         account: AccountId,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
+        crash::point("about-to-accept");
         loop {
             let written = app.store.write_for(account, work.clone()).await;
             if !self.are_others(app).await {

@@ -147,7 +147,7 @@ async fn take_over(app: &App, wanted: &Wanted, intent: Intent) -> Result<Option<
             Ok(Some(attendance.enter(seen.id, seen.visits + 1, body, line)))
         });
     let came = store::soon(came).await?;
-    let ahead = Ahead::new(None, false);
+    let ahead = Ahead::new(None, false, wanted.line.clone());
     Ok(came.map(|presence| Visit::new(presence, intent, true, ahead)))
 }
 

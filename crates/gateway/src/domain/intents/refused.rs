@@ -23,7 +23,8 @@ const RETURNS: Duration = Duration::from_mins(1);
 /// One with an `Idempotency-Key` is known by that.
 pub async fn came_to_nothing(app: &App, caller: &Caller, wanted: &Wanted, error: &Error) {
     let may_return = error.code().retryable() && wanted.idempotency_key.is_none();
-    if !may_return {
+    // Who was not told it may be past it: nobody knows which try comes next.
+    if !may_return || matches!(error, Error::CallerLeft) {
         return;
     }
     let is_new = !wanted.is_retry()

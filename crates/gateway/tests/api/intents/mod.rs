@@ -56,8 +56,8 @@ async fn claim_soon(gateway: &TestGateway) -> TaskId {
 }
 
 /// The ids of all tasks, newest first.
-async fn tasks(gateway: &TestGateway) -> Vec<String> {
-    let list = gateway.get("/v1/tasks?limit=100").await.ok();
+async fn tasks(client: &Client) -> Vec<String> {
+    let list = client.get("/v1/tasks?limit=100").await.ok();
     let ids = list["data"].as_array().unwrap().iter();
     ids.map(|task| task["id"].as_str().unwrap().to_owned())
         .collect()

@@ -238,3 +238,34 @@ async fn two_callers_at_two_replicas_have_a_task_each() {
     one.stop().await;
     two.stop().await;
 }
+
+/// A caller whose process stands still gives up and is served by another one; then
+/// the first goes on where it stood.
+#[tokio::test]
+async fn a_process_that_stood_still_accepts_nothing_for_a_caller_who_left() {
+    let orders = [
+        ("/v1/videos", prompt("a lake")),
+        ("/v1/chat/completions", chat("a lake")),
+    ];
+    for (path, order) in orders {
+        let data = tempfile::tempdir().unwrap();
+        let stopping = [("MEDIAGATE_STOP_AT", "about-to-accept")];
+        let frozen = Server::start_with(data.path(), &[], &stopping).await;
+        let other = Server::start(data.path(), &[]).await;
+        let key = frozen.first_key().await;
+        let at = |server: &Server| Client::new(&server.base, Some(&key));
+        let (at_frozen, at_other) = (at(&frozen), at(&other));
+        let request = at_frozen.request(reqwest::Method::POST, path).json(&order);
+        let first = tokio::spawn(request.send());
+        frozen.stands_still().await;
+        first.abort();
+        drop(first.await);
+        let answer = at_other.send(retried(&at_other, path, &order)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        frozen.signal("-CONT");
+        at_frozen.post("/v1/videos", &prompt("a sea")).await.ok();
+        frozen.stop().await;
+        assert_eq!(tasks(&at_other).await.len(), 2, "{path}");
+        other.stop().await;
+    }
+}

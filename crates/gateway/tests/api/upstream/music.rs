@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use simulator::{Role, Simulator};
 
 use super::{arrived, gateway, provider, simulator, submissions};
-use crate::support::TestGateway;
 use crate::support::gateway::finished;
+use crate::support::{Client, TestGateway};
 
 pub(super) const SUBMIT: &str = "/musicgen/submit/music";
 
@@ -90,7 +90,7 @@ async fn separates(protocol: &str, model: &str, options: &str, splits: &[&str]) 
     gateway.stop().await;
 }
 
-async fn clips(gateway: &TestGateway, task: &Value) -> Vec<Value> {
+async fn clips(gateway: &Client, task: &Value) -> Vec<Value> {
     let path = format!("/musicgen/tasks/{}", task.as_str().unwrap());
     gateway.get(&path).await.ok()["clips"]
         .as_array()
@@ -130,7 +130,7 @@ pub(super) fn singer(simulator: &Simulator) -> String {
 }
 
 /// Orders something and waits for its clips.
-pub(super) async fn done(gateway: &TestGateway, body: &Value) -> Vec<Value> {
+pub(super) async fn done(gateway: &Client, body: &Value) -> Vec<Value> {
     let record = gateway.post(SUBMIT, body).await.ok();
     let view = finished(gateway, record["id"].as_str().unwrap()).await;
     assert_eq!(view["status"], "succeeded", "{body}: {view}");

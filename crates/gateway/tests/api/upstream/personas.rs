@@ -6,7 +6,8 @@ use simulator::{Cut, Link, Network, Simulator};
 use super::music::{SUBMIT, done, family, singer};
 use super::{gateway, provider, simulator, submissions};
 use crate::support::gateway::finished;
-use crate::support::{Answer, TestGateway, eventually};
+use crate::support::program::Server;
+use crate::support::{Answer, Client, TestGateway, eventually};
 
 const CREATE: &str = "/musicgen/persona/create";
 
@@ -21,10 +22,10 @@ async fn singing_behind_proxy(simulator: &Simulator) -> (TestGateway, Value) {
 }
 
 /// An SDK's second try, without a key.
-async fn retried(gateway: &TestGateway, body: &Value) -> Answer {
-    let request = gateway.request(reqwest::Method::POST, CREATE).json(body);
+async fn retried(client: &Client, body: &Value) -> Answer {
+    let request = client.request(reqwest::Method::POST, CREATE).json(body);
     let request = request.header("x-stainless-retry-count", "1");
-    gateway.send(request).await
+    client.send(request).await
 }
 
 /// Nobody pays twice: what the provider made is written down, however often it takes.
@@ -73,6 +74,42 @@ async fn a_persona_that_was_made_is_found_after_the_database_stood_still() {
     .await;
     assert_eq!(submissions(&simulator), before + 1);
     gateway.stop().await;
+}
+
+/// An intent that is on disk, and not sent, is taken away from a process that stands
+/// still before another one makes what it was for.
+#[tokio::test]
+async fn a_process_that_stood_still_orders_no_second_persona() {
+    let simulator = simulator().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    std::fs::write(&file, singer(&simulator)).unwrap();
+    let data = folder.path().join("data");
+    let words = ["--config", file.to_str().unwrap()];
+    let stopping = [("MEDIAGATE_STOP_AT", "intent-reserved")];
+    let frozen = Server::start_with(&data, &words, &stopping).await;
+    let other = Server::start(&data, &words).await;
+    let key = frozen.first_key().await;
+    let at = |server: &Server| Client::new(&server.base, Some(&key));
+    let (at_frozen, at_other) = (at(&frozen), at(&other));
+    let song = json!({"task": "generate", "mv": "band", "title": "Rain"});
+    let song = done(&at_other, &song).await;
+    let before = submissions(&simulator);
+    let body = json!({"root_clip_id": song[0]["id"], "name": "Voice", "description": "low"});
+    let request = at_frozen.request(reqwest::Method::POST, CREATE).json(&body);
+    let first = tokio::spawn(request.send());
+    frozen.stands_still().await;
+    first.abort();
+    drop(first.await);
+    let made = retried(&at_other, &body).await;
+    assert_eq!(made.status, 200, "{}", made.text());
+    frozen.signal("-CONT");
+    // It works again; what it stood at is over before it ends.
+    let again = retried(&at_frozen, &body).await;
+    frozen.stop().await;
+    assert_eq!(submissions(&simulator), before + 1);
+    assert_eq!(again.json["id"], made.json["id"], "{}", again.text());
+    other.stop().await;
 }
 
 #[tokio::test]

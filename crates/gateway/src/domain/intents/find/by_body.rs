@@ -94,7 +94,7 @@ pub(super) async fn begin(
             app.attendance.nobody_asks(&body).await;
             continue;
         };
-        let ahead = Ahead::new(Some(looked_at), wanted.is_retry());
+        let ahead = Ahead::new(Some(looked_at), wanted.is_retry(), wanted.line.clone());
         if let Some(visit) = open(app, presence, new, ahead, is_reserved).await? {
             return Ok(Begun::New(visit));
         }
@@ -207,9 +207,23 @@ async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
         let age = app.clock.now().since(now.created_at);
         return match now.sent_at {
             Some(_) if age < UNCONFIRMED => Err(unconfirmed()),
-            _ => Ok(Joined::No),
+            Some(_) => Ok(Joined::No),
+            None => abandon(app, now).await,
         };
     }
+}
+
+/// Takes an intent away before it is passed by: its process may only have stood
+/// still, and must not go on with it.
+async fn abandon(app: &App, intent: Intent) -> Result<Joined, Error> {
+    let abandoned = app.store.write(move |conn| {
+        store::intents::abandon(conn, intent.id, intent.visits).map_err(Error::from)
+    });
+    Ok(if store::soon(abandoned).await? {
+        Joined::No
+    } else {
+        Joined::Overtaken
+    })
 }
 
 /// The intents that a request with this body may mean.

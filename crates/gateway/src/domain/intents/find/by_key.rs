@@ -56,7 +56,7 @@ async fn claim(
         Err(other) => return Ok(Some(Keyed::Claimed(other))),
     };
     // Another process may have written one in the meantime.
-    let ahead = Ahead::new(None, false);
+    let ahead = Ahead::new(None, false, wanted.line.clone());
     let visit = open(app, presence, new, ahead, is_reserved).await?;
     Ok(visit.map(Keyed::New))
 }
