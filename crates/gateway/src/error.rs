@@ -43,25 +43,25 @@ macro_rules! codes {
 codes! {
     /// The body is not JSON.
     InvalidJson = "invalid_json", 400, InvalidRequest;
-    /// A required field is not there.
+    /// A required field is missing.
     MissingField = "missing_field", 400, InvalidRequest;
     /// A field has the wrong JSON type.
     InvalidType = "invalid_type", 400, InvalidRequest;
     /// A field's value is out of range or malformed.
     InvalidValue = "invalid_value", 400, InvalidRequest;
-    /// A well-formed value that the model or this gateway does not offer.
+    /// The value is valid, but the model or this gateway does not offer it.
     UnsupportedValue = "unsupported_value", 400, InvalidRequest;
     /// No bearer key was sent.
     MissingApiKey = "missing_api_key", 401, Authentication;
     /// The key is malformed or unknown.
     InvalidApiKey = "invalid_api_key", 401, Authentication;
-    /// The key's time is over.
+    /// The key has expired.
     ExpiredApiKey = "expired_api_key", 401, Authentication;
     /// The key was revoked.
     RevokedApiKey = "revoked_api_key", 401, Authentication;
     /// The key's budget cannot hold the price.
     BudgetExceeded = "budget_exceeded", 402, Budget;
-    /// The key lacks the scope that the message names.
+    /// The key lacks the scope named in the message.
     InsufficientScope = "insufficient_scope", 403, Permission;
     /// The key may not use this model.
     ModelNotAllowed = "model_not_allowed", 403, Permission;
@@ -75,9 +75,9 @@ codes! {
     TaskNotFound = "task_not_found", 404, NotFound;
     /// The account has no such persona.
     PersonaNotFound = "persona_not_found", 404, NotFound;
-    /// The account has no such media file, or the address's signature is wrong.
+    /// The account has no such media file, or the URL's signature is wrong.
     MediaNotFound = "media_not_found", 404, NotFound;
-    /// No endpoint has this path.
+    /// There is no endpoint at this path.
     RouteNotFound = "route_not_found", 404, NotFound;
     /// The endpoint exists, but not for this method.
     MethodNotAllowed = "method_not_allowed", 405, InvalidRequest;
@@ -85,59 +85,59 @@ codes! {
     ClipNotReady = "clip_not_ready", 409, Conflict;
     /// The `Idempotency-Key` was used with another request.
     IdempotencyConflict = "idempotency_conflict", 409, Conflict;
-    /// The task has ended already.
+    /// The task has already ended.
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
     /// The video is not finished.
     VideoNotReady = "video_not_ready", 409, Conflict;
-    /// The media address is past its time, or the file was removed.
+    /// The media URL has expired, or the file was removed.
     LinkExpired = "link_expired", 410, NotFound;
-    /// The body is larger than the message's limit.
+    /// The body is larger than the limit in the message.
     BodyTooLarge = "body_too_large", 413, InvalidRequest;
-    /// The account keeps as much as `storage_limit` lets it.
+    /// The account has used up its `storage_limit`.
     StorageFull = "storage_full", 413, InvalidRequest;
-    /// The body's media type is not taken here.
+    /// The endpoint does not accept this media type.
     UnsupportedMediaType = "unsupported_media_type", 415, InvalidRequest;
     /// The range asked for lies outside the file.
     RangeNotSatisfiable = "range_not_satisfiable", 416, InvalidRequest;
-    /// The picture could not be fetched from its address.
+    /// The picture could not be fetched from its URL.
     ImageFetchFailed = "image_fetch_failed", 422, Media;
-    /// The picture's address may not be fetched.
+    /// Fetching the picture's URL is not allowed.
     ImageFetchBlocked = "image_fetch_blocked", 422, Media;
     /// The picture cannot be read.
     ImageInvalid = "image_invalid", 422, Media;
     /// The picture is over a limit.
     ImageTooLarge = "image_too_large", 422, Media;
-    /// The audio could not be fetched from its address.
+    /// The audio could not be fetched from its URL.
     AudioFetchFailed = "audio_fetch_failed", 422, Media;
-    /// The audio's address may not be fetched.
+    /// Fetching the audio's URL is not allowed.
     AudioFetchBlocked = "audio_fetch_blocked", 422, Media;
     /// The audio cannot be read.
     AudioInvalid = "audio_invalid", 422, Media;
     /// The audio is longer than the limit.
     AudioTooLong = "audio_too_long", 422, Media;
-    /// The model's provider does not make this content.
+    /// The model's provider refuses to make this content.
     ContentPolicy = "content_policy", 422, Provider;
     /// The model's provider refuses the request.
     ProviderRejected = "provider_rejected", 422, Provider;
-    /// Whether the provider took the order cannot be found out; nothing is charged, and nothing sent twice.
+    /// It is not known whether the provider accepted the order; nothing is charged or sent twice.
     SubmissionUnconfirmed = "submission_unconfirmed", 424, Provider;
     /// The task was cancelled while the caller waited for it.
     TaskCancelled = "cancelled", 409, Conflict;
     /// The key's requests per minute are used up.
     RateLimitExceeded = "rate_limit_exceeded", 429, RateLimit;
-    /// The key has as many open tasks as it may.
+    /// The key has reached its limit of open tasks.
     TooManyTasks = "too_many_tasks", 429, RateLimit;
-    /// Something broke inside; the log has it under the request id.
+    /// Internal error; the log has the details under the request id.
     InternalError = "internal_error", 500, Server;
-    /// Every route to the model is down, or nobody took the job.
+    /// Every route to the model is down, or no provider accepted the job.
     ProviderUnavailable = "provider_unavailable", 503, Provider;
-    /// The provider took the job and failed at it.
+    /// The provider accepted the job, but it failed.
     GenerationFailed = "generation_failed", 503, Provider;
-    /// The wait ended before the task did; the task goes on.
+    /// The wait timed out; the task continues.
     StillRunning = "still_running", 503, Server;
-    /// Too much is under way.
+    /// The gateway is at capacity.
     Overloaded = "overloaded", 503, Server;
-    /// The process is going down.
+    /// The process is shutting down.
     ShuttingDown = "shutting_down", 503, Server;
 }
 
