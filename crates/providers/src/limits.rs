@@ -156,6 +156,33 @@ pub struct MusicLimits {
     pub songs: SongLimits,
 }
 
+impl MusicLimits {
+    /// Of who separates and makes no music.
+    pub const fn stems(stems: StemLimits) -> Self {
+        Self {
+            stems: Some(stems),
+            tasks: Vec::new(),
+            personas: false,
+            songs: SongLimits::DIALECT,
+        }
+    }
+
+    /// Of who makes one song of a description, and heeds these fields of
+    /// [`SongLimits::fields`]; `seconds` where the length can be asked for.
+    pub fn songs(fields: Vec<&'static str>, seconds: Option<(u32, u32)>) -> Self {
+        Self {
+            stems: None,
+            tasks: vec!["generate".into()],
+            personas: false,
+            songs: SongLimits {
+                clips: 1,
+                fields: Some(fields),
+                seconds,
+            },
+        }
+    }
+}
+
 /// What a song may be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SongLimits {

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::error::{Class, ProviderError};
+
 pub use song::Song;
 
 /// The families of work.
@@ -32,6 +34,28 @@ pub struct Order {
     /// What the operator adds to the body of the call that costs, whatever the
     /// protocol says there.
     pub extra: Map<String, Value>,
+}
+
+impl Order {
+    /// The video, for a provider that makes nothing else.
+    pub fn video(&self) -> Result<&Video, ProviderError> {
+        match &self.work {
+            Work::Video(video) => Ok(video),
+            _ => Err(not_made("this provider makes videos only")),
+        }
+    }
+
+    /// The separation, for a provider that does nothing else.
+    pub fn stems(&self) -> Result<&Stems, ProviderError> {
+        match &self.work {
+            Work::Stems(stems) => Ok(stems),
+            _ => Err(not_made("this provider separates recordings only")),
+        }
+    }
+}
+
+fn not_made(message: &str) -> ProviderError {
+    ProviderError::new(Class::Rejected, message)
 }
 
 /// What is to be made.
@@ -85,6 +109,13 @@ impl Video {
     pub fn picture(&self, role: PictureRole) -> Option<&File> {
         let found = self.pictures.iter().find(|picture| picture.role == role);
         found.map(|picture| &picture.file)
+    }
+
+    /// The first frame and the last one by these names, as far as they are there.
+    pub fn frames<N>(&self, names: [N; 2]) -> impl Iterator<Item = (N, &File)> {
+        let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
+        let named = names.into_iter().zip(roles);
+        named.filter_map(|(name, role)| Some((name, self.picture(role)?)))
     }
 
     /// The pictures that are neither first nor last frame.

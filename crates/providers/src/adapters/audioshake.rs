@@ -26,11 +26,11 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use crate::jobs::errors::{Ends, of_poll};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
     Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, Step, TELLING,
@@ -59,19 +59,14 @@ struct AudioShake;
 impl Adapter for AudioShake {
     fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
         (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits {
-                stems: Some(StemLimits {
-                    groups: GROUPS.to_vec(),
-                    two: true,
-                    rests: vec![StemGroup::Vocals],
-                    full: true,
-                    other: false,
-                    handover: Handover::Any,
-                }),
-                tasks: Vec::new(),
-                personas: false,
-                songs: SongLimits::DIALECT,
-            })
+            Limits::Music(MusicLimits::stems(StemLimits {
+                groups: GROUPS.to_vec(),
+                two: true,
+                rests: vec![StemGroup::Vocals],
+                full: true,
+                other: false,
+                handover: Handover::Any,
+            }))
         })
     }
 
@@ -84,10 +79,7 @@ impl Adapter for AudioShake {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Stems(stems) = &order.work else {
-            let message = "this provider separates recordings only";
-            return Err(ProviderError::new(Class::Rejected, message));
-        };
+        let stems = order.stems()?;
         if models(&order.work).is_empty() {
             let message = "the provider has no model for what is wanted";
             return Err(ProviderError::new(Class::Rejected, message));
@@ -123,15 +115,8 @@ impl Adapter for AudioShake {
     }
 
     fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = answer.success(describe).map_err(|error| {
-            let class = match error.class {
-                Class::Rejected if answer.status == 404 => Class::Missing,
-                // A task that was taken does not end by a wrong question.
-                Class::Rejected | Class::Account => Class::Unclear,
-                class => class,
-            };
-            error.of_class(class)
-        })?;
+        let opened = answer.success(describe);
+        let body = opened.map_err(|error| of_poll(error, answer.status == 404))?;
         let Some(targets) = body["targets"]
             .as_array()
             .filter(|targets| !targets.is_empty())

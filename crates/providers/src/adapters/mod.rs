@@ -4,14 +4,13 @@
 //! `crates/simulator`, a case in `tests/contract` and a page in
 //! `docs/providers`.
 
-mod alike;
 mod audioshake;
 mod chat_video;
 mod comfyui;
 mod dashscope;
 mod elevenlabs;
-mod ends;
 mod fal;
+mod frames;
 mod gemini_veo;
 mod kling;
 mod lalal;

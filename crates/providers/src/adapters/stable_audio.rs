@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::{Limits, MusicLimits, SongLimits};
+use crate::limits::{Limits, MusicLimits};
 use crate::order::Song;
 
 /// Whether a provider's name for a model is one of this: `stable-audio-25` at
@@ -18,16 +18,8 @@ pub(super) fn is_meant(model: &str) -> bool {
 
 /// Nobody sings, whether that is asked for or not.
 pub(super) fn limits() -> Limits {
-    Limits::Music(MusicLimits {
-        stems: None,
-        tasks: vec!["generate".into()],
-        personas: false,
-        songs: SongLimits {
-            clips: 1,
-            fields: Some(vec!["make_instrumental", "seconds"]),
-            seconds: Some((1, 190)),
-        },
-    })
+    let fields = vec!["make_instrumental", "seconds"];
+    Limits::Music(MusicLimits::songs(fields, Some((1, 190))))
 }
 
 /// The model's input; `length` names the member for the whole seconds.

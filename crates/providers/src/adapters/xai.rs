@@ -23,12 +23,12 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole, Work};
+use crate::order::{Kind, Order, PictureRole};
 use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
 use crate::shape;
 
@@ -75,12 +75,7 @@ impl Adapter for Xai {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
-        };
+        let video = order.video()?;
         let mut body = Map::new();
         body.insert("model".into(), json!(order.model));
         body.insert("prompt".into(), json!(video.prompt));
@@ -218,6 +213,7 @@ mod tests {
     use super::*;
     use crate::adapters::tests::{adapter, picture, stems, video};
     use crate::order::Picture;
+    use crate::order::Work;
     use crate::port::{Body, Effect};
 
     fn body(order: &Order) -> Value {

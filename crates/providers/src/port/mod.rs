@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime};
 use crate::answer::Answer;
 use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
+use crate::jobs::Job;
 use crate::limits::Limits;
 use crate::order::{Kind, Order};
 use crate::secret::Secret;
@@ -99,6 +100,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         Err(ProviderError::unreadable("nothing was exchanged"))
     }
 
+    /// The shape of the provider's jobs; the functions about submissions and
+    /// jobs go by it where an adapter has none of its own.
+    fn job(&self) -> Option<&Job> {
+        None
+    }
+
     /// The first call for an order.
     fn start(&self, order: &Order) -> Result<Call, ProviderError>;
 
@@ -109,16 +116,19 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         order: &Order,
         asked: &Asked,
         answer: &Answer,
-    ) -> Result<Step, ProviderError>;
+    ) -> Result<Step, ProviderError> {
+        let _ = (order, asked);
+        match self.job() {
+            Some(job) => job.submitted(answer),
+            None => Err(no_jobs()),
+        }
+    }
 
     /// The call that asks how a job stands. Protocols that answer a submission
     /// with the result have none.
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        let _ = handle;
-        Err(ProviderError::new(
-            Class::Lost,
-            "this provider keeps no jobs",
-        ))
+        let job = self.job().ok_or_else(no_jobs)?;
+        Ok(job.poll(handle))
     }
 
     /// What the answer to a poll, or to a call that followed from it, means.
@@ -130,11 +140,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         asked: &Asked,
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
-        let _ = (handle, asked, answer);
-        Err(ProviderError::new(
-            Class::Lost,
-            "this provider keeps no jobs",
-        ))
+        let _ = asked;
+        let job = self.job().ok_or_else(no_jobs)?;
+        job.polled(handle, answer)
     }
 
     /// What the provider says that a job cost, in the answer that told its end,
@@ -167,8 +175,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// The call that calls a job off; `None` where the provider has no such thing.
     fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let _ = handle;
-        None
+        self.job()?.cancel(handle)
     }
 
     /// What the answer to a cancellation means: whether the job is called off.
@@ -219,6 +226,11 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn hosts(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// The error of asking for a job where there are none.
+pub(crate) fn no_jobs() -> ProviderError {
+    ProviderError::new(Class::Lost, "this provider keeps no jobs")
 }
 
 /// How a provider wants to be polled.

@@ -24,6 +24,14 @@ impl Handle {
             .and_then(Value::as_str)
             .unwrap_or_default()
     }
+
+    /// What the job makes, where that is one thing: the song whose facts are in
+    /// the member `song`, else a video.
+    pub fn what(&self) -> What {
+        let facts = self.0.get("song").cloned();
+        let facts = facts.and_then(|facts| serde_json::from_value(facts).ok());
+        facts.map_or(What::Video, What::Clip)
+    }
 }
 
 /// What comes next.
@@ -110,20 +118,26 @@ pub struct Output {
 }
 
 impl Output {
+    /// What is at an address.
+    pub fn at(what: What, url: impl Into<String>) -> Self {
+        let source = Source::Address(url.into());
+        Self { what, source }
+    }
+
     /// The video at an address.
     pub fn video_at(url: impl Into<String>) -> Self {
-        Self {
-            what: What::Video,
-            source: Source::Address(url.into()),
-        }
+        Self::at(What::Video, url)
     }
 
     /// A stem at an address.
     pub fn stem_at(target: StemTarget, url: impl Into<String>) -> Self {
-        Self {
-            what: What::Stem(target),
-            source: Source::Address(url.into()),
-        }
+        Self::at(What::Stem(target), url)
+    }
+
+    /// A song whose provider keeps no record of it.
+    pub fn song(song: &Song, model: &str, source: Source) -> Self {
+        let what = What::Clip(Box::new(ClipFacts::of_song(song, model)));
+        Self { what, source }
     }
 }
 

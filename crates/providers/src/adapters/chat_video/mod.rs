@@ -30,7 +30,7 @@ use crate::adapters::Protocol;
 use crate::answer::{Answer, Described};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, Video, Work};
+use crate::order::{Kind, Order, Video};
 use crate::port::{Adapter, Asked, Call, Output, Pace, Step, TELLING};
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
@@ -111,12 +111,7 @@ impl Adapter for ChatVideo {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
-        };
+        let video = order.video()?;
         let mut body = Map::new();
         body.insert("model".into(), json!(order.model));
         body.insert("messages".into(), messages(video));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
+use crate::order::Work;
 use crate::order::{Message, Picture, PictureRole};
 use crate::port::{Body, Effect, Patience, Source};
 

@@ -41,7 +41,7 @@ use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
-use crate::order::{Kind, Order, Picture, Work};
+use crate::order::{Kind, Order, Picture};
 use crate::port::{
     Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Output, Pace, Part, RESULT,
     Source, Step, What,
@@ -233,9 +233,7 @@ impl ComfyUi {
     /// The upload of the first picture that has no name at the server yet, or
     /// the submission.
     fn after_uploads(&self, order: &Order, names: Vec<Value>) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(videos_only());
-        };
+        let video = order.video()?;
         if let Some(picture) = video.pictures.get(names.len()) {
             return Ok(upload(order, picture, names));
         }
@@ -259,10 +257,6 @@ impl ComfyUi {
 /// `ComfyUI`s are near and cheap to ask.
 fn pace() -> Pace {
     Pace::new(Duration::from_secs(1), Duration::from_secs(10))
-}
-
-fn videos_only() -> ProviderError {
-    ProviderError::new(Class::Rejected, "this provider makes videos only")
 }
 
 fn upload(order: &Order, picture: &Picture, names: Vec<Value>) -> Call {

@@ -22,17 +22,40 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::graph::Graphs;
-use super::{class_by_code, pace, videos_only};
-use crate::adapters::ends::Ends;
-use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use super::{class_by_code, pace};
+use crate::answer::{Described, percent_at, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::Job;
+use crate::jobs::errors::Ends;
+use crate::jobs::status::Status;
 use crate::limits::Limits;
-use crate::order::{Kind, Order, Work};
-use crate::port::{
-    Adapter, Asked, Authorization, Call, Handle, Output, Pace, RESULT, Source, Step, Target, What,
-};
+use crate::order::{Kind, Order};
+use crate::port::{Adapter, Authorization, Call, Output, Pace, RESULT, Source, Target, What};
 use crate::secret::Secret;
 use crate::settings::SettingsError;
+
+static JOB: Job = Job {
+    id: "/id",
+    path: "/api/v2/jobs/{id}",
+    cancel: Some((Method::POST, "/api/v2/jobs/{id}/cancel")),
+    headers: &[],
+    taken: |answer| answer.success(describe).map_err(class_by_code),
+    told: |answer| answer.success(describe),
+    status: "/status",
+    words: &[
+        ("queued", Status::Running),
+        ("running", Status::Running),
+        ("canceling", Status::Running),
+        ("succeeded", Status::Done),
+        ("failed", Status::FAILED),
+        ("canceled", Status::LOST),
+        ("expired", Status::LOST),
+    ],
+    progress: |body| percent_at(body, "/progress/value", 1.0),
+    made: |_, body| Ok(video_of(body).into_iter().collect()),
+    failed: |body| ENDS.error(describe(body)),
+    lost: "the job was called off or has expired at the provider",
+};
 
 #[derive(Debug)]
 pub(super) struct ComfyJobs {
@@ -69,53 +92,16 @@ impl Adapter for ComfyJobs {
         Ok(Authorization::bearer(secret))
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(videos_only());
-        };
+        let video = order.video()?;
         let body = json!({"workflow": self.graphs.fill(order, video, &[])?});
         Ok(Call::post("submit", "/api/v2/jobs", body)
             .with_header("idempotency-key", &order.key)
             .submits())
-    }
-
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = answer.success(describe).map_err(class_by_code)?;
-        Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        Ok(Call::get(
-            "poll",
-            format!("/api/v2/jobs/{}", handle.text("id")),
-        ))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
-        }
-        let body = answer.success(describe)?;
-        match required_text(&body, "/status")?.as_str() {
-            "queued" | "running" | "canceling" => {
-                Ok(Step::running(percent_at(&body, "/progress/value", 1.0)))
-            }
-            "succeeded" => Step::done(video_of(&body).into_iter().collect()),
-            "failed" => {
-                let said = describe(&body);
-                Err(ENDS.error(said))
-            }
-            word @ ("canceled" | "expired") => Err(ProviderError::new(
-                Class::Lost,
-                format!("the job is {word} at the provider"),
-            )),
-            word => Ok(Step::unknown(word)),
-        }
-    }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("/api/v2/jobs/{}/cancel", handle.text("id"));
-        Some(Call::new("cancel", Method::POST, path))
     }
 }
 

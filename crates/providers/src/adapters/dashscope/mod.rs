@@ -29,13 +29,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::adapters::ends::Ends;
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, Opened, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole, Video, Work};
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
-use crate::settings::{Settings, SettingsError};
+use crate::order::{Kind, Order, PictureRole, Video};
+use crate::port::{Adapter, Call, Pace};
 use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -43,13 +44,37 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://dashscope-intl.aliyuncs.com/api/v1"),
     options: &[],
     anonymous: false,
-    build,
+    build: |_| Ok(Arc::new(DashScope)),
 };
 
-#[expect(clippy::unnecessary_wraps, reason = "the table's type")]
-fn build(_: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    Ok(Arc::new(DashScope))
-}
+static JOB: Job = Job {
+    id: "/output/task_id",
+    path: "/tasks/{id}",
+    cancel: Some((Method::POST, "/tasks/{id}/cancel")),
+    headers: &[],
+    taken: opened,
+    told: |answer| {
+        opened(answer).map_err(|error| match error.class {
+            // A code that is not known ends no job.
+            Class::Rejected if answer.status.is_success() => error.of_class(Class::Unclear),
+            _ => error,
+        })
+    },
+    status: "/output/task_status",
+    words: &[
+        ("PENDING", Status::Queued),
+        ("RUNNING", Status::Running),
+        ("SUSPENDED", Status::Running),
+        ("SUCCEEDED", Status::Done),
+        ("FAILED", Status::FAILED),
+        ("CANCELED", Status::LOST),
+        ("UNKNOWN", Status::Ended(Class::Missing)),
+    ],
+    progress: |_| None,
+    made: |_, body| video_at(body, "/output/video_url"),
+    failed: |body| ENDS.error(Described::at(body, "/output/code", "/output/message")),
+    lost: "the task was called off at the provider",
+};
 
 #[derive(Debug)]
 struct DashScope;
@@ -148,13 +173,12 @@ impl Adapter for DashScope {
         Pace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
-        };
+        let video = order.video()?;
         let mut input = Map::new();
         input.insert("prompt".into(), json!(video.prompt));
         if let Some(negative) = &video.negative_prompt {
@@ -186,49 +210,6 @@ impl Adapter for DashScope {
         let body = json!({"model": order.model, "input": input, "parameters": parameters});
         let call = Call::post("submit", path, body);
         Ok(call.with_header("X-DashScope-Async", "enable").submits())
-    }
-
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = opened(answer)?;
-        let id = required_text(&body, "/output/task_id")?;
-        Ok(Step::submitted(json!({"id": id})))
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        Ok(Call::get("poll", format!("/tasks/{}", handle.text("id"))))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
-        }
-        let body = opened(answer).map_err(|error| match error.class {
-            // A code that is not known ends no job.
-            Class::Rejected if answer.status.is_success() => error.of_class(Class::Unclear),
-            _ => error,
-        })?;
-        match required_text(&body, "/output/task_status")?.as_str() {
-            "PENDING" | "RUNNING" | "SUSPENDED" => Ok(Step::running(None)),
-            "SUCCEEDED" => {
-                let made = text_at(&body, "/output/video_url");
-                Step::done(made.map(Output::video_at).into_iter().collect())
-            }
-            "FAILED" => Err(failure(&body)),
-            "CANCELED" => Err(ProviderError::new(
-                Class::Lost,
-                "the task was called off at the provider",
-            )),
-            "UNKNOWN" => Err(ProviderError::new(
-                Class::Missing,
-                "the provider no longer knows the task",
-            )),
-            word => Ok(Step::unknown(word)),
-        }
-    }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("/tasks/{}/cancel", handle.text("id"));
-        Some(Call::new("cancel", Method::POST, path))
     }
 }
 
@@ -278,7 +259,7 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
 }
 
 /// The body, unless it or the status tells of an error.
-fn opened(answer: &Answer) -> Result<Value, ProviderError> {
+fn opened(answer: &Answer) -> Opened {
     let body = answer.success(describe).map_err(class_by_code)?;
     let no_output = body.get("output").is_none_or(Value::is_null);
     if no_output && text_at(&body, "/code").is_some() {
@@ -326,10 +307,6 @@ const ENDS: Ends = Ends {
     ],
     words: &[],
 };
-
-fn failure(body: &Value) -> ProviderError {
-    ENDS.error(Described::at(body, "/output/code", "/output/message"))
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,9 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::Picture;
+use crate::order::Work;
 use crate::port::{Body, Effect, Target};
+use crate::port::{Handle, Step};
 
 fn dashscope() -> Arc<dyn Adapter> {
     adapter("dashscope", &json!({}))

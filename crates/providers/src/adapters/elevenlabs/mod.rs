@@ -29,7 +29,7 @@ use zip::ZipArchive;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
     Adapter, Asked, Authorization, Body, Call, Output, Pace, Part, Source, Step, What,
@@ -80,27 +80,22 @@ impl Adapter for ElevenLabs {
         }
         let two = model == TWO;
         (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits {
-                stems: Some(StemLimits {
-                    groups: if two {
-                        vec![StemGroup::Vocals]
-                    } else {
-                        GROUPS.to_vec()
-                    },
-                    two: true,
-                    rests: if model == SIX {
-                        Vec::new()
-                    } else {
-                        vec![StemGroup::Vocals]
-                    },
-                    full: !two,
-                    other: !two,
-                    handover: Handover::Any,
-                }),
-                tasks: Vec::new(),
-                personas: false,
-                songs: SongLimits::DIALECT,
-            })
+            Limits::Music(MusicLimits::stems(StemLimits {
+                groups: if two {
+                    vec![StemGroup::Vocals]
+                } else {
+                    GROUPS.to_vec()
+                },
+                two: true,
+                rests: if model == SIX {
+                    Vec::new()
+                } else {
+                    vec![StemGroup::Vocals]
+                },
+                full: !two,
+                other: !two,
+                handover: Handover::Any,
+            }))
         })
     }
 

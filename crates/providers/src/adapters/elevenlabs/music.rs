@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::error::ProviderError;
-use crate::limits::{MusicLimits, SongLimits};
+use crate::limits::MusicLimits;
 use crate::order::{Order, Song};
-use crate::port::{Body, Call, ClipFacts, Output, Source, Step, What};
+use crate::port::{Body, Call, Output, Source, Step};
 
 /// Longest prompt in characters (the API reference).
 const PROMPT: usize = 4_100;
@@ -28,16 +28,10 @@ pub(super) fn is_song_model(model: &str) -> bool {
 }
 
 pub(super) fn limits() -> MusicLimits {
-    MusicLimits {
-        stems: None,
-        tasks: vec!["generate".into()],
-        personas: false,
-        songs: SongLimits {
-            clips: 1,
-            fields: Some(vec!["lyrics", "make_instrumental", "seconds"]),
-            seconds: Some((3, 600)),
-        },
-    }
+    MusicLimits::songs(
+        vec!["lyrics", "make_instrumental", "seconds"],
+        Some((3, 600)),
+    )
 }
 
 pub(super) fn start(order: &Order, song: &Song, output_format: &str) -> Call {
@@ -80,8 +74,6 @@ pub(super) fn made(order: &Order, song: &Song, answer: &Answer) -> Result<Step, 
             "the provider's answer is no recording",
         ));
     }
-    Step::done(vec![Output {
-        what: What::Clip(Box::new(ClipFacts::of_song(song, &order.model))),
-        source: Source::Bytes(answer.body.clone()),
-    }])
+    let source = Source::Bytes(answer.body.clone());
+    Step::done(vec![Output::song(song, &order.model, source)])
 }

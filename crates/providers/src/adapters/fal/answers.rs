@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::STEMS;
-use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
+use crate::jobs::upload;
 use crate::order::{StemGroup, StemTarget};
-use crate::port::{Handle, Output, Source, Step, What};
+use crate::port::{Handle, Output, Step, What};
 
 /// What the response of a completed job means; `told` is what its status said.
 pub(super) fn result(
@@ -36,17 +37,14 @@ pub(super) fn result(
         }
         return Step::done(outputs);
     }
-    let facts = handle.0.get("song").cloned();
-    if let Some(facts) = facts.and_then(|facts| serde_json::from_value(facts).ok()) {
-        let output = |url| Output {
-            what: What::Clip(Box::new(facts)),
-            source: Source::Address(url),
-        };
-        return Step::done(url_in(&body, "audio").map(output).into_iter().collect());
-    }
     let first = || text_at(&body, "/videos/0/url");
-    let url = url_in(&body, "video").or_else(first);
-    Step::done(url.map(Output::video_at).into_iter().collect())
+    let what = handle.what();
+    let url = match &what {
+        What::Video => url_in(&body, "video").or_else(first),
+        _ => url_in(&body, "audio"),
+    };
+    let output = url.map(|url| Output::at(what, url));
+    Step::done(output.into_iter().collect())
 }
 
 /// A file object's address, or an address by itself.
@@ -134,8 +132,5 @@ const ENDS: Ends = Ends {
 
 /// Before the submission nothing can be unclear.
 pub(super) fn before_submission(error: ProviderError) -> ProviderError {
-    match classed(error) {
-        error if error.class == Class::Unclear => error.of_class(Class::Unavailable),
-        error => error,
-    }
+    upload::before_the_order(classed(error))
 }

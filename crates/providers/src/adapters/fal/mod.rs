@@ -32,14 +32,15 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::adapters::{Protocol, stable_audio};
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use crate::jobs::upload;
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, ClipFacts, Handle, ModelNames, Pace, Step, Target,
+    Adapter, Asked, Authorization, Call, ClipFacts, Handle, ModelNames, Pace, Step, Target,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -111,21 +112,16 @@ impl Adapter for Fal {
             (Kind::Video, false) if !stable_audio::is_meant(model) => {
                 Some(Limits::Video(inputs::of(model).limits()))
             }
-            (Kind::Music, true) => Some(Limits::Music(MusicLimits {
-                stems: Some(StemLimits {
-                    groups: STEMS.iter().map(|(group, _)| *group).collect(),
-                    // What is not asked for is not in any other file, so the
-                    // rest is the sum of a full split.
-                    two: false,
-                    rests: Vec::new(),
-                    full: true,
-                    other: true,
-                    handover: Handover::Any,
-                }),
-                tasks: Vec::new(),
-                personas: false,
-                songs: SongLimits::DIALECT,
-            })),
+            (Kind::Music, true) => Some(Limits::Music(MusicLimits::stems(StemLimits {
+                groups: STEMS.iter().map(|(group, _)| *group).collect(),
+                // What is not asked for is not in any other file, so the
+                // rest is the sum of a full split.
+                two: false,
+                rests: Vec::new(),
+                full: true,
+                other: true,
+                handover: Handover::Any,
+            }))),
             _ => None,
         }
     }
@@ -181,28 +177,18 @@ impl Adapter for Fal {
                 let body = answer.success(describe).map_err(before_submission)?;
                 let to = required_text(&body, "/upload_url").map_err(before_submission)?;
                 let url = required_text(&body, "/file_url").map_err(before_submission)?;
-                let mut done = texts(&asked.memo);
+                let mut done = upload::ready(&asked.memo);
                 let Some(file) = self.large(order, done.len())? else {
                     return self.next(order, &done).map(Step::next);
                 };
                 done.push(url);
-                let body = Body::Bytes {
-                    bytes: file.bytes.clone(),
-                    mime: file.mime.into(),
-                };
-                let put = Call::new("put", Method::PUT, "")
-                    .to(Target::Address(to))
-                    .without_credential()
-                    .with_body(body)
-                    .with_memo(json!(done));
+                let put = upload::put("put", to, &file).with_memo(json!(done));
                 Ok(Step::next(put))
             }
             "put" => {
-                if !answer.status.is_success() {
-                    let error = answer.failure(|_| Described::default());
-                    return Err(error.of_class(Class::Unavailable));
-                }
-                self.next(order, &texts(&asked.memo)).map(Step::next)
+                upload::stored(answer)?;
+                let done = upload::ready(&asked.memo);
+                self.next(order, &done).map(Step::next)
             }
             _ => {
                 let body = answer.success(describe).map_err(classed)?;
@@ -371,13 +357,6 @@ fn is_large(file: &File) -> bool {
 
 fn follow(stage: &'static str, method: Method, url: &str) -> Call {
     Call::new(stage, method, "").to(Target::Address(url.to_owned()))
-}
-
-fn texts(memo: &Value) -> Vec<String> {
-    let items = memo.as_array().into_iter().flatten();
-    items
-        .filter_map(|item| item.as_str().map(str::to_owned))
-        .collect()
 }
 
 #[cfg(test)]

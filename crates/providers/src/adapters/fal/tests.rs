@@ -1,6 +1,7 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::{Picture, PictureRole};
+use crate::port::Body;
 use crate::port::{Effect, What};
 
 fn fal() -> Arc<dyn Adapter> {

@@ -19,7 +19,7 @@ use super::{WITH_MEDIA, source};
 use crate::answer::{Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{PictureRole, Video};
-use crate::port::{Call, ClipFacts, Handle, Output, Step, What};
+use crate::port::{Call, Handle, Output, Step, What};
 use crate::shape;
 
 pub(super) fn start(model: &str, video: &Video) -> Call {
@@ -71,17 +71,16 @@ pub(super) fn cancel(handle: &Handle) -> Call {
 }
 
 /// How an interaction stands; `job` is what its handle says.
-pub(super) fn polled(job: &Value, body: &Value) -> Result<Step, ProviderError> {
+pub(super) fn polled(job: &Handle, body: &Value) -> Result<Step, ProviderError> {
     match required_text(body, "/status")?.as_str() {
         "queued" | "in_progress" => Ok(Step::running(None)),
         "completed" => {
             let steps = body["steps"].as_array().into_iter().flatten();
             let parts = steps.flat_map(|step| step["content"].as_array().into_iter().flatten());
-            let song = job.get("song").cloned();
-            let song: Option<ClipFacts> = song.and_then(|song| serde_json::from_value(song).ok());
-            let (sort, what) = match song {
-                Some(facts) => ("audio", What::Clip(Box::new(facts))),
-                None => ("video", What::Video),
+            let what = job.what();
+            let sort = match what {
+                What::Video => "video",
+                _ => "audio",
             };
             let mut media = parts.filter(|part| part["type"] == sort);
             let output = media.next().map(|part| {

@@ -15,26 +15,21 @@
 use serde_json::{Value, json};
 
 use super::{WITH_MEDIA, interactions};
+use crate::answer::required_text;
 use crate::error::ProviderError;
-use crate::limits::{Limits, MusicLimits, SongLimits};
+use crate::limits::{Limits, MusicLimits};
 use crate::order::{Order, Song};
-use crate::port::{Call, ClipFacts, Step};
+use crate::port::{Call, ClipFacts, Handle, Step};
 
 pub(super) fn is_meant(model: &str) -> bool {
     model.trim_start_matches("models/").starts_with("lyria-3")
 }
 
 pub(super) fn limits() -> Limits {
-    Limits::Music(MusicLimits {
-        stems: None,
-        tasks: vec!["generate".into()],
-        personas: false,
-        songs: SongLimits {
-            clips: 1,
-            fields: Some(vec!["lyrics", "make_instrumental"]),
-            seconds: None,
-        },
-    })
+    Limits::Music(MusicLimits::songs(
+        vec!["lyrics", "make_instrumental"],
+        None,
+    ))
 }
 
 pub(super) fn start(order: &Order, song: &Song) -> Call {
@@ -52,11 +47,11 @@ pub(super) fn start(order: &Order, song: &Song) -> Call {
 
 /// What the answer to an order means: the song, or a job that makes it.
 pub(super) fn submitted(order: &Order, song: &Song, body: &Value) -> Result<Step, ProviderError> {
-    let facts = json!(ClipFacts::of_song(song, &order.model));
-    match interactions::polled(&json!({"song": facts}), body) {
+    let mut handle = Handle(json!({"song": ClipFacts::of_song(song, &order.model)}));
+    match interactions::polled(&handle, body) {
         Ok(Step::Running { .. }) => {
-            let id = crate::answer::required_text(body, "/id")?;
-            Ok(Step::submitted(json!({"id": id, "song": facts})))
+            handle.0["id"] = json!(required_text(body, "/id")?);
+            Ok(Step::submitted(handle.0))
         }
         step => step,
     }

@@ -36,7 +36,7 @@ use crate::adapters::Protocol;
 use crate::answer::{Answer, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{File, Kind, Order, PictureRole, Video, Work};
+use crate::order::{File, Kind, Order, Video, Work};
 use crate::port::names::in_path;
 use crate::port::{
     Adapter, Asked, Authorization, Call, Handle, Header, ModelNames, Output, Pace, RESULT, Source,
@@ -215,16 +215,10 @@ impl Adapter for GeminiVeo {
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let video = match &order.work {
-            Work::Video(video) => video,
             Work::Song(song) if lyria::is_meant(&order.model) => {
                 return Ok(lyria::start(order, song));
             }
-            _ => {
-                return Err(ProviderError::new(
-                    Class::Rejected,
-                    "this provider makes videos and songs only",
-                ));
-            }
+            _ => order.video()?,
         };
         if self.api_of(&order.model) == Api::Interactions {
             return Ok(interactions::start(&order.model, video));
@@ -272,7 +266,7 @@ impl Adapter for GeminiVeo {
             .success(describe)
             .map_err(|error| classed(error, answer))?;
         if self.api_of_job(handle) == Api::Interactions {
-            return interactions::polled(&handle.0, &body);
+            return interactions::polled(handle, &body);
         }
         if !body.is_object() {
             let what = "the provider's answer is no operation";
@@ -367,13 +361,8 @@ fn resolution(size: (u32, u32)) -> String {
 
 fn instance(video: &Video) -> Value {
     let mut instance = json!({"prompt": video.prompt});
-    for (member, role) in [
-        ("image", PictureRole::FirstFrame),
-        ("lastFrame", PictureRole::LastFrame),
-    ] {
-        if let Some(file) = video.picture(role) {
-            instance[member] = inline(file);
-        }
+    for (member, file) in video.frames(["image", "lastFrame"]) {
+        instance[member] = inline(file);
     }
     let references = video.references();
     let references: Vec<Value> = references

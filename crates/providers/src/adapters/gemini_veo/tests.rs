@@ -7,6 +7,7 @@ use rustls::pki_types::pem::PemObject as _;
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::Picture;
+use crate::order::PictureRole;
 use crate::port::{Body, Effect, Target};
 
 const ACCOUNT: &str = include_str!("../../../tests/data/service-account.json");

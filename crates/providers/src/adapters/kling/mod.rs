@@ -34,18 +34,17 @@ use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
 use crate::adapters::Protocol;
-use crate::adapters::alike::fits_path;
-use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, required_text, text_at, time_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
+use crate::jobs::list::fits_path;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, Opened, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
-use crate::port::{
-    Adapter, Asked, Authorization, Call, Found, FoundJob, Handle, Output, Pace, Step,
-};
+use crate::port::{Adapter, Asked, Authorization, Call, Found, FoundJob, Handle, Pace, Step};
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
 use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -53,13 +52,38 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://api-singapore.klingai.com"),
     options: &[],
     anonymous: false,
-    build,
+    build: |_| Ok(Arc::new(Kling)),
 };
 
-#[expect(clippy::unnecessary_wraps, reason = "the table's type")]
-fn build(_: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    Ok(Arc::new(Kling))
-}
+static JOB: Job = Job {
+    id: "/data/task_id",
+    path: "/v1/videos/{operation}/{id}",
+    cancel: None,
+    headers: &[],
+    taken: opened,
+    told: |answer| {
+        opened(answer).map_err(|error| {
+            let class = match error.class {
+                _ if is_gone(answer, &error) => Class::Missing,
+                // A code that is not known ends no job.
+                Class::Rejected if answer.status.is_success() => Class::Unclear,
+                class => class,
+            };
+            error.of_class(class)
+        })
+    },
+    status: "/data/task_status",
+    words: &[
+        ("submitted", Status::Queued),
+        ("processing", Status::Running),
+        ("succeed", Status::Done),
+        ("failed", Status::FAILED),
+    ],
+    progress: |_| None,
+    made: |_, body| video_at(body, "/data/task_result/videos/0/url"),
+    failed: |body| ENDS.error(Described::at(body, "", "/data/task_status_msg")),
+    lost: "",
+};
 
 #[derive(Debug)]
 struct Kling;
@@ -112,13 +136,12 @@ impl Adapter for Kling {
         Ok(Authorization::bearer(&Secret::new(token)))
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
-        };
+        let video = order.video()?;
         let first = video.picture(PictureRole::FirstFrame);
         let last = video.picture(PictureRole::LastFrame);
         let mut fields = Map::new();
@@ -156,38 +179,6 @@ impl Adapter for Kling {
         let id = required_text(&body, "/data/task_id")?;
         let operation = required_text(&asked.memo, "/operation")?;
         Ok(Step::submitted(json!({"id": id, "operation": operation})))
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        let (operation, id) = (handle.text("operation"), handle.text("id"));
-        Ok(Call::get("poll", format!("/v1/videos/{operation}/{id}")))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = opened(answer).map_err(|error| {
-            let class = match error.class {
-                _ if is_gone(answer, &error) => Class::Missing,
-                // A code that is not known ends no job.
-                Class::Rejected if answer.status.is_success() => Class::Unclear,
-                class => class,
-            };
-            error.of_class(class)
-        })?;
-        match required_text(&body, "/data/task_status")?.as_str() {
-            "submitted" | "processing" => Ok(Step::running(None)),
-            "succeed" => {
-                let made = text_at(&body, "/data/task_result/videos/0/url");
-                Step::done(made.map(Output::video_at).into_iter().collect())
-            }
-            "failed" => {
-                let message = text_at(&body, "/data/task_status_msg");
-                Err(ENDS.error(Described {
-                    code: None,
-                    message,
-                }))
-            }
-            word => Ok(Step::unknown(word)),
-        }
     }
 
     /// In the units that its price list is in.
@@ -278,7 +269,7 @@ fn handed_over(file: &File) -> String {
 }
 
 /// The envelope when it says success, else its error.
-fn opened(answer: &Answer) -> Result<Value, ProviderError> {
+fn opened(answer: &Answer) -> Opened {
     let describe = |body: &Value| Described::at(body, "/code", "/message");
     let Ok(body) = answer.json() else {
         return Err(answer.failure(describe));

@@ -30,11 +30,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use crate::jobs::errors::{Ends, of_poll};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Step, TELLING};
 use crate::secret::Secret;
@@ -87,19 +87,14 @@ impl Adapter for Lalal {
             groups.extend(PHOENIX);
         }
         (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits {
-                stems: Some(StemLimits {
-                    two: true,
-                    rests: groups.clone(),
-                    groups,
-                    full: !phoenix,
-                    other: !phoenix,
-                    handover: Handover::Any,
-                }),
-                tasks: Vec::new(),
-                personas: false,
-                songs: SongLimits::DIALECT,
-            })
+            Limits::Music(MusicLimits::stems(StemLimits {
+                two: true,
+                rests: groups.clone(),
+                groups,
+                full: !phoenix,
+                other: !phoenix,
+                handover: Handover::Any,
+            }))
         })
     }
 
@@ -120,10 +115,7 @@ impl Adapter for Lalal {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Stems(stems) = &order.work else {
-            let message = "this provider separates recordings only";
-            return Err(ProviderError::new(Class::Rejected, message));
-        };
+        let stems = order.stems()?;
         let file = &stems.source.file;
         Ok(Call::new("upload", Method::POST, "/upload/")
             .with_header("content-disposition", disposition(&file.name))
@@ -155,14 +147,8 @@ impl Adapter for Lalal {
     }
 
     fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = answer.success(describe).map_err(|error| {
-            let class = match error.class {
-                // A task that was taken does not end by a wrong question.
-                Class::Rejected | Class::Account => Class::Unclear,
-                class => class,
-            };
-            error.of_class(class)
-        })?;
+        let opened = answer.success(describe);
+        let body = opened.map_err(|error| of_poll(error, false))?;
         let id = handle.text("id");
         match body["result"].get(id) {
             Some(task) => read(task),

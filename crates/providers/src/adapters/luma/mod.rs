@@ -35,13 +35,16 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::adapters::alike::agrees;
-use crate::adapters::ends::Ends;
-use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
+use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
+use crate::jobs::list::List;
+use crate::jobs::list::agrees;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, Made, video_at};
 use crate::limits::{Durations, Handover, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, PictureRole, Video, Work};
-use crate::port::{Adapter, Asked, Call, Found, FoundJob, Handle, Output, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Found, Handle, Output, Pace};
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
 
@@ -71,6 +74,47 @@ enum Api {
     Agents,
     DreamMachine,
 }
+
+static DREAM_MACHINE: Job = job(Some((Method::DELETE, "/generations/{id}")), |_, body| {
+    video_at(body, "/assets/video")
+});
+static AGENTS: Job = job(None, |_, body| {
+    Ok(made_by_agents(body)
+        .map(Output::video_at)
+        .into_iter()
+        .collect())
+});
+
+const fn job(cancel: Option<(Method, &'static str)>, made: Made) -> Job {
+    Job {
+        id: "/id",
+        path: "/generations/{id}",
+        cancel,
+        headers: &[],
+        taken: |answer| answer.success(describe).map_err(class_of_refusal),
+        told: |answer| answer.success(describe),
+        status: "/state",
+        words: &[
+            ("queued", Status::Queued),
+            ("processing", Status::Running),
+            ("dreaming", Status::Running),
+            ("completed", Status::Done),
+            ("failed", Status::FAILED),
+        ],
+        progress: |_| None,
+        made,
+        failed: |body| ENDS.error(Described::at(body, "/failure_code", "/failure_reason")),
+        lost: "",
+    }
+}
+
+const LIST: List = List {
+    path: "/generations",
+    query: &[("limit", "100")],
+    items: "/generations",
+    id: "/id",
+    created_at: "/created_at",
+};
 
 /// Output frames a second, by which Agents names the place of a key frame.
 const RATE: u32 = 24;
@@ -136,13 +180,15 @@ impl Adapter for Luma {
         })
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(match self.api {
+            Api::Agents => &AGENTS,
+            Api::DreamMachine => &DREAM_MACHINE,
+        })
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
-        };
+        let video = order.video()?;
         let call = match self.api {
             Api::Agents => Call::post("submit", "/generations", for_agents(order, video)),
             Api::DreamMachine => {
@@ -151,40 +197,6 @@ impl Adapter for Luma {
             }
         };
         Ok(call.submits())
-    }
-
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = answer.success(describe).map_err(class_of_refusal)?;
-        Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        let path = format!("/generations/{}", handle.text("id"));
-        Ok(Call::get("poll", path))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
-        }
-        let body = answer.success(describe)?;
-        match required_text(&body, "/state")?.as_str() {
-            "queued" | "processing" | "dreaming" => Ok(Step::running(None)),
-            "completed" => {
-                let made = match self.api {
-                    Api::Agents => made_by_agents(&body),
-                    Api::DreamMachine => text_at(&body, "/assets/video"),
-                };
-                Step::done(made.map(Output::video_at).into_iter().collect())
-            }
-            "failed" => Err(failure(&body)),
-            word => Ok(Step::unknown(word)),
-        }
-    }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("/generations/{}", handle.text("id"));
-        (self.api == Api::DreamMachine).then(|| Call::new("cancel", Method::DELETE, path))
     }
 
     fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
@@ -210,7 +222,7 @@ impl Adapter for Luma {
             return Err(ProviderError::unreadable("this provider has no list"));
         }
         let body = answer.success(describe)?;
-        let generations = required_list(&body, "/generations")?;
+        let generations = LIST.items(&body)?;
         let request = for_dream_machine(order, video)?;
         let request = request.as_object().cloned().unwrap_or_default();
         let jobs = generations.iter().filter_map(|generation| {
@@ -219,9 +231,7 @@ impl Adapter for Luma {
             let model = model.or_else(|| text_at(generation, "/request/model"));
             let is_alike = model.as_ref() == Some(&order.model)
                 && agrees(&request, &generation["request"], &["prompt"]);
-            let id = text_at(generation, "/id").filter(|_| is_alike)?;
-            let created = time_at(generation, "/created_at");
-            FoundJob::likely(Handle(json!({"id": id})), created, since)
+            LIST.likely(generation, since).filter(|_| is_alike)
         });
         let goes_on = body["has_more"] == true && !generations.is_empty();
         let offset = asked.memo.as_u64().unwrap_or_default();
@@ -233,12 +243,9 @@ impl Adapter for Luma {
 
 /// A page of Dream Machine's list.
 fn page(offset: u64) -> Call {
-    let mut call = Call::get("find", "/generations")
-        .with_query("limit", "100")
+    LIST.page()
         .with_query("offset", offset.to_string())
-        .with_memo(json!(offset));
-    call.limit_bytes = 32_000_000;
-    call
+        .with_memo(json!(offset))
 }
 
 fn for_agents(order: &Order, video: &Video) -> Value {
@@ -281,13 +288,7 @@ fn for_agents(order: &Order, video: &Video) -> Value {
 
 fn for_dream_machine(order: &Order, video: &Video) -> Result<Value, ProviderError> {
     let mut frames = Map::new();
-    for (name, role) in [
-        ("frame0", PictureRole::FirstFrame),
-        ("frame1", PictureRole::LastFrame),
-    ] {
-        let Some(file) = video.picture(role) else {
-            continue;
-        };
+    for (name, file) in video.frames(["frame0", "frame1"]) {
         let Some(url) = &file.url else {
             let message = "this provider fetches pictures from an address: this gateway must be reachable from outside for that";
             return Err(ProviderError::new(Class::Rejected, message));
@@ -359,10 +360,6 @@ const ENDS: Ends = Ends {
     ],
     words: &[("moderat", Class::Refused)],
 };
-
-fn failure(body: &Value) -> ProviderError {
-    ENDS.error(Described::at(body, "/failure_code", "/failure_reason"))
-}
 
 #[cfg(test)]
 mod tests;

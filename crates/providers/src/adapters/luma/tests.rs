@@ -4,6 +4,7 @@ use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::adapters::{base_url, protocol};
 use crate::order::Picture;
+use crate::port::Step;
 use crate::port::{Body, Effect, Source, Target};
 
 fn luma(api: &str) -> Arc<dyn Adapter> {

@@ -17,11 +17,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::adapters::Protocol;
-use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::Opened;
+use crate::jobs::errors::Ends;
 use crate::limits::Limits;
-use crate::order::{Kind, Order, Video, Work};
+use crate::order::{Kind, Order, Work};
 use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 use crate::settings::{Settings, SettingsError};
 
@@ -113,18 +114,8 @@ impl Adapter for MiniMax {
 
 const PACE: Pace = Pace::new(Duration::from_secs(5), Duration::from_secs(20));
 
-fn video(order: &Order) -> Result<&Video, ProviderError> {
-    match &order.work {
-        Work::Video(video) => Ok(video),
-        _ => Err(ProviderError::new(
-            Class::Rejected,
-            "this provider makes videos and songs only",
-        )),
-    }
-}
-
 /// The body, unless it or the status tells of an error.
-fn opened(answer: &Answer) -> Result<Value, ProviderError> {
+fn opened(answer: &Answer) -> Opened {
     let body = answer.json();
     let code = body.as_ref().ok().and_then(code_of);
     if code.is_none() && answer.status.is_success() {
@@ -191,20 +182,22 @@ fn class_of(code: &str) -> Option<Class> {
 /// What an error of a poll means: a parameter that is wrong can only be the
 /// job's id, which the provider no longer knows; a code that is not known ends
 /// no job.
-fn of_poll(answer: &Answer, error: ProviderError) -> ProviderError {
-    // Version 2 answers 500 for an id that it does not know. A server in
-    // trouble says that too, but does not speak of the task.
-    let message = error.message.to_lowercase();
-    let words = ["not found", "not exist", "no such task", "invalid task"];
-    let speaks_of_it = words.iter().any(|words| message.contains(words));
-    let unknown = answer.status == 500 && speaks_of_it;
-    let gone = unknown || answer.status == 404 || error.code.as_deref() == Some("2013");
-    let class = match error.class {
-        _ if gone => Class::Missing,
-        Class::Rejected if answer.status.is_success() => Class::Unclear,
-        class => class,
-    };
-    error.of_class(class)
+fn of_poll(answer: &Answer) -> Opened {
+    opened(answer).map_err(|error| {
+        // Version 2 answers 500 for an id that it does not know. A server in
+        // trouble says that too, but does not speak of the task.
+        let message = error.message.to_lowercase();
+        let words = ["not found", "not exist", "no such task", "invalid task"];
+        let speaks_of_it = words.iter().any(|words| message.contains(words));
+        let unknown = answer.status == 500 && speaks_of_it;
+        let gone = unknown || answer.status == 404 || error.code.as_deref() == Some("2013");
+        let class = match error.class {
+            _ if gone => Class::Missing,
+            Class::Rejected if answer.status.is_success() => Class::Unclear,
+            class => class,
+        };
+        error.of_class(class)
+    })
 }
 
 /// What the code of a failed job means, beside those that mean nothing here.
@@ -218,11 +211,6 @@ const ENDS: Ends = Ends {
     ],
     words: &[("sensitive", Class::Refused)],
 };
-
-/// The error of a job that failed.
-fn failed(code: Option<String>, message: Option<String>) -> ProviderError {
-    ENDS.error(Described { code, message })
-}
 
 #[cfg(test)]
 mod tests {

@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 use super::opened;
 use crate::answer::{Answer, required_text};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Limits, MusicLimits, SongLimits};
+use crate::limits::{Limits, MusicLimits};
 use crate::order::{Order, Song};
-use crate::port::{Call, ClipFacts, Output, Source, Step, What};
+use crate::port::{Call, Output, Source, Step};
 
 /// Longest description and lyrics in characters.
 const PROMPT: usize = 2_000;
@@ -29,18 +29,9 @@ const MAX_BYTES: u64 = 80_000_000;
 pub(super) fn limits(model: &str) -> Option<Limits> {
     let mut fields = vec!["lyrics"];
     fields.extend(writes_lyrics(model).then_some("make_instrumental"));
-    model.starts_with("music-").then(|| {
-        Limits::Music(MusicLimits {
-            stems: None,
-            tasks: vec!["generate".into()],
-            personas: false,
-            songs: SongLimits {
-                clips: 1,
-                fields: Some(fields),
-                seconds: None,
-            },
-        })
-    })
+    model
+        .starts_with("music-")
+        .then(|| Limits::Music(MusicLimits::songs(fields, None)))
 }
 
 /// Whether the model can do without lyrics: from version 2.5 on.
@@ -79,10 +70,7 @@ pub(super) fn made(order: &Order, song: &Song, answer: &Answer) -> Result<Step, 
     } else {
         Source::Bytes(from_hex(&audio)?.into())
     };
-    Step::done(vec![Output {
-        what: What::Clip(Box::new(ClipFacts::of_song(song, &order.model))),
-        source,
-    }])
+    Step::done(vec![Output::song(song, &order.model, source)])
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>, ProviderError> {

@@ -12,12 +12,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{PACE, code_of, failed, of_poll, opened, video};
-use crate::answer::{Answer, required_text, text_at};
+use super::{ENDS, PACE, code_of, of_poll, opened};
+use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::video_at;
 use crate::limits::{Durations, Limits, Pictures, Purpose, VideoLimits};
-use crate::order::{Kind, Order, PictureRole};
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::order::{Kind, Order};
+use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 
 #[derive(Debug)]
 pub(super) struct V1;
@@ -78,7 +79,7 @@ impl Adapter for V1 {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let video = video(order)?;
+        let video = order.video()?;
         let resolution = match video.size.0.min(video.size.1) {
             1080.. => "1080P",
             768.. => "768P",
@@ -94,13 +95,8 @@ impl Adapter for V1 {
         fields.insert("prompt".into(), json!(video.prompt));
         fields.insert("duration".into(), json!(video.seconds));
         fields.insert("resolution".into(), json!(resolution));
-        for (name, role) in [
-            ("first_frame_image", PictureRole::FirstFrame),
-            ("last_frame_image", PictureRole::LastFrame),
-        ] {
-            if let Some(file) = video.picture(role) {
-                fields.insert(name.into(), json!(file.url_or_data()));
-            }
+        for (name, file) in video.frames(["first_frame_image", "last_frame_image"]) {
+            fields.insert(name.into(), json!(file.url_or_data()));
         }
         if let Some(file) = video.references().next() {
             let subject = json!([{"type": "character", "image": [file.url_or_data()]}]);
@@ -130,12 +126,11 @@ impl Adapter for V1 {
             let message = text_at(&told, "/base_resp/status_msg");
             let code = code_of(&told);
             let message = message.filter(|_| code.is_some());
-            return Err(failed(code, message));
+            return Err(ENDS.error(Described { code, message }));
         }
-        let body = opened(answer).map_err(|error| of_poll(answer, error))?;
+        let body = of_poll(answer)?;
         if asked.stage == "file" {
-            let made = text_at(&body, "/file/download_url");
-            return Step::done(made.map(Output::video_at).into_iter().collect());
+            return Step::done(video_at(&body, "/file/download_url")?);
         }
         match required_text(&body, "/status")?.as_str() {
             "Preparing" | "Queueing" | "Processing" => Ok(Step::running(None)),
@@ -157,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::adapters::tests::{adapter, picture, video};
-    use crate::order::{Picture, Work};
+    use crate::order::{Picture, PictureRole, Work};
     use crate::port::{Body, Effect, Target};
 
     fn v1() -> Arc<dyn Adapter> {

@@ -19,13 +19,44 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{PACE, failed, of_poll, opened, video};
-use crate::answer::{Answer, required_text, text_at};
-use crate::error::{Class, ProviderError};
+use super::{ENDS, PACE, of_poll, opened};
+use crate::adapters::frames::content;
+use crate::answer::{Answer, Described, required_text, text_at};
+use crate::error::ProviderError;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole};
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::order::{Kind, Order};
+use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 use crate::shape;
+
+static JOB: Job = Job {
+    id: "/task_id",
+    path: "/v2/query/video_generation/{id}",
+    cancel: Some((Method::DELETE, "/v2/video_generation/{id}")),
+    headers: &[],
+    taken: opened,
+    told: of_poll,
+    status: "/task/status",
+    words: &[
+        ("queued", Status::Queued),
+        ("running", Status::Running),
+        ("succeeded", Status::Done),
+        ("failed", Status::FAILED),
+        ("cancelled", Status::LOST),
+        ("expired", Status::LOST),
+    ],
+    progress: |_| None,
+    made: |_, body| video_at(body, "/task/content/url"),
+    failed: |body| {
+        ENDS.error(Described::at(
+            body,
+            "/task/error/code",
+            "/task/error/message",
+        ))
+    },
+    lost: "the provider no longer works on it",
+};
 
 #[derive(Debug)]
 pub(super) struct V2;
@@ -69,34 +100,22 @@ impl Adapter for V2 {
         PACE
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let video = video(order)?;
-        let mut content = vec![json!({"type": "text", "text": video.prompt})];
-        for (word, role) in [
-            ("first_frame", PictureRole::FirstFrame),
-            ("last_frame", PictureRole::LastFrame),
-        ] {
-            if let Some(file) = video.picture(role) {
-                let url = json!({"url": file.url_or_data()});
-                content.push(json!({"type": "image_url", "image_url": url, "role": word}));
-            }
-        }
-        let from_frames = content.len() > 1;
-        for file in video.references() {
-            let url = json!({"url": file.url_or_data()});
-            let role = "reference_image";
-            content.push(json!({"type": "image_url", "image_url": url, "role": role}));
-        }
+        let video = order.video()?;
         let fine = video.size.0.min(video.size.1) >= 1080;
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
         fields.insert("resolution".into(), json!(if fine { "2K" } else { "768P" }));
         fields.insert("duration".into(), json!(video.seconds));
         // A video from frames has their shape.
-        if !from_frames {
+        if video.frames([(), ()]).next().is_none() {
             fields.insert("ratio".into(), json!(shape::ratio(video.size)));
         }
-        fields.insert("content".into(), Value::Array(content));
+        fields.insert("content".into(), Value::Array(content(video)));
         let call = Call::post("submit", "/v2/video_generation", Value::Object(fields));
         Ok(call.submits())
     }
@@ -108,42 +127,12 @@ impl Adapter for V2 {
         Ok(Step::submitted(json!({"id": id})))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        let path = format!("/v2/query/video_generation/{}", handle.text("id"));
-        Ok(Call::get("poll", path))
-    }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("/v2/video_generation/{}", handle.text("id"));
-        Some(Call::new("cancel", Method::DELETE, path))
-    }
-
     fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
         let action = opened(answer).ok().and_then(|body| {
             let places = ["/action", "/task/action"];
             places.iter().find_map(|place| text_at(&body, place))
         });
         action.is_some_and(|action| action.starts_with("cancel"))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = opened(answer).map_err(|error| of_poll(answer, error))?;
-        match required_text(&body, "/task/status")?.as_str() {
-            "queued" | "running" => Ok(Step::running(None)),
-            "succeeded" => {
-                let made = text_at(&body, "/task/content/url");
-                Step::done(made.map(Output::video_at).into_iter().collect())
-            }
-            "failed" => Err(failed(
-                text_at(&body, "/task/error/code"),
-                text_at(&body, "/task/error/message"),
-            )),
-            "cancelled" | "expired" => Err(ProviderError::new(
-                Class::Lost,
-                "the provider no longer works on it",
-            )),
-            word => Ok(Step::unknown(word)),
-        }
     }
 }
 
@@ -153,7 +142,8 @@ mod tests {
 
     use super::*;
     use crate::adapters::tests::{adapter, picture, video};
-    use crate::order::{Picture, Work};
+    use crate::error::Class;
+    use crate::order::{Picture, PictureRole, Work};
     use crate::port::Body;
 
     fn v2() -> Arc<dyn Adapter> {

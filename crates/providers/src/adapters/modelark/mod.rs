@@ -35,14 +35,17 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::adapters::Protocol;
-use crate::adapters::ends::Ends;
-use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
+use crate::adapters::frames::content;
+use crate::answer::{Answer, Described, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
+use crate::jobs::list::List;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, Opened, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole, Work};
-use crate::port::{Adapter, Asked, Call, Found, FoundJob, Handle, Output, Pace, Step};
-use crate::settings::{Settings, SettingsError};
+use crate::order::{Kind, Order, Work};
+use crate::port::{Adapter, Asked, Call, Found, Pace};
 use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -50,15 +53,40 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://ark.ap-southeast.bytepluses.com/api/v3"),
     options: &[],
     anonymous: false,
-    build,
+    build: |_| Ok(Arc::new(ModelArk)),
 };
 
 const TASKS: &str = "/contents/generations/tasks";
 
-#[expect(clippy::unnecessary_wraps, reason = "the table's type")]
-fn build(_: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    Ok(Arc::new(ModelArk))
-}
+static JOB: Job = Job {
+    id: "/id",
+    path: "/contents/generations/tasks/{id}",
+    cancel: Some((Method::DELETE, "/contents/generations/tasks/{id}")),
+    headers: &[],
+    taken: opened,
+    told: opened,
+    status: "/status",
+    words: &[
+        ("queued", Status::Queued),
+        ("running", Status::Running),
+        ("succeeded", Status::Done),
+        ("failed", Status::FAILED),
+        ("cancelled", Status::LOST),
+        ("expired", Status::LOST),
+    ],
+    progress: |_| None,
+    made: |_, body| video_at(body, "/content/video_url"),
+    failed: |body| ENDS.error(describe(body)),
+    lost: "the provider no longer works on it",
+};
+
+const LIST: List = List {
+    path: TASKS,
+    query: &[("page_size", "100")],
+    items: "/items",
+    id: "/id",
+    created_at: "/created_at",
+};
 
 #[derive(Debug)]
 struct ModelArk;
@@ -131,31 +159,15 @@ impl Adapter for ModelArk {
         Pace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
-        };
-        let mut content = vec![json!({"type": "text", "text": video.prompt})];
-        for (word, role) in [
-            ("first_frame", PictureRole::FirstFrame),
-            ("last_frame", PictureRole::LastFrame),
-        ] {
-            if let Some(file) = video.picture(role) {
-                let url = json!({"url": file.url_or_data()});
-                content.push(json!({"type": "image_url", "image_url": url, "role": word}));
-            }
-        }
-        for file in video.references() {
-            let url = json!({"url": file.url_or_data()});
-            let role = "reference_image";
-            content.push(json!({"type": "image_url", "image_url": url, "role": role}));
-        }
+        let video = order.video()?;
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
-        fields.insert("content".into(), Value::Array(content));
+        fields.insert("content".into(), Value::Array(content(video)));
         fields.insert("resolution".into(), json!(resolution(video.size)));
         fields.insert("ratio".into(), json!(shape::ratio(video.size)));
         fields.insert("duration".into(), json!(video.seconds));
@@ -171,46 +183,12 @@ impl Adapter for ModelArk {
         Ok(Call::post("submit", TASKS, Value::Object(fields)).submits())
     }
 
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = answer.success(describe).map_err(class_by_code)?;
-        Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        Ok(Call::get("poll", format!("{TASKS}/{}", handle.text("id"))))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
-        }
-        let body = answer.success(describe).map_err(class_by_code)?;
-        match required_text(&body, "/status")?.as_str() {
-            "queued" | "running" => Ok(Step::running(None)),
-            "succeeded" => {
-                let made = text_at(&body, "/content/video_url");
-                Step::done(made.map(Output::video_at).into_iter().collect())
-            }
-            "failed" => Err(failure(&body)),
-            "cancelled" | "expired" => Err(ProviderError::new(
-                Class::Lost,
-                "the provider no longer works on it",
-            )),
-            word => Ok(Step::unknown(word)),
-        }
-    }
-
     fn cost(&self, answer: &Answer) -> Option<Cost> {
         Cost::at(
             &answer.json().ok()?,
             "/usage/completion_tokens",
             Unit::Tokens,
         )
-    }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("{TASKS}/{}", handle.text("id"));
-        Some(Call::new("cancel", Method::DELETE, path))
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
@@ -227,16 +205,15 @@ impl Adapter for ModelArk {
         if !is_left_to_chance(order) {
             return Err(ProviderError::unreadable("nothing was looked for"));
         }
-        let body = answer.success(describe).map_err(class_by_code)?;
-        let tasks = required_list(&body, "/items")?;
-        let seed = seed_of(&order.key);
-        let jobs = tasks.iter().filter_map(|task| {
-            let created_at = time_at(task, "/created_at");
-            let is_ours = task["seed"].as_u64() == Some(u64::from(seed))
-                && text_at(task, "/model").as_ref() == Some(&order.model);
-            let handle = Handle(json!({"id": text_at(task, "/id")?}));
-            is_ours.then(|| FoundJob::certain(handle, created_at))
-        });
+        let body = opened(answer)?;
+        let tasks = LIST.items(&body)?;
+        let seed = u64::from(seed_of(&order.key));
+        let is_ours = |task: &&Value| {
+            task["seed"].as_u64() == Some(seed)
+                && text_at(task, "/model").as_ref() == Some(&order.model)
+        };
+        let ours = tasks.iter().filter(is_ours);
+        let jobs = ours.filter_map(|task| LIST.certain(task));
         let number = asked.memo.as_u64().unwrap_or(1);
         let total = body["total"].as_u64().unwrap_or_default();
         let goes_on = !tasks.is_empty() && number.saturating_mul(PAGE) < total;
@@ -244,13 +221,12 @@ impl Adapter for ModelArk {
     }
 }
 
-/// Tasks on a page of the list; it may have 500.
+/// Tasks on a page of [`LIST`]; it may have 500.
 const PAGE: u64 = 100;
 
 fn page(number: u64) -> Call {
-    Call::get("find", TASKS)
+    LIST.page()
         .with_query("page_num", number.to_string())
-        .with_query("page_size", PAGE.to_string())
         .with_memo(json!(number))
 }
 
@@ -278,6 +254,10 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
         650_000..1_400_000 => "720p",
         _ => "1080p",
     }
+}
+
+fn opened(answer: &Answer) -> Opened {
+    answer.success(describe).map_err(class_by_code)
 }
 
 fn describe(body: &Value) -> Described {
@@ -321,10 +301,6 @@ const ENDS: Ends = Ends {
     ],
     words: &[],
 };
-
-fn failure(body: &Value) -> ProviderError {
-    ENDS.error(describe(body))
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,9 @@
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::order::Picture;
+use crate::order::PictureRole;
 use crate::port::{Body, Effect};
+use crate::port::{Handle, Step};
 
 fn modelark() -> Arc<dyn Adapter> {
     adapter("modelark", &json!({}))

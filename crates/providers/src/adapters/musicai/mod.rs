@@ -29,15 +29,17 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, Described, required_list, required_text, text_at, time_at};
+use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use crate::jobs::errors::{Ends, of_poll};
+use crate::jobs::list::List;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, upload};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Output, Pace, Step,
-    TELLING, Target,
+    Adapter, Asked, Authorization, Call, Found, Handle, Output, Pace, Step, TELLING,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -67,6 +69,37 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
     }))
 }
 
+static JOB: Job = Job {
+    id: "/id",
+    path: "/job/{id}",
+    cancel: Some((Method::DELETE, "/job/{id}")),
+    headers: &[],
+    taken: |answer| answer.success(describe),
+    told: |answer| {
+        let opened = answer.success(describe);
+        opened.map_err(|error| of_poll(error, answer.status == 404))
+    },
+    status: "/status",
+    words: &[
+        ("QUEUED", Status::Queued),
+        ("STARTED", Status::Running),
+        ("SUCCEEDED", Status::Done),
+        ("FAILED", Status::FAILED),
+    ],
+    progress: |_| None,
+    made: |_, body| Ok(stems(body)),
+    failed: |body| ENDS.error(describe(body)),
+    lost: "",
+};
+
+const LIST: List = List {
+    path: "/job",
+    query: &[("size", "100")],
+    items: "",
+    id: "/id",
+    created_at: "/createdAt",
+};
+
 #[derive(Debug)]
 struct MusicAi {
     /// What the workflows deliver.
@@ -88,19 +121,14 @@ impl Adapter for MusicAi {
         }
         rests.retain(|group| groups.contains(group));
         (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits {
-                stems: Some(StemLimits {
-                    two: true,
-                    full: groups.len() > 1,
-                    groups,
-                    rests,
-                    other: self.stems.contains(&StemTarget::Other),
-                    handover: Handover::Any,
-                }),
-                tasks: Vec::new(),
-                personas: false,
-                songs: SongLimits::DIALECT,
-            })
+            Limits::Music(MusicLimits::stems(StemLimits {
+                two: true,
+                full: groups.len() > 1,
+                groups,
+                rests,
+                other: self.stems.contains(&StemTarget::Other),
+                handover: Handover::Any,
+            }))
         })
     }
 
@@ -112,14 +140,13 @@ impl Adapter for MusicAi {
         Ok(Authorization::header("authorization", secret))
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        match &order.work {
-            Work::Stems(_) => Ok(Call::get("grant", "/upload")),
-            _ => Err(ProviderError::new(
-                Class::Rejected,
-                "this provider separates recordings only",
-            )),
-        }
+        order.stems()?;
+        Ok(Call::get("grant", "/upload"))
     }
 
     fn submitted(
@@ -128,20 +155,13 @@ impl Adapter for MusicAi {
         asked: &Asked,
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
-        let Work::Stems(stems) = &order.work else {
-            return Err(ProviderError::unreadable("nothing of this kind was sent"));
-        };
+        let stems = order.stems()?;
         match asked.stage.as_ref() {
             "grant" => {
                 let grant = answer.success(describe)?;
-                let put = Call::new("put", Method::PUT, "")
-                    .to(Target::Address(required_text(&grant, "/uploadUrl")?))
-                    .with_body(Body::Bytes {
-                        bytes: stems.source.file.bytes.clone(),
-                        mime: stems.source.file.mime.into(),
-                    })
+                let to = required_text(&grant, "/uploadUrl")?;
+                let put = upload::put("put", to, &stems.source.file)
                     .with_memo(json!(required_text(&grant, "/downloadUrl")?))
-                    .without_credential()
                     .works(TELLING);
                 Ok(Step::next(put))
             }
@@ -153,50 +173,8 @@ impl Adapter for MusicAi {
                 });
                 Ok(Step::next(Call::post("submit", "/job", body).submits()))
             }
-            _ => {
-                let body = answer.success(describe)?;
-                Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
-            }
+            _ => JOB.submitted(answer),
         }
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        Ok(Call::get("poll", format!("/job/{}", handle.text("id"))))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let body = answer.success(describe).map_err(|error| {
-            let class = match error.class {
-                Class::Rejected if answer.status == 404 => Class::Missing,
-                // A job that was taken does not end by a wrong question.
-                Class::Rejected | Class::Account => Class::Unclear,
-                class => class,
-            };
-            error.of_class(class)
-        })?;
-        match text_at(&body, "/status").as_deref() {
-            Some("QUEUED" | "STARTED") => Ok(Step::running(None)),
-            Some("SUCCEEDED") => {
-                let result = body["result"].as_object().into_iter().flatten();
-                let outputs = result.filter_map(|(name, value)| {
-                    let url = value.as_str().filter(|text| {
-                        text.starts_with("https://") || text.starts_with("http://")
-                    })?;
-                    Some(Output::stem_at(stem_names::target(name)?, url))
-                });
-                Step::done(outputs.collect())
-            }
-            Some("FAILED") => Err(ENDS.error(describe(&body))),
-            Some(word) => Ok(Step::unknown(word)),
-            None => Err(ProviderError::unreadable(
-                "the provider's answer has no status",
-            )),
-        }
-    }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("/job/{}", handle.text("id"));
-        Some(Call::new("cancel", Method::DELETE, path))
     }
 
     fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
@@ -215,20 +193,28 @@ impl Adapter for MusicAi {
         answer: &Answer,
     ) -> Result<Found, ProviderError> {
         let body = answer.success(describe)?;
-        let all = required_list(&body, "")?;
+        let all = LIST.items(&body)?;
         let ours = all
             .iter()
             .filter(|job| text_at(job, "/name").as_ref() == Some(&order.key));
-        let jobs = ours.filter_map(|job| {
-            let handle = Handle(json!({"id": text_at(job, "/id")?}));
-            Some(FoundJob::certain(handle, time_at(job, "/createdAt")))
-        });
+        let jobs = ours.filter_map(|job| LIST.certain(job));
         // How many a page has is the provider's choice in the end, so only an
         // empty one is the last.
         let number = asked.memo.as_u64().unwrap_or_default().saturating_add(1);
         let next = (!all.is_empty()).then(|| page(order, number));
         Ok(Found::jobs(jobs).and_then(next))
     }
+}
+
+/// The stems whose names say what they are, of what stands at an address.
+fn stems(body: &Value) -> Vec<Output> {
+    let result = body["result"].as_object().into_iter().flatten();
+    let outputs = result.filter_map(|(name, value)| {
+        let is_address = |url: &&str| url.starts_with("https://") || url.starts_with("http://");
+        let url = value.as_str().filter(is_address)?;
+        Some(Output::stem_at(stem_names::target(name)?, url))
+    });
+    outputs.collect()
 }
 
 /// The codes of music.ai's page of errors that speak of the recording or of the
@@ -241,10 +227,8 @@ const ENDS: Ends = Ends {
 /// A page of the list. The first is asked for without a number; page 1 may be
 /// the same again, where they count from 1.
 fn page(order: &Order, number: u64) -> Call {
-    let call = Call::get("find", "/job")
-        .with_query("workflow", &order.model)
-        .with_query("size", "100")
-        .with_memo(json!(number));
+    let call = LIST.page().with_query("workflow", &order.model);
+    let call = call.with_memo(json!(number));
     match number {
         0 => call,
         number => call.with_query("page", number.to_string()),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, since, stems, video};
+use crate::port::{Body, Target};
 use crate::port::{Effect, What};
 
 #[test]

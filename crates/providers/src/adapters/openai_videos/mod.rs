@@ -28,18 +28,15 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::adapters::alike::agrees;
-use crate::adapters::ends::Ends;
-use crate::answer::{
-    Answer, Described, percent_at, required_list, required_text, text_at, time_at,
-};
+use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
+use crate::jobs::list::{List, agrees};
+use crate::jobs::status::Status;
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole, Video, Work};
-use crate::port::find::is_older;
 use crate::port::{
-    Adapter, Asked, Body, Call, Found, FoundJob, Handle, Output, Pace, Part, RESULT, Source, Step,
-    What,
+    Adapter, Asked, Body, Call, Found, Handle, Output, Pace, Part, RESULT, Source, Step, What,
 };
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
@@ -104,12 +101,7 @@ impl Adapter for OpenAiVideos {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        let Work::Video(video) = &order.work else {
-            return Err(ProviderError::new(
-                Class::Rejected,
-                "this provider makes videos only",
-            ));
-        };
+        let video = order.video()?;
         let mut fields = self.fields(order, video);
         let picture = video.picture(PictureRole::FirstFrame);
         let body = if self.multipart {
@@ -162,11 +154,11 @@ impl Adapter for OpenAiVideos {
         // body goes first.
         let body = answer.json().unwrap_or(Value::Null);
         let word = text_at(&body, "/status");
-        match word.as_deref().map(meaning) {
-            Some(Meaning::Failed) => return Err(failure(&body)),
-            Some(Meaning::Lost) => {
+        match word.as_deref().and_then(meaning) {
+            Some(Status::Ended(Class::Failed)) => return Err(failure(&body)),
+            Some(Status::Ended(class)) => {
                 let message = "the provider no longer works on it";
-                return Err(ProviderError::new(Class::Lost, message));
+                return Err(ProviderError::new(class, message));
             }
             _ => {}
         }
@@ -184,15 +176,15 @@ impl Adapter for OpenAiVideos {
             return Err(ProviderError::unreadable(what));
         };
         match meaning(&word) {
-            Meaning::Going => Ok(Step::Running {
+            Some(status) if status.goes_on() => Ok(Step::Running {
                 progress: percent_at(&body, "/progress", 100.0),
                 poll_after: poll_after(answer),
                 unknown_word: None,
             }),
-            Meaning::Unknown if address(&body).is_some() => delivered(handle, &word, &body),
-            Meaning::Unknown if body["error"].is_object() => Err(failure(&body)),
-            Meaning::Unknown => Ok(Step::unknown(word)),
-            _ => delivered(handle, &word, &body),
+            None if address(&body).is_some() => delivered(handle, &word, &body),
+            None if body["error"].is_object() => Err(failure(&body)),
+            None => Ok(Step::unknown(word)),
+            Some(_) => delivered(handle, &word, &body),
         }
     }
 
@@ -220,20 +212,16 @@ impl Adapter for OpenAiVideos {
             return Err(ProviderError::unreadable("nothing of this kind was sent"));
         };
         let body = answer.success(describe).map_err(class_by_code)?;
-        let videos = required_list(&body, "/data")?;
+        let videos = LIST.items(&body)?;
         let fields = self.fields(order, video);
         let jobs = videos.iter().filter_map(|video| {
             let is_alike = agrees(&fields, video, &["prompt", "model"]);
-            let id = text_at(video, "/id").filter(|_| is_alike)?;
             // Somebody's change of a video has its prompt too.
             let is_own = text_at(video, "/remixed_from_video_id").is_none();
-            let handle = is_own.then(|| Handle(json!({"id": id})))?;
-            FoundJob::likely(handle, time_at(video, "/created_at"), since)
+            LIST.likely(video, since).filter(|_| is_alike && is_own)
         });
-        // The rest is older.
-        let last = videos.last().filter(|last| {
-            body["has_more"] == true && !is_older(time_at(last, "/created_at"), since)
-        });
+        let goes_on = body["has_more"] == true && LIST.goes_on(videos, since);
+        let last = videos.last().filter(|_| goes_on);
         let next = last.and_then(|last| text_at(last, "/id"));
         Ok(Found::jobs(jobs).and_then(next.map(|id| page(Some(&id)))))
     }
@@ -264,29 +252,19 @@ impl OpenAiVideos {
     }
 }
 
-/// What a status word says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
-    Going,
-    Done,
-    Failed,
-    Lost,
-    Unknown,
-}
-
 /// `OpenAI` has four words. Gateways that speak its protocol have more, in
 /// small letters and in capitals.
-fn meaning(word: &str) -> Meaning {
-    match word.to_lowercase().as_str() {
+fn meaning(word: &str) -> Option<Status> {
+    Some(match word.to_lowercase().as_str() {
         "queued" | "in_progress" | "submitted" | "pending" | "processing" | "running"
-        | "generating" | "not_start" | "not_started" => Meaning::Going,
+        | "generating" | "not_start" | "not_started" => Status::Running,
         "completed" | "complete" | "succeeded" | "succeed" | "success" | "done" | "finished" => {
-            Meaning::Done
+            Status::Done
         }
-        "failed" | "fail" | "failure" | "error" => Meaning::Failed,
-        "cancelled" | "canceled" | "deleted" | "expired" => Meaning::Lost,
-        _ => Meaning::Unknown,
-    }
+        "failed" | "fail" | "failure" | "error" => Status::FAILED,
+        "cancelled" | "canceled" | "deleted" | "expired" => Status::LOST,
+        _ => return None,
+    })
 }
 
 /// The video of a finished job: behind its own endpoint, which `completed`
@@ -356,16 +334,19 @@ fn failure(body: &Value) -> ProviderError {
     }
 }
 
+const LIST: List = List {
+    path: "/videos",
+    query: &[("limit", "100"), ("order", "desc")],
+    items: "/data",
+    id: "/id",
+    created_at: "/created_at",
+};
+
 /// A page of the list, the newest first, after a video.
 fn page(after: Option<&str>) -> Call {
-    let mut call = Call::get("find", "/videos")
-        .with_query("limit", "100")
-        .with_query("order", "desc");
-    // Each has its prompt.
-    call.limit_bytes = 32_000_000;
     match after {
-        Some(id) => call.with_query("after", id),
-        None => call,
+        Some(id) => LIST.page().with_query("after", id),
+        None => LIST.page(),
     }
 }
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use http::Method;
 use serde_json::{Map, Value, json};
-use toml::Spanned;
 
 use super::calls::{Poll, StatusMeaning, Verb};
 use super::fault::fits;
 use super::placeholder::{Datum, Values};
 use super::pointer::Places;
-use super::schema::{ClassName, Pacing, Recipe, ResultSection};
+use super::schema::{ClassName, Pacing, Recipe, ResultSection, State};
 use crate::answer::{Answer, Described, percent_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::status::{Status, meaning};
 use crate::order::{StemGroup, StemTarget};
 use crate::port::{Call, Handle, Output, RESULT, Source, Step, Target, What};
 
@@ -87,20 +87,11 @@ impl Recipe {
             return Err(self.ended(&body, class));
         }
         let word = state.word.as_ref().and_then(|at| at.get_ref().text(&body));
-        let is_one_of = |words: &[Spanned<String>]| {
-            let word = word.as_ref();
-            word.is_some_and(|word| words.iter().any(|one| one.get_ref() == word))
-        };
+        let meaning = word.as_deref().and_then(|word| state.meaning(word));
         // Some providers tell of a failed job with a status that is not 2xx, so
         // these words go before the status.
-        for (words, class) in [
-            (&state.failed, Class::Failed),
-            (&state.refused, Class::Refused),
-            (&state.lost, Class::Lost),
-        ] {
-            if is_one_of(words) {
-                return Err(self.ended(&body, class));
-            }
+        if let Some(Status::Ended(class)) = meaning {
+            return Err(self.ended(&body, class));
         }
         if matches!(answer.status.as_u16(), 404 | 410) {
             return Err(self.failure(answer).of_class(Class::Missing));
@@ -114,11 +105,11 @@ impl Recipe {
                 return Err(self.ended(&body, class));
             }
         }
-        if is_one_of(&state.queued) || is_one_of(&state.running) {
+        if meaning.is_some_and(Status::goes_on) {
             return Ok(Standing::Running(self.running(answer, &body)));
         }
         let is_done = state.done_when.as_ref().is_some_and(|one| one.holds(&body));
-        if is_done || is_one_of(&state.done) {
+        if is_done || meaning == Some(Status::Done) {
             return Ok(Standing::Done(body));
         }
         match word {
@@ -217,6 +208,24 @@ impl Recipe {
             (None | Some(Class::Rejected), Some(Class::Refused)) => Some(Class::Refused),
             (by_code, by_words) => by_code.or(by_words),
         }
+    }
+}
+
+impl State {
+    /// What a status word means.
+    fn meaning(&self, word: &str) -> Option<Status> {
+        let lists = [
+            (&self.failed, Status::FAILED),
+            (&self.refused, Status::Ended(Class::Refused)),
+            (&self.lost, Status::LOST),
+            (&self.queued, Status::Queued),
+            (&self.running, Status::Running),
+            (&self.done, Status::Done),
+        ];
+        let words = lists.iter().flat_map(|(words, status)| {
+            words.iter().map(|word| (word.get_ref().as_str(), *status))
+        });
+        meaning(words, word)
     }
 }
 

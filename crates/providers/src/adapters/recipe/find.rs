@@ -14,12 +14,10 @@ use super::schema::Recipe;
 use super::{Cook, order};
 use crate::answer::Answer;
 use crate::error::ProviderError;
+use crate::jobs::list::LIST;
 use crate::order::{Order, Work};
 use crate::port::{Absence, Asked, Call, Found, FoundJob, Handle, Identity, Target};
 use crate::when;
-
-/// Most bytes of a list.
-const LIST: u64 = 32_000_000;
 
 impl Find {
     fn request(&self) -> Request<'_> {

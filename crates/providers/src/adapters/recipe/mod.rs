@@ -63,6 +63,7 @@ use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
+use crate::port::no_jobs;
 use crate::port::{
     Adapter, Asked, Authorization, Call, ClipFacts, Found, Handle, Output, Pace, RESULT, Source,
     Step, What,
@@ -311,10 +312,6 @@ impl Adapter for Cook {
 /// The stage of the call that orders.
 const SUBMIT: &str = "submit";
 
-fn no_jobs() -> ProviderError {
-    ProviderError::new(Class::Lost, "this provider keeps no jobs")
-}
-
 impl Cook {
     /// The upload of the next file, or the order when all have an id.
     fn next(&self, order: &Order, ids: &[Value]) -> Result<Call, ProviderError> {
@@ -342,13 +339,11 @@ impl Cook {
             let what = "the provider's answer is no result";
             return Err(ProviderError::unreadable(what));
         }
-        let what = match &order.work {
-            Work::Song(song) => What::Clip(Box::new(ClipFacts::of_song(song, &order.model))),
-            _ => What::Video,
-        };
-        Step::done(vec![Output {
-            what,
-            source: Source::Bytes(answer.body.clone()),
+        let source = Source::Bytes(answer.body.clone());
+        let what = What::Video;
+        Step::done(vec![match &order.work {
+            Work::Song(song) => Output::song(song, &order.model, source),
+            _ => Output { what, source },
         }])
     }
 
@@ -380,9 +375,8 @@ impl Cook {
         if let Some(wanted) = handle.0.pointer("/stems/wanted") {
             return Step::done(result.stems_in(body, wanted));
         }
-        let facts = handle.0.get("song").cloned();
-        let facts: Option<ClipFacts> = facts.and_then(|facts| serde_json::from_value(facts).ok());
-        if let (Some(facts), Some(_)) = (&facts, &result.address) {
+        let what = handle.what();
+        if let (What::Clip(facts), Some(_)) = (&what, &result.address) {
             let music = self.recipe.music.as_ref();
             let most = music.map_or(1, |music| music.get_ref().clips);
             let job = handle.0.pointer("/kept/id").and_then(text_of);
@@ -390,7 +384,6 @@ impl Cook {
             clips.truncate(most);
             return Step::done(clips);
         }
-        let what = facts.map_or(What::Video, |facts| What::Clip(Box::new(facts)));
         if let Some(path) = &result.content {
             let kept = Kept::of(handle, memo);
             let request = Request {

@@ -2,7 +2,6 @@
 //! each, or two where the first only says where the bytes go. Nothing is ordered
 //! by them, so they are repeated freely.
 
-use http::Method;
 use serde_json::{Value, json};
 
 use super::Cook;
@@ -10,10 +9,11 @@ use super::answers::Stage;
 use super::calls::Upload;
 use super::placeholder::{Datum, Handed, Values};
 use super::schema::Recipe;
-use crate::answer::{Answer, Described};
-use crate::error::{Class, ProviderError};
+use crate::answer::Answer;
+use crate::error::ProviderError;
+use crate::jobs::upload::{self, before_the_order};
 use crate::order::{File, Order};
-use crate::port::{Asked, Body, Call, Step, Target};
+use crate::port::{Asked, Call, Step};
 
 /// The stage of the call that says where the bytes go, or takes them.
 const UPLOAD: &str = "upload";
@@ -68,49 +68,30 @@ impl Cook {
     /// What the answer to a call before the order leads to.
     pub(super) fn uploaded(
         &self,
-        upload: &Upload,
+        section: &Upload,
         order: &Order,
         asked: &Asked,
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
         let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
         if asked.stage == PUT {
-            // The storage behind the address speaks a language of its own.
-            if !answer.status.is_success() {
-                let error = answer.failure(|_| Described::default());
-                return Err(error.of_class(Class::Unavailable));
-            }
+            upload::stored(answer)?;
             return self.next(order, &ids).map(Step::next);
         }
         let body = self.recipe.accepted(answer, Stage::Submission);
         let body = body.map_err(before_the_order)?;
         let missing = || before_the_order(ProviderError::unreadable("the upload got no name"));
-        let id = upload.id.scalars(&body).into_iter().next();
+        let id = section.id.scalars(&body).into_iter().next();
         let id = id.cloned().ok_or_else(missing)?;
         let at = ids.len();
         ids.push(id);
-        let Some(put) = &upload.put else {
+        let Some(put) = &section.put else {
             return self.next(order, &ids).map(Step::next);
         };
         let address = put.text(&body).ok_or_else(missing)?;
         let values = super::order::values(&self.recipe, order, &[])?;
-        let file = upload.files(&values).nth(at).ok_or_else(missing)?;
-        let call = Call::new(PUT, Method::PUT, "")
-            .to(Target::Address(address))
-            .without_credential()
-            .with_body(Body::Bytes {
-                bytes: file.bytes.clone(),
-                mime: file.mime.into(),
-            })
-            .with_memo(json!({"ids": ids}));
-        Ok(Step::next(call))
-    }
-}
-
-/// Nothing is unclear about an order that was not sent.
-fn before_the_order(error: ProviderError) -> ProviderError {
-    match error.class {
-        Class::Unclear => error.of_class(Class::Unavailable),
-        _ => error,
+        let file = section.files(&values).nth(at).ok_or_else(missing)?;
+        let call = upload::put(PUT, address, file);
+        Ok(Step::next(call.with_memo(json!({"ids": ids}))))
     }
 }

@@ -5,11 +5,10 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 
 use super::{filled, handle, version};
-use crate::adapters::alike::agrees;
-use crate::answer::{required_list, text_at, time_at};
+use crate::answer::{text_at, time_at};
 use crate::error::ProviderError;
+use crate::jobs::list::{List, agrees};
 use crate::order::{Order, Work};
-use crate::port::find::is_older;
 use crate::port::{Call, Found, FoundJob, Handle, Target};
 
 /// The first page, for orders whose prediction could be told from others.
@@ -22,24 +21,29 @@ pub(super) fn read(order: &Order, since: SystemTime, body: &Value) -> Result<Fou
     let Some((input, telling)) = told(order) else {
         return Err(ProviderError::unreadable("nothing was looked for"));
     };
-    let predictions = required_list(body, "/results")?;
-    let created = |prediction: &Value| time_at(prediction, "/created_at");
+    let predictions = LIST.items(body)?;
     let jobs = predictions.iter().filter_map(|prediction| {
         let is_alike = is_of_model(&order.model, prediction)
             && agrees(&input, &prediction["input"], &[telling]);
         let id = text_at(prediction, "/id").filter(|_| is_alike)?;
-        FoundJob::likely(Handle(handle(order, &id)), created(prediction), since)
+        let created_at = time_at(prediction, LIST.created_at);
+        FoundJob::likely(Handle(handle(order, &id)), created_at, since)
     });
-    // The rest is older.
-    let last = predictions.last();
-    let goes_on = last.is_some_and(|last| !is_older(created(last), since));
-    let next = text_at(body, "/next").filter(|_| goes_on);
+    let next = text_at(body, "/next").filter(|_| LIST.goes_on(predictions, since));
     let next = next.map(|next| page().to(Target::Address(next)));
     Ok(Found::jobs(jobs).and_then(next))
 }
 
+const LIST: List = List {
+    path: "/v1/predictions",
+    query: &[],
+    items: "/results",
+    id: "/id",
+    created_at: "/created_at",
+};
+
 fn page() -> Call {
-    let mut call = Call::get("find", "/v1/predictions");
+    let mut call = LIST.page();
     // Each repeats its input, with files of up to 256 kB in it.
     call.limit_bytes = 64_000_000;
     call

@@ -38,17 +38,19 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::adapters::ends::Ends;
 use crate::adapters::{Protocol, stable_audio};
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use crate::jobs::errors::Ends;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, Opened, upload};
+use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Output, Pace, Part, Source,
-    Step, What,
+    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Output, Pace, Part, Step,
+    What,
 };
 
 use inputs::Place;
@@ -73,6 +75,34 @@ const STEMS: [(StemGroup, &str); 5] = [
     (StemGroup::Keyboard, "piano"),
 ];
 
+static JOB: Job = Job {
+    id: "/id",
+    path: "/v1/predictions/{id}",
+    cancel: Some((Method::POST, "/v1/predictions/{id}/cancel")),
+    headers: &[],
+    taken: opened,
+    told: opened,
+    status: "/status",
+    words: &[
+        ("starting", Status::Running),
+        ("processing", Status::Running),
+        ("succeeded", Status::Done),
+        ("failed", Status::FAILED),
+        ("canceled", Status::LOST),
+        ("aborted", Status::LOST),
+    ],
+    progress,
+    made: |handle, body| {
+        if body["data_removed"] == true {
+            let message = "the provider has removed the output";
+            return Err(ProviderError::new(Class::Lost, message));
+        }
+        Ok(outputs(handle, &body["output"]))
+    },
+    failed: |body| ENDS.error(Described::at(body, "", "/error")),
+    lost: "the prediction was called off",
+};
+
 #[derive(Debug)]
 struct Replicate;
 
@@ -83,19 +113,14 @@ impl Adapter for Replicate {
             (Kind::Video, false) if !stable_audio::is_meant(model) => {
                 Some(Limits::Video(inputs::of(model).limits()))
             }
-            (Kind::Music, true) => Some(Limits::Music(MusicLimits {
-                stems: Some(StemLimits {
-                    groups: STEMS.iter().map(|(group, _)| *group).collect(),
-                    two: true,
-                    rests: STEMS.iter().map(|(group, _)| *group).collect(),
-                    full: true,
-                    other: true,
-                    handover: Handover::Any,
-                }),
-                tasks: Vec::new(),
-                personas: false,
-                songs: SongLimits::DIALECT,
-            })),
+            (Kind::Music, true) => Some(Limits::Music(MusicLimits::stems(StemLimits {
+                groups: STEMS.iter().map(|(group, _)| *group).collect(),
+                two: true,
+                rests: STEMS.iter().map(|(group, _)| *group).collect(),
+                full: true,
+                other: true,
+                handover: Handover::Any,
+            }))),
             _ => None,
         }
     }
@@ -127,6 +152,10 @@ impl Adapter for Replicate {
         Pace::new(Duration::from_secs(2), Duration::from_secs(15))
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         next(order, &[])
     }
@@ -138,68 +167,21 @@ impl Adapter for Replicate {
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
         if asked.stage == "upload" {
-            let uploaded = answer
-                .success(describe)
-                .and_then(|body| required_text(&body, "/urls/get"));
-            // Nothing was ordered yet, so nothing can be unclear.
-            let url = uploaded.map_err(|error| match classed(error, answer) {
-                error if error.class == Class::Unclear => error.of_class(Class::Unavailable),
-                error => error,
-            })?;
-            let mut done = texts(&asked.memo);
+            let uploaded = opened(answer).and_then(|body| required_text(&body, "/urls/get"));
+            let url = uploaded.map_err(upload::before_the_order)?;
+            let mut done = upload::ready(&asked.memo);
             done.push(url);
             return next(order, &done).map(Step::next);
         }
-        let body = answer
-            .success(describe)
-            .map_err(|error| classed(error, answer))?;
+        let body = opened(answer)?;
         let id = required_text(&body, "/id")?;
         Ok(Step::submitted(handle(order, &id)))
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        let path = format!("/v1/predictions/{}", handle.text("id"));
-        Ok(Call::get("poll", path))
-    }
-
-    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
-        }
-        let body = answer
-            .success(describe)
-            .map_err(|error| classed(error, answer))?;
-        match required_text(&body, "/status")?.as_str() {
-            "starting" | "processing" => Ok(Step::running(progress(&body))),
-            "succeeded" if body["data_removed"] == true => Err(ProviderError::new(
-                Class::Lost,
-                "the provider has removed the output",
-            )),
-            "succeeded" => Step::done(outputs(handle, &body["output"])),
-            "failed" => {
-                let message = text_at(&body, "/error");
-                Err(ENDS.error(Described {
-                    code: None,
-                    message,
-                }))
-            }
-            "canceled" | "aborted" => Err(ProviderError::new(
-                Class::Lost,
-                "the prediction was called off",
-            )),
-            word => Ok(Step::unknown(word)),
-        }
     }
 
     /// The machine's time, by which most models are paid for.
     fn cost(&self, answer: &Answer) -> Option<Cost> {
         let body = answer.json().ok()?;
         Cost::at(&body, "/metrics/predict_time", Unit::ComputeSeconds)
-    }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("/v1/predictions/{}/cancel", handle.text("id"));
-        Some(Call::new("cancel", Method::POST, path))
     }
 
     fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
@@ -221,9 +203,7 @@ impl Adapter for Replicate {
         _: &Asked,
         answer: &Answer,
     ) -> Result<Found, ProviderError> {
-        let body = answer
-            .success(describe)
-            .map_err(|error| classed(error, answer))?;
+        let body = opened(answer)?;
         list::read(order, since, &body)
     }
 }
@@ -311,13 +291,6 @@ fn name_of(group: StemGroup) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
-fn texts(memo: &Value) -> Vec<String> {
-    let items = memo.as_array().into_iter().flatten();
-    items
-        .filter_map(|item| item.as_str().map(str::to_owned))
-        .collect()
-}
-
 /// An address, a list of them, or an object of them. A model's preview pictures
 /// may be among them.
 fn outputs(handle: &Handle, output: &Value) -> Vec<Output> {
@@ -332,21 +305,13 @@ fn outputs(handle: &Handle, output: &Value) -> Vec<Output> {
         _ => Vec::new(),
     };
     urls.retain(|url| url.starts_with("http"));
-    let facts = handle.0.get("song").cloned();
-    if let Some(facts) = facts.and_then(|facts| serde_json::from_value(facts).ok()) {
-        let output = |url: &&str| Output {
-            what: What::Clip(Box::new(facts)),
-            source: Source::Address((*url).to_owned()),
-        };
-        return urls.first().map(output).into_iter().collect();
-    }
-    let is_video = |url: &&&str| {
-        [".mp4", ".webm", ".mov"]
-            .iter()
-            .any(|end| url.contains(end))
+    let what = handle.what();
+    let is_film = |url: &&&str| {
+        let mut endings = [".mp4", ".webm", ".mov"].iter();
+        what == What::Video && endings.any(|end| url.contains(end))
     };
-    let url = urls.iter().find(is_video).or(urls.first());
-    url.map(|url| Output::video_at(*url)).into_iter().collect()
+    let url = urls.iter().find(is_film).or(urls.first()).copied();
+    url.map(|url| Output::at(what, url)).into_iter().collect()
 }
 
 /// With one stem wanted, `other` is everything else.
@@ -388,6 +353,11 @@ fn describe(body: &Value) -> Described {
         return Described::at(body, "/code", "/title");
     }
     said
+}
+
+fn opened(answer: &Answer) -> Opened {
+    let opened = answer.success(describe);
+    opened.map_err(|error| classed(error, answer))
 }
 
 fn classed(mut error: ProviderError, answer: &Answer) -> ProviderError {

@@ -27,14 +27,15 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::adapters::ends::Ends;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
+use crate::jobs::status::Status;
+use crate::jobs::{Job, upload, video_at};
 use crate::limits::Limits;
-use crate::order::{File, Kind, Order, PictureRole, Video, Work};
-use crate::port::{Adapter, Asked, Body, Call, Handle, Output, Pace, Part, Step, Target};
-use crate::settings::{Settings, SettingsError};
+use crate::order::{File, Kind, Order, Video};
+use crate::port::{Adapter, Asked, Call, Pace, Step};
 use crate::shape;
 
 use models::Told;
@@ -44,7 +45,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://api.dev.runwayml.com"),
     options: &[],
     anonymous: false,
-    build,
+    build: |_| Ok(Arc::new(Runway)),
 };
 
 /// The version of the API that this file speaks.
@@ -53,10 +54,27 @@ const VERSION: &str = "2024-11-06";
 /// Longest `data:` address of a picture.
 const DATA_URL: usize = 5_000_000;
 
-#[expect(clippy::unnecessary_wraps, reason = "the table's type")]
-fn build(_: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    Ok(Arc::new(Runway))
-}
+static JOB: Job = Job {
+    id: "/id",
+    path: "/v1/tasks/{id}",
+    cancel: Some((Method::DELETE, "/v1/tasks/{id}")),
+    headers: &[("X-Runway-Version", VERSION)],
+    taken: |answer| answer.success(describe).map_err(class_by_words),
+    told: |answer| answer.success(describe),
+    status: "/status",
+    words: &[
+        ("PENDING", Status::Queued),
+        ("THROTTLED", Status::Queued),
+        ("RUNNING", Status::Running),
+        ("SUCCEEDED", Status::Done),
+        ("FAILED", Status::FAILED),
+        ("CANCELLED", Status::LOST),
+    ],
+    progress: |body| percent_at(body, "/progress", 1.0),
+    made: |_, body| video_at(body, "/output/0"),
+    failed: |body| ENDS.error(Described::at(body, "/failureCode", "/failure")),
+    lost: "the task was called off at the provider",
+};
 
 #[derive(Debug)]
 struct Runway;
@@ -74,6 +92,10 @@ impl Adapter for Runway {
         Pace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
+    fn job(&self) -> Option<&Job> {
+        Some(&JOB)
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         next(order, Vec::new())
     }
@@ -84,68 +106,25 @@ impl Adapter for Runway {
         asked: &Asked,
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
-        let mut ready: Vec<String> = asked
-            .memo
-            .pointer("/ready")
-            .and_then(Value::as_array)
-            .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned))
-            .map(Iterator::collect)
-            .unwrap_or_default();
+        let mut ready = upload::ready(&asked.memo["ready"]);
         match asked.stage.as_ref() {
             "slot" => {
-                let body = answer.success(describe).map_err(class_by_words)?;
-                let file = pictures(video(order)?).nth(ready.len());
+                let body = (JOB.taken)(answer)?;
+                let file = pictures(order.video()?).nth(ready.len());
                 let Some((_, file)) = file else {
                     return Err(ProviderError::unreadable("there is nothing to upload"));
                 };
                 let memo = json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
-                let call = Call::new("upload", Method::POST, "")
-                    .to(Target::Address(required_text(&body, "/uploadUrl")?))
-                    .without_credential()
-                    .with_body(Body::Multipart(form(&body, file)))
-                    .with_memo(memo);
-                Ok(Step::next(call))
+                let to = required_text(&body, "/uploadUrl")?;
+                let call = upload::form("upload", to, body["fields"].as_object(), file);
+                Ok(Step::next(call.with_memo(memo)))
             }
             "upload" => {
-                // The storage behind the address speaks its own language; what
-                // matters is that nothing was ordered yet.
-                if !answer.status.is_success() {
-                    let error = answer.failure(|_| Described::default());
-                    return Err(error.of_class(Class::Unavailable));
-                }
+                upload::stored(answer)?;
                 ready.push(required_text(&asked.memo, "/uri")?);
                 Ok(Step::next(next(order, ready)?))
             }
-            _ => {
-                let body = answer.success(describe).map_err(class_by_words)?;
-                Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
-            }
-        }
-    }
-
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        let path = format!("/v1/tasks/{}", handle.text("id"));
-        Ok(versioned(Call::get("poll", path)))
-    }
-
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
-        }
-        let body = answer.success(describe)?;
-        match required_text(&body, "/status")?.as_str() {
-            "PENDING" | "THROTTLED" => Ok(Step::running(None)),
-            "RUNNING" => Ok(Step::running(percent_at(&body, "/progress", 1.0))),
-            "SUCCEEDED" => {
-                let made = text_at(&body, "/output/0");
-                Step::done(made.map(Output::video_at).into_iter().collect())
-            }
-            "FAILED" => Err(failure(&body)),
-            "CANCELLED" => Err(ProviderError::new(
-                Class::Lost,
-                "the task was called off at the provider",
-            )),
-            word => Ok(Step::unknown(word)),
+            _ => JOB.submitted(answer),
         }
     }
 
@@ -153,44 +132,22 @@ impl Adapter for Runway {
     fn cost(&self, answer: &Answer) -> Option<Cost> {
         Cost::at(&answer.json().ok()?, "/cost/credits", Unit::Credits)
     }
-
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let path = format!("/v1/tasks/{}", handle.text("id"));
-        Some(versioned(Call::new("cancel", Method::DELETE, path)))
-    }
-}
-
-fn video(order: &Order) -> Result<&Video, ProviderError> {
-    match &order.work {
-        Work::Video(video) => Ok(video),
-        _ => Err(ProviderError::new(
-            Class::Rejected,
-            "this provider makes videos only",
-        )),
-    }
 }
 
 /// The pictures that are sent, with the words for their places.
 fn pictures(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
     let references = video.references().map(|file| (REFERENCE, file));
-    frames(video).chain(references)
+    video.frames(["first", "last"]).chain(references)
 }
 
 /// The place of what is no frame.
 const REFERENCE: &str = "reference";
 
-fn frames(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
-    let first = video.picture(PictureRole::FirstFrame);
-    let last = video.picture(PictureRole::LastFrame);
-    let first = first.map(|file| ("first", file));
-    first.into_iter().chain(last.map(|file| ("last", file)))
-}
-
 /// The next call for an order some of whose pictures have addresses already:
 /// room for the next picture that is too large for the order's body, else the
 /// submission.
 fn next(order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
-    let video = video(order)?;
+    let video = order.video()?;
     for (_, file) in pictures(video).skip(ready.len()) {
         let Some(address) = address(file) else {
             let body = json!({"filename": file.name, "type": "ephemeral"});
@@ -221,7 +178,7 @@ fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, Pro
     fields.insert("promptText".into(), json!(video.prompt));
     fields.insert("duration".into(), json!(video.seconds));
     let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
-    let from_frames = frames(video).next().is_some();
+    let from_frames = video.frames([(), ()]).next().is_some();
     match model.told(from_frames) {
         Told::Pixels => {
             put("ratio", shape::size_text(video.size, ':'));
@@ -274,17 +231,6 @@ fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, Pro
     Ok(versioned(Call::post("submit", path, Value::Object(fields))).submits())
 }
 
-fn form(slot: &Value, file: &File) -> Vec<Part> {
-    let fields = slot.pointer("/fields").and_then(Value::as_object);
-    let mut parts: Vec<Part> = fields
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, value)| Some(Part::text(name, value.as_str()?)))
-        .collect();
-    parts.push(Part::file("file", file));
-    parts
-}
-
 fn versioned(call: Call) -> Call {
     call.with_header("X-Runway-Version", VERSION)
 }
@@ -331,10 +277,6 @@ const ENDS: Ends = Ends {
     ],
     words: &[],
 };
-
-fn failure(body: &Value) -> ProviderError {
-    ENDS.error(Described::at(body, "/failureCode", "/failure"))
-}
 
 #[cfg(test)]
 mod tests;

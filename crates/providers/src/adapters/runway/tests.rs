@@ -3,7 +3,9 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::Picture;
+use crate::order::{PictureRole, Work};
 use crate::port::Effect;
+use crate::port::{Body, Handle, Part, Target};
 
 fn runway() -> Arc<dyn Adapter> {
     adapter("runway", &json!({}))

@@ -30,6 +30,7 @@ use serde_json::{Map, Value, json};
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, required_text};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::of_poll;
 use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, Recording, StemGroup, Work};
 use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Source, Step, What};
@@ -141,7 +142,10 @@ impl Adapter for SunoFamily {
     }
 
     fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
-        let task = envelope(answer).map_err(|error| poll_error(answer, error))?;
+        let task = envelope(answer).map_err(|error| {
+            let is_gone = is_gone(answer, &error);
+            of_poll(error, is_gone)
+        })?;
         record::read(handle, &task)
     }
 
@@ -376,16 +380,10 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     error.of_class(class)
 }
 
-/// A job that was taken does not end because a question about it was wrong.
-fn poll_error(answer: &Answer, error: ProviderError) -> ProviderError {
+/// Which errors of a poll say that there is no such task.
+fn is_gone(answer: &Answer, error: &ProviderError) -> bool {
     let code = error.code.as_deref().unwrap_or_default();
-    let gone = answer.status == 404 || code.contains("not_found") || code.contains("not_exist");
-    let class = match error.class {
-        Class::Rejected if gone => Class::Missing,
-        Class::Rejected | Class::Account => Class::Unclear,
-        class => class,
-    };
-    error.of_class(class)
+    answer.status == 404 || code.contains("not_found") || code.contains("not_exist")
 }
 
 #[cfg(test)]

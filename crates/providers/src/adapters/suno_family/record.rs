@@ -6,10 +6,10 @@
 
 use serde_json::Value;
 
-use crate::adapters::ends::Ends;
 use crate::adapters::stem_names;
 use crate::answer::{Described, percent_at, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::errors::Ends;
 use crate::order::StemTarget;
 use crate::port::{ClipFacts, Handle, Output, Source, Step, What};
 

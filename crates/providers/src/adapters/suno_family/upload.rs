@@ -22,8 +22,9 @@ use serde_json::{Map, Value, json};
 use super::{describe, envelope, recordings};
 use crate::answer::{Answer, required_text, text_at};
 use crate::error::{Class, ProviderError};
+use crate::jobs::upload;
 use crate::order::{File, Order, Recording, Work};
-use crate::port::{Asked, Body, Call, Part, TELLING, Target};
+use crate::port::{Asked, Body, Call, Part, TELLING};
 
 /// How the service takes recordings.
 #[derive(Debug, Clone, Copy)]
@@ -119,21 +120,8 @@ pub(super) fn read(order: &Order, asked: &Asked, answer: &Answer) -> Result<Hop,
             let url = required_text(&grant, "/url")?;
             let mut memo = memo.clone();
             memo["id"] = json!(required_text(&grant, "/id")?);
-            let mut parts: Vec<Part> = Vec::new();
-            for (name, value) in grant["fields"].as_object().into_iter().flatten() {
-                let text = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
-                parts.push(Part::text(name, text));
-            }
-            parts.push(Part::file("file", file));
-            let put = Call::new("put", Method::POST, "").to(Target::Address(url));
-            Hop::next(
-                put.with_body(Body::Multipart(parts))
-                    .with_memo(memo)
-                    .without_credential()
-                    .works(TELLING),
-            )
+            let put = upload::form("put", url, grant["fields"].as_object(), file);
+            Hop::next(put.with_memo(memo).works(TELLING))
         }
         "put" => {
             if !answer.status.is_success() {

@@ -11,21 +11,21 @@ use crate::error::{Class, ProviderError};
 /// [`Class::Failed`], but for a code that is an HTTP status of the caller's
 /// fault.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ends {
+pub struct Ends {
     /// Beginnings of codes; the first that fits holds.
-    pub(super) codes: &'static [(&'static str, Class)],
+    pub codes: &'static [(&'static str, Class)],
     /// Words of messages in lower case, for failures whose code says nothing.
-    pub(super) words: &'static [(&'static str, Class)],
+    pub words: &'static [(&'static str, Class)],
 }
 
 impl Ends {
     /// The error of a job that failed.
-    pub(super) fn error(&self, said: Described) -> ProviderError {
+    pub fn error(&self, said: Described) -> ProviderError {
         ProviderError::of_job(self.class(&said).unwrap_or(Class::Failed), said)
     }
 
     /// What the code, else the message, says of the job.
-    pub(super) fn class(&self, said: &Described) -> Option<Class> {
+    pub fn class(&self, said: &Described) -> Option<Class> {
         let code = said.code.as_deref().unwrap_or_default();
         let by_code = self.codes.iter().find(|(start, _)| begins(code, start));
         let message = said.message.as_deref().unwrap_or_default().to_lowercase();
@@ -33,6 +33,18 @@ impl Ends {
         let found = by_code.or_else(by_words).map(|(_, class)| *class);
         found.or_else(|| of_status(code))
     }
+}
+
+/// What an error of a question about a job means: a job that was taken does not
+/// end because the question was wrong. `is_gone` where it says that there is no
+/// such job.
+pub fn of_poll(error: ProviderError, is_gone: bool) -> ProviderError {
+    let class = match error.class {
+        Class::Rejected if is_gone => Class::Missing,
+        Class::Rejected | Class::Account => Class::Unclear,
+        class => class,
+    };
+    error.of_class(class)
 }
 
 /// Numbers are compared whole.

@@ -1,0 +1,126 @@
+//! Looking for an order's job in a provider's list, told by what the provider
+//! repeats of the request.
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use crate::answer::{required_list, text_at, time_at};
+use crate::error::ProviderError;
+use crate::port::find::is_older;
+use crate::port::{Call, FoundJob, Handle};
+
+/// Most bytes of a list: each job in it may repeat its prompt.
+pub const LIST: u64 = 32_000_000;
+
+/// Where a provider lists its jobs, and how one of them looks.
+#[derive(Debug, Clone, Copy)]
+pub struct List {
+    /// Its path.
+    pub path: &'static str,
+    /// What is asked for on every page.
+    pub query: &'static [(&'static str, &'static str)],
+    /// Where the jobs are in the answer.
+    pub items: &'static str,
+    /// Where a job's id is.
+    pub id: &'static str,
+    /// Where its birth is.
+    pub created_at: &'static str,
+}
+
+impl List {
+    /// The call for a page; which one is added by the adapter.
+    pub fn page(&self) -> Call {
+        let mut call = Call::get("find", self.path);
+        call.limit_bytes = LIST;
+        let query = self.query.iter();
+        query.fold(call, |call, (name, value)| call.with_query(*name, *value))
+    }
+
+    /// The jobs of a page.
+    pub fn items<'v>(&self, body: &'v Value) -> Result<&'v [Value], ProviderError> {
+        required_list(body, self.items)
+    }
+
+    /// A job that carries the order's key.
+    pub fn certain(&self, job: &Value) -> Option<FoundJob> {
+        Some(FoundJob::certain(
+            self.handle(job)?,
+            time_at(job, self.created_at),
+        ))
+    }
+
+    /// A job of the same content, unless it is older than the submission.
+    pub fn likely(&self, job: &Value, since: SystemTime) -> Option<FoundJob> {
+        FoundJob::likely(self.handle(job)?, time_at(job, self.created_at), since)
+    }
+
+    /// Whether the page after this one may have it: lists begin with the newest.
+    pub fn goes_on(&self, items: &[Value], since: SystemTime) -> bool {
+        let is_recent = |last| !is_older(time_at(last, self.created_at), since);
+        items.last().is_some_and(is_recent)
+    }
+
+    fn handle(&self, job: &Value) -> Option<Handle> {
+        Some(Handle(json!({"id": text_at(job, self.id)?})))
+    }
+}
+
+/// Whether a job's record agrees with a request: each of the `needed` members
+/// is there and the same, and of the others none that is there differs.
+///
+/// Only text, numbers and flags are compared: lists and tables come back with
+/// members that nobody sent. Numbers are the same as their text.
+pub fn agrees(request: &Map<String, Value>, record: &Value, needed: &[&str]) -> bool {
+    let all_there = needed
+        .iter()
+        .all(|name| request.contains_key(*name) && scalar(&record[*name]).is_some());
+    all_there
+        && request.iter().all(|(name, sent)| {
+            let both = scalar(sent).zip(scalar(&record[name.as_str()]));
+            both.is_none_or(|(sent, told)| sent == told)
+        })
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(flag) => Some(flag.to_string()),
+        value => text_at(value, ""),
+    }
+}
+
+/// Whether a key can be a part of a path as it is.
+pub fn fits_path(key: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !key.is_empty() && key.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_repeated_must_be_the_same_and_what_names_it_must_be_there() {
+        let request = json!({"prompt": "rain", "seconds": "4", "loop": true, "frames": [1]});
+        let request = request.as_object().unwrap();
+        let same = |record: Value| agrees(request, &record, &["prompt"]);
+        assert!(same(json!({"prompt": "rain"})));
+        assert!(same(
+            json!({"prompt": "rain", "seconds": 4, "loop": true, "frames": [2], "id": "x"})
+        ));
+        assert!(same(json!({"prompt": "rain", "seconds": null})));
+        for other in [
+            json!({"prompt": "snow"}),
+            json!({"prompt": null, "seconds": "4"}),
+            json!({"prompt": "rain", "seconds": "8"}),
+            json!({"prompt": "rain", "loop": false}),
+            json!("rain"),
+        ] {
+            assert!(!same(other.clone()), "{other}");
+        }
+        assert!(!agrees(request, &json!({"prompt": "rain"}), &["model"]));
+        assert!(fits_path("0197-a_B") && !fits_path("a/b") && !fits_path(""));
+    }
+}
