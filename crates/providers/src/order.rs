@@ -266,7 +266,6 @@ pub struct Persona {
 /// The instrument groups of the music dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum StemGroup {
     Vocals,
     BackingVocals,

@@ -19,7 +19,6 @@ use crate::store::Migrate;
 /// the flags in [`crate::config::Overrides`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the twins of the flags, which are documented")]
 pub struct ConfigFile {
     pub listen: Option<SocketAddr>,
     pub data: Option<PathBuf>,
@@ -123,7 +122,6 @@ fn key_span(text: &str, key: &str) -> Option<usize> {
 /// `[fetch]`: callers' addresses.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the twins of the flags, which are documented")]
 pub struct FetchTable {
     pub allow_networks: Option<Vec<IpNet>>,
     pub allow_ports: Option<Vec<u16>>,
@@ -132,7 +130,6 @@ pub struct FetchTable {
 /// `[personas]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the twins of the flags, which are documented")]
 pub struct PersonasTable {
     pub auto_approve: Option<bool>,
 }

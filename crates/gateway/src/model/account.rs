@@ -1,4 +1,4 @@
-//! Who asks: accounts, their keys, and what a key may do.
+//! Accounts, their keys, and what a key may do.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,43 +10,40 @@ use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, KeyId};
 use crate::model::money::Micros;
 
-/// Who owns what is made.
+/// Owns everything that its keys make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Names it everywhere.
     pub id: AccountId,
     /// Short unique name, `[a-z0-9_-]`.
     pub handle: String,
-    /// Name for people.
     pub display_name: String,
-    /// Its drawn picture.
+    /// A generated picture.
     pub avatar: AssetId,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// The running sums of an account's ledger, and what bounds them.
+/// The running sums of an account's ledger, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountMoney {
-    /// Whether it can spend only what was credited; without bound otherwise.
+    /// Whether it can spend only its credit; otherwise it has no limit but the budget.
     pub prepaid: bool,
-    /// What all its tasks together may cost.
+    /// Limit on the total cost of all its tasks.
     pub budget: Option<Micros>,
-    /// Reserved for tasks that have not ended.
+    /// Reserved for open tasks.
     pub held: Micros,
-    /// Settled.
+    /// Settled, adjustments included.
     pub spent: Micros,
-    /// Paid in.
+    /// Paid in, less withdrawn.
     pub credit: Micros,
 }
 
 impl AccountMoney {
-    /// What was paid in and not spent; below zero for an account that owes.
+    /// `credit - spent`; negative if the account owes.
     pub const fn balance(&self) -> Micros {
         self.credit.minus(self.spent)
     }
 
-    /// What can still be reserved; `None` without a bound.
+    /// What can still be reserved; `None` if unlimited.
     pub fn available(&self) -> Option<Micros> {
         let prepaid = self.prepaid.then(|| self.balance().minus(self.held));
         let budget = self
@@ -56,48 +53,40 @@ impl AccountMoney {
     }
 }
 
-/// The running sums of a key's ledger, and what bounds them.
+/// The running sums of a key's ledger, and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyMoney {
-    /// What all its tasks together may cost.
+    /// Limit on the total cost of all its tasks.
     pub budget: Option<Micros>,
-    /// Reserved for tasks that have not ended.
+    /// Reserved for open tasks.
     pub held: Micros,
-    /// Settled.
+    /// Settled, adjustments included.
     pub spent: Micros,
 }
 
 impl KeyMoney {
-    /// What can still be reserved; `None` without a bound.
+    /// What can still be reserved; `None` if unlimited.
     pub fn available(&self) -> Option<Micros> {
         self.budget
             .map(|budget| budget.minus(self.spent).minus(self.held))
     }
 }
 
-/// One permission of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Make videos.
     VideoCreate,
-    /// Separate music.
     MusicCreate,
-    /// Make personas.
     PersonaCreate,
-    /// Upload source clips.
     MediaUpload,
-    /// See tasks, clips and personas.
+    /// Read tasks, clips and personas.
     TasksRead,
     /// Cancel tasks; delete and restore what the account owns.
     TasksCancel,
-    /// Manage webhook endpoints.
     WebhooksManage,
-    /// Everything that an operator may.
     Admin,
 }
 
 impl Scope {
-    /// Every scope.
     pub const ALL: [Self; 8] = [
         Self::VideoCreate,
         Self::MusicCreate,
@@ -109,7 +98,7 @@ impl Scope {
         Self::Admin,
     ];
 
-    /// What a key gets when none is named: all but `admin`.
+    /// The scopes of a key created without any: all but `admin`.
     pub fn usual() -> Vec<Self> {
         Self::ALL
             .into_iter()
@@ -117,7 +106,6 @@ impl Scope {
             .collect()
     }
 
-    /// The name that people write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::VideoCreate => "video:create",
@@ -154,41 +142,34 @@ impl FromStr for Scope {
     }
 }
 
-/// A key as the store knows it: everything but the secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Names the key.
     pub id: KeyId,
-    /// Whose it is.
     pub account: AccountId,
-    /// Name for people.
     pub name: String,
-    /// First 12 characters of the secret, for recognising it.
+    /// First 12 characters of the secret, to recognise it by.
     pub prefix: String,
     /// SHA-256 of the secret, in lower-case hex.
     pub sha256: String,
-    /// What it may do.
+    /// What the key may do.
     pub scopes: Vec<Scope>,
-    /// Models it may name; all when `None`.
+    /// Models it may use; all if `None`.
     pub models: Option<Vec<String>>,
-    /// Addresses it may be used from; all when `None`.
+    /// Addresses it may be used from; any if `None`.
     pub networks: Option<Vec<IpNet>>,
-    /// Requests a minute.
+    /// Requests per minute.
     pub rpm: u32,
-    /// Open tasks at once.
+    /// Limit of open tasks.
     pub max_running: u32,
-    /// What all its tasks together may cost; unlimited when `None`.
+    /// Limit on the total cost of all its tasks; none if `None`.
     pub budget: Option<Micros>,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When it stops working.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl ApiKey {
-    /// Whether the key has this permission; `admin` has all.
+    /// `admin` includes every scope.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
@@ -209,11 +190,10 @@ impl ApiKey {
     }
 }
 
-/// Who asks now: a key that works, and its account.
+/// A valid key and its account.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The key that was shown.
+    /// The key that authenticated the request.
     pub key: ApiKey,
-    /// The account that everything made belongs to.
     pub account: Account,
 }

@@ -1,4 +1,4 @@
-//! Models: what a caller can name, what each takes and makes, what it costs.
+//! Models: names, limits, prices and routes.
 
 use std::fmt;
 
@@ -10,32 +10,30 @@ use crate::clock::Timestamp;
 use crate::model::money::{Quantity, RoutePrice, Schedule, Tariff};
 use crate::model::task::TaskKind;
 
-/// The name that tasks made in this process carry as their provider.
+/// Provider name of tasks made in this process.
 pub const EMBEDDED: &str = "embedded";
 
-/// The name of a route's model that stands for whatever the caller named.
+/// As a route's model: pass on the name that the caller used.
 pub const HANDED_ON: &str = "*";
 
-/// What a price counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceUnit {
-    /// A second of video.
+    /// Per second of video.
     Second,
-    /// A video, whatever its length.
+    /// Per video, whatever its length.
     Video,
-    /// A million pixels shown for a second.
+    /// Per million pixels shown for a second.
     MegapixelSecond,
-    /// A minute of source audio.
+    /// Per minute of source audio.
     AudioMinute,
-    /// A stem made.
+    /// Per stem made.
     Stem,
-    /// A task, whatever it makes.
+    /// Per task, whatever it makes.
     Task,
 }
 
 impl PriceUnit {
-    /// The name in configuration and answers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Second => "second",
@@ -47,7 +45,7 @@ impl PriceUnit {
         }
     }
 
-    /// Whether the unit can be counted for this kind of work.
+    /// Whether this kind of work has a quantity in this unit.
     pub const fn fits(self, kind: TaskKind) -> bool {
         match self {
             Self::Second | Self::Video | Self::MegapixelSecond => matches!(kind, TaskKind::Video),
@@ -63,68 +61,62 @@ impl fmt::Display for PriceUnit {
     }
 }
 
-/// Something that a caller can name in `model` or `mv`.
+/// What callers name in `model` or `mv`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// Its name.
     pub id: String,
-    /// Other names, each with `*` for any characters.
+    /// Alternative names; `*` matches any characters.
     pub aliases: Vec<String>,
-    /// One sentence for people.
+    /// One sentence, shown on the price list.
     pub summary: String,
-    /// What else a caller should know before choosing it.
+    /// Caveats, shown on the price list.
     pub notes: Vec<String>,
-    /// What it can be asked for: what at least one of its routes offers.
+    /// The union of its routes' limits.
     pub limits: Limits,
-    /// Free when `None`.
+    /// Free if `None`.
     pub price: Option<Schedule>,
-    /// Fields of the provider's request that callers may set, those of nested
-    /// objects with dots.
+    /// Fields of the provider's request that callers may set; dots separate nested names.
     pub pass: Vec<String>,
-    /// Who makes it.
     pub maker: Maker,
 }
 
-/// Who makes what is asked of a model.
+/// Who does a model's work.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Maker {
-    /// An engine in this process, of this version.
+    /// An engine in this process.
     Embedded {
         /// Part of `system_fingerprint`.
         version: String,
     },
-    /// Hosted providers: at least one route.
+    /// Hosted providers; at least one route.
     Routes(Vec<Route>),
 }
 
-/// One way to have a model's work done.
+/// A provider, and its model, that can do a model's work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
-    /// The provider, by the operator's name for it.
     pub provider: String,
-    /// The model, by the provider's name for it; [`HANDED_ON`] for the name that
-    /// the caller used.
+    /// The provider's name for the model; [`HANDED_ON`] to pass on the caller's.
     pub model: String,
-    /// Which names it can hand on.
+    /// Which names may be passed on.
     pub names: ModelNames,
-    /// Its share of the work among routes with weights; routes without are
-    /// tried in their order.
+    /// Its share of the work among weighted routes; unweighted ones are tried in order.
     pub weight: Option<u32>,
-    /// What its work costs the caller, where that differs from the model's price.
+    /// Overrides the model's price.
     pub price: Option<Schedule>,
     /// What this route can be asked for.
     pub limits: Limits,
-    /// Jobs that may run at once.
+    /// Limit of jobs at once.
     pub max_running: Option<u32>,
-    /// Submissions a minute.
+    /// Limit of submissions per minute.
     pub per_minute: Option<u32>,
-    /// What is merged into the provider's request body.
+    /// Merged into the provider's request body.
     pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Route {
-    /// What the provider is sent as the model's name for a caller who named it
-    /// so; `None` when this route cannot send that.
+    /// The model name to send to the provider when the caller asked for `asked`; `None` if this
+    /// route cannot send it.
     pub fn sent_name<'a>(&'a self, asked: &'a str) -> Option<&'a str> {
         if self.model == HANDED_ON {
             self.names.takes(asked).then_some(asked)
@@ -135,7 +127,6 @@ impl Route {
 }
 
 impl Model {
-    /// The family of its work.
     pub const fn kind(&self) -> TaskKind {
         match self.limits {
             Limits::Video(_) => TaskKind::Video,
@@ -143,7 +134,7 @@ impl Model {
         }
     }
 
-    /// Its routes; none when it is embedded.
+    /// Empty if the model is embedded.
     pub fn routes(&self) -> &[Route] {
         match &self.maker {
             Maker::Embedded { .. } => &[],
@@ -151,7 +142,7 @@ impl Model {
         }
     }
 
-    /// The prices for `asked` at an instant, with sound or without.
+    /// The prices of `asked` at `now`, with or without sound.
     pub fn tariff(&self, asked: Quantity, is_silent: bool, now: Timestamp) -> Tariff {
         let own = self.routes().iter().filter_map(|route| {
             Some(RoutePrice {
@@ -167,15 +158,13 @@ impl Model {
         }
     }
 
-    /// Whether `asked` can be sent by every route: one that could not would be
-    /// another model there.
+    /// Whether every route can send `asked`; one that cannot would run a different model.
     pub fn can_be_named(&self, asked: &str) -> bool {
         let mut routes = self.routes().iter();
         routes.all(|route| route.sent_name(asked).is_some())
     }
 
-    /// The route by which a provider makes this with this model of its own; one
-    /// for `*` hands the name on that was asked for.
+    /// The route with this provider and model; a `*` route matches any model.
     pub fn route(&self, provider: &str, upstream_model: &str) -> Option<&Route> {
         let mut routes = self.routes().iter();
         routes.find(|route| {
@@ -194,7 +183,7 @@ impl Model {
     }
 }
 
-/// Whether `text` is `pattern`, where each `*` stands for any characters.
+/// Whether `text` matches `pattern`, in which each `*` stands for any characters.
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return pattern == text;

@@ -1,4 +1,4 @@
-//! The ledger: every movement of money, one entry each, added and never changed.
+//! The ledger: every movement of money is one entry, and entries never change.
 
 use std::str::FromStr;
 
@@ -7,23 +7,21 @@ use crate::ids::{AccountId, KeyId, TaskId};
 use crate::model::money::Micros;
 use crate::model::task::UnknownWord;
 
-/// What an entry is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A task was accepted: its price is held.
     Reserve,
-    /// A task made something: that is paid for, and nothing held any more.
+    /// A task made something: it is charged, and its hold ends.
     Settle,
-    /// A task made nothing: nothing is held any more.
+    /// A task made nothing: its hold ends.
     Release,
-    /// The operator put an amount right.
+    /// The operator corrected a task's cost.
     Adjust,
-    /// Money was paid in, or paid back.
+    /// Money was paid in or withdrawn.
     Credit,
 }
 
 impl EntryKind {
-    /// Every kind.
     pub const ALL: [Self; 5] = [
         Self::Reserve,
         Self::Settle,
@@ -32,7 +30,6 @@ impl EntryKind {
         Self::Credit,
     ];
 
-    /// The name that the store keeps and people see.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reserve => "reserve",
@@ -55,27 +52,25 @@ impl FromStr for EntryKind {
     }
 }
 
-/// One movement of money: how it changes what is held, spent and credited.
+/// A change of the held, spent and credited sums.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Names it; later entries sort after earlier ones.
+    /// Sorts by time.
     pub id: String,
-    /// Whose money it is.
+    /// Whose sums change.
     pub account: AccountId,
     /// The key that spends it.
     pub key: Option<KeyId>,
-    /// The task that it is spent on.
+    /// The task it is spent on.
     pub task: Option<TaskId>,
-    /// What it is about.
     pub kind: EntryKind,
-    /// Change of what is held.
+    /// Change of the held sum.
     pub held: Micros,
-    /// Change of what is spent.
+    /// Change of the spent sum.
     pub spent: Micros,
-    /// Change of what is credited.
+    /// Change of the credit sum.
     pub credit: Micros,
-    /// For people.
+    /// The operator's note.
     pub note: Option<String>,
-    /// When it was written.
     pub created_at: Timestamp,
 }

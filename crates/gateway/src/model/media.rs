@@ -1,4 +1,4 @@
-//! Stored files: what the gateway keeps and shows under signed addresses.
+//! Stored files, served under signed URLs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,24 +6,15 @@ use std::str::FromStr;
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId};
 
-/// What a stored file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaType {
-    /// H.264 in MP4.
     Mp4,
-    /// FLAC audio.
     Flac,
-    /// PNG picture.
     Png,
-    /// JPEG picture.
     Jpeg,
-    /// WebP picture.
     Webp,
-    /// GIF picture.
     Gif,
-    /// BMP picture.
     Bmp,
-    /// TIFF picture.
     Tiff,
 }
 
@@ -39,7 +30,7 @@ impl MediaType {
         Self::Tiff,
     ];
 
-    /// The ending of its address.
+    /// The file extension, without a dot.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Mp4 => "mp4",
@@ -53,7 +44,6 @@ impl MediaType {
         }
     }
 
-    /// Its `Content-Type`.
     pub const fn mime(self) -> &'static str {
         match self {
             Self::Mp4 => "video/mp4",
@@ -74,7 +64,6 @@ impl fmt::Display for MediaType {
     }
 }
 
-/// The text is no ending of a media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no such media type")]
 pub struct NoSuchMediaType;
@@ -90,23 +79,18 @@ impl FromStr for MediaType {
     }
 }
 
-/// The record of a stored file.
+/// The record of a stored file; the file itself is in `blob`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asset {
-    /// Names the file.
     pub id: AssetId,
-    /// Whose it is.
     pub account: AccountId,
-    /// What it is.
     pub media: MediaType,
-    /// Its length.
+    /// Length in bytes.
     pub size_bytes: u64,
     /// SHA-256 of the bytes, in lower-case hex.
     pub sha256: String,
-    /// When it was stored.
     pub created_at: Timestamp,
-    /// When it is removed; never when `None`.
+    /// When it is removed; never if `None`.
     pub expires_at: Option<Timestamp>,
-    /// When it was removed.
     pub removed_at: Option<Timestamp>,
 }

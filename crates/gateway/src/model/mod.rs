@@ -1,6 +1,4 @@
-//! What exists: plain data that every layer shares.
-//!
-//! Nothing here does I/O or knows how things are stored, shown or made.
+//! Plain data that every layer shares: no I/O, no storage, no presentation.
 
 pub mod account;
 pub mod catalog;

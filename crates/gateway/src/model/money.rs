@@ -1,4 +1,4 @@
-//! Money: integer micro-dollars inside, decimal strings outside.
+//! Money: integer micro-dollars in the program, decimal strings outside.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,23 +9,21 @@ use crate::clock::Timestamp;
 use crate::model::catalog::{HANDED_ON, PriceUnit};
 use crate::model::task::UnknownWord;
 
-/// An amount in millionths of a US dollar.
+/// Millionths of a US dollar.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Micros(i64);
 
-/// The text is not an amount of dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an amount is written in dollars with at most six decimals, for example \"0.10\"")]
 pub struct NotAnAmount;
 
 impl Micros {
-    /// Nothing.
     pub const ZERO: Self = Self(0);
 
-    /// Reads an amount that may be negative: `-5.00`.
+    /// Parses an amount that may be negative: `-5.00`.
     pub fn signed(text: &str) -> Result<Self, NotAnAmount> {
         match text.strip_prefix('-') {
             Some(amount) => amount.parse().map(|amount| Self::ZERO.minus(amount)),
@@ -33,29 +31,25 @@ impl Micros {
         }
     }
 
-    /// So many times this, saturating at the far end of the range.
+    /// Saturating.
     #[must_use]
     pub const fn times(self, count: i64) -> Self {
         Self(self.0.saturating_mul(count))
     }
 
-    /// From millionths of a dollar.
     pub const fn new(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Millionths of a dollar.
     pub const fn get(self) -> i64 {
         self.0
     }
 
-    /// The sum, saturating at the far end of the range.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The difference, saturating at the far end of the range.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -63,7 +57,7 @@ impl Micros {
 }
 
 impl fmt::Display for Micros {
-    /// Dollars with at least two decimals and no more than are needed.
+    /// Dollars with at least two decimals, and as many more as needed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
         let micros = self.0.unsigned_abs();
@@ -92,26 +86,23 @@ impl FromStr for Micros {
     }
 }
 
-/// What one unit of a model's work costs.
+/// The price of one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// What is counted.
     pub unit: PriceUnit,
-    /// The price of one.
     pub per_unit: Micros,
 }
 
-/// How much was asked for or made, in the terms that prices count.
+/// How much was ordered or made, in all terms that prices can count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantity {
-    /// Length of the video or of the source audio, in milliseconds.
+    /// Length of the video or of the source audio.
     pub milliseconds: u64,
-    /// Pixels of a frame.
+    /// Pixels per frame.
     pub pixels: u64,
-    /// Videos, stems or songs made.
+    /// Videos, stems or songs.
     pub parts: u64,
-    /// How many were asked for; what has one price for the whole is paid in
-    /// proportion.
+    /// Parts that were ordered: a price for the whole is charged in proportion.
     pub parts_asked: u64,
 }
 
@@ -124,7 +115,7 @@ impl Price {
         Micros(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
 
-    /// How many units that is, as a fraction.
+    /// Number of units, as a fraction.
     fn count(self, quantity: Quantity) -> (u128, u128) {
         let time = u128::from(quantity.milliseconds);
         let made = u128::from(quantity.parts.min(quantity.parts_asked));
@@ -140,8 +131,8 @@ impl Price {
         }
     }
 
-    /// How many units `tasks` of that are, as people write it: `4.9`, `5`;
-    /// rounded half up to a millionth.
+    /// Number of units in `tasks` such tasks, in decimal (`4.9`, `5`), rounded half up to a
+    /// millionth.
     pub fn units(self, quantity: Quantity, tasks: u64) -> String {
         let (units, of) = self.count(quantity);
         let units = units.saturating_mul(tasks.into());
@@ -151,19 +142,18 @@ impl Price {
     }
 }
 
-/// A price and when it holds.
+/// A price and when it is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dated {
-    /// From this instant on; since ever when `None`.
+    /// Inclusive; no lower bound if `None`.
     pub from: Option<Timestamp>,
-    /// What it is.
     pub price: Price,
-    /// What one unit costs without sound, where that differs.
+    /// Price of a unit without sound, if different.
     pub without_audio: Option<Micros>,
 }
 
 impl Dated {
-    /// The price of what has no sound, or of all else.
+    /// The price without sound if `is_silent`, else the normal one.
     pub fn of(self, is_silent: bool) -> Price {
         let per_unit = self.without_audio.filter(|_| is_silent);
         Price {
@@ -173,23 +163,23 @@ impl Dated {
     }
 }
 
-/// The prices of a model over time, without a gap: each holds until the next.
+/// The prices of a model over time: each is valid until the next, without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule(Vec<Dated>);
 
-/// A list of prices that leaves open what something costs.
+/// Why a list of prices is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSchedule {
-    /// There is nothing in it.
+    /// No prices.
     #[error("a list of prices needs at least one")]
     Empty,
-    /// Two begin at once.
+    /// Two prices begin at the same time.
     #[error("two prices begin at {}", .0.map_or_else(|| "no date".into(), Timestamp::rfc3339))]
     Twice(Option<Timestamp>),
 }
 
 impl Schedule {
-    /// Puts prices in the order of their dates.
+    /// Sorts prices by date.
     pub fn new(mut prices: Vec<Dated>) -> Result<Self, BadSchedule> {
         prices.sort_by_key(|dated| dated.from);
         if prices.is_empty() {
@@ -201,7 +191,6 @@ impl Schedule {
         }
     }
 
-    /// One price for all time.
     pub fn always(price: Price) -> Self {
         Self(vec![Dated {
             from: None,
@@ -210,11 +199,11 @@ impl Schedule {
         }])
     }
 
-    /// The price at an instant; before the first one begins, that one.
+    /// The price at `now`, or the first one if it has not begun yet.
     pub fn at(&self, now: Timestamp) -> Dated {
         let begun = self.0.iter().take_while(|dated| dated.from <= Some(now));
         let current = begun.last().or_else(|| self.0.first());
-        // A schedule is never empty.
+        // INVARIANT: a schedule is never empty.
         current.copied().unwrap_or(Dated {
             from: None,
             price: Price {
@@ -225,48 +214,46 @@ impl Schedule {
         })
     }
 
-    /// Whether sound makes a difference to it, now or later.
+    /// Whether any of its prices differs without sound.
     pub fn depends_on_audio(&self) -> bool {
         self.0.iter().any(|dated| dated.without_audio.is_some())
     }
 
-    /// The price that follows the one at this instant.
+    /// The price that follows the one at `now`.
     pub fn next(&self, now: Timestamp) -> Option<Dated> {
         self.0.iter().copied().find(|dated| dated.from > Some(now))
     }
 
-    /// When the first price begins; `None` when it always held.
+    /// When the first price begins; `None` if it has always been valid.
     pub fn begins(&self) -> Option<Timestamp> {
         self.0.first().and_then(|dated| dated.from)
     }
 }
 
-/// The prices that a task was accepted at, and what was asked for. What it costs
-/// in the end is told by this, whatever the settings say by then.
+/// The prices at the time a task was accepted, and what was ordered. The final cost is computed
+/// from this, whatever the settings say by then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tariff {
-    /// The model's price; free when `None`.
+    /// The model's price; free if `None`.
     pub price: Option<Price>,
-    /// Routes with a price of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RoutePrice>,
-    /// What was asked for.
+    /// What was ordered.
     pub asked: Quantity,
 }
 
 /// The price of one route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePrice {
-    /// The provider, by the operator's name for it.
+    /// The operator's name for the provider.
     pub provider: String,
-    /// The model, by the provider's name for it; `*` for any.
+    /// The provider's name for the model; `*` for any.
     pub model: String,
-    /// What it is.
     pub price: Price,
 }
 
 impl Tariff {
-    /// What it costs at most, whichever route makes it.
+    /// The most it can cost, whichever route makes it.
     pub fn reserve(&self) -> Micros {
         let routes = self.routes.iter().map(|route| route.price);
         let prices = self.price.into_iter().chain(routes);
@@ -276,7 +263,7 @@ impl Tariff {
             .unwrap_or(Micros::ZERO)
     }
 
-    /// The price when this provider made it with this model of its own.
+    /// The price if this provider and model make it.
     pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
         let mut routes = self.routes.iter();
         let own = routes.find(|route| {
@@ -286,23 +273,22 @@ impl Tariff {
     }
 }
 
-/// Where the money of a task stands.
+/// Whether a task's money is held, charged or released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Money {
-    /// It costs nothing.
+    /// The task is free.
     Free,
-    /// Its reservation is held.
+    /// The reservation is held.
     Held,
-    /// What was made is paid for.
+    /// What was made has been charged.
     Settled,
-    /// The reservation was given back.
+    /// The reservation was released.
     Released,
 }
 
 impl Money {
     const ALL: [Self; 4] = [Self::Free, Self::Held, Self::Settled, Self::Released];
 
-    /// The name that the store keeps and callers see.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -324,16 +310,15 @@ impl FromStr for Money {
     }
 }
 
-/// What was paid for in the end.
+/// What was charged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bill {
-    /// At this price; free when `None`.
+    /// Free if `None`.
     pub price: Option<Price>,
-    /// So much of it.
+    /// The quantity charged.
     pub quantity: Quantity,
-    /// What it came to.
     pub cost: Micros,
-    /// What is missing of what was asked for, when not all was made.
+    /// What is missing if not everything was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
 }

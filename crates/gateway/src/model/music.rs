@@ -9,29 +9,25 @@ use crate::model::task::{Payload, StemTarget};
 pub use providers::StemGroup;
 pub use providers::order::plain;
 
-/// Where a clip came from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClipOrigin {
-    /// The caller uploaded it.
     Upload,
     /// A task separates it from another clip.
     Stem {
-        /// The task.
         task: TaskId,
-        /// The clip it is taken from.
+        /// The clip it is separated from.
         source: ClipId,
-        /// What it holds.
+        /// The stem.
         target: StemTarget,
     },
-    /// A task makes it anew.
+    /// A task generates it.
     Song {
-        /// The task.
         task: TaskId,
     },
 }
 
 impl ClipOrigin {
-    /// The task that makes it.
+    /// The task that makes it; `None` for an upload.
     pub const fn task(&self) -> Option<TaskId> {
         match self {
             Self::Upload => None,
@@ -40,46 +36,43 @@ impl ClipOrigin {
     }
 }
 
-/// What the provider that made a clip calls it and says of it.
+/// What the provider that made a clip reports about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClipUpstream {
-    /// The provider, by the operator's name for it.
+    /// The operator's name for the provider.
     pub provider: String,
-    /// The credential that it was made with.
+    /// Id of the credential it was made with: `upstream::Credential::id`.
     pub credential: String,
-    /// The clip there.
+    /// The provider's id of the clip.
     pub clip_id: String,
-    /// The task there.
+    /// The provider's id of the task.
     pub task_id: Option<String>,
-    /// Style.
     pub tags: String,
     /// Lyrics or prompt.
     pub prompt: String,
-    /// The provider's own video of it; empty when there is none.
+    /// The provider's own video of it; empty if none.
     pub video_url: String,
     /// The provider's name for the model.
     pub model_name: String,
 }
 
-/// What a provider calls a persona.
+/// A persona at a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonaUpstream {
-    /// The provider, by the operator's name for it.
+    /// The operator's name for the provider.
     pub provider: String,
-    /// The credential that it was made with.
+    /// Id of the credential it was made with: `upstream::Credential::id`.
     pub credential: String,
-    /// The persona there.
+    /// The provider's id of the persona.
     pub persona_id: String,
 }
 
-/// Where a clip stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClipState {
-    /// Its task has not begun.
+    /// Its task has not started.
     Queued,
-    /// Its task is at work.
+    /// Its task is running.
     Running,
-    /// It can be played.
     Complete,
     /// Its task failed or was cancelled.
     Failed,
@@ -90,11 +83,11 @@ pub enum ClipState {
 pub struct ClipMedia {
     /// 24-bit FLAC.
     pub audio: AssetId,
-    /// Cover, small.
+    /// The small cover.
     pub image: AssetId,
-    /// Cover, large.
+    /// The large cover.
     pub image_large: AssetId,
-    /// Measured length in milliseconds.
+    /// Measured length.
     pub milliseconds: u64,
     /// When the files are removed.
     pub expires_at: Option<Timestamp>,
@@ -103,59 +96,46 @@ pub struct ClipMedia {
 /// A piece of music.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clip {
-    /// Names it.
     pub id: ClipId,
-    /// Whose it is.
     pub account: AccountId,
-    /// Where it came from.
     pub origin: ClipOrigin,
-    /// What was asked for, where the task that made it is no longer kept.
+    /// What was ordered, if the task that made it has been deleted.
     pub past_payload: Option<Payload>,
-    /// Name for people.
     pub title: String,
-    /// The model that made it; empty for an upload.
+    /// Empty for an upload.
     pub model: String,
     /// The model's name as the caller wrote it.
     pub asked_model: String,
-    /// Where it stands.
     pub state: ClipState,
-    /// Its files, once complete.
+    /// `None` until complete.
     pub media: Option<ClipMedia>,
-    /// Whether the files were removed when their time was over.
+    /// Whether the files were removed because they expired.
     pub media_removed: bool,
     /// Whether it is in the trash.
     pub is_trashed: bool,
-    /// Why its task failed.
+    /// Code and message of its task's failure.
     pub failure: Option<(String, String)>,
-    /// What its provider calls it and says of it.
     pub upstream: Option<ClipUpstream>,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// A voice or style made of clips.
+/// A voice or style made from clips.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Persona {
-    /// Names it.
     pub id: PersonaId,
-    /// Whose it is.
     pub account: AccountId,
-    /// Name for people.
     pub name: String,
-    /// What it is like.
+    /// The caller's description.
     pub description: String,
-    /// Its drawn picture.
     pub image: AssetId,
-    /// The clip that it is made from.
+    /// The clip it is made from.
     pub root_clip: ClipId,
-    /// All its clips, the root first.
+    /// All its clips, including the root, which comes first.
     pub clips: Vec<ClipId>,
     /// Whether its owner wants it public.
     pub is_public: bool,
-    /// Whether the operator agreed.
+    /// Whether the operator approved that.
     pub is_public_approved: bool,
-    /// What its provider calls it.
     pub upstream: Option<PersonaUpstream>,
-    /// When it was made.
     pub created_at: Timestamp,
 }

@@ -1,5 +1,4 @@
-//! Submissions: what was sent to a provider for a task, and what is known of
-//! the outcome.
+//! Submissions: what was sent to a provider for a task, and its outcome as far as known.
 
 use std::str::FromStr;
 
@@ -10,18 +9,17 @@ use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
 use crate::model::task::UnknownWord;
 
-/// Where a submission stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmissionState {
-    /// The request was about to leave; nobody knows yet what became of it.
+    /// On disk, about to be sent; the outcome is not known.
     Intended,
-    /// The provider took it.
+    /// The provider accepted it.
     Accepted,
-    /// The provider took nothing, provably.
+    /// The provider is known not to have accepted it.
     Refused,
-    /// Whether the provider took it cannot be found out.
+    /// It cannot be found out whether the provider accepted it.
     Unclear,
-    /// It was unclear, its task has ended, and the provider has the job after all.
+    /// It was unclear and its task has ended, but the provider has the job after all.
     Found,
     /// The provider's job is over.
     Ended,
@@ -37,12 +35,11 @@ impl SubmissionState {
         Self::Ended,
     ];
 
-    /// Whether the provider has, or may have, a job of it that goes on.
+    /// Whether the provider has, or may have, a running job for it.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Intended | Self::Accepted)
     }
 
-    /// The name that the store keeps.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Intended => "intended",
@@ -66,40 +63,37 @@ impl FromStr for SubmissionState {
     }
 }
 
-/// What a provider itself says that a job cost, for the operator's margin.
+/// What a provider reports that a job cost, for the operator's margin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToldCost {
-    /// The provider, by the operator's name for it.
+    /// The operator's name for the provider.
     pub provider: String,
     /// In millionths of the unit.
     pub millionths: i64,
-    /// What the provider counts, as `providers::Unit` names it.
+    /// The provider's unit, named as in `providers::Unit`.
     pub unit: String,
 }
 
-/// Something that was, or was about to be, sent to a provider.
+/// A request that was sent, or was about to be sent, to a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
-    /// Names it; a provider that deduplicates is given this.
+    /// Also the idempotency key for providers that deduplicate.
     pub id: SubmissionId,
-    /// The task that it is for.
+    /// The task it is for.
     pub task: TaskId,
     /// Counts from 1 for each task.
     pub attempt: u32,
-    /// The provider, by the operator's name for it.
+    /// The operator's name for the provider.
     pub provider: String,
-    /// The model, by the provider's name for it.
+    /// The provider's name for the model.
     pub route_model: String,
-    /// The credential that it was made with, see `upstream::Credential`.
+    /// Id of the credential it was made with: `upstream::Credential::id`.
     pub credential: String,
-    /// Where it stands.
     pub state: SubmissionState,
-    /// Names the job at the provider.
+    /// Identifies the job at the provider.
     pub handle: Option<Handle>,
-    /// What the provider's answer to it named as the result, where it did.
+    /// Results named in the provider's answer to the order, if any.
     pub results: Option<Value>,
-    /// When it was about to leave.
     pub created_at: Timestamp,
-    /// When the provider took it.
     pub accepted_at: Option<Timestamp>,
 }

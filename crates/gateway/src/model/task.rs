@@ -1,7 +1,7 @@
-//! Tasks: what a caller asked for, and what became of it.
+//! Tasks: what a caller ordered, and how it ended.
 //!
-//! The state machine is here; who moves a task is the worker's business, and
-//! the words that each API shows for a state are in `http/wire/words.rs`.
+//! The state machine is here. The worker moves tasks through it, and `http/wire/words.rs` has each
+//! API's words for its states.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,17 +16,13 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
 use crate::model::money::{Bill, Micros, Money, Tariff};
 
-/// The two families of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskKind {
-    /// Makes a video.
     Video,
-    /// Works on music.
     Music,
 }
 
 impl TaskKind {
-    /// The name that callers see and the store keeps.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Video => "video",
@@ -52,28 +48,26 @@ impl FromStr for TaskKind {
     }
 }
 
-/// A word that names nothing of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("unknown word")]
 pub struct UnknownWord;
 
-/// Where a task stands. The last three never change.
+/// The last three are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskState {
-    /// Accepted, not begun.
+    /// Accepted, not started.
     Queued,
     /// A worker has it, or had it when its process died.
     Running,
-    /// Made.
+    /// Done.
     Succeeded,
-    /// Could not be made.
+    /// It ended with a [`TaskFailure`].
     Failed,
-    /// Called off.
+    /// Cancelled by the caller.
     Cancelled,
 }
 
 impl TaskState {
-    /// Every state.
     pub const ALL: [Self; 5] = [
         Self::Queued,
         Self::Running,
@@ -82,7 +76,6 @@ impl TaskState {
         Self::Cancelled,
     ];
 
-    /// The name that callers see and the store keeps.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -93,7 +86,7 @@ impl TaskState {
         }
     }
 
-    /// Whether nothing can change any more.
+    /// Whether the state is final.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
@@ -116,8 +109,8 @@ impl FromStr for TaskState {
     }
 }
 
-/// What is to be done, complete: a worker needs nothing else. Stored as JSON;
-/// a changed shape gets a new variant, so that old rows stay readable.
+/// Everything that a worker needs to do the task. Stored as JSON; a changed shape gets a new
+/// variant, so that old rows stay readable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Payload {
@@ -125,12 +118,11 @@ pub enum Payload {
     VideoV1(VideoJob),
     /// Separate a clip into stems.
     StemsV1(StemsJob),
-    /// Another task of the music dialect, done by a hosted provider.
+    /// Any other music task, done by a hosted provider.
     SongV1(SongJob),
 }
 
 impl Payload {
-    /// The family of the work.
     pub const fn kind(&self) -> TaskKind {
         match self {
             Self::VideoV1(_) => TaskKind::Video,
@@ -138,116 +130,109 @@ impl Payload {
         }
     }
 
-    /// Whether it is known to have no sound.
+    /// Whether the result is known to have no sound.
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::VideoV1(job) if job.audio == Some(false))
     }
 }
 
-/// A video to be made; everything optional has been decided.
+/// A video to make, with all defaults filled in.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VideoJob {
-    /// What the caller wrote.
     pub prompt: String,
-    /// The first frame, in the gateway's own store.
+    /// The first frame.
     pub picture: Option<AssetId>,
-    /// Width in pixels.
+    /// In pixels.
     pub width: u32,
-    /// Height in pixels.
+    /// In pixels.
     pub height: u32,
-    /// Length in milliseconds.
+    /// Length.
     pub milliseconds: u64,
-    /// Frames a second.
     pub fps: u32,
-    /// Decides everything that the prompt leaves to chance.
+    /// Determines everything that the prompt leaves open.
     pub seed: u64,
-    /// The caller's own name for its end user.
+    /// The caller's id for its end user.
     pub user: Option<String>,
-    /// Whether the caller chose the seed; providers choose their own otherwise.
+    /// Whether the caller chose the seed; if not, providers choose their own.
     #[serde(default)]
     pub seed_is_asked: bool,
-    /// What the video shall not show.
+    /// What the video must not show.
     #[serde(default)]
     pub negative_prompt: Option<String>,
     /// Source pictures after the first.
     #[serde(default)]
     pub more_pictures: Vec<AssetId>,
-    /// The conversation before the prompt, for providers that speak chat.
+    /// The messages before the prompt, for providers with a chat API.
     #[serde(default)]
     pub conversation: Vec<Message>,
-    /// The last frame, where it was asked for by that name.
+    /// The last frame, if the request named it as such.
     #[serde(default)]
     pub end_picture: Option<AssetId>,
-    /// Pictures of what the video is about, asked for by that name.
+    /// Reference pictures, if the request named them as such.
     #[serde(default)]
     pub references: Vec<AssetId>,
-    /// With sound or without, where the model can choose.
+    /// With or without sound, if the model offers the choice.
     #[serde(default)]
     pub audio: Option<bool>,
-    /// Whether the caller chose that; it is what usually comes otherwise.
+    /// Whether the caller chose `audio`; if not, it is the default.
     #[serde(default)]
     pub audio_is_asked: bool,
-    /// Fields for the provider itself.
+    /// Fields for the provider's request body.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub provider_options: Map<String, Value>,
 }
 
-/// A separation to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StemsJob {
-    /// The clip to separate.
     pub source: ClipId,
-    /// Its audio.
+    /// The source's file.
     pub source_audio: AssetId,
-    /// The source's length in milliseconds.
     pub milliseconds: u64,
-    /// `two` or `twelve`, as asked.
     pub stem_task: StemTask,
     /// The group as the caller wrote it.
     pub group_name: String,
-    /// The clips to fill, in order, and what each is to hold.
+    /// The clips to fill, in order, each with its stem.
     pub outputs: Vec<(ClipId, StemTarget)>,
-    /// `generation_type` as sent, kept.
+    /// `generation_type` as sent; stored only.
     pub generation_type: String,
-    /// `make_instrumental` as sent, kept.
+    /// `make_instrumental` as sent; stored only.
     pub make_instrumental: bool,
-    /// The caller's own title for the whole.
+    /// The caller's title for the whole.
     pub title: String,
 }
 
-/// A task of the music dialect that a hosted provider does.
+/// A music task for a hosted provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SongJob {
-    /// The operation, such as `extend`.
+    /// The operation, for example `extend`.
     pub task: String,
-    /// The other fields as the caller sent them; ids in them are this gateway's.
+    /// The other fields as the caller sent them; ids in them are ours.
     pub fields: Map<String, Value>,
-    /// Fields that name clips, with the clips.
+    /// Fields that name clips, with those clips.
     pub clips: Vec<(String, ClipId)>,
-    /// The persona that `persona_id` names.
+    /// From `persona_id`.
     pub persona: Option<PersonaId>,
     /// The clips to fill, in order.
     pub outputs: Vec<ClipId>,
-    /// `generation_type` as sent, kept.
+    /// `generation_type` as sent; stored only.
     pub generation_type: String,
-    /// `make_instrumental` as sent, kept.
+    /// `make_instrumental` as sent; stored only.
     pub make_instrumental: bool,
-    /// The caller's own title.
+    /// The caller's title.
     pub title: String,
 }
 
-/// How many parts a separation makes.
+/// How many stems a separation makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StemTask {
-    /// The wanted track and the rest.
+    /// The requested stem and the rest.
     Two,
-    /// Every group the model can tell apart.
+    /// Every stem that the model can separate.
     Twelve,
 }
 
 impl StemTask {
-    /// The word of the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Two => "two",
@@ -256,15 +241,14 @@ impl StemTask {
     }
 }
 
-/// What a finished task left behind.
+/// The result of a successful task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Output {
-    /// A video.
     VideoV1(VideoOutput),
     /// Filled clips, in order.
     ClipsV1 {
-        /// Their ids; the clips themselves have the rest.
+        /// Their ids; everything else is in the clips.
         clips: Vec<ClipId>,
     },
 }
@@ -272,39 +256,36 @@ pub enum Output {
 /// A finished video.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VideoOutput {
-    /// The MP4.
     pub video: AssetId,
-    /// Its first frame, where one was drawn.
+    /// Its first frame, if one was drawn.
     pub poster: Option<AssetId>,
-    /// A sheet of frames over time, where one was drawn.
+    /// A contact sheet, if one was drawn.
     pub sheet: Option<AssetId>,
-    /// Width in pixels.
+    /// In pixels.
     pub width: u32,
-    /// Height in pixels.
+    /// In pixels.
     pub height: u32,
-    /// Measured length in milliseconds.
+    /// Measured length.
     pub milliseconds: u64,
     /// Size of the MP4.
     pub size_bytes: u64,
     /// SHA-256 of the MP4, in lower-case hex.
     pub sha256: String,
-    /// When the files are removed, in microseconds since the epoch.
     pub expires_at_micros: i64,
-    /// What of the prompt was understood.
+    /// What was understood of the prompt.
     pub direction: Vec<String>,
 }
 
 /// Why a task failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskFailure {
-    /// What went wrong.
     pub code: ErrorCode,
-    /// A sentence for the caller.
+    /// Shown to the caller.
     pub message: String,
 }
 
 impl TaskFailure {
-    /// The error that a caller who waited for the task is given.
+    /// The error for a caller who waited for the task.
     pub fn to_error(&self) -> Error {
         if self.code.retryable() {
             Error::later(self.code, &self.message, 2)
@@ -314,74 +295,69 @@ impl TaskFailure {
     }
 }
 
-/// A task as it is now.
+/// A task as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// Names it.
     pub id: TaskId,
-    /// Whose it is.
     pub account: AccountId,
-    /// The key that asked for it.
+    /// The key that ordered it.
     pub key: KeyId,
-    /// The model that makes it, by its canonical name.
+    /// The model's canonical name.
     pub model: String,
     /// The model's name as the caller wrote it.
     pub asked_model: String,
-    /// Who makes it.
+    /// The operator's name for the provider; [`EMBEDDED`](super::catalog::EMBEDDED) in this
+    /// process.
     pub provider: String,
-    /// The configuration of the route that makes it, for `system_fingerprint`.
+    /// Of the route's configuration, for `system_fingerprint`.
     pub fingerprint: String,
-    /// What is to be done.
+    /// The work.
     pub payload: Payload,
-    /// Where it stands.
+    /// Where the task is in its life cycle.
     pub state: TaskState,
-    /// 0–100, never falling.
+    /// 0–100, never decreasing.
     pub progress: u8,
-    /// What it costs: the reservation while that is held, then what was settled.
+    /// The reservation while it is held, then the amount charged.
     pub cost: Micros,
-    /// What was reserved for it.
+    /// The amount reserved.
     pub reserved: Micros,
-    /// Where its money stands.
+    /// Whether it is held, charged or released.
     pub money: Money,
-    /// The prices that it was accepted at; `None` when it is free.
+    /// The prices it was accepted at; `None` if free.
     pub tariff: Option<Tariff>,
-    /// What was paid for, once that is settled.
+    /// What was charged, once settled.
     pub bill: Option<Bill>,
-    /// The request that made it.
+    /// The request that created it.
     pub request_id: RequestId,
-    /// How often a worker took it.
+    /// How often a worker has taken it.
     pub attempts: u32,
-    /// How often its run ended the child that it was run in; `None` as long as no
-    /// process that ran it has died.
+    /// How often it killed the child process it ran in; `None` until a process has died running it.
     pub deaths: Option<u32>,
-    /// When it was accepted.
     pub created_at: Timestamp,
     /// When a worker first took it.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub finished_at: Option<Timestamp>,
-    /// Why it failed, or that it was cancelled.
+    /// Also set if it was cancelled.
     pub failure: Option<TaskFailure>,
-    /// What it made.
+    /// The result, if it succeeded.
     pub output: Option<Output>,
     /// Number of its latest event.
     pub event_seq: u32,
 }
 
 impl Task {
-    /// The family of the work.
     pub const fn kind(&self) -> TaskKind {
         self.payload.kind()
     }
 }
 
-/// One change of a task, numbered from 1.
+/// One change of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskEvent {
-    /// Its number within the task.
+    /// Counts from 1 within the task.
     pub seq: u32,
-    /// The state after it.
+    /// After the change.
     pub state: TaskState,
-    /// The progress after it.
+    /// After the change.
     pub progress: u8,
 }

@@ -10,7 +10,7 @@ use crate::store::conn::to_json;
 use crate::store::ledger::account_money;
 use crate::store::{Conn, Row, StoreError};
 
-/// Adds an account; does nothing when the handle is taken.
+/// Does nothing if the handle is taken.
 pub fn insert(conn: &mut Conn<'_>, account: &Account) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO accounts (id, handle, display_name, avatar, created_at) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -45,8 +45,7 @@ fn account(row: &Row<'_>, at: usize) -> Result<Account, StoreError> {
     })
 }
 
-/// Every account with its money and how many keys it has that were not revoked,
-/// oldest first.
+/// Every account with its money and its number of keys that are not revoked, oldest first.
 pub fn all(conn: &mut Conn<'_>) -> Result<Vec<(Account, AccountMoney, i64)>, StoreError> {
     conn.all(
         "SELECT a.id, a.handle, a.display_name, a.avatar, a.created_at,
@@ -58,7 +57,7 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<(Account, AccountMoney, i64)>, Sto
     )
 }
 
-/// Changes an account's name for people.
+/// Changes an account's display name.
 pub fn rename(conn: &mut Conn<'_>, id: AccountId, name: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE accounts SET display_name = ?2 WHERE id = ?1",
@@ -67,7 +66,7 @@ pub fn rename(conn: &mut Conn<'_>, id: AccountId, name: &str) -> Result<(), Stor
     Ok(())
 }
 
-/// Changes what all tasks of an account together may cost.
+/// Changes the limit on the total cost of an account's tasks.
 pub fn set_budget(
     conn: &mut Conn<'_>,
     id: AccountId,
@@ -80,7 +79,6 @@ pub fn set_budget(
     Ok(())
 }
 
-/// Adds a key.
 pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     let scopes = to_json(
         &key.scopes
@@ -114,8 +112,8 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Who holds the key with this hash. Two look-ups: `SQLite` takes several times
-/// as long for the join.
+/// The key with this hash and its account. Two lookups: `SQLite` takes several times as long for
+/// the join.
 pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
     let found = conn.one(
         "SELECT id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running,
@@ -144,8 +142,8 @@ pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
     )
 }
 
-/// Every key of an account with its money and how many of its tasks have not
-/// ended, revoked ones too, oldest first.
+/// Every key of an account, including revoked ones, with its money and number of open tasks, oldest
+/// first.
 pub fn keys_of(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -167,7 +165,7 @@ pub fn keys_of(
     )
 }
 
-/// Ends a key from `now` on. Returns whether it was valid until then.
+/// Revokes a key from `now` on. Returns whether it was valid before.
 pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
@@ -176,8 +174,8 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
     Ok(changed == 1)
 }
 
-/// Takes places for so many new tasks, unless the key then had more than `most`
-/// open ones. Whether it took them; two requests at once never both take the last.
+/// Reserves `count` open tasks, unless the key would then have more than `most`. Returns whether it
+/// did; two concurrent requests never both get the last one.
 pub fn take_places(
     conn: &mut Conn<'_>,
     id: KeyId,
@@ -195,7 +193,7 @@ pub fn take_places(
     Ok(changed == 1)
 }
 
-/// How many tasks of a key have not ended.
+/// The number of a key's open tasks.
 pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
     let open = conn.one(
         "SELECT open_tasks FROM api_keys WHERE id = ?1",
@@ -205,7 +203,7 @@ pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
     Ok(count(open.unwrap_or(0)))
 }
 
-/// A task of this key has ended.
+/// One of this key's tasks has ended.
 pub(super) fn give_place_back(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE api_keys SET open_tasks = open_tasks - 1 WHERE id = ?1",
@@ -214,17 +212,17 @@ pub(super) fn give_place_back(conn: &mut Conn<'_>, id: KeyId) -> Result<(), Stor
     Ok(())
 }
 
-/// A count, whatever went wrong with it: the check of the books says what did.
+/// Negative counts become 0; `verify` reports them.
 fn count(stored: i64) -> u32 {
     u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
 }
 
-/// Of processes that make the first key one goes on at a time.
+/// Serialises processes that create the first key.
 pub fn exclude_other_first_keys(conn: &mut Conn<'_>) {
     conn.exclude_others(7_304_283_111);
 }
 
-/// Whether an account can spend only what was credited to it.
+/// Whether an account can spend only its credit.
 pub fn set_prepaid(
     conn: &mut Conn<'_>,
     account: AccountId,

@@ -1,5 +1,3 @@
-//! Records of stored files.
-
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::Asset;
@@ -11,7 +9,7 @@ macro_rules! columns {
     };
 }
 
-/// Adds a file's record; the file itself is in place already.
+/// Adds a file's record; the file is already stored.
 pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at)
@@ -37,7 +35,7 @@ pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How many bytes an account keeps.
+/// Bytes of files stored for an account.
 pub fn kept(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
     let kept = conn.one(
         "SELECT size_bytes FROM account_storage WHERE account_id = ?1",
@@ -47,7 +45,7 @@ pub fn kept(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> 
     Ok(kept.map_or(0, |kept| u64::try_from(kept).unwrap_or(0)))
 }
 
-/// The file with this id, whoever owns it: a signed address is permission enough.
+/// The file with this id, whoever owns it: its signed URL is permission enough.
 pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreError> {
     conn.one(
         concat!("SELECT ", columns!(), " FROM assets WHERE id = ?1"),
@@ -56,7 +54,7 @@ pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreErr
     )
 }
 
-/// Files whose time was over at `now`, at most 100, longest over first.
+/// At most 100 files that had expired at `now`, the longest expired first.
 pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
     conn.all(
         concat!(
@@ -70,7 +68,7 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
     )
 }
 
-/// Notes that the file is gone.
+/// Records that the file was removed.
 pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<(), StoreError> {
     let removed = conn.execute(
         "UPDATE assets SET removed_at = ?2 WHERE id = ?1 AND removed_at IS NULL",
@@ -86,7 +84,7 @@ pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<
     Ok(())
 }
 
-/// Ends a file's time now, so that upkeep removes it.
+/// Makes a file expire now, so that upkeep removes it.
 pub fn expire(
     conn: &mut Conn<'_>,
     id: AssetId,

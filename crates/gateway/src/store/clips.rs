@@ -1,5 +1,4 @@
-//! Music clips. A stem's state is its task's, read with it, so that the two
-//! can never disagree.
+//! Music clips. A stem has its task's state, read by a join, so that the two cannot disagree.
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, ClipId, TaskId};
@@ -21,7 +20,7 @@ macro_rules! select {
     };
 }
 
-/// Adds a clip; `position` orders the clips of one task.
+/// `position` orders the clips of a task.
 pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), StoreError> {
     let (task, source, target) = match &clip.origin {
         ClipOrigin::Upload => (None, None, None),
@@ -58,7 +57,7 @@ pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// Gives a clip its files.
+/// Adds the files of a clip.
 pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE clips SET audio = ?2, image = ?3, image_large = ?4, milliseconds = ?5 WHERE id = ?1",
@@ -73,7 +72,7 @@ pub fn complete(conn: &mut Conn<'_>, id: ClipId, media: &ClipMedia) -> Result<()
     Ok(())
 }
 
-/// Notes what the provider that made a clip calls it and says of it.
+/// Records what a provider reports about a clip that it made.
 pub fn set_upstream(
     conn: &mut Conn<'_>,
     id: ClipId,
@@ -92,7 +91,7 @@ pub fn set_upstream(
     Ok(())
 }
 
-/// Removes a clip that was never filled.
+/// Deletes a clip that was never filled.
 pub fn remove_empty(conn: &mut Conn<'_>, id: ClipId) -> Result<(), StoreError> {
     conn.execute(
         "DELETE FROM clips WHERE id = ?1 AND audio IS NULL",
@@ -114,7 +113,7 @@ pub fn by_id(
     )
 }
 
-/// The clips of a task, in its order.
+/// The clips of a task, by position.
 pub fn of_task(
     conn: &mut Conn<'_>,
     task: TaskId,
@@ -127,7 +126,7 @@ pub fn of_task(
     )
 }
 
-/// A page of the account's clips, trashed ones or the others.
+/// A page of the account's clips: either the trashed ones or the others.
 pub fn page(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -146,7 +145,7 @@ pub fn page(
     )
 }
 
-/// Puts a clip into the trash or takes it out.
+/// Moves a clip into the trash or out of it.
 pub fn set_trashed(
     conn: &mut Conn<'_>,
     id: ClipId,

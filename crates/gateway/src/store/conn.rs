@@ -1,7 +1,7 @@
-//! One connection, whichever database is behind it.
+//! A connection to either database.
 //!
-//! Statements are `&'static str` with parameters `?1`, `?2`, prepared once for each
-//! connection. Values are integers and text only; see `migrations/`.
+//! Statements are `&'static str` with parameters `?1`, `?2`, prepared once per connection. Values
+//! are integers and text only; see `migrations/`.
 
 use std::error::Error as StdError;
 
@@ -13,7 +13,7 @@ use tokio_postgres::types::{
 use crate::store::StoreError;
 use crate::store::postgres::session::Session;
 
-/// A parameter of a statement.
+/// A statement's parameter.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
     /// NULL.
@@ -83,14 +83,12 @@ impl PgToSql for Value<'_> {
 
 /// A connection to run statements on.
 pub enum Conn<'a> {
-    /// `SQLite`.
     Sqlite(&'a rusqlite::Connection),
-    /// Postgres.
     Postgres(&'a mut Session),
 }
 
 impl Conn<'_> {
-    /// Runs a statement and returns how many rows it changed.
+    /// Runs a statement and returns the number of rows it changed.
     #[track_caller]
     pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
         note(sql, values);
@@ -105,7 +103,7 @@ impl Conn<'_> {
         }
     }
 
-    /// All rows of a query, each read by `read`.
+    /// Reads all rows of a query with `read`.
     #[track_caller]
     pub fn all<T>(
         &mut self,
@@ -131,7 +129,7 @@ impl Conn<'_> {
         }
     }
 
-    /// The first row of a query.
+    /// Reads the first row of a query with `read`.
     #[track_caller]
     pub fn one<T>(
         &mut self,
@@ -142,16 +140,16 @@ impl Conn<'_> {
         Ok(self.all(sql, values, read)?.into_iter().next())
     }
 
-    /// Until the transaction ends, no other one gets beyond this with the same
-    /// number; what it wrote is visible then.
+    /// Blocks other transactions that call this with the same number until this one ends; they then
+    /// see what it wrote.
     pub(super) fn exclude_others(&mut self, number: i64) {
-        // A SQLite writer is alone already.
+        // There is only one SQLite writer.
         if let Self::Postgres(session) = self {
             session.lock(number);
         }
     }
 
-    /// Runs a script of several statements without parameters.
+    /// Runs several statements without parameters.
     pub(super) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(conn) => Ok(conn.execute_batch(sql)?),
@@ -159,7 +157,7 @@ impl Conn<'_> {
         }
     }
 
-    /// The text that fits this database, for the few statements that differ.
+    /// Picks the text for this database, for the few statements that differ.
     pub fn dialect(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         #[cfg(debug_assertions)]
         super::record::note_dialect(sqlite, postgres);
@@ -170,7 +168,7 @@ impl Conn<'_> {
     }
 }
 
-/// Tells a test that wants to know which statements ran.
+/// Records the statement for tests that look at query plans.
 #[track_caller]
 fn note(sql: &'static str, values: &[Value<'_>]) {
     #[cfg(debug_assertions)]
@@ -186,16 +184,13 @@ fn params<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
         .collect()
 }
 
-/// A row of an answer, read by position.
+/// A result row, read by position.
 pub enum Row<'a> {
-    /// From `SQLite`.
     Sqlite(&'a rusqlite::Row<'a>),
-    /// From Postgres.
     Postgres(&'a tokio_postgres::Row),
 }
 
 impl Row<'_> {
-    /// A BIGINT.
     pub fn int(&self, at: usize) -> Result<i64, StoreError> {
         match self {
             Self::Sqlite(row) => Ok(row.get(at)?),
@@ -203,7 +198,6 @@ impl Row<'_> {
         }
     }
 
-    /// A BIGINT or NULL.
     pub fn int_or_null(&self, at: usize) -> Result<Option<i64>, StoreError> {
         match self {
             Self::Sqlite(row) => Ok(row.get(at)?),
@@ -211,7 +205,6 @@ impl Row<'_> {
         }
     }
 
-    /// A TEXT.
     pub fn text(&self, at: usize) -> Result<String, StoreError> {
         match self {
             Self::Sqlite(row) => Ok(row.get(at)?),
@@ -219,7 +212,6 @@ impl Row<'_> {
         }
     }
 
-    /// A TEXT or NULL.
     pub fn text_or_null(&self, at: usize) -> Result<Option<String>, StoreError> {
         match self {
             Self::Sqlite(row) => Ok(row.get(at)?),
@@ -227,12 +219,12 @@ impl Row<'_> {
         }
     }
 
-    /// A flag kept as 0 or 1.
+    /// A BIGINT that is 0 or 1.
     pub fn flag(&self, at: usize) -> Result<bool, StoreError> {
         Ok(self.int(at)? != 0)
     }
 
-    /// A TEXT that reads as `T`; `column` is for the error.
+    /// A TEXT parsed as `T`; `column` is for the error message.
     pub fn parse<T: std::str::FromStr>(
         &self,
         at: usize,
@@ -244,7 +236,7 @@ impl Row<'_> {
             .map_err(|_| StoreError::Unreadable { column, value })
     }
 
-    /// A TEXT that reads as `T`, or NULL.
+    /// A TEXT parsed as `T`, or NULL.
     pub fn parse_or_null<T: std::str::FromStr>(
         &self,
         at: usize,
@@ -259,7 +251,7 @@ impl Row<'_> {
             .transpose()
     }
 
-    /// A TEXT that holds JSON.
+    /// A TEXT parsed as JSON.
     pub fn json<T: serde::de::DeserializeOwned>(
         &self,
         at: usize,
@@ -270,7 +262,7 @@ impl Row<'_> {
     }
 }
 
-/// JSON for a TEXT column; the model types always serialise.
+/// JSON for a TEXT column.
 pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Unreadable {
         column: "json",

@@ -1,9 +1,8 @@
-//! The ledger: entries are added, never changed, and the running sums of key
-//! and account move with each in the same transaction.
+//! The ledger: entries are only added, and the running sums of key and account change in the same
+//! transaction.
 //!
-//! The database itself keeps an entry of a kind from being written twice for a
-//! task, and a reservation from ending twice. Whether it all adds up is looked at
-//! in `verify`.
+//! Unique indexes keep a task from having two entries of a kind, or two ends of its reservation.
+//! `verify` checks the sums.
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, EntryId, KeyId, TaskId};
@@ -13,43 +12,38 @@ use crate::model::money::Micros;
 use crate::model::task::TaskState;
 use crate::store::{Conn, Row, StoreError, Value, accounts, usage};
 
-/// Whose money an entry moves, for which task.
+/// Whose money an entry moves, and for which task.
 #[derive(Debug, Clone, Copy)]
 pub struct Of<'a> {
-    /// The account.
     pub account: AccountId,
-    /// The key, where one spends it.
     pub key: Option<KeyId>,
-    /// The task, where it is spent on one.
     pub task: Option<TaskId>,
-    /// The task's model.
     pub model: Option<&'a str>,
 }
 
 /// How an entry changes the sums.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Change {
-    /// What is held.
+    /// Change of the held sum.
     pub held: Micros,
-    /// What is spent.
+    /// Change of the spent sum.
     pub spent: Micros,
-    /// What is credited.
+    /// Change of the credit sum.
     pub credit: Micros,
-    /// How the task ends, when it ends with this entry.
+    /// The task's final state, if this entry ends it.
     pub ended: Option<TaskState>,
 }
 
 /// The sums after an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Sums {
-    /// Of the key, where the entry has one.
+    /// `None` if the entry has no key.
     pub key: Option<KeyMoney>,
-    /// Of the account.
     pub account: AccountMoney,
 }
 
-/// Adds an entry and moves the sums. Always the key first, then the account, then
-/// the day, so that two transactions never wait for each other.
+/// Adds an entry and updates the sums, always in the order key, account, day, so that transactions
+/// cannot deadlock.
 pub fn add(
     conn: &mut Conn<'_>,
     of: Of<'_>,
@@ -62,7 +56,7 @@ pub fn add(
     let key_id = of.key.map(|key| key.to_string());
     let account_id = of.account.to_string();
     let task_id = of.task.map(|task| task.to_string());
-    // A task has one entry of each kind: a second one would have the same id.
+    // A task has at most one entry of each kind: a second one would have the same id.
     let id = match &task_id {
         Some(task) => format!("{task}:{}", kind.name()),
         None => EntryId::new().to_string(),
@@ -117,8 +111,7 @@ pub fn add(
     Ok(Sums { key, account })
 }
 
-/// A task ends that moves no money now: its key has a place again, and the day
-/// counts it.
+/// Ends a task without an entry now: updates the key's count of open tasks and the day's sums.
 pub fn end_without_entry(
     conn: &mut Conn<'_>,
     of: Of<'_>,
@@ -135,7 +128,6 @@ pub fn end_without_entry(
     usage::add(conn, of, change, now)
 }
 
-/// The sums of an account.
 pub fn of_account(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -147,7 +139,6 @@ pub fn of_account(
     )
 }
 
-/// The sums of a key.
 pub fn of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<Option<KeyMoney>, StoreError> {
     conn.one(
         "SELECT budget_micros, held_micros, spent_micros FROM api_keys WHERE id = ?1",
@@ -156,7 +147,6 @@ pub fn of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<Option<KeyMoney>, Store
     )
 }
 
-/// The sums of every key, by the key's id.
 pub fn of_keys(conn: &mut Conn<'_>) -> Result<Vec<(KeyId, KeyMoney)>, StoreError> {
     conn.all(
         "SELECT id, budget_micros, held_micros, spent_micros FROM api_keys ORDER BY id",
@@ -165,14 +155,14 @@ pub fn of_keys(conn: &mut Conn<'_>) -> Result<Vec<(KeyId, KeyMoney)>, StoreError
     )
 }
 
-/// What a list of entries is narrowed to.
+/// Which entries to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this account.
+    /// Only this account's.
     pub account: Option<AccountId>,
-    /// Only of this task, which then is all that counts.
+    /// Only this task's; the other fields are ignored.
     pub task: Option<TaskId>,
-    /// Only behind this entry: its instant and id.
+    /// Only entries after this one: its time and id.
     pub after: Option<(Timestamp, String)>,
 }
 
@@ -186,7 +176,7 @@ macro_rules! entries {
     };
 }
 
-/// Entries in the order in which they were written, at most `limit`.
+/// At most `limit` entries, oldest first.
 pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
     let (at, id) = match &filter.after {
         Some((at, id)) => (at.micros(), id.as_str()),
@@ -215,7 +205,7 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
     conn.all(sql, &values, entry)
 }
 
-/// The same entries, the newest first.
+/// At most `limit` entries, newest first.
 pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
     let (sql, of) = match (filter.task, filter.account) {
         (Some(task), _) => (
@@ -233,7 +223,6 @@ pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<En
     conn.all(sql, &values, entry)
 }
 
-/// How many entries, tasks, keys and accounts there are.
 pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
     let counts = conn.one(
         "SELECT (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM api_keys),

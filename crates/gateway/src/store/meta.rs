@@ -1,17 +1,17 @@
-//! Facts about the database as a whole, by their names.
+//! Named values about the database as a whole.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use crate::store::{Conn, StoreError};
 
-/// The fact with this name, if it is known.
+/// The value with this name, if it is set.
 pub fn get<T: FromStr>(conn: &mut Conn<'_>, name: &str) -> Result<Option<T>, StoreError> {
     let sql = "SELECT value FROM meta WHERE name = ?1";
     conn.one(sql, &[name.into()], |row| row.parse(0, "meta.value"))
 }
 
-/// Writes it down, in the place of what was known before.
+/// Sets a value, replacing any old one.
 pub fn set(conn: &mut Conn<'_>, name: &str, value: impl Display) -> Result<(), StoreError> {
     let value = value.to_string();
     conn.execute(
@@ -21,7 +21,7 @@ pub fn set(conn: &mut Conn<'_>, name: &str, value: impl Display) -> Result<(), S
     Ok(())
 }
 
-/// The fact with this name, which is `fresh` if it was not known.
+/// The value with this name; sets it to `fresh` if it is not set.
 pub(super) fn get_or_set(
     conn: &mut Conn<'_>,
     name: &str,

@@ -1,27 +1,24 @@
-//! The schema, in numbered steps that run at start.
+//! The schema, as numbered migrations.
 //!
-//! A step is a file in `migrations/`, one text for both databases; its sample
-//! rows are in `migrations/samples/`, and a test replays every later step over
-//! them. Steps expand first and contract a release later, so that two versions
-//! can run side by side; a new NOT NULL column needs a DEFAULT.
+//! A migration is a file in `migrations/`, one text for both databases. Its sample rows are in
+//! `migrations/samples/`, and a test replays every later migration over them. Expand first and
+//! contract a release later, so that two versions can run side by side; a new NOT NULL column needs
+//! a DEFAULT.
 
 use crate::store::{Conn, Migrate, StoreError, meta};
 
-/// One step of the schema.
 pub struct Migration {
     /// Counts from 1 without gaps.
     pub version: i64,
-    /// What it does.
     pub sql: &'static str,
-    /// Whether programs of the step before go on being right beside it: it only
-    /// adds, and nothing that it adds must be kept up by who writes elsewhere.
+    /// Whether programs of the previous version still work with it: it only adds, and older writers
+    /// need not maintain what it adds.
     pub only_adds: bool,
-    /// Rows as that version wrote them: those of the version before where only an
-    /// index differs.
+    /// Rows as that version wrote them; the previous version's if only an index differs.
     pub samples: &'static str,
 }
 
-/// Every step, in order.
+/// In order.
 pub const ALL: &[Migration] = &[
     Migration {
         version: 1,
@@ -91,9 +88,8 @@ pub const ALL: &[Migration] = &[
     },
 ];
 
-/// Whether nothing is to be done: the database has every step, or more of them
-/// and yet suits this program. An error when it does not suit and may not be
-/// migrated.
+/// Whether no migration is needed: the database has them all, or newer ones that this program can
+/// still use. An error if the schema does not fit and `migrate` forbids changing it.
 pub(super) fn is_done(conn: &mut Conn<'_>, migrate: Migrate) -> Result<bool, StoreError> {
     let known = newest();
     let found = if has_meta(conn)? { version(conn)? } else { 0 };
@@ -106,12 +102,11 @@ pub(super) fn is_done(conn: &mut Conn<'_>, migrate: Migrate) -> Result<bool, Sto
     }
 }
 
-/// Brings the database to the newest step; the caller owns the transaction.
+/// Runs all missing migrations; the caller owns the transaction.
 pub fn run(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     up_to(conn, i64::MAX)
 }
 
-/// Runs the steps that are missing, up to and including `last`.
 pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
     conn.script(
         "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
@@ -134,21 +129,21 @@ pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Where the database says which program may still use it: the oldest that knows
-/// this step.
+/// `meta` key of the oldest version that may use the database, given by the newest migration it
+/// knows.
 const OLDEST_READER: &str = "oldest_reader";
 
-/// Whether a database with more steps than this program knows may be used by it.
+/// Whether this program may use a database with newer migrations than it knows.
 fn suits(conn: &mut Conn<'_>, found: i64, known: i64) -> Result<(), StoreError> {
     let oldest: Option<i64> = meta::get(conn, OLDEST_READER)?;
-    // Those that do not say so were made by programs that knew nothing of it.
+    // Without the key, the database was migrated by a version that did not write it.
     if oldest.is_some_and(|oldest| oldest <= known) {
         return Ok(());
     }
     Err(StoreError::TooNew { found, known })
 }
 
-/// The newest step that this program knows.
+/// The newest migration that this program knows.
 pub fn newest() -> i64 {
     ALL.last().map_or(0, |newest| newest.version)
 }
@@ -161,12 +156,12 @@ fn has_meta(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
     Ok(conn.one(sql, &[], |row| row.int(0))? == Some(1))
 }
 
-/// The newest step that has run; 0 in an empty database.
+/// The newest migration that has run; 0 in an empty database.
 pub fn version(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
     Ok(meta::get(conn, "schema")?.unwrap_or(0))
 }
 
-/// Runs a step's sample rows; for the replay test.
+/// Inserts a migration's sample rows, for the replay test.
 #[doc(hidden)]
 pub fn insert_samples(conn: &mut Conn<'_>, migration: &Migration) -> Result<(), StoreError> {
     conn.script(migration.samples)

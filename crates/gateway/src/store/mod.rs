@@ -1,9 +1,8 @@
-//! All SQL, and the two databases it runs on.
+//! All SQL, for both databases.
 //!
-//! One statement text serves `SQLite` and Postgres. The functions in the
-//! submodules take a [`Conn`] and do one thing each; whoever calls
-//! [`Store::write`] owns the transaction, and when it returns, what was written
-//! is on disk. Knows the model types, never the rules about them.
+//! One statement text serves `SQLite` and Postgres. Functions in the submodules take a [`Conn`] and
+//! do one thing each; the caller of [`Store::write`] owns the transaction, and everything is on
+//! disk when it returns. The store knows the model types but no business rules.
 
 pub mod accounts;
 pub mod assets;
@@ -46,47 +45,37 @@ pub use conn::{Conn, Row, Value};
 #[doc(hidden)]
 pub use postgres::session::Session;
 
-/// How long a heartbeat may take.
+/// Timeout of a heartbeat.
 const BEAT: Duration = Duration::from_secs(2);
 
-/// The database misbehaved, or holds something that this version cannot read.
+/// A database error, or a stored value that this version cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// `SQLite` said no.
+    /// An error from `SQLite`.
     #[error("sqlite: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// Postgres said no.
+    /// An error from Postgres.
     #[error("postgres: {0}: {detail}", detail = .0.as_db_error().map_or("", |e| e.message()))]
     Postgres(#[from] tokio_postgres::Error),
-    /// A stored value is not what the column should hold.
+    /// A stored value does not fit its column.
     #[error("column {column} holds {value:?}")]
     Unreadable {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// What is there.
+        /// The stored value.
         value: String,
     },
     /// The database was migrated by a newer version of this program.
     #[error(
         "the database has migration {found}, this program knows {known}: start the newer version"
     )]
-    TooNew {
-        /// The newest migration in the database.
-        found: i64,
-        /// The newest migration in this program.
-        known: i64,
-    },
-    /// The database lacks migrations, and this process may not run them.
+    TooNew { found: i64, known: i64 },
+    /// Migrations are missing, and this process may not run them.
     #[error(
         "the database has migration {found}, this program needs {known}: run `mediagate migrate`, or set migrate = \"auto\""
     )]
-    TooOld {
-        /// The newest migration in the database.
-        found: i64,
-        /// The newest migration in this program.
-        known: i64,
-    },
-    /// A statement was refused, and the write that it was part of is undone.
+    TooOld { found: i64, known: i64 },
+    /// A statement was refused; its transaction was rolled back.
     #[error("a write was refused and is undone")]
     Refused,
     /// The database cannot be reached or written to; nothing was changed.
@@ -95,13 +84,13 @@ pub enum StoreError {
     /// The database did not answer in time; nothing was changed.
     #[error("the database did not answer in time")]
     Late,
-    /// Too much waits for the database already.
+    /// Too many calls are waiting for the database.
     #[error("too much waits for the database")]
     Busy,
-    /// Whether a write was committed is not known yet.
+    /// It is not known yet whether a write was committed.
     #[error("the database did not say in time whether it committed")]
     InDoubt,
-    /// The database's threads are gone.
+    /// The database's threads have stopped.
     #[error("the store is closed")]
     Closed,
     /// TLS to Postgres could not be set up.
@@ -110,8 +99,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the database is away, overloaded or full: the same may succeed
-    /// later, and nobody but its operator can do anything about it.
+    /// Whether the database is unavailable, overloaded or full: a retry may succeed, and only the
+    /// operator can fix it.
     pub fn is_away(&self) -> bool {
         match self {
             Self::Sqlite(error) => error.sqlite_error_code().is_some_and(sqlite::is_away),
@@ -137,23 +126,21 @@ impl From<StoreError> for crate::error::Error {
     }
 }
 
-/// Whether the schema is brought up to date at start.
+/// Whether to migrate the schema at startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Migrate {
-    /// By each process that finds it behind.
+    /// Every process that finds it outdated migrates it.
     #[default]
     Auto,
-    /// By `mediagate migrate` alone.
+    /// Only `mediagate migrate` does.
     Never,
 }
 
-/// How a Postgres database is used.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Connections of this process, at least two; one is the heartbeat's.
+    /// Connections of this process, at least two; one is reserved for the heartbeat.
     pub connections: usize,
-    /// Whether to migrate it.
     pub migrate: Migrate,
 }
 
@@ -166,11 +153,11 @@ impl Default for Options {
     }
 }
 
-/// How long a caller waits to hear whether what it wants was written.
+/// How long a caller waits for the outcome of a write.
 const SOON: Duration = Duration::from_secs(5);
 
-/// What `work` came to, if that is known soon; otherwise it is in doubt for the
-/// caller, and goes on.
+/// The result of `work` if it is known within 5 s; otherwise [`StoreError::InDoubt`], while `work`
+/// continues.
 pub async fn soon<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
@@ -180,7 +167,7 @@ pub async fn soon<T, E: From<StoreError>>(
     }
 }
 
-/// A mark of the database's content at one moment.
+/// Identifies the database's content at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(std::time::SystemTime, u64);
 
@@ -199,26 +186,23 @@ enum Backend {
 }
 
 impl Store {
-    /// Opens or creates the `SQLite` database at `path`.
     pub fn sqlite(path: &Path, migrate: Migrate) -> Result<Self, StoreError> {
         let pulse = Arc::new(Pulse::new());
         let backend = Backend::Sqlite(sqlite::Sqlite::open(path, migrate, &pulse)?);
         Ok(Self(Arc::new(Inner { backend, pulse })))
     }
 
-    /// Connects to the Postgres database at `url`.
     pub fn postgres(url: &str, options: Options) -> Result<Self, StoreError> {
         let pulse = Arc::new(Pulse::new());
         let backend = Backend::Postgres(postgres::Postgres::connect(url, options, &pulse)?);
         Ok(Self(Arc::new(Inner { backend, pulse })))
     }
 
-    /// Runs `work` in a transaction and returns once it is on disk. An error
-    /// from `work` undoes what it did; an error of the database means that
-    /// nothing was written. That may take longer than a caller waits: see
-    /// [`soon`]. `work` may be run twice, where the first time is undone.
+    /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled
+    /// back; on a database error nothing was written. This may take longer than a caller waits: see
+    /// [`soon`]. `work` may run twice if its first run was rolled back.
     ///
-    /// The work goes on even when the returned future is dropped.
+    /// The work continues if the returned future is dropped.
     pub async fn write<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -233,8 +217,8 @@ impl Store {
         }
     }
 
-    /// As [`Store::write`], for what writes to the rows of an account and its
-    /// keys: such writes follow each other and share commits.
+    /// Like [`Store::write`], for writes to an account and its keys: these run one after the other
+    /// and share commits.
     pub async fn write_for<T, E>(
         &self,
         account: AccountId,
@@ -250,8 +234,8 @@ impl Store {
         }
     }
 
-    /// As [`Store::write`], ahead of all that waits and on a connection of its
-    /// own: for the heartbeat. Not answered within 2 s it is in doubt.
+    /// Like [`Store::write`], but before all waiting writes and on a connection of its own, for the
+    /// heartbeat. In doubt if there is no answer within 2 s.
     pub async fn beat<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -274,8 +258,8 @@ impl Store {
 
     /// Runs `work`, which only reads.
     ///
-    /// On `SQLite` it runs on the calling thread: point look-ups take
-    /// microseconds, less than a hop to another thread would.
+    /// On `SQLite` it runs on the calling thread: a point lookup takes microseconds, less than a
+    /// hop to another thread.
     pub async fn read<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -290,7 +274,7 @@ impl Store {
         }
     }
 
-    /// Runs `work`, which only reads and may take long, off the async threads.
+    /// Runs `work`, which only reads and may be slow, off the async threads.
     pub async fn examine<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -313,12 +297,12 @@ impl Store {
         }
     }
 
-    /// The secret that signs media addresses for all processes on this database;
-    /// `fresh` if it has none yet. Blocks.
+    /// The secret that signs media URLs for all processes on this database; set to `fresh` if there
+    /// is none. Blocks.
     pub fn keep_secret(&self, fresh: String) -> Result<String, StoreError> {
         let keep = move |conn: &mut Conn<'_>| meta::get_or_set(conn, "signing_secret", fresh);
         let store = self.clone();
-        // Its own runtime, on its own thread: this one may belong to another.
+        // On its own thread and runtime, because this thread may already be inside a runtime.
         let kept = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             let runtime = runtime.map_err(|_| StoreError::Closed)?;
@@ -327,8 +311,7 @@ impl Store {
         kept.join().map_err(|_| StoreError::Closed)?
     }
 
-    /// Changes with every commit, whichever process made it; `None` where that
-    /// cannot be seen cheaply.
+    /// Changes with every commit of any process; `None` if that cannot be found out cheaply.
     pub fn stamp(&self) -> Option<Stamp> {
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.stamp(),
@@ -336,17 +319,17 @@ impl Store {
         }
     }
 
-    /// How long ago the database answered last, as far as anything was asked.
+    /// Time since the database last answered anything.
     pub fn silence(&self) -> Duration {
         self.0.pulse.silence()
     }
 
-    /// Whether writes succeed, by the last one that was tried.
+    /// Whether the last write that was tried succeeded.
     pub fn takes_writes(&self) -> bool {
         self.0.pulse.takes_writes()
     }
 
-    /// Asks the database for a sign of life, past all that waits.
+    /// Checks that the database answers, ahead of all waiting work.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let ask = |conn: &mut Conn<'_>| {
             let sql = "SELECT CAST(1 AS BIGINT)";
@@ -358,7 +341,7 @@ impl Store {
         }
     }
 
-    /// Writes something, to see whether that is possible, past all that waits.
+    /// Writes something, ahead of all waiting work, to check that writes succeed.
     pub async fn probe(&self) -> Result<(), StoreError> {
         self.beat(|conn| meta::set(conn, "probe", "")).await
     }
@@ -376,7 +359,7 @@ impl Store {
     }
 }
 
-/// The turn in which writes for an account come.
+/// The queue for an account's writes.
 fn turn(account: AccountId) -> i32 {
     let digest = Sha256::digest(account.to_string().as_bytes());
     let mut start = [0; 4];

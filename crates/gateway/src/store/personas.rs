@@ -1,5 +1,3 @@
-//! Personas.
-
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, PersonaId};
 use crate::model::music::Persona;
@@ -13,7 +11,6 @@ macro_rules! columns {
     };
 }
 
-/// Adds a persona.
 pub fn insert(conn: &mut Conn<'_>, persona: &Persona) -> Result<(), StoreError> {
     let clips = to_json(&persona.clips)?;
     let upstream = persona.upstream.as_ref().map(to_json).transpose()?;
@@ -38,7 +35,7 @@ pub fn insert(conn: &mut Conn<'_>, persona: &Persona) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// The account's persona with this id; a deleted one is gone.
+/// The account's persona with this id, unless deleted.
 pub fn by_id(
     conn: &mut Conn<'_>,
     id: PersonaId,
@@ -75,7 +72,7 @@ pub fn page(
     )
 }
 
-/// Deletes a persona. Returns whether it was there.
+/// Deletes a persona. Returns whether it existed.
 pub fn trash(conn: &mut Conn<'_>, id: PersonaId, account: AccountId) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE personas SET is_trashed = 1 WHERE id = ?1 AND account_id = ?2 AND is_trashed = 0",

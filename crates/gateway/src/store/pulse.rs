@@ -1,4 +1,4 @@
-//! When the database last answered, and whether it takes writes.
+//! When the database last answered, and whether it accepts writes.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
 
-/// What is known of the database from the work that was done on it.
+/// Learned from the work done on it.
 pub(super) struct Pulse(Mutex<Known>);
 
 #[derive(Clone, Copy)]
@@ -25,7 +25,6 @@ impl Pulse {
         }))
     }
 
-    /// It answered just now.
     pub(super) fn answered(&self) {
         let before = self.change(|known| {
             known.answered = Instant::now();
@@ -36,7 +35,7 @@ impl Pulse {
         }
     }
 
-    /// It did not.
+    /// The database did not answer.
     pub(super) fn failed(&self, error: &StoreError) {
         let before = self.change(|known| known.is_away = true);
         if !before.is_away {
@@ -44,7 +43,7 @@ impl Pulse {
         }
     }
 
-    /// It took a write, or can take none.
+    /// A write succeeded or failed.
     pub(super) fn wrote(&self, is_taken: bool) {
         let before = self.change(|known| known.takes_writes = is_taken);
         if before.takes_writes && !is_taken {
@@ -52,17 +51,17 @@ impl Pulse {
         }
     }
 
-    /// Whether it took the last write.
+    /// Whether the last write succeeded.
     pub(super) fn takes_writes(&self) -> bool {
         self.change(|_| {}).takes_writes
     }
 
-    /// How long ago it answered last.
+    /// Time since it last answered.
     pub(super) fn silence(&self) -> Duration {
         self.change(|_| {}).answered.elapsed()
     }
 
-    /// Changes what is known and returns what was before.
+    /// Returns the value before the change.
     fn change(&self, change: impl FnOnce(&mut Known)) -> Known {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *known;

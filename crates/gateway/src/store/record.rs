@@ -1,6 +1,3 @@
-//! Which statements ran, for a test that judges how the databases would run each.
-//! Compiled out of release builds.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
@@ -10,33 +7,29 @@ use crate::store::Value;
 /// A parameter as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Given {
-    /// NULL.
     Null,
-    /// BIGINT.
     Int(i64),
-    /// TEXT.
     Text(String),
 }
 
-/// What ran since the recording began.
+/// Statements that ran since [`begin`].
 #[derive(Debug, Default)]
 pub struct Record {
-    /// The statements, and their parameters the first time.
+    /// Each with the parameters of its first run.
     pub statements: BTreeMap<&'static str, Vec<Given>>,
-    /// The files and lines that asked for them.
     pub places: BTreeSet<(&'static str, u32)>,
-    /// The text for Postgres of those that differ, by the text for `SQLite`.
+    /// The Postgres texts of statements that differ, by their `SQLite` text.
     pub on_postgres: BTreeMap<&'static str, &'static str>,
 }
 
 static RECORD: Mutex<Option<Record>> = Mutex::new(None);
 
-/// Begins to record what this process asks its databases.
+/// Starts recording the statements of this process.
 pub fn begin() {
     *RECORD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Record::default());
 }
 
-/// Ends it.
+/// Stops recording.
 pub fn end() -> Record {
     let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
     record.take().unwrap_or_default()
@@ -44,7 +37,7 @@ pub fn end() -> Record {
 
 pub(super) fn note(at: &'static Location<'static>, sql: &'static str, values: &[Value<'_>]) {
     let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
-    // What a test asks for itself is its own business.
+    // Ignore a test's own statements.
     let Some(record) = record.as_mut().filter(|_| at.file().contains("src")) else {
         return;
     };

@@ -1,8 +1,8 @@
-//! Records whose time is over: finished tasks with their events, submissions and
-//! entries leave the database, a batch at a time, and their sums stay.
+//! Deletes old records: finished tasks with their events, submissions and entries, a batch at a
+//! time. The sums stay.
 //!
-//! A clip that a task made outlives it: it keeps the task's id and what was asked
-//! for, and so goes on being shown, fetched and separated.
+//! A clip outlives the task that made it: it keeps the task's id and request, so it can still be
+//! shown, fetched and separated.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,9 @@ use crate::store::conn::to_json;
 use crate::store::usage::DAY;
 use crate::store::{Conn, StoreError};
 
-/// Tasks that ended before `before` and that nobody is still at work on, at most
-/// `most`, the longest ended first.
+/// At most `most` tasks that ended before `before` and need no more work, the longest ended first.
 pub fn past(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<Vec<TaskId>, StoreError> {
-    // Its money is not closed, or its job may still turn up at a provider.
+    // Its money is still held, or its job may still turn up at a provider.
     conn.all(
         "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < ?1 AND money <> 'held'
          AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.task_id = tasks.id
@@ -26,7 +25,7 @@ pub fn past(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<Vec<Tas
     )
 }
 
-/// One of the tasks that `?1` names, a list in JSON.
+/// Tasks in `?1`, a JSON list of ids.
 macro_rules! of_these {
     ($conn:expr, $before:literal, $after:literal) => {
         $conn.dialect(
@@ -40,7 +39,7 @@ macro_rules! of_these {
     };
 }
 
-/// Removes these tasks. Their money stays in the sums of keys, accounts and days.
+/// Deletes these tasks. Their money stays in the sums of keys, accounts and days.
 pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let these = [(&ids).into()];
@@ -49,7 +48,7 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
         of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
         of_these!(conn, "DELETE FROM submissions WHERE task_id", ""),
         of_these!(conn, "DELETE FROM task_events WHERE task_id", ""),
-        // What was promised and never made.
+        // Clips that were never made.
         of_these!(
             conn,
             "DELETE FROM clips WHERE task_id",
@@ -70,7 +69,7 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Notes in the sums of days how much of them has no entries any more.
+/// Records in the sums of days how much of them no longer has entries.
 fn keep_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
     let sql = of_these!(
         conn,

@@ -1,11 +1,11 @@
-//! Tries that were refused before anything was made, until their retries come.
+//! Attempts that were refused before anything was made, kept until their retries arrive.
 
 use crate::clock::Timestamp;
 use crate::ids::KeyId;
 use crate::store::intents::lookup;
 use crate::store::{Conn, StoreError};
 
-/// Tries with this body were refused, `tries` being how many came before.
+/// Records a refused attempt with this body; `tries` attempts came before it.
 pub fn add(
     conn: &mut Conn<'_>,
     (key, fingerprint): (KeyId, &str),
@@ -30,8 +30,8 @@ pub fn add(
     Ok(())
 }
 
-/// The latest try with this body that was refused, of those before which there
-/// were no more than `tries`: how many there were.
+/// The latest refused attempt with this body that had at most `tries` attempts before it: how many
+/// it had.
 pub fn find(
     conn: &mut Conn<'_>,
     (key, fingerprint): (KeyId, &str),
@@ -49,7 +49,7 @@ pub fn find(
     )
 }
 
-/// Takes one for its retry. Returns whether it was still there.
+/// Uses one up for its retry. Returns whether it still existed.
 pub fn take(
     conn: &mut Conn<'_>,
     (key, fingerprint): (KeyId, &str),
@@ -62,7 +62,7 @@ pub fn take(
     Ok(changed == 1)
 }
 
-/// Forgets those whose retries are not expected any more.
+/// Deletes those whose retries are no longer expected.
 pub fn forget(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     conn.execute(
         "DELETE FROM refusals WHERE until_at <= ?1",

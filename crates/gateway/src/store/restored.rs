@@ -1,38 +1,36 @@
-//! Tasks that a restored backup has open, and the mark by which one is known.
+//! Open tasks of a restored backup, and the mark that detects a restore.
 //!
-//! Held tasks have a holder that never works: a row among the workers whose time
-//! never ends. So whatever asks who holds a task finds that somebody does.
+//! Held tasks belong to a worker row that never works and never expires, so every query that looks
+//! for unheld tasks skips them.
 
 use crate::clock::Timestamp;
 use crate::ids::TaskId;
 use crate::store::{Conn, StoreError, meta, workers};
 
-/// Who holds tasks of a restored backup.
+/// The name of the worker that holds tasks of a restored backup.
 pub const HOLDER: &str = "restored";
 /// The year 9999.
 const FOR_EVER: Timestamp = Timestamp::from_seconds(253_370_764_800);
 
-/// Which database this is, and how often it was marked.
+/// Identifies the database, and how often it was marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Names the database, and changes when a backup of it is restored.
+    /// Changes when a backup of the database is restored.
     pub database: String,
     /// Counts up.
     pub count: u64,
 }
 
-/// The mark, if there is one.
 pub fn mark(conn: &mut Conn<'_>) -> Result<Option<Mark>, StoreError> {
     let text: Option<String> = meta::get(conn, "mark")?;
     Ok(text.as_deref().and_then(Mark::parse))
 }
 
-/// Writes the mark down.
 pub fn set_mark(conn: &mut Conn<'_>, mark: &Mark) -> Result<(), StoreError> {
     meta::set(conn, "mark", mark)
 }
 
-/// The newest submission: another one is reason for another mark.
+/// The newest submission: if it has changed, a new mark is due.
 pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreError> {
     conn.one(
         "SELECT id FROM submissions ORDER BY id DESC LIMIT 1",
@@ -41,8 +39,8 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
     )
 }
 
-/// Holds the open tasks for hosted providers of which nothing says that one took
-/// them; how many there are.
+/// Holds the open tasks for hosted providers that no provider is known to have accepted. Returns
+/// how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     workers::enter(conn, HOLDER, FOR_EVER)?;
     conn.execute(
@@ -52,8 +50,7 @@ pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     )
 }
 
-/// The tasks that are held: each with its model and when it was accepted, oldest
-/// first.
+/// The held tasks with their model and time of acceptance, oldest first.
 pub fn held(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)>, StoreError> {
     conn.all(
         "SELECT id, model, created_at FROM tasks WHERE lease_owner = ?1 AND state IN ('queued', 'running') ORDER BY id",
@@ -65,7 +62,7 @@ pub fn held(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)>, Sto
     )
 }
 
-/// Gives a task to the workers. Returns whether it was held.
+/// Releases a task to the workers. Returns whether it was held.
 pub fn let_go(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE tasks SET lease_owner = NULL, due_at = ?3 WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
@@ -79,7 +76,7 @@ pub fn let_go(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, S
 }
 
 impl Mark {
-    /// Reads what its `Display` wrote.
+    /// Parses the `Display` form.
     pub fn parse(text: &str) -> Option<Self> {
         let (database, count) = text.trim().split_once(' ')?;
         Some(Self {

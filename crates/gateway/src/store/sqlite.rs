@@ -1,9 +1,8 @@
 //! `SQLite`: one writer thread that groups commits, and readers beside it.
 //!
-//! `synchronous=FULL` makes each commit wait for the disk. So the writer takes
-//! every write that is waiting, runs all in one transaction, each behind a
-//! savepoint of its own, and commits once: callers share the wait, and no caller
-//! is answered before its own write is on disk. Measured in `benches/submit.rs`.
+//! With `synchronous=FULL` each commit waits for the disk. So the writer takes all waiting writes,
+//! runs them in one transaction, each in its own savepoint, and commits once: callers share the
+//! wait, and none is answered before its own write is on disk. Measured in `benches/submit.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -19,29 +18,28 @@ use crate::store::pulse::Pulse;
 use crate::store::turn::Turn;
 use crate::store::{Conn, Migrate, Stamp, StoreError, migrations};
 
-/// Most writes that one commit carries, so that the first is not kept waiting
-/// by an endless queue.
+/// Most writes in one commit, so that the first one does not wait for an endless queue.
 const GROUP: usize = 256;
 
-/// Writes that may wait; more are refused at once.
+/// Most writes that may wait; more are refused at once.
 const WAITING: usize = 1000;
 
-/// How long another process may keep the write lock, as a backup does.
+/// How long another process may hold the write lock, for example for a backup.
 const BUSY: Duration = Duration::from_secs(3);
 
-/// How many pages the write-ahead log has when they are copied into the database.
-/// With `SQLite`'s own 1,000 that is more than ten times a second under load, and
-/// most of these pages are written again soon; 16 MB are read as fast.
+/// Pages in the write-ahead log before a checkpoint. `SQLite`'s default of 1,000 would mean more
+/// than ten checkpoints a second under load, and most of these pages are soon written again. A log
+/// of 16 MB is read as fast.
 const CHECKPOINT: u32 = 4000;
 
-/// What a write does once it is known whether it is on disk.
+/// Called when it is known whether the write is on disk.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// A write: runs inside the transaction, if there is one; says whether to keep what
-/// it did.
+/// Runs in the transaction, if there is one, and returns whether to keep its changes, with the
+/// callback.
 type Write = Box<dyn FnOnce(Option<&mut Conn<'_>>) -> (bool, Answer) + Send>;
 
-/// Whether this passes: somebody else writes, or the disk is full or fails.
+/// Whether the error may pass: the database is locked, or the disk is full or failing.
 pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
     use rusqlite::ErrorCode as Code;
     matches!(
@@ -57,24 +55,23 @@ pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
 
 pub(super) struct Sqlite {
     path: PathBuf,
-    /// The write-ahead log beside it.
+    /// The write-ahead log.
     log: PathBuf,
     writes: crossbeam_channel::Sender<Write>,
-    /// Writes that go ahead of the others.
+    /// Writes with priority.
     beats: crossbeam_channel::Sender<Write>,
     readers: Mutex<Vec<Connection>>,
     pulse: Arc<Pulse>,
 }
 
-/// Which writes one waits behind.
 pub(super) enum Lane {
-    /// All that came before it.
+    /// Behind all earlier writes.
     Usual,
-    /// Only those that go ahead of the others.
+    /// Before all usual writes.
     Ahead,
 }
 
-/// The one thread that writes.
+/// The writer thread.
 struct Writer {
     connection: Connection,
     turn: Turn,
@@ -144,7 +141,7 @@ impl Sqlite {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Every commit writes to the write-ahead log.
+    /// Derived from the write-ahead log, which every commit changes.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         let log = std::fs::metadata(&self.log).ok()?;
         Some(Stamp(log.modified().ok()?, log.len()))
@@ -178,14 +175,14 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     conn.busy_timeout(BUSY)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    // Otherwise a statement that a partial index may serve is planned anew each
-    // time that one of its parameters changes.
+    // Otherwise a statement that a partial index may serve is planned again whenever one of its
+    // parameters changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.set_prepared_statement_cache_capacity(256);
     Ok(conn)
 }
 
-/// Work as the writer's thread runs it, and its answer.
+/// Wraps `work` for the writer thread, with a receiver for its result.
 fn write<T, E>(
     work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
 ) -> (Write, oneshot::Receiver<Result<T, E>>)
@@ -199,12 +196,12 @@ where
         let keep = matches!(result, Some(Ok(_)));
         let tell = move |committed: Result<(), StoreError>| {
             let result = match (committed, result) {
-                // What it came to itself says more.
+                // The work's own error says more.
                 (Err(_), Some(Err(error))) => Err(error),
                 (Err(error), _) => Err(error.into()),
                 (Ok(()), result) => result.unwrap_or_else(|| Err(StoreError::Closed.into())),
             };
-            // A caller that hung up has nobody to tell.
+            // Fails if the caller has gone.
             drop(answer.send(result));
         };
         (keep, Box::new(tell))
@@ -245,7 +242,7 @@ impl Writer {
         }
     }
 
-    /// Waits for a write; `None` once there are no more.
+    /// Waits for a write; `None` when the store is closed.
     fn first(&self) -> Option<Write> {
         crossbeam_channel::select_biased! {
             recv(self.beats) -> beat => beat.ok(),
@@ -276,21 +273,21 @@ impl Writer {
             answers.extend(all.take(GROUP).map(|write| write(None).1));
             return Err(error);
         }
-        // The first write has the transaction to itself and needs no savepoint, inside
-        // which every page is copied before it changes.
+        // The first write needs no savepoint, because it is alone in the transaction. Inside a
+        // savepoint every page is copied before it changes.
         let mut is_alone = true;
         let mut done = 0;
         while let Some(write) = next {
             if !is_alone {
                 run("SAVEPOINT one")?;
             }
-            // A bug in one write must not end the thread that all others need; its
-            // caller learns of it by the answer that never comes.
+            // A panic in one write must not end the thread that all others need; its caller sees
+            // that the answer never comes.
             let outcome = catch_unwind(AssertUnwindSafe(|| write(Some(&mut Conn::Sqlite(writer)))));
             let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
             answers.extend(outcome.map(|(_, answer)| answer));
             if writer.is_autocommit() {
-                // A full disk undoes the whole transaction, whatever it was in.
+                // A full disk rolls back the whole transaction.
                 return Err(StoreError::Lost);
             }
             match (is_alone, keep) {
@@ -312,7 +309,7 @@ impl Writer {
     }
 }
 
-/// Tells every caller of a group that nothing of it was kept.
+/// Tells every caller of a group that its write was rolled back.
 fn fail_all(answers: Vec<Answer>, error: &StoreError) {
     for answer in answers {
         answer(Err(match error {

@@ -1,5 +1,5 @@
-//! What was sent to providers. A row is on disk before its request leaves, so
-//! that a crash never hides a submission.
+//! Submissions to providers. A row is on disk before its request is sent, so a crash cannot hide a
+//! submission.
 
 use providers::{Cost, Handle};
 use serde_json::Value;
@@ -16,7 +16,7 @@ macro_rules! columns {
     };
 }
 
-/// Writes down that `follower` is about to send a request.
+/// Records that `follower` is about to send a request.
 pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower)
@@ -35,19 +35,18 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(
     Ok(())
 }
 
-/// What a provider's "yes" brought.
+/// What a provider's acceptance contains.
 #[derive(Debug, Clone, Default)]
 pub struct Brought {
-    /// Names the job.
+    /// Identifies the job.
     pub handle: Option<Handle>,
-    /// Names the results, of a job that is done already.
+    /// The results, if the job is already done.
     pub results: Option<Value>,
-    /// What the provider says that such a job cost.
+    /// What the provider reports that the job cost.
     pub cost: Option<Cost>,
 }
 
-/// The provider took it. Returns false when its outcome was written otherwise
-/// before.
+/// The provider accepted it. Returns false if another outcome was recorded before.
 pub fn accept(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -69,8 +68,8 @@ pub fn accept(
     Ok(changed == 1)
 }
 
-/// It is over, one way or the other; `error` is its class and message. Returns
-/// false when it was not in the state `from` any more.
+/// Closes a submission; `error` is its class and message. Returns false if it was no longer in the
+/// state `from`.
 pub fn close(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -92,7 +91,7 @@ pub fn close(
     Ok(changed == 1)
 }
 
-/// The provider says that its job cost this.
+/// Records the cost that the provider reports for its job.
 pub fn set_cost(conn: &mut Conn<'_>, id: SubmissionId, cost: Cost) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE submissions SET cost_millionths = ?2, cost_unit = ?3 WHERE id = ?1",
@@ -105,8 +104,8 @@ pub fn set_cost(conn: &mut Conn<'_>, id: SubmissionId, cost: Cost) -> Result<(),
     Ok(())
 }
 
-/// What providers say that the jobs of tasks cost whose money was settled or
-/// released by an entry from the one place of the ledger to the other, by task.
+/// The reported job costs of tasks that were settled or released by ledger entries between two
+/// positions, by task.
 pub fn costs_between(
     conn: &mut Conn<'_>,
     first: (Timestamp, &str),
@@ -134,7 +133,6 @@ pub fn costs_between(
     )
 }
 
-/// The submission with this id.
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
     conn.one(
         concat!("SELECT ", columns!(), " FROM submissions WHERE id = ?1"),
@@ -143,7 +141,7 @@ pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>
     )
 }
 
-/// The latest submission for a task.
+/// The latest submission of a task.
 pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, StoreError> {
     conn.one(
         concat!(
@@ -156,7 +154,7 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
     )
 }
 
-/// The task of these submissions has ended; their jobs go on and are followed.
+/// The task has ended; open jobs of its submissions are followed as strays.
 pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE submissions SET stray = 1, due_at = ?2 WHERE task_id = ?1 AND state IN ('intended', 'accepted')",
@@ -165,7 +163,7 @@ pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// `follower` works on it no longer; whoever wants may from `due` on.
+/// `follower` stops working on it; anyone may from `due` on.
 pub fn let_go(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -183,7 +181,7 @@ pub fn let_go(
     Ok(())
 }
 
-/// `follower` works no longer on what is stray of a task.
+/// `follower` stops working on a task's strays.
 pub fn let_go_of_task(
     conn: &mut Conn<'_>,
     task: TaskId,
@@ -201,7 +199,7 @@ pub fn let_go_of_task(
     Ok(())
 }
 
-/// Takes up to `most` strays that nobody who lives follows.
+/// Claims up to `most` strays that no live process follows.
 pub fn claim_strays(
     conn: &mut Conn<'_>,
     follower: &str,
@@ -226,7 +224,7 @@ pub fn claim_strays(
     conn.all(sql, &values, submission)
 }
 
-/// Whether a stray may be claimed.
+/// Whether there is a stray to claim.
 pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= ?1
@@ -237,7 +235,7 @@ pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError
     Ok(found.is_some())
 }
 
-/// The strays that `follower` follows, and their tasks.
+/// The strays that `follower` follows, with their tasks.
 pub fn strays_of(
     conn: &mut Conn<'_>,
     follower: &str,
@@ -254,7 +252,7 @@ pub fn strays_of(
     )
 }
 
-/// Whether a stray is put off until after `far`.
+/// Whether a stray is postponed until after `far`.
 pub fn any_stray_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at > ?1 LIMIT 1",
@@ -264,7 +262,7 @@ pub fn any_stray_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, 
     Ok(found.is_some())
 }
 
-/// Makes strays due now that are put off until after `far`; how many.
+/// Makes strays that are postponed until after `far` due now. Returns how many.
 pub fn pull_strays_near(
     conn: &mut Conn<'_>,
     far: Timestamp,
@@ -276,7 +274,7 @@ pub fn pull_strays_near(
     )
 }
 
-/// An unclear one is looked for again at this instant; never when `None`.
+/// When to look for an unclear submission again; never if `None`.
 pub fn look_again(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -289,7 +287,7 @@ pub fn look_again(
     Ok(())
 }
 
-/// Unclear ones that are to be looked for again now, at most `most`.
+/// At most `most` unclear submissions that are due to be looked for.
 pub fn unclear_due(
     conn: &mut Conn<'_>,
     most: u32,
@@ -306,7 +304,7 @@ pub fn unclear_due(
     )
 }
 
-/// The job of an unclear one was found.
+/// The job of an unclear submission was found.
 pub fn found(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -347,8 +345,7 @@ pub fn is_known(
     Ok(found.is_some())
 }
 
-/// How many submissions to this model of a provider since `since` nobody knows
-/// the outcome of.
+/// Number of submissions to this provider's model since `since` whose outcome is unknown.
 pub fn unknown_since(
     conn: &mut Conn<'_>,
     provider: &str,
@@ -364,8 +361,8 @@ pub fn unknown_since(
     Ok(count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
-/// How many submissions take one of a provider's places, by route model and
-/// credential. Those of tasks that have ended are stray, and take none.
+/// Submissions that use one of a provider's slots, counted by route model and credential. Strays
+/// use none.
 pub fn open_of(
     conn: &mut Conn<'_>,
     provider: &str,
@@ -378,7 +375,7 @@ pub fn open_of(
     )
 }
 
-/// Submissions to a provider since an instant, by route model and credential.
+/// Submissions to a provider since `since`, counted by route model and credential.
 pub fn made_since(
     conn: &mut Conn<'_>,
     provider: &str,
@@ -392,8 +389,8 @@ pub fn made_since(
     )
 }
 
-/// Keeps other processes from submitting to this provider until the
-/// transaction ends, so that two cannot both take its last place.
+/// Blocks other processes from submitting to this provider until the transaction ends, so that two
+/// cannot both take its last slot.
 pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreError> {
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT)",

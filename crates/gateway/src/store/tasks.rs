@@ -1,8 +1,8 @@
 //! Tasks and their events.
 //!
-//! A task changes only by compare-and-set here: the state it must be in, and
-//! for a worker the lease it must hold, are part of each statement. Each change
-//! that a caller can see also appends an event.
+//! Tasks change only by compare-and-set: each statement names the state that the task must be in
+//! and, for a worker, the lease that it must hold. Each change that a caller can see also appends
+//! an event.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ macro_rules! columns {
     };
 }
 
-/// A list in either direction. What it is found by is a condition of its own: a
-/// planner takes no index for one that may be left out.
+/// A list in either direction. The condition that selects the index is spliced into the text: a
+/// planner uses no index for a condition that may be NULL.
 macro_rules! list {
     ($ascending:expr, $narrowed:literal) => {
         if $ascending {
@@ -49,7 +49,7 @@ pub use claims::{
     pull_near, release, set_deaths, waiting,
 };
 
-/// Adds a queued task, due now, with its first event.
+/// Inserts a queued task, due now, with its first event.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     let payload = to_json(&task.payload)?;
     let tariff = task.tariff.as_ref().map(to_json).transpose()?;
@@ -81,7 +81,6 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The account's task with this id.
 pub fn by_id(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -98,23 +97,19 @@ pub fn by_id(
     )
 }
 
-/// What a list of tasks is narrowed to.
+/// Which tasks to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only this kind.
     pub kind: Option<TaskKind>,
-    /// Only in this state.
     pub state: Option<TaskState>,
-    /// Only by this model.
     pub model: Option<String>,
-    /// Leave out what was deleted from the Videos API's list.
+    /// Without those deleted from the Videos API's list.
     pub without_deleted: bool,
 }
 
 /// A page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<Id> {
-    /// Start behind this one.
     pub after: Option<Id>,
     /// Most rows.
     pub limit: u32,
@@ -123,7 +118,7 @@ pub struct Page<Id> {
 }
 
 impl<Id> Page<Id> {
-    /// The same page with a row more, which tells whether another page follows.
+    /// The same page plus one row, to see whether another page follows.
     #[must_use]
     pub fn with_one_more(self) -> Self {
         Self {
@@ -133,7 +128,7 @@ impl<Id> Page<Id> {
     }
 }
 
-/// Cuts the row more off a page of `limit` rows; whether it was there.
+/// Removes the extra row of [`Page::with_one_more`] and returns whether it was there.
 pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
@@ -156,7 +151,7 @@ pub fn page(
         FoundBy::KindAndShown => list!(ascending, " AND kind = ?4 AND deleted_at IS NULL"),
     };
     let after = page.after.map(|id| id.to_string());
-    // Before, and behind, every id.
+    // Sorts before, or after, every id.
     let end = if ascending { "" } else { "g" };
     conn.all(
         sql,
@@ -173,7 +168,7 @@ pub fn page(
     )
 }
 
-/// What a list is found by; the rest of a filter is looked at in each task.
+/// The part of a filter that an index serves; the rest is checked per row.
 #[derive(Debug, Clone, Copy)]
 enum FoundBy {
     Nothing,
@@ -183,7 +178,7 @@ enum FoundBy {
     KindAndShown,
 }
 
-/// The condition that leaves the fewest tasks to look at.
+/// The most selective condition.
 fn found_by(filter: &Filter) -> FoundBy {
     match filter {
         Filter {
@@ -202,8 +197,8 @@ fn found_by(filter: &Filter) -> FoundBy {
     }
 }
 
-/// A provider took the task that `owner` holds: it runs, there and by this
-/// route. Returns whether `owner` still holds it.
+/// A provider accepted the task that `owner` holds: it is now running there, by this route. Returns
+/// whether `owner` still holds it.
 pub fn begin(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -230,7 +225,7 @@ pub fn begin(
     Ok(changed == 1)
 }
 
-/// Those that ended at `since` or later, whoever ended them.
+/// Tasks that ended at `since` or later.
 pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>, StoreError> {
     conn.all(
         "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?1",
@@ -264,22 +259,22 @@ pub fn raise_progress(
 /// How a task ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
-    /// One of the terminal states.
+    /// A terminal state.
     pub state: TaskState,
-    /// What it cost in the end; the reservation where that is still held.
+    /// The final cost; the reservation if that is still held.
     pub cost: Micros,
-    /// Where its money stands then.
+    /// The state of its money afterwards.
     pub money: Money,
-    /// What was paid for.
+    /// What was charged.
     pub bill: Option<Bill>,
-    /// What it made.
+    /// The result.
     pub output: Option<Output>,
-    /// Why it made nothing.
+    /// Why there is no result.
     pub failure: Option<TaskFailure>,
 }
 
-/// Ends a task that `owner` holds, or that is merely open when no owner is
-/// named. Returns whether this call ended it.
+/// Ends a task that `owner` holds, or, without an owner, any open task. Returns whether this call
+/// ended it.
 pub fn finish(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -313,8 +308,8 @@ pub fn finish(
     Ok(changed == 1)
 }
 
-/// Closes the money of a task that was cancelled while its provider went on.
-/// Returns whether it was still held.
+/// Closes the money of a task that was cancelled while its provider went on. Returns whether it was
+/// still held.
 pub fn close_money(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -334,7 +329,7 @@ pub fn close_money(
     Ok(changed == 1)
 }
 
-/// Cancelled tasks whose money is still held, at most 100.
+/// At most 100 cancelled tasks whose money is still held.
 pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> {
     conn.all(
         concat!(
@@ -347,7 +342,7 @@ pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> 
     )
 }
 
-/// The task with this id, whoever's it is.
+/// The task with this id, of any account.
 pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
     conn.one(
         concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1"),
@@ -356,7 +351,7 @@ pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreE
     )
 }
 
-/// Takes a task out of the Videos API's list. Returns whether it was in it.
+/// Removes a task from the Videos API's list. Returns whether it was listed.
 pub fn mark_deleted(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -374,7 +369,7 @@ pub fn mark_deleted(
     Ok(changed == 1)
 }
 
-/// Writes what a task made once more: where its files are has changed.
+/// Replaces a task's output because its files have changed.
 pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &Output) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE tasks SET output = ?2 WHERE id = ?1",
@@ -383,7 +378,7 @@ pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &Output) -> Result<()
     Ok(())
 }
 
-/// Whether the task was taken out of the Videos API's list.
+/// Whether the task was removed from the Videos API's list.
 pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND deleted_at IS NOT NULL",
@@ -393,7 +388,7 @@ pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
     Ok(found.is_some())
 }
 
-/// The task's events behind number `seq`, oldest first.
+/// The task's events after `seq`, oldest first.
 pub fn events_after(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -412,8 +407,8 @@ pub fn events_after(
     )
 }
 
-/// The middle one of the run times of a model's tasks that succeeded since
-/// `since`; at most the latest thousand count.
+/// The median run time of a model's tasks that succeeded since `since`, of at most the latest
+/// thousand.
 pub fn median_run_time(
     conn: &mut Conn<'_>,
     model: &str,
@@ -449,7 +444,7 @@ fn narrow<T: TryFrom<i64>>(value: i64) -> Result<T, StoreError> {
 
 fn task(row: &Row<'_>) -> Result<Task, StoreError> {
     let failure = row.text_or_null(16)?.map(|name| -> Result<_, StoreError> {
-        // A code that a newer version wrote still shows as a failure.
+        // An unknown code was written by a newer version; it is still a failure.
         let code = ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed);
         Ok(TaskFailure {
             code,

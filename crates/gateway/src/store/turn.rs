@@ -1,24 +1,23 @@
-//! Whose turn it is to write to a `SQLite` file.
+//! Fair turns at writing to a `SQLite` file.
 //!
-//! `SQLite` lets whoever asks at the right moment write. A busy server asks again
-//! right after each commit, so that another process beside it, such as `mediagate
-//! keys create`, could wait for seconds. Here a writer takes a lock on a file
-//! beside the database before it asks for the database, and gives it up once it
-//! has it: who waits is next. A process that dies loses the lock.
+//! `SQLite` gives the lock to whoever asks at the right moment. A busy server asks again right
+//! after each commit, so another process, for example `mediagate keys create`, could wait for
+//! seconds. So a writer locks a file beside the database before it asks for the database, and
+//! unlocks it once it has it: whoever waits is next. If a process dies, its lock is released.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Whoever holds the turn for longer is stuck, and is not waited for.
+/// After this long the holder is assumed to be stuck and is ignored.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is asked for.
+/// Poll interval of the lock.
 const ASK: Duration = Duration::from_millis(1);
 
-/// The file that is locked; without one nobody waits.
+/// The lock file; without one there is no waiting.
 pub(super) struct Turn(Option<File>);
 
-/// Until it is dropped nobody else begins to ask for the database.
+/// While it exists, nobody else starts to ask for the database.
 pub(super) struct Held<'a>(Option<&'a File>);
 
 impl Turn {
@@ -29,7 +28,6 @@ impl Turn {
         Self(file.ok())
     }
 
-    /// Waits for the turn.
     pub(super) fn take(&self) -> Held<'_> {
         let Some(file) = &self.0 else {
             return Held(None);
@@ -39,7 +37,7 @@ impl Turn {
             match file.try_lock() {
                 Ok(()) => return Held(Some(file)),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(ASK),
-                // A file system without locks, or a process that is stuck.
+                // The file system has no locks, or another process is stuck.
                 Err(_) => return Held(None),
             }
         }
@@ -49,7 +47,7 @@ impl Turn {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.0 {
-            // It can only fail where locks do not work at all.
+            // Fails only where locks do not work at all.
             let _ = file.unlock();
         }
     }

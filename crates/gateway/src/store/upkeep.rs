@@ -1,23 +1,22 @@
-//! Upkeep that one process of a cluster does at a time: when each kind is due
-//! next, by the database's clock, whoever asks.
+//! Upkeep that one process of a cluster does at a time: when each kind is next due, by the
+//! database's clock.
 
 use std::time::Duration;
 
 use crate::store::{Conn, StoreError};
 
-/// What is due this much later than any upkeep can be was written by a clock that
-/// has been set back since.
+/// A due time further ahead than any upkeep can be was written before the clock was set back.
 const ABSURD: i64 = 7 * 86_400_000_000;
 
-/// The right to do some upkeep, until another instant of the database's clock.
+/// The right to do some upkeep, until a time of the database's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
     kind: &'static str,
     until: i64,
 }
 
-/// Takes the turn to do this kind of upkeep, if it is due and nobody else's; it is
-/// due again for others after `lease`, unless it is prolonged or done before.
+/// Takes the turn for this kind of upkeep if it is due and nobody else has it. It is due again for
+/// others after `lease`, unless extended or finished before.
 pub fn take(
     conn: &mut Conn<'_>,
     kind: &'static str,
@@ -31,7 +30,7 @@ pub fn take(
         |row| row.int(0),
     )?;
     let changed = match due {
-        // Looking first keeps idle processes from writing.
+        // Read first, so that idle processes do not write.
         Some(due) if due > now && due < now.saturating_add(ABSURD) => 0,
         Some(due) => conn.execute(
             "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
@@ -45,8 +44,8 @@ pub fn take(
     Ok((changed == 1).then_some(Turn { kind, until }))
 }
 
-/// The kind is due again after `pause`: a lease that is prolonged, or work that is
-/// done. Returns the turn unless somebody else has taken it meanwhile.
+/// Makes the kind due again after `pause`: to extend the lease, or because the work is done.
+/// Returns the turn unless somebody else has taken it.
 pub fn put_off(
     conn: &mut Conn<'_>,
     turn: &Turn,

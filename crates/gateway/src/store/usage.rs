@@ -1,5 +1,5 @@
-//! The sums of each day, by account, key and model: what was paid, credited and
-//! made. They move in the transaction that moves the money or ends the task.
+//! Daily sums by account, key and model: charged, credited, made. They change in the transaction
+//! that moves the money or ends the task.
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId};
@@ -8,36 +8,31 @@ use crate::model::task::TaskState;
 use crate::store::ledger::{Change, Of};
 use crate::store::{Conn, StoreError, Value};
 
-/// Microseconds of a day.
+/// Microseconds per day.
 pub const DAY: i64 = 86_400_000_000;
 
-/// What usage is narrowed to.
+/// Which usage to list.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// Whose.
     pub account: AccountId,
-    /// From this instant on.
     pub from: Timestamp,
-    /// Before this one.
+    /// Exclusive.
     pub before: Timestamp,
-    /// Only by this model.
     pub model: Option<String>,
-    /// Only with this key.
     pub key: Option<KeyId>,
 }
 
-/// What was made and paid for on a day, with a model, by a key.
+/// One day's work and cost of one key with one model.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// Days since the epoch.
     pub day: i64,
-    /// The model's own name.
+    /// The model's canonical name.
     pub model: String,
-    /// The key.
     pub key: KeyId,
-    /// What was paid, by the day of the ledger's entries.
+    /// Charged, by the day of the ledger's entries.
     pub paid: Micros,
-    /// How many tasks ended on that day, and how.
+    /// Tasks that ended on that day, by state.
     pub ended: [(TaskState, u64); 3],
 }
 
@@ -71,7 +66,7 @@ pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError
     )
 }
 
-/// Adds a change to the sums of its day.
+/// Adds a change to its day's sums.
 pub(super) fn add(
     conn: &mut Conn<'_>,
     of: Of<'_>,
@@ -106,7 +101,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The day of an instant, in UTC, counted from the epoch.
+/// Days since the epoch, in UTC.
 pub const fn day_of(instant: Timestamp) -> i64 {
     instant.micros().div_euclid(DAY)
 }

@@ -1,10 +1,9 @@
-//! Whether the books add up, looked at a page at a time: no statement here reads
-//! more than a page of tasks, an account or a day, and each sees one moment,
-//! whatever is being written beside it. Nothing is repaired.
+//! Verifies the ledger, a page at a time: each statement reads at most a page of tasks, an account
+//! or a day, from one snapshot, whatever is written meanwhile. Nothing is repaired.
 //!
-//! What is held is what the tasks with held money reserved; what is spent and
-//! credited is the sum of the days; a day is the sum of its entries; and the
-//! entries of a task are those that its state demands.
+//! Held sums must equal the reservations of tasks whose money is held; spent and credit sums the
+//! sums of the days; a day the sum of its entries; and a task must have exactly the entries that
+//! its state requires.
 
 use crate::clock::Timestamp;
 use crate::model::money::{Micros, Money};
@@ -12,7 +11,7 @@ use crate::model::task::TaskState;
 use crate::store::usage::{DAY, day_of};
 use crate::store::{Conn, Row, StoreError};
 
-/// Tasks, or accounts, of a page.
+/// Tasks or accounts per page.
 const PAGE: i64 = 1000;
 
 /// Some tasks, each with the sums of its entries and its submissions.
@@ -33,28 +32,28 @@ macro_rules! entries_of_tasks {
     };
 }
 
-/// Something about the money that does not add up.
+/// Something that does not add up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// `key`, `account`, `day` or `task`.
     pub what: &'static str,
-    /// Which one.
+    /// Its id.
     pub id: String,
-    /// What is wrong, with the figures.
+    /// The problem, with the figures.
     pub why: String,
 }
 
-/// A check that is under way.
+/// A check in progress.
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// Tasks that ended and days before this instant were looked at before.
+    /// Tasks that ended, and days, before this were checked earlier.
     since: Option<Timestamp>,
     next: Next,
-    /// What did not add up so far.
+    /// Mismatches so far.
     pub found: Vec<Mismatch>,
 }
 
-/// What is looked at next.
+/// What to check next.
 #[derive(Debug, Clone)]
 enum Next {
     AccountsAfter(String),
@@ -65,7 +64,7 @@ enum Next {
 }
 
 impl Check {
-    /// Of everything.
+    /// Checks everything.
     pub const fn whole() -> Self {
         Self {
             since: None,
@@ -74,7 +73,7 @@ impl Check {
         }
     }
 
-    /// Of all sums, and of those entries and tasks that are not older than `since`.
+    /// Checks all sums, and the tasks and days since `since`.
     pub const fn since(since: Timestamp) -> Self {
         Self {
             since: Some(since),
@@ -83,7 +82,7 @@ impl Check {
         }
     }
 
-    /// Looks at the next page. Returns whether there is more.
+    /// Checks the next page. Returns whether there is more.
     pub fn step(&mut self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
         self.next = match self.next.clone() {
             Next::AccountsAfter(id) => self.accounts(conn, &id)?,
@@ -185,7 +184,7 @@ fn account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>, StoreError> {
     Ok(found.into_iter().flatten().flatten().collect())
 }
 
-/// The sums and the counts of an account's keys.
+/// Sums and counts of an account's keys.
 fn keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch>, StoreError> {
     let found = conn.all(
         "SELECT k.id, k.held_micros, k.spent_micros,
@@ -231,7 +230,7 @@ fn differ(
     }))
 }
 
-/// What a day says was spent and credited, against its entries.
+/// A day's spent and credit sums against its entries.
 fn sums_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY);
     conn.all(
@@ -268,7 +267,7 @@ fn sums_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreErro
     )
 }
 
-/// A task beside the sums of its entries.
+/// A task with the sums of its entries.
 struct Entries {
     id: String,
     state: TaskState,
@@ -304,8 +303,8 @@ impl Entries {
         })
     }
 
-    /// Whether they are those that the task's state demands; adjustments are the
-    /// operator's own.
+    /// Whether the entries are those that the task's state requires; adjustments are the operator's
+    /// own.
     fn add_up(&self) -> bool {
         use TaskState::{Cancelled, Failed, Queued, Running, Succeeded};
         let ends = (self.settled_times, self.released_times);

@@ -1,10 +1,10 @@
-//! Who holds tasks: one row for each worker process, prolonged by its
-//! heartbeat. A task's `lease_owner` holds it until that row's time is over and
-//! another process has judged so; from then on the name is void. Its row stays
-//! for a while, so that what the old owner still commits is freed too.
+//! Who holds tasks: one row per worker process, extended by its heartbeat. The process named in a
+//! task's `lease_owner` holds it until its row expires and another process has declared it gone;
+//! that name is then never valid again. The row stays for a while, so that tasks which the old
+//! owner still commits are freed too.
 //!
-//! A task that an engine ran when its worker died may be why it died: it is freed
-//! with `deaths` 0 instead of NULL, and run in a child from then on.
+//! A task that an engine was running when its worker died may have killed it: it is freed with
+//! `deaths` 0 instead of NULL, and runs in a child process from then on.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,12 +12,10 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::store::{Conn, StoreError};
 
-/// How long the row of a worker stays that was judged to be gone: longer than a
-/// transaction of it can.
+/// How long the row of a dead worker is kept: longer than one of its transactions can last.
 const KEPT: Duration = Duration::from_mins(1);
 
-/// The time that leases are judged by: the database's, where machines with
-/// clocks of their own share one; else the clock of this one.
+/// The clock for leases: the database's if machines share it, else this machine's.
 pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreError> {
     if matches!(conn, Conn::Sqlite(_)) {
         return Ok(clock);
@@ -30,7 +28,7 @@ pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreErro
     Ok(now.map_or(clock, Timestamp::from_micros))
 }
 
-/// Enters a worker, which takes no tasks until it says of which models.
+/// Registers a worker, which takes no tasks until [`offer`].
 pub fn enter(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO workers (name, held_until, models) VALUES (?1, ?2, '[]')
@@ -40,7 +38,7 @@ pub fn enter(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), St
     Ok(())
 }
 
-/// A worker takes tasks of these models, a JSON array.
+/// The worker takes tasks of these models, a JSON array.
 pub fn offer(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE workers SET models = ?2 WHERE name = ?1 AND (models IS NULL OR models <> ?2)",
@@ -49,8 +47,7 @@ pub fn offer(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreE
     Ok(())
 }
 
-/// The models of which workers take tasks whose time is not over; `None` when
-/// one of an older version takes all.
+/// The model lists of live workers; `None` if one of an older version takes all models.
 pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<HashSet<String>>, StoreError> {
     let lists: Vec<Option<Vec<String>>> = conn.all(
         "SELECT models FROM workers WHERE held_until > ?1",
@@ -65,7 +62,7 @@ pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<HashSet<Str
     Ok(lists.map(|lists| lists.into_iter().flatten().collect()))
 }
 
-/// Prolongs a worker's leases. Returns false when they were taken from it.
+/// Extends a worker's leases. Returns false if they were taken from it.
 pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE workers SET held_until = ?2 WHERE name = ?1 AND held_until > 0",
@@ -74,8 +71,7 @@ pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool
     Ok(changed == 1)
 }
 
-/// Until when a worker's time is, without another heartbeat. Long ago when it
-/// was judged to be gone.
+/// When a worker's leases expire without another heartbeat; long ago if it was declared dead.
 pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, StoreError> {
     conn.one(
         "SELECT held_until FROM workers WHERE name = ?1",
@@ -84,7 +80,7 @@ pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, 
     )
 }
 
-/// Whether there is something for [`free_lapsed`] to do.
+/// Whether [`free_lapsed`] has something to do.
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
@@ -95,7 +91,7 @@ pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreErro
     Ok(found.is_some())
 }
 
-/// What frees tasks of workers that are gone.
+/// Frees the tasks of dead workers.
 macro_rules! free {
     ($those:literal) => {
         concat!(
@@ -107,11 +103,10 @@ macro_rules! free {
     };
 }
 
-/// Judges that the workers whose time is over are gone, and frees their tasks.
-/// Waits for nobody: what a transaction that stands still has locked is freed
-/// later. Returns how many tasks that were.
+/// Declares expired workers dead and frees their tasks. Never waits for a lock: rows locked by a
+/// stalled transaction are freed later. Returns the number of tasks freed.
 pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
-    // As a negative number the instant of the judgement is kept.
+    // Negative, so that the time of the judgement is kept.
     let judge = conn.dialect(
         "UPDATE workers SET held_until = 0 - ?1 WHERE held_until > 0 AND held_until <= ?1",
         "UPDATE workers SET held_until = 0 - ?1 WHERE name IN
@@ -134,13 +129,12 @@ pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreErro
     Ok(freed)
 }
 
-/// What the row of a worker says that was judged to be gone so long ago that it
-/// is not needed any more.
+/// Rows of workers declared dead before this are no longer needed.
 fn kept_until(now: Timestamp) -> i64 {
     now.minus(KEPT).micros().saturating_neg().min(0)
 }
 
-/// Frees tasks whose worker has no row at all. Reads every task that is held.
+/// Frees tasks whose worker has no row at all. Reads every held task.
 pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     let sql = conn.dialect(
         free!("lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)"),
@@ -152,7 +146,7 @@ pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     conn.execute(sql, &[])
 }
 
-/// Removes a worker that ends in good order; its tasks are free at once.
+/// Removes a worker that stops cleanly; its tasks are free at once.
 pub fn leave(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE tasks SET lease_owner = NULL WHERE lease_owner = ?1",

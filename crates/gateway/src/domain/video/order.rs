@@ -49,7 +49,6 @@ pub struct VideoOrder {
 
 /// Field names of a dialect, for errors.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "the names of the order's fields")]
 pub struct Params {
     pub seconds: &'static str,
     pub size: &'static str,

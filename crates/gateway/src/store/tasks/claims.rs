@@ -1,4 +1,4 @@
-//! Who works on a task: claims, what is held, and what is put off.
+//! Who works on a task: claiming, holding and postponing.
 
 use super::{append_event, task};
 use crate::clock::Timestamp;
@@ -6,8 +6,8 @@ use crate::ids::TaskId;
 use crate::model::task::{Task, TaskState};
 use crate::store::{Conn, StoreError};
 
-/// Takes the task for an engine of this process that has been due longest and
-/// that nobody holds. `models` are those that it has, as a JSON array.
+/// Claims the task for an embedded engine that has been due longest. `models` are those of this
+/// process, a JSON array.
 pub fn claim(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -41,8 +41,7 @@ pub fn claim(
     Ok(claimed)
 }
 
-/// Whether a task for an engine of this process waits to be claimed now, which
-/// has these models; cheaper than a failing claim.
+/// Whether a task for one of these embedded models is due; cheaper than a failing claim.
 pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool, StoreError> {
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
@@ -55,8 +54,7 @@ pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool
     Ok(found.is_some())
 }
 
-/// The models with tasks for hosted providers that wait to be claimed now, and
-/// whether some of them have begun.
+/// Models with due tasks for hosted providers, and whether any of those tasks have begun.
 pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bool)>, StoreError> {
     conn.all(
         "SELECT model, MAX(CASE state WHEN 'running' THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END) FROM tasks
@@ -67,7 +65,7 @@ pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bo
     )
 }
 
-/// The models with tasks that have not begun and were due at `due`.
+/// Models with tasks that have not begun and were due at `due`.
 pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>, StoreError> {
     let mut models = conn.all(
         "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
@@ -105,8 +103,8 @@ pub fn waiting(
     conn.all(sql, &values, task)
 }
 
-/// Takes up to `most` tasks of a model for hosted providers that are in this
-/// state, those that have been due longest. They stay queued until [`begin`](super::begin).
+/// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first.
+/// They stay queued until [`begin`](super::begin).
 pub fn claim_upstream(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -141,8 +139,8 @@ pub fn claim_upstream(
     conn.all(sql, &values, task)
 }
 
-/// Whether `owner` holds the task and it has not ended; if so, nobody else takes
-/// or ends it before this transaction does.
+/// Locks an open task that `owner` holds: nobody else can take or end it before this transaction
+/// ends. Returns whether `owner` holds it.
 pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
@@ -155,7 +153,7 @@ pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, S
     Ok(found.is_some())
 }
 
-/// What stands under this lease.
+/// Tasks held under this lease.
 pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreError> {
     conn.all(
         "SELECT id FROM tasks WHERE lease_owner = ?1",
@@ -164,7 +162,7 @@ pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreErr
     )
 }
 
-/// Whether a task that nobody holds is put off until after `far`.
+/// Whether an unheld task is postponed until after `far`.
 pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
     let embedded = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
@@ -181,8 +179,7 @@ pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreE
     Ok(embedded.or(hosted).is_some())
 }
 
-/// Makes tasks due now that nobody holds and that are put off until after `far`;
-/// how many.
+/// Makes unheld tasks that are postponed until after `far` due now. Returns how many.
 pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
     let values = [far.micros().into(), now.micros().into()];
     let embedded = conn.execute(
@@ -198,8 +195,8 @@ pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<
     Ok(embedded + hosted)
 }
 
-/// Its run has ended that many children, one more than before. Returns whether
-/// `owner` still holds the task; the same may be written again.
+/// Sets the number of children killed. Returns whether `owner` still holds the task; repeating the
+/// call is harmless.
 pub fn set_deaths(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -217,7 +214,7 @@ pub fn set_deaths(
     Ok(changed == 1)
 }
 
-/// Gives a task back, to be taken by anyone from `due` on.
+/// Releases a task, to be claimed by anyone from `due` on.
 pub fn release(
     conn: &mut Conn<'_>,
     id: TaskId,
