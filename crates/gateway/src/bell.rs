@@ -1,8 +1,8 @@
-//! The doorbell: tells waiters in this process that something may have changed.
+//! The doorbell: wakes waiters in this process when something may have changed.
 //!
-//! The database is the truth; the bell only says "look again". Whoever waits
-//! subscribes first, then looks, then sleeps until the bell or a poll, so that
-//! a lost ring costs a moment and never a result.
+//! The database is the source of truth; the bell only says "look again". A waiter subscribes first,
+//! then looks, then sleeps until the bell or a poll, so that a lost ring costs a moment and never a
+//! result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,7 @@ use tokio::sync::{Notify, broadcast, watch};
 
 use crate::ids::TaskId;
 
-/// How long a sleeper trusts the bell before it looks by itself: another
-/// process may have made the change.
+/// How long a sleeper waits before it looks by itself: another process may have made the change.
 const POLL: Duration = Duration::from_millis(500);
 
 /// The bells of one process. Cheap to clone.
@@ -39,7 +38,6 @@ impl Default for Bells {
 }
 
 impl Bell {
-    /// Says that a task changed.
     pub fn ring(&self, task: TaskId) {
         let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = tasks.get(&task) {
@@ -50,20 +48,19 @@ impl Bell {
         }
     }
 
-    /// Says that a task was called off: whoever works on it may stop.
+    /// A task was cancelled: whoever works on it should stop.
     pub fn call_off(&self, task: TaskId) {
         self.ring(task);
         // Without workers in this process nobody listens.
         let _ = self.0.called_off.send(task);
     }
 
-    /// Hears of the tasks that are called off from now on; misses some when
-    /// there are very many.
+    /// Cancelled tasks from now on; misses some if there are very many.
     pub fn called_off(&self) -> broadcast::Receiver<TaskId> {
         self.0.called_off.subscribe()
     }
 
-    /// Starts to listen for changes of a task.
+    /// Listens for changes of a task.
     pub fn listen(&self, task: TaskId) -> Listener {
         let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = tasks
@@ -77,12 +74,10 @@ impl Bell {
         }
     }
 
-    /// Says that there is work to take.
     pub fn ring_for_work(&self) {
         self.0.work.notify_one();
     }
 
-    /// Says that there is work for hosted providers.
     pub fn ring_for_upstream(&self) {
         self.0.upstream.notify_one();
     }
@@ -92,13 +87,13 @@ impl Bell {
         drop(tokio::time::timeout(POLL, self.0.upstream.notified()).await);
     }
 
-    /// Sleeps until there may be work to take.
+    /// Sleeps until there may be work.
     pub async fn wait_for_work(&self) {
         drop(tokio::time::timeout(POLL, self.0.work.notified()).await);
     }
 }
 
-/// Hears the changes of one task.
+/// Listens for changes of one task.
 pub struct Listener {
     task: TaskId,
     receiver: watch::Receiver<u64>,

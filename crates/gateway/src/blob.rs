@@ -1,8 +1,7 @@
-//! Files: the bytes of media, by id, through `object_store`.
+//! Media files by id, through `object_store`.
 //!
-//! Knows nothing of who owns a file or how long it lives; the records are in
-//! `store/assets.rs`. A file is in place, whole and on disk, when [`Blobs::put`]
-//! returns.
+//! Ownership and lifetime are in `store/assets.rs`. When [`Blobs::put`] returns, the file is
+//! complete and on disk.
 
 use std::ops::Range;
 use std::path::Path as FsPath;
@@ -22,19 +21,18 @@ use crate::error::Error;
 use crate::ids::AssetId;
 use crate::model::media::MediaType;
 
-/// The file store misbehaved.
+/// An error of the file store.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// Reading, writing or listing failed.
     #[error("media store: {}", root_cause(.0))]
     Store(#[from] object_store::Error),
-    /// The folder cannot be made, or a file of this process cannot be read.
+    /// The folder cannot be created, or a temporary file cannot be read.
     #[error("media folder: {0}")]
     Folder(#[from] std::io::Error),
 }
 
-/// What is at the bottom of an error; the layers above it name paths, which do
-/// not belong into a log.
+/// The innermost cause; the outer ones contain paths, which must not be logged.
 fn root_cause(error: &object_store::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -49,12 +47,12 @@ impl From<BlobError> for Error {
     }
 }
 
-/// The files. Cheap to clone.
+/// The file store. Cheap to clone.
 #[derive(Clone)]
 pub struct Blobs(Arc<dyn ObjectStore>);
 
 impl Blobs {
-    /// Files in a local folder, made when missing.
+    /// Files in a local folder, created if missing.
     pub fn local(folder: &FsPath) -> Result<Self, BlobError> {
         std::fs::create_dir_all(folder)?;
         Ok(Self(Arc::new(
@@ -62,14 +60,14 @@ impl Blobs {
         )))
     }
 
-    /// Stores a file; a file of the same name is replaced at once.
+    /// Stores a file, atomically replacing one with the same name.
     pub async fn put(&self, id: AssetId, media: MediaType, bytes: Bytes) -> Result<(), BlobError> {
         self.0.put(&path(id, media), bytes.into()).await?;
         Ok(())
     }
 
-    /// Stores a file of this process, as it is read; a file of the same name is
-    /// replaced once all of it has arrived.
+    /// Stores a temporary file while reading it; a file with the same name is replaced when it is
+    /// complete.
     pub async fn put_file(
         &self,
         id: AssetId,
@@ -94,7 +92,7 @@ impl Blobs {
         Ok(self.0.get(&path(id, media)).await?.bytes().await?)
     }
 
-    /// Part of a file, as it is read; `None` when there is no such file.
+    /// Part of a file, as a stream; `None` if there is no such file.
     pub async fn stream(
         &self,
         id: AssetId,
@@ -112,7 +110,7 @@ impl Blobs {
         }
     }
 
-    /// Removes a file; one that is gone already is no error.
+    /// Removes a file; does nothing if it does not exist.
     pub async fn delete(&self, id: AssetId, media: MediaType) -> Result<(), BlobError> {
         match self.0.delete(&path(id, media)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -120,7 +118,7 @@ impl Blobs {
         }
     }
 
-    /// The files that were last written before `instant`.
+    /// Files last written before `instant`.
     pub async fn written_before(
         &self,
         instant: Timestamp,

@@ -1,33 +1,30 @@
 //! Time: one type for instants, and a clock that tests can move.
 //!
-//! Instants are microseconds since the Unix epoch, as the store keeps them.
-//! Nothing else in the crate reads the system clock (clippy.toml bans it).
+//! Instants are microseconds since the Unix epoch, as stored. Nothing else in the crate reads the
+//! system clock (clippy.toml bans it).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// An instant: microseconds since 1970-01-01T00:00:00Z.
+/// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From microseconds since the epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// From whole seconds since the epoch.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
     }
 
-    /// Microseconds since the epoch.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the epoch, rounded down.
+    /// Rounded down.
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)
     }
@@ -40,7 +37,7 @@ impl Timestamp {
         )
     }
 
-    /// Reads an RFC 3339 instant, or a date as its first instant in UTC.
+    /// Parses an RFC 3339 instant, or a date as its first instant in UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(date) = text.parse::<jiff::civil::Date>()
             && text.len() == 10
@@ -52,19 +49,19 @@ impl Timestamp {
         Some(Self(instant.as_microsecond()))
     }
 
-    /// The instant `by` later, saturating.
+    /// Saturating.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(micros_of(by)))
     }
 
-    /// The instant `by` earlier, saturating.
+    /// Saturating.
     #[must_use]
     pub fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(micros_of(by)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Time since `earlier`; zero if that is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -74,7 +71,7 @@ fn micros_of(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Where the present comes from.
+/// A source of the current time.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Source);
 
@@ -86,12 +83,11 @@ enum Source {
 }
 
 impl Clock {
-    /// The machine's clock.
     pub fn system() -> Self {
         Self(Source::System)
     }
 
-    /// A clock that starts now and moves only by [`Clock::advance`].
+    /// Starts now and moves only by [`Clock::advance`].
     pub fn manual() -> Self {
         Self(Source::Manual(Arc::new(AtomicI64::new(
             Self::system().now().micros(),
@@ -110,7 +106,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward; a system clock cannot be moved.
+    /// Moves a manual clock forward; does nothing to a system clock.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(micros) = &self.0 {
             micros.fetch_add(micros_of(by), Ordering::SeqCst);

@@ -1,11 +1,11 @@
-//! Named places at which a build for tests can be made to die or to stand still,
-//! each between two durable writes. Compiled out of release builds.
+//! Named points at which test builds can be made to die or to stop, each between two durable
+//! writes. Compiled out of release builds.
 //!
-//! `MEDIAGATE_CRASH_AT=task-accepted` dies the first time that the place is
-//! reached, `task-accepted:3` the third time. `MEDIAGATE_STOP_AT` stops the whole
-//! process there instead, as `SIGSTOP` does, until somebody sends it `SIGCONT`.
+//! `MEDIAGATE_CRASH_AT=task-accepted` dies the first time that the point is reached,
+//! `task-accepted:3` the third time. `MEDIAGATE_STOP_AT` stops the whole process there instead, as
+//! `SIGSTOP` does, until it gets `SIGCONT`.
 
-/// Every place, with what is on disk there and what is not yet.
+/// Every point, with what is on disk there and what is not yet.
 pub const POINTS: [(&str, &str); 15] = [
     (
         "intent-reserved",
@@ -69,7 +69,7 @@ pub const POINTS: [(&str, &str); 15] = [
     ),
 ];
 
-/// Dies or stands still here when the environment says so.
+/// Dies or stops here if the environment says so.
 #[cfg(debug_assertions)]
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.iter().any(|point| point.0 == name), "{name}");
@@ -91,7 +91,7 @@ mod armed {
     pub(super) static CRASH: Point = Point::new("MEDIAGATE_CRASH_AT");
     pub(super) static STOP: Point = Point::new("MEDIAGATE_STOP_AT");
 
-    /// A place that a variable names, and the how manieth visit to it counts.
+    /// A point named by a variable, and which visit to it counts.
     pub(super) struct Point {
         variable: &'static str,
         armed: OnceLock<Option<(String, u32)>>,
@@ -119,8 +119,8 @@ mod armed {
         }
     }
 
-    /// The signal reaches the threads soon after the command ends; whoever called this
-    /// must not go on before it does.
+    /// The signal reaches the threads soon after the command ends; the caller must not continue
+    /// before it does.
     pub(super) fn stand_still() {
         let id = std::process::id().to_string();
         let stopped = Command::new("kill").args(["-STOP", &id]).status();
@@ -129,7 +129,7 @@ mod armed {
     }
 }
 
-/// Nothing, in a release.
+/// Does nothing in a release build.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn point(_: &'static str) {}

@@ -1,9 +1,9 @@
-//! CSV as RFC 4180 writes it, safe to open in a spreadsheet: text that would be
-//! taken for a formula begins with an apostrophe.
+//! CSV as in RFC 4180, safe to open in a spreadsheet: text that would be read as a formula is
+//! prefixed with an apostrophe.
 
 use std::fmt::Display;
 
-/// A field of text that somebody chose.
+/// A text field with content from outside.
 pub fn text(value: impl AsRef<str>) -> String {
     let value = value.as_ref();
     let is_formula = value.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
@@ -19,12 +19,12 @@ pub fn text(value: impl AsRef<str>) -> String {
     }
 }
 
-/// A field that this program made: a number, an amount, an id.
+/// A field written by this program: a number, an amount, an id.
 pub fn plain(value: impl Display) -> String {
     value.to_string()
 }
 
-/// Adds a line of fields.
+/// Appends a line.
 pub fn line(to: &mut String, fields: impl IntoIterator<Item = String>) {
     let fields: Vec<String> = fields.into_iter().collect();
     to.push_str(&fields.join(","));

@@ -1,38 +1,33 @@
-//! What can go wrong, for every caller, whatever the protocol.
+//! Errors, independent of the protocol.
 //!
-//! An [`Error`] has an outside half (a code, a message and the place in the
-//! request, all fit for a caller) and for [`Error::Internal`] an inside half
-//! that only the log sees; the types keep the two apart. This module knows
-//! nothing of HTTP beyond the table in [`ErrorCode`]: `http/error.rs` alone
-//! makes answers of it.
+//! An [`Error`] has a public half for the caller (a code, a message and a place in the request),
+//! and [`Error::Internal`] an internal half for the log; the types keep them apart. HTTP appears
+//! here only in the table of [`ErrorCode`]; `http/error.rs` makes the responses.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use crate::ids::TaskId;
 
-/// Declares the table of codes: name in Rust, name outside, status, type.
+/// Declares the codes: Rust name, public name, status, type.
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal, $kind:ident;)*) => {
-        /// The stable name of an error; `docs/errors.md` lists all of them.
+        /// The stable name of an error; `docs/errors.md` lists them all.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode { $($(#[$doc])* $variant,)* }
 
         impl ErrorCode {
-            /// Every code, in the order of the documentation.
+            /// In the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name that callers see.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The HTTP status that goes with the code.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }
             }
 
-            /// The family that the code belongs to.
             pub const fn kind(self) -> ErrorKind {
                 match self { $(Self::$variant => ErrorKind::$kind,)* }
             }
@@ -142,7 +137,7 @@ codes! {
 }
 
 impl ErrorCode {
-    /// The code of a name, as tasks keep it.
+    /// The code with this name, as stored in tasks.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.name() == name)
     }
@@ -162,30 +157,29 @@ impl fmt::Display for ErrorCode {
 /// The family of an error, `type` in its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The request is wrong in itself.
+    /// The request itself is wrong.
     InvalidRequest,
-    /// Who asks is not known.
+    /// No valid key.
     Authentication,
-    /// Who asks may not.
+    /// The key lacks a permission.
     Permission,
-    /// What is asked for is not there.
+    /// What the request refers to does not exist.
     NotFound,
-    /// What is asked for does not fit the present state.
+    /// It does not fit the current state.
     Conflict,
-    /// The money does not suffice.
+    /// Not enough money.
     Budget,
-    /// Too many, too fast.
+    /// Too many requests.
     RateLimit,
     /// A picture or a recording cannot be used.
     Media,
-    /// The model or its provider.
+    /// An error of the model or its provider.
     Provider,
-    /// This gateway.
+    /// An error of this gateway.
     Server,
 }
 
 impl ErrorKind {
-    /// The name that callers see.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request_error",
@@ -202,63 +196,57 @@ impl ErrorKind {
     }
 }
 
-/// One thing wrong with a request's body.
+/// One mistake in a request's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// One of the five codes of a malformed or impossible request.
     pub code: ErrorCode,
-    /// Path of the field, such as `messages[0].content`.
+    /// Path of the field: `messages[0].content`.
     pub param: String,
-    /// A sentence for the caller, without the path.
+    /// For the caller, without the path.
     pub message: String,
 }
 
-/// Everything that a request can end with instead of an answer.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The body is wrong in these places, at least one.
+    /// Mistakes in the body, at least one.
     Invalid(Vec<Fault>),
-    /// A fault without a place in the body, or one whose code says it all.
+    /// An error that is not about a field, or whose code says it all.
     Plain {
-        /// What kind of fault.
         code: ErrorCode,
-        /// A sentence for the caller.
+        /// For the caller.
         message: String,
-        /// Path of the field, where one applies.
+        /// Path of the field, if one applies.
         param: Option<String>,
     },
-    /// A retry can mend it, after this many seconds.
+    /// An error that can be retried after this many seconds.
     Later {
-        /// One of the codes with status 429, 500 or 503.
+        /// A code with status 429, 500 or 503.
         code: ErrorCode,
-        /// A sentence for the caller.
+        /// For the caller.
         message: String,
         /// Seconds to wait before the retry.
         retry_after: u32,
     },
-    /// An error about a task that exists.
-    OfTask {
-        /// The task.
-        task: TaskId,
-        /// What went wrong.
-        error: Box<Error>,
-    },
-    /// The database does not answer, or cannot take what is to be written.
+    /// An error about an existing task.
+    OfTask { task: TaskId, error: Box<Error> },
+    /// The database does not answer, or cannot be written to.
     Away {
-        /// What the log should know of it.
+        /// For the log.
         inside: Box<dyn StdError + Send + Sync>,
-        /// Whether something may have been written all the same.
+        /// Whether something may have been written anyway.
         is_open: bool,
     },
-    /// Whoever asked has left, and nothing was made: its next try may have been
-    /// served meanwhile.
+    /// The caller has disconnected and nothing was made; its next attempt may have been served
+    /// meanwhile.
     CallerLeft,
-    /// A surprise; the caller learns only that it happened.
+    /// Unexpected; the caller sees only that it happened.
     Internal(Box<dyn StdError + Send + Sync>),
 }
 
 impl Error {
-    /// A fault without a place in the body.
+    /// An error that is not about a field.
     pub fn plain(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Plain {
             code,
@@ -267,7 +255,7 @@ impl Error {
         }
     }
 
-    /// A fault at one place in the body.
+    /// A mistake in one field.
     pub fn at(code: ErrorCode, param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Plain {
             code,
@@ -276,7 +264,7 @@ impl Error {
         }
     }
 
-    /// A fault that a retry can mend.
+    /// An error that can be retried.
     pub fn later(code: ErrorCode, message: impl Into<String>, retry_after: u32) -> Self {
         Self::Later {
             code,
@@ -285,7 +273,7 @@ impl Error {
         }
     }
 
-    /// Names the task that the error is about.
+    /// Adds the task that the error is about.
     #[must_use]
     pub fn of_task(self, task: TaskId) -> Self {
         Self::OfTask {
@@ -294,12 +282,12 @@ impl Error {
         }
     }
 
-    /// A surprise, with what the log should know of it.
+    /// An unexpected error, with details for the log.
     pub fn internal(inside: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Internal(inside.into())
     }
 
-    /// The database is away; `is_open` where something may have been written.
+    /// The database is unavailable; `is_open` if something may have been written.
     pub fn away(inside: impl Into<Box<dyn StdError + Send + Sync>>, is_open: bool) -> Self {
         Self::Away {
             inside: inside.into(),
@@ -317,7 +305,7 @@ impl Error {
         }
     }
 
-    /// The process is going down; another one, or the next, will serve.
+    /// The process is shutting down.
     pub fn shutting_down() -> Self {
         Self::later(
             ErrorCode::ShuttingDown,
@@ -326,7 +314,6 @@ impl Error {
         )
     }
 
-    /// The stable code.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Invalid(faults) => faults
@@ -339,7 +326,7 @@ impl Error {
         }
     }
 
-    /// What the caller is told.
+    /// For the caller.
     pub fn message(&self) -> String {
         match self {
             Self::Invalid(faults) => told(faults),
@@ -355,7 +342,7 @@ impl Error {
         }
     }
 
-    /// The path of the first field at fault.
+    /// The path of the first invalid field.
     pub fn param(&self) -> Option<&str> {
         match self {
             Self::Invalid(faults) => faults
@@ -368,7 +355,7 @@ impl Error {
         }
     }
 
-    /// Seconds after which a retry makes sense; set exactly when the code is retryable.
+    /// Seconds to wait before a retry; `Some` exactly if the code is retryable.
     pub fn retry_after(&self) -> Option<u32> {
         match self {
             Self::Later { retry_after, .. } => Some(*retry_after),
@@ -381,7 +368,6 @@ impl Error {
         }
     }
 
-    /// The task that the error is about.
     pub fn task(&self) -> Option<TaskId> {
         match self {
             Self::OfTask { task, .. } => Some(*task),
@@ -389,7 +375,7 @@ impl Error {
         }
     }
 
-    /// What only the log may see.
+    /// Details for the log only.
     pub fn inside(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         match self {
             Self::Away { inside, .. } | Self::Internal(inside) => Some(inside.as_ref()),
@@ -399,7 +385,7 @@ impl Error {
     }
 }
 
-/// The first faults, and how many more there are.
+/// The first mistakes, and the number of others.
 fn told(faults: &[Fault]) -> String {
     const TOLD: usize = 20;
     let told = faults.iter().take(TOLD).map(|fault| {

@@ -1,8 +1,7 @@
-//! Fetches what callers name into files, by the rules of [`providers::outbound`].
+//! Fetches callers' URLs into files, by the rules of [`providers::outbound`].
 //!
-//! Time and size are bounded, each hop of a redirect is checked by itself, and
-//! what arrives is on the disk, not in memory. What the bytes are is decided by
-//! whoever asked for them, from the bytes.
+//! Time and size are limited, and each redirect is checked. Content goes to disk, not into memory.
+//! The caller decides what the bytes are.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,26 +14,23 @@ use url::Url;
 
 use crate::config::FetchRules;
 
-/// Until the first byte of each hop's answer.
+/// Timeout for the first byte of each response.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
-/// For everything.
+/// Timeout in total.
 const IN_ALL: Duration = Duration::from_secs(30);
 
-/// Why an address could not be fetched. The texts are for the caller.
+/// Why a URL could not be fetched. The texts are for the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The rules forbid it.
     #[error("{0}")]
     Blocked(String),
-    /// It did not work.
+    /// It failed.
     #[error("{0}")]
     Failed(String),
-    /// The answer is longer than allowed.
+    /// The response is longer than allowed.
     #[error("the file is larger than {} MB", limit_bytes / 1_000_000)]
-    TooLarge {
-        /// The limit.
-        limit_bytes: u64,
-    },
+    TooLarge { limit_bytes: u64 },
     /// The file could not be written here; not for the caller.
     #[error("the file could not be kept")]
     Local(#[source] std::io::Error),
@@ -59,7 +55,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher that keeps these rules; says why there can be none.
+    /// Fails with a reason if the rules are invalid.
     pub fn new(rules: &FetchRules) -> Result<Self, String> {
         let rules = Rules {
             allow_networks: rules.allow_networks.clone(),
@@ -69,7 +65,7 @@ impl Fetcher {
         Ok(Self { out })
     }
 
-    /// A file in `folder` with what is at `address`, at most `limit_bytes`.
+    /// Downloads `address` to a file in `folder`, at most `limit_bytes`.
     pub async fn fetch(
         &self,
         address: &str,
@@ -88,7 +84,7 @@ impl Fetcher {
             .unwrap_or_else(|_| Err(FetchError::Failed(slow.into())))
     }
 
-    /// The answer at the end of the redirects.
+    /// The response after all redirects.
     async fn follow(&self, mut url: Url) -> Result<Response, FetchError> {
         for _ in 0..=REDIRECTS {
             let request = self.out.request(Method::GET, &url)?;
@@ -138,7 +134,7 @@ async fn keep(
     Ok(path)
 }
 
-/// What a caller may know of a client's error: its kind, no addresses.
+/// What a caller may know about a client error: its kind, no addresses.
 fn failed(error: &reqwest::Error) -> FetchError {
     if let Some(why) = Refused::cause_of(error) {
         return why.into();

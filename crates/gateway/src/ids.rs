@@ -1,16 +1,14 @@
-//! Identifiers: what each kind of thing is called, and how the names are read
-//! back from a caller.
+//! Identifiers, and their public forms.
 //!
-//! Everything stored has a UUID version 7, so that ids sort by creation. The
-//! types keep a clip's id from being passed where a task's is wanted. This
-//! module knows nothing of what the things are.
+//! Everything stored has a UUID version 7, so that ids sort by creation. Each kind has its own
+//! type, so a clip's id cannot be used as a task's.
 
 use std::fmt;
 use std::str::FromStr;
 
 use uuid::Uuid;
 
-/// The text is not an identifier of the wanted kind.
+/// Not an identifier of the expected kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an identifier")]
 pub struct NotAnId;
@@ -23,13 +21,13 @@ macro_rules! id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// A new id; later ids sort after earlier ones.
+            /// Later ids sort after earlier ones.
             #[expect(clippy::new_without_default, reason = "every id is another one")]
             pub fn new() -> Self {
                 Self(Uuid::now_v7())
             }
 
-            /// The id without dashes, for names such as `video_…`.
+            /// Without dashes, for names like `video_…`.
             pub fn simple(self) -> String {
                 self.0.simple().to_string()
             }
@@ -57,40 +55,25 @@ macro_rules! id {
     };
 }
 
+id!(AccountId);
 id!(
-    /// Names an account.
-    AccountId
-);
-id!(
-    /// Names an API key (not the secret itself).
+    /// Not the secret itself.
     KeyId
 );
+id!(TaskId);
+id!(ClipId);
+id!(PersonaId);
+id!(AssetId);
 id!(
-    /// Names a task.
-    TaskId
-);
-id!(
-    /// Names a music clip.
-    ClipId
-);
-id!(
-    /// Names a persona.
-    PersonaId
-);
-id!(
-    /// Names a stored file.
-    AssetId
-);
-id!(
-    /// Names something sent to a provider.
+    /// A submission to a provider.
     SubmissionId
 );
 id!(
-    /// Names an entry of the ledger.
+    /// A ledger entry.
     EntryId
 );
 id!(
-    /// Names what a caller wanted made.
+    /// An intent: what a caller wants made once.
     IntentId
 );
 
@@ -100,12 +83,12 @@ impl TaskId {
         format!("chatcmpl-{self}")
     }
 
-    /// The id of this task's video in the `OpenAI` Videos dialect.
+    /// The id of this task's video in the `OpenAI` Videos API.
     pub fn video(self) -> String {
         format!("video_{}", self.simple())
     }
 
-    /// Reads back what [`TaskId::video`] wrote.
+    /// Parses the form of [`TaskId::video`].
     pub fn from_video(text: &str) -> Result<Self, NotAnId> {
         let digits = text.strip_prefix("video_").ok_or(NotAnId)?;
         if digits.len() != 32 {
@@ -115,18 +98,16 @@ impl TaskId {
     }
 }
 
-/// The name of one HTTP request: on its answer, in every log line about it and
-/// on the task it made.
+/// The id of an HTTP request: in its response, in its log lines and in the task it created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// A fresh id.
     pub fn generate() -> Self {
         Self(format!("req_{}", Uuid::now_v7().simple()))
     }
 
-    /// A caller's own id, kept when it is 1–128 characters of `[A-Za-z0-9._-]`.
+    /// A caller's own id, if it is 1–128 characters of `[A-Za-z0-9._-]`.
     pub fn from_caller(text: &str) -> Option<Self> {
         let fits = (1..=128).contains(&text.len())
             && text
@@ -135,7 +116,6 @@ impl RequestId {
         fits.then(|| Self(text.to_owned()))
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,4 @@
-//! Reading and writing what is to be read and written, although a disk is full or a
-//! store away for a moment.
+//! Retries storing and loading while a disk is full or a store is unavailable.
 
 use std::time::Duration;
 
@@ -7,15 +6,14 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// How long it is tried to store what was made: somebody paid for it, or an
-/// engine worked on it for long.
+/// How long to retry storing results: somebody paid for them, or an engine worked on them for long.
 const STORING: Duration = Duration::from_hours(1);
-/// How long it is tried to load what something is made of.
+/// How long to retry loading sources.
 const LOADING: Duration = Duration::from_secs(10);
-/// The first pause, and the longest.
+/// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// Stores something, as often as it takes; only an error from inside is repeated.
+/// Retries `work` until it succeeds or an hour has passed; only internal errors are retried.
 pub async fn store<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -23,7 +21,7 @@ where
     repeat(STORING, work).await
 }
 
-/// Loads something, a few times if need be.
+/// Retries `work` for a few seconds.
 pub async fn load<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -39,7 +37,7 @@ where
     let mut pause = PAUSES.0;
     loop {
         match work().await {
-            // What was judged is judged the same again.
+            // Other errors would be the same again.
             Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
                 tracing::warn!(inside = ?error.inside(), "what is needed cannot be read or written; it is tried again");
             }

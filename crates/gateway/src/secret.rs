@@ -7,33 +7,24 @@ use serde::Deserialize;
 
 pub use providers::Secret;
 
-/// Where a secret in the configuration comes from: the value itself,
-/// `env:NAME`, or `file:PATH`.
+/// Where a secret comes from: the value itself, `env:NAME`, or `file:PATH`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum SecretSource {
-    /// The value stands in the configuration.
     Value(Secret),
-    /// In an environment variable.
     Env(String),
-    /// In a file; white space around it is cut.
+    /// Surrounding white space is trimmed.
     File(PathBuf),
 }
 
-/// A secret could not be had from its source.
+/// Why a secret could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// The environment variable is not set.
     #[error("the environment variable {0} is not set")]
     NoSuchVariable(String),
     /// The file cannot be read.
     #[error("the file {path} cannot be read: {reason}")]
-    Unreadable {
-        /// Which file.
-        path: String,
-        /// Why not.
-        reason: String,
-    },
+    Unreadable { path: String, reason: String },
 }
 
 impl From<String> for SecretSource {
@@ -57,7 +48,6 @@ impl std::str::FromStr for SecretSource {
 }
 
 impl SecretSource {
-    /// The secret.
     pub fn read(&self) -> Result<Secret, SecretError> {
         match self {
             Self::Value(secret) => Ok(secret.clone()),
@@ -81,7 +71,7 @@ impl fmt::Debug for SecretSource {
 }
 
 impl fmt::Display for SecretSource {
-    /// How the source may be shown: a value is masked, a pointer is not secret.
+    /// For display: a value is masked, a reference is not secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(secret) => secret.fmt(f),

@@ -1,8 +1,7 @@
-//! Signed media addresses: `/media/{expiry}-{signature}/{id}.{ext}`.
+//! Signed media URLs: `/media/{expiry}-{signature}/{id}.{ext}`.
 //!
-//! The signature is HMAC-SHA-256 over the expiry and the file's name, so that
-//! whoever has the address can play the file until then, and nobody can make
-//! an address up. Knows nothing of the files.
+//! The signature is HMAC-SHA-256 over the expiry and the file's name: whoever has the URL can play
+//! the file until then, and nobody can forge one.
 
 use std::path::Path;
 
@@ -15,39 +14,38 @@ use crate::clock::Timestamp;
 use crate::ids::AssetId;
 use crate::model::media::MediaType;
 
-/// Why an address does not open anything.
+/// Why a URL is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Malformed, or signed by somebody else.
+    /// Malformed, or not signed by us.
     Forged,
-    /// Its time is over.
+    /// Expired.
     Expired,
 }
 
-/// Makes and checks media addresses.
+/// Signs and checks media URLs.
 #[derive(Clone)]
 pub struct Signer(Hmac<Sha256>);
 
 impl Signer {
-    /// Signs with this secret.
     pub fn new(secret: &[u8]) -> Self {
-        // HMAC's own rule for long keys (RFC 2104), applied to all: hash, then
-        // fill the block with zeros.
+        // HMAC's own rule for long keys (RFC 2104), applied to all: hash, then pad the block with
+        // zeros.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&<Sha256 as sha2::Digest>::digest(secret));
         Self(Hmac::new(&block.into()))
     }
 
-    /// Signs with the key in a file, made at the first start.
+    /// Uses the key in a file, created at the first start.
     pub fn from_file(path: &Path) -> std::io::Result<Self> {
         if !path.exists() {
             write_private(path, &secret(path)?)?;
         }
-        // Another process may have been first: what is in the file counts.
+        // Another process may have been first: the file's content counts.
         Ok(Self::new(&secret(path)?))
     }
 
-    /// The path of a file's address.
+    /// The path of a file's URL.
     pub fn path(&self, id: AssetId, media: MediaType, expires_at: Timestamp) -> String {
         let name = format!("{id}.{}", media.extension());
         let expiry = expires_at.seconds();
@@ -55,8 +53,8 @@ impl Signer {
         format!("/media/{expiry}-{signature}/{name}")
     }
 
-    /// The file that an address opens at `now`; `ticket` and `name` are the two
-    /// last segments of its path.
+    /// The file that a URL opens at `now`; `ticket` and `name` are the last two segments of its
+    /// path.
     pub fn open(
         &self,
         ticket: &str,
@@ -87,7 +85,7 @@ impl Signer {
     }
 }
 
-/// The secret in a file, or a new one where there is no file.
+/// The secret in a file, or a new one if there is no file.
 pub fn secret(path: &Path) -> std::io::Result<Vec<u8>> {
     match std::fs::read(path) {
         Ok(secret) if secret.len() >= 32 => Ok(secret),
@@ -101,12 +99,12 @@ pub fn secret(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// A secret as text, for a database.
+/// The secret as text, for the database.
 pub fn to_text(secret: &[u8]) -> String {
     BASE64.encode(secret)
 }
 
-/// A secret from its text.
+/// Parses a secret's text.
 pub fn from_text(text: &str) -> std::io::Result<Vec<u8>> {
     BASE64.decode(text).map_err(std::io::Error::other)
 }

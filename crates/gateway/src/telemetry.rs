@@ -1,8 +1,8 @@
-//! The log: for people on a terminal, one JSON object a line otherwise, on
-//! standard error. Every line of a request or a task carries its ids.
+//! Logs to standard error, as text on a terminal and JSON lines otherwise; every line about a
+//! request or a task has its ids.
 //!
-//! And what is counted, for Prometheus. Labels are names from the settings and
-//! words of this program; nothing that a caller wrote becomes one.
+//! Also the Prometheus metrics. Label values come from the settings or this program, never from
+//! callers.
 
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::model::task::{Task, TaskState};
 
-/// Starts the log as the settings say.
+/// Starts logging according to the settings.
 pub fn start(config: &Config) -> Result<(), ConfigError> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::Value {
         key: "log".into(),
@@ -26,7 +26,7 @@ pub fn start(config: &Config) -> Result<(), ConfigError> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false);
-    // A second start, as in tests, leaves the first in place.
+    // A second start, as in tests, keeps the first.
     let _ = match config.log_format {
         LogFormat::Text => builder.with_ansi(terminal).try_init(),
         LogFormat::Auto if terminal => builder.with_ansi(true).try_init(),
@@ -40,21 +40,17 @@ pub fn start(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// What is done with the numbers of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// They are added up.
     Counter,
-    /// The latest holds.
     Gauge,
-    /// They are counted by size.
     Histogram,
 }
 
-/// A metric: its name, kind, unit and meaning.
+/// Name, kind, unit and meaning.
 pub type Metric = (&'static str, Kind, Unit, &'static str);
 
-/// Everything that is counted; `docs/operations.md` has the same list.
+/// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
 pub const METRICS: [Metric; 19] = [
     ("mediagate_tasks_accepted_total", Kind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
@@ -78,18 +74,18 @@ pub const METRICS: [Metric; 19] = [
     ("mediagate_build_info", Kind::Gauge, Unit::Count, "1; the label says which version runs"),
 ];
 
-/// Upper bounds of what histograms tell apart, in seconds.
+/// Upper bounds of histogram buckets, in seconds.
 const BUCKETS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0,
     900.0,
 ];
 
-/// How often [`keep_metrics`] should run.
+/// How often to call [`keep_metrics`].
 pub const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// Starts counting. A process counts once, however many gateways it runs.
+/// Starts the metrics recorder. A process has one, however many gateways it runs.
 pub fn count() -> &'static PrometheusHandle {
     RECORDER.get_or_init(|| {
         let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
@@ -110,35 +106,35 @@ pub fn count() -> &'static PrometheusHandle {
     })
 }
 
-/// Sums up what histograms were told, which is kept one by one until then.
+/// Aggregates histogram samples, which are kept one by one until then.
 pub fn keep_metrics() {
     count().run_upkeep();
 }
 
-/// Counts a task that was accepted.
+/// Counts an accepted task.
 pub fn task_accepted(task: &Task) {
     let (kind, model) = (task.kind().name(), task.model.clone());
     metrics::counter!("mediagate_tasks_accepted_total", "kind" => kind, "model" => model)
         .increment(1);
 }
 
-/// Counts the open tasks of a restored backup.
+/// Sets the number of held tasks of a restored backup.
 pub fn tasks_restored(waiting: usize) {
     let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
     metrics::gauge!("mediagate_tasks_restored").set(f64::from(waiting));
 }
 
-/// Notes whether the loss of the database's machine would lose nothing.
+/// Records whether losing the database's machine would lose no data.
 pub fn durable(is_durable: bool) {
     metrics::gauge!("mediagate_durability").set(f64::from(u8::from(is_durable)));
 }
 
-/// Counts what did not add up in the ledger.
+/// Sets the number of ledger mismatches.
 pub fn ledger_checked(mismatches: u32) {
     metrics::gauge!("mediagate_ledger_mismatches").set(f64::from(mismatches));
 }
 
-/// Counts a request that was led to what an earlier one made.
+/// Counts a request that joined an earlier one, by `way`.
 pub fn request_joined(way: &'static str) {
     metrics::counter!("mediagate_requests_joined_total", "way" => way).increment(1);
 }

@@ -1,5 +1,5 @@
-//! `mediagate accounts`: make accounts, look at their money, pay money in; also
-//! while a server runs on the same data.
+//! `mediagate accounts`: create and change accounts, show and credit their money; works while a
+//! server is running on the same data.
 
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
@@ -15,11 +15,11 @@ use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AccountsCommand {
-    /// Make an account
+    /// Create an account
     Create(CreateArgs),
-    /// List the accounts and their money
+    /// List accounts and their money
     List,
-    /// Pay money in, which makes an unlimited account prepaid
+    /// Credit an account; an unlimited account becomes prepaid
     Credit(CreditArgs),
     /// Change an account's name, policy or budget
     Update(UpdateArgs),
@@ -27,45 +27,45 @@ pub(super) enum AccountsCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
-    /// Its short unique name: 1 to 40 of a-z, 0-9, - and _
+    /// Short unique name: 1 to 40 of a-z, 0-9, - and _
     handle: String,
-    /// Name for people [default: made of the handle]
+    /// Display name [default: derived from the handle]
     #[arg(long)]
     name: Option<String>,
-    /// It can spend only what was credited
+    /// Allow it to spend only its credit
     #[arg(long)]
     prepaid: bool,
-    /// What all its tasks together may cost, in US dollars
+    /// Limit on the total cost of all its tasks, in US dollars
     #[arg(long, value_name = "USD", value_parser = amount::positive)]
     budget: Option<Micros>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CreditArgs {
-    /// Which account
+    /// The account
     handle: String,
-    /// US dollars, as in 25.00; a negative amount takes money out again
+    /// US dollars, for example 25.00; a negative amount withdraws credit
     #[arg(value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
     amount: Micros,
-    /// For people who read the ledger
+    /// Note in the ledger
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]
     note: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct UpdateArgs {
-    /// Which account
+    /// The account
     handle: String,
-    /// It can spend only what was credited
+    /// Allow it to spend only its credit
     #[arg(long, conflicts_with = "unlimited")]
     prepaid: bool,
-    /// It can spend without bound
+    /// Allow it to spend without limit
     #[arg(long)]
     unlimited: bool,
-    /// What all its tasks together may cost, in US dollars, or none
+    /// Limit on the total cost of all its tasks, in US dollars, or none
     #[arg(long, value_name = "USD|none", value_parser = amount::positive_or_none)]
     budget: Option<amount::Bound>,
-    /// Name for people
+    /// Display name
     #[arg(long)]
     name: Option<String>,
 }
@@ -113,7 +113,6 @@ fn check_name(name: Option<&str>) -> Result<(), CliError> {
     }
 }
 
-/// The account with this handle.
 pub(super) async fn find(app: &App, handle: &str) -> Result<Account, CliError> {
     accounts::by_handle(app, handle).await?.ok_or_else(|| {
         CliError::failed(format!(
@@ -204,7 +203,7 @@ async fn update(app: &App, args: &UpdateArgs) -> Result<(), CliError> {
     say(&format!("Changed {}. {}", account.handle, sentence(&money)))
 }
 
-/// How an account stands, in words.
+/// An account's money in words.
 fn sentence(money: &AccountMoney) -> String {
     let available = money.available().map_or_else(
         || "no bound on what can be spent".to_owned(),

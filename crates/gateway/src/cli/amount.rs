@@ -1,19 +1,19 @@
-//! Amounts of money as the command line writes them.
+//! Amounts of money on the command line.
 
 use crate::cli::CliError;
 use crate::domain::books::MOST;
 use crate::model::money::Micros;
 
-/// A bound that can be taken away.
+/// A limit that can be removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound(pub(super) Option<Micros>);
 
-/// An amount that is not negative.
+/// Rejects negative amounts.
 pub(super) fn positive(text: &str) -> Result<Micros, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// The same, or `none`.
+/// Also accepts `none`.
 pub(super) fn positive_or_none(text: &str) -> Result<Bound, String> {
     if text == "none" {
         return Ok(Bound(None));
@@ -22,12 +22,12 @@ pub(super) fn positive_or_none(text: &str) -> Result<Bound, String> {
     Ok(Bound(Some(amount)))
 }
 
-/// An amount that may be negative.
+/// May be negative.
 pub(super) fn signed(text: &str) -> Result<Micros, String> {
     Micros::signed(text).map_err(|error| format!("{error}; a negative one begins with -"))
 }
 
-/// A note for the ledger.
+/// Checks a note for the ledger.
 pub(super) fn note(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     if text.trim().is_empty() || length > 500 || text.chars().any(char::is_control) {
@@ -36,7 +36,7 @@ pub(super) fn note(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Refuses amounts that move nothing, or more than anybody means.
+/// Rejects zero, and amounts that are too large to be meant.
 pub(super) fn check_moved(name: &str, amount: Micros) -> Result<(), CliError> {
     if amount == Micros::ZERO {
         return Err(CliError::Usage(format!("{name}: 0.00 changes nothing")));
@@ -48,7 +48,7 @@ pub(super) fn check_moved(name: &str, amount: Micros) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A bound for a table.
+/// A limit for a table.
 pub(super) fn or_none(bound: Option<Micros>) -> String {
     bound.map_or_else(|| "none".to_owned(), |amount| amount.to_string())
 }

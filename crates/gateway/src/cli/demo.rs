@@ -1,5 +1,5 @@
-//! `mediagate demo`: the main job in one command, through the same HTTP
-//! endpoints that a caller uses.
+//! `mediagate demo`: shows everything with one command, through the same HTTP endpoints that
+//! callers use.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -19,17 +19,17 @@ use crate::domain::accounts;
 use crate::domain::keys::{self, NewKey};
 
 const PROMPT: &str = "A lake under the mountains at first light, slow dolly in, 5 seconds";
-/// A lake below mountains at sunrise, painted by a program of ours.
+/// A lake below mountains at sunrise, drawn by a program of ours.
 const PICTURE: &[u8] = include_bytes!("demo/lake.jpg");
-/// Eight seconds of a singer, drums, a bass and chords, synthesised from a score of ours.
+/// Eight seconds of a singer, drums, a bass and chords, synthesised from our own score.
 const SONG: &[u8] = include_bytes!("demo/song.flac");
 
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
-    /// End when everything is made, instead of leaving the console running
+    /// Exit when everything is made, instead of leaving the console running
     #[arg(long)]
     once: bool,
-    /// Folder for what is made
+    /// Folder for the results
     #[arg(long, default_value = "./mediagate-demo", value_name = "FOLDER")]
     out: PathBuf,
 }
@@ -46,7 +46,7 @@ pub(super) fn run(args: &DemoArgs, settings: &Overrides) -> Result<(), CliError>
     if config.log_format == LogFormat::Auto {
         config.log_format = LogFormat::Text;
     }
-    // A demonstration never touches what is in use.
+    // The demo never touches existing data.
     config.database = crate::config::Database::Sqlite;
     config.public_url = None;
     crate::telemetry::start(&config)?;
@@ -109,11 +109,11 @@ async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
     made.map(|_| ())
 }
 
-/// A caller of the gateway that keeps what it gets.
+/// A client of the gateway that saves the results.
 struct Demo {
     client: reqwest::Client,
     base: String,
-    /// Where the music endpoints are.
+    /// Path of the music endpoints.
     music: String,
     key: String,
     out: PathBuf,
@@ -139,7 +139,7 @@ impl Demo {
         Ok(table.to_string())
     }
 
-    /// A picture and a prompt become a video.
+    /// Makes a video from a picture and a prompt.
     async fn video(&mut self) -> Result<(), CliError> {
         progress("1/3  Making a video from a picture and a prompt …");
         self.save("sample picture", "picture.jpg", PICTURE, Duration::ZERO)?;
@@ -160,7 +160,7 @@ impl Demo {
         self.save_record("its record", "chat-completion.json", &answer)
     }
 
-    /// A song becomes stems. Returns the song's clip.
+    /// Separates a song into stems. Returns the song's clip.
     async fn stems(&mut self) -> Result<String, CliError> {
         progress("2/3  Separating a song into stems …");
         self.save("sample song", "song.flac", SONG, Duration::ZERO)?;
@@ -194,7 +194,7 @@ impl Demo {
         Ok(id)
     }
 
-    /// A clip becomes a persona.
+    /// Makes a persona from a clip.
     async fn persona(&mut self, clip: &str) -> Result<(), CliError> {
         let started = Instant::now();
         progress("3/3  Creating a persona from the song …");
@@ -309,7 +309,7 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// Long work says what it is at; on standard error, beside the result.
+/// Progress messages go to standard error, results to standard output.
 fn progress(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,5 +1,5 @@
-//! `mediagate keys`: make, list and revoke keys, also while a server runs on
-//! the same data.
+//! `mediagate keys`: create, list and revoke keys; works while a server is running on the same
+//! data.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,44 +19,44 @@ use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeysCommand {
-    /// Make a key and print it, alone, on standard output
+    /// Create a key and print only the key on standard output
     Create(CreateArgs),
-    /// List the keys
+    /// List keys
     List,
-    /// Revoke a key by its id, its first 12 characters or itself
+    /// Revoke a key, given its id, its first 12 characters or the key itself
     Revoke {
-        /// Which key
+        /// The key
         key: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
-    /// Name for people
+    /// Display name
     #[arg(long)]
     name: String,
-    /// What it may do; repeat for several [default: all but admin]
+    /// Scope of the key; repeat for several [default: all but admin]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<Scope>,
-    /// How long it works, as in 30d
+    /// Lifetime, for example 30d
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     expires: Option<Duration>,
-    /// Requests a minute [default: 600]
+    /// Requests per minute [default: 600]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rpm: Option<u32>,
-    /// Open tasks at once [default: 100]
+    /// Limit of open tasks [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_running: Option<u32>,
-    /// What its tasks together may cost, in US dollars
+    /// Limit on the total cost of its tasks, in US dollars
     #[arg(long, value_name = "USD", value_parser = amount::positive)]
     budget: Option<Micros>,
-    /// The account that it belongs to, made when new [default: default]
+    /// Account that it belongs to, created if it does not exist [default: default]
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
-    /// A model that it may name; repeat for several [default: all]
+    /// Model that it may use; repeat for several [default: all]
     #[arg(long = "model", value_name = "MODEL")]
     models: Vec<String>,
-    /// A network that it may be used from; repeat for several [default: all]
+    /// Network that it may be used from; repeat for several [default: all]
     #[arg(long = "network", value_name = "CIDR")]
     networks: Vec<IpNet>,
 }

@@ -1,5 +1,5 @@
-//! `mediagate ledger`: look at the movements of money, check that they add up,
-//! put one right; also while a server runs on the same data.
+//! `mediagate ledger`: list, export, verify and adjust; works while a server is running on the same
+//! data.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write as _};
@@ -20,61 +20,61 @@ use crate::model::money::Micros;
 use crate::model::submission::ToldCost;
 use crate::store::ledger::Filter;
 
-/// Entries that an export reads at once.
+/// Entries per page of an export.
 const PAGE: u32 = 1000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LedgerCommand {
-    /// Show entries, the newest first
+    /// List entries, newest first
     List(ListArgs),
-    /// Write all entries to standard output, the oldest first
+    /// Write all entries to standard output, oldest first
     Export(ExportArgs),
-    /// Say what does not add up; exit code 1 when something does not
+    /// Verify the ledger; exit code 1 if something does not add up
     Verify,
-    /// Put right what a task cost, once
+    /// Correct the cost of a task, once
     Adjust(AdjustArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only of this account
+    /// Only this account's
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
-    /// Only of this task
+    /// Only this task's
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
-    /// How many
+    /// Most entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// Only of this account
+    /// Only this account's
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
-    /// How
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A line of names, then one for each entry
+    /// A header line, then a line per entry
     Csv,
-    /// One array of objects
+    /// An array of objects
     Json,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AdjustArgs {
-    /// Which task
+    /// The task
     #[arg(long, value_name = "ID")]
     task: TaskId,
-    /// US dollars: a positive amount charges, a negative one gives back
+    /// US dollars: a positive amount charges, a negative one refunds
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
     amount: Micros,
-    /// Why, for people who read the ledger
+    /// Reason, for the ledger
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]
     note: String,
 }
@@ -94,7 +94,7 @@ pub(super) fn run(command: &LedgerCommand, settings: &Overrides) -> Result<(), C
     })
 }
 
-/// What people call accounts and keys, by their ids.
+/// Names of accounts and keys, by id.
 struct Names(HashMap<String, String>);
 
 impl Names {
@@ -110,7 +110,7 @@ impl Names {
         Ok(Self(accounts.chain(keys).collect()))
     }
 
-    /// The name of an id; one that was made a moment ago may have none yet.
+    /// The name of an id; an account or key created a moment ago has none yet.
     fn of(&self, id: Option<&impl ToString>) -> String {
         let Some(id) = id.map(ToString::to_string) else {
             return String::new();
@@ -163,7 +163,7 @@ async fn list(app: &App, args: &ListArgs) -> Result<(), CliError> {
     say(&table.to_string())
 }
 
-/// A change for a table: nothing when there is none.
+/// A change for a table: empty if zero.
 fn moved(amount: Micros) -> String {
     if amount == Micros::ZERO {
         String::new()
@@ -172,7 +172,7 @@ fn moved(amount: Micros) -> String {
     }
 }
 
-/// An entry as an export writes it.
+/// An entry in an export.
 #[derive(Serialize)]
 struct Exported {
     id: String,
@@ -225,7 +225,7 @@ impl Exported {
             credit_usd: entry.credit.to_string(),
             note: entry.note.clone(),
             provider: told.map(|told| told.provider.clone()),
-            // Micros write any millionths.
+            // `Micros` formats any millionths.
             provider_cost: told.map(|told| Micros::new(told.millionths).to_string()),
             provider_cost_unit: told.map(|told| told.unit.clone()),
         }
@@ -250,7 +250,7 @@ impl Exported {
     }
 }
 
-/// Writes entries as they are read: a ledger may be larger than the memory.
+/// Writes entries while reading them: a ledger may not fit into memory.
 async fn export(app: &App, args: &ExportArgs) -> Result<(), CliError> {
     let mut filter = filter(app, args.account.as_deref(), None).await?;
     let names = Names::read(app).await?;
@@ -272,7 +272,7 @@ async fn export(app: &App, args: &ExportArgs) -> Result<(), CliError> {
     out.end()
 }
 
-/// Where an export goes; each step says whether anybody still reads.
+/// The output of an export; each step returns whether anybody is still reading.
 struct Out<'a> {
     to: BufWriter<std::io::StdoutLock<'a>>,
     format: Format,
@@ -317,7 +317,7 @@ impl Out<'_> {
     }
 }
 
-/// A closed pipe (`| head`) is no failure.
+/// A closed pipe (`| head`) is not an error.
 fn reading(written: std::io::Result<()>) -> Result<bool, CliError> {
     match written {
         Ok(()) => Ok(true),

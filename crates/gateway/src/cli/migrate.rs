@@ -1,4 +1,4 @@
-//! `mediagate migrate`: brings the database up to date and ends.
+//! `mediagate migrate`: migrates the database and exits.
 
 use crate::cli::{CliError, say};
 use crate::config::{Config, Database, Overrides};

@@ -1,6 +1,5 @@
-//! The commands: what each does is in its own file; this one reads the words
-//! and turns errors into exit codes (0 done, 1 failed, 2 wrong usage or
-//! configuration).
+//! The commands; each has its own file. This one parses the command line and turns errors into exit
+//! codes (0 done, 1 failed, 2 wrong usage or configuration).
 
 mod accounts;
 mod amount;
@@ -19,7 +18,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, Overrides};
 
-/// One gateway in front of video and music models. Nobody pays twice.
+/// A gateway in front of video and music models. Nobody pays twice.
 #[derive(Debug, Parser)]
 #[command(name = "mediagate", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
@@ -42,36 +41,36 @@ Examples:
 enum Command {
     /// Serve the API, the console and the workers
     Serve(serve::Start),
-    /// Run only workers, beside servers on the same database
+    /// Run workers only, for a database that servers share
     Worker(serve::Start),
     /// Make a video, stems and a persona from samples, over HTTP, and show them
     Demo(demo::DemoArgs),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::KeysCommand),
-    /// Make accounts, look at their money, pay money in
+    /// Create accounts, show and credit their money
     #[command(subcommand)]
     Accounts(accounts::AccountsCommand),
-    /// Look at the movements of money, and check that they add up
+    /// List, export, verify and adjust the ledger
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
-    /// Look at what hosted providers sell, and print the configuration for it
+    /// List hosted models, and print the configuration for them
     #[command(subcommand)]
     Models(models::ModelsCommand),
-    /// Bring the database up to date and end
+    /// Migrate the database and exit
     Migrate,
     /// Decide about open tasks of a restored backup
     #[command(subcommand)]
     Restored(restored::RestoredCommand),
-    /// Look at the configuration
+    /// Check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print the `OpenAPI` 3.1 document
     Openapi,
-    /// Do one job of a gateway that started this process; not for people
+    /// Run one job of the gateway that started this process; internal
     #[command(hide = true)]
     Engine,
-    /// Print the places at which `MEDIAGATE_CRASH_AT` can end the process
+    /// Print the points at which `MEDIAGATE_CRASH_AT` can kill the process
     #[cfg(debug_assertions)]
     #[command(hide = true)]
     CrashPoints,
@@ -79,20 +78,20 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Say what is wrong, or print the effective configuration with secrets masked
+    /// Validate the configuration and print it with secrets masked
     Check,
 }
 
-/// Why a command did not do its work.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 enum CliError {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// The command's words are wrong.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
-    /// It did not work.
+    /// Everything else.
     #[error("{0}")]
     Failed(String),
 }
@@ -122,23 +121,23 @@ impl From<crate::app::OpenError> for CliError {
 impl From<crate::error::Error> for CliError {
     fn from(error: crate::error::Error) -> Self {
         match error.inside() {
-            // At the command line the operator is the one who may know.
+            // At the command line the operator may see internal errors.
             Some(inside) => Self::failed(inside),
             None => Self::failed(error.message()),
         }
     }
 }
 
-/// Runs the command that the program was called with.
+/// Runs the command line.
 pub fn main() -> ExitCode {
-    // The TLS library wants its cryptography chosen before its first use.
+    // rustls needs its crypto provider installed before first use.
     drop(rustls::crypto::ring::default_provider().install_default());
     crate::private::from_now_on();
     let cli = Cli::parse();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to do when standard error is closed.
+            // Ignored: standard error is closed.
             let _ = writeln!(std::io::stderr(), "mediagate: {error}");
             error.exit_code()
         }
@@ -182,7 +181,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
     }
 }
 
-/// Prints to standard output. A closed pipe (`| head`) is no failure.
+/// Prints to standard output. A closed pipe (`| head`) is not an error.
 fn say(text: &str) -> Result<(), CliError> {
     match writeln!(std::io::stdout().lock(), "{}", text.trim_end()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -210,7 +209,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// A setting that is not global is an unknown word behind `serve`.
+    /// A setting that is not global would be unknown after `serve`.
     #[test]
     fn settings_stand_before_or_behind_the_command() {
         let command = Cli::command();

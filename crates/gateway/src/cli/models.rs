@@ -1,5 +1,5 @@
-//! `mediagate models`: what providers sell, and the lines of configuration that
-//! sell it on. Needs no provider's secret and no database.
+//! `mediagate models`: known hosted models, and the configuration to offer them. Needs no
+//! provider's secret and no database.
 
 use std::fmt::Write as _;
 
@@ -13,28 +13,28 @@ use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelsCommand {
-    /// What providers sell: ids, lengths, sizes, list prices
+    /// List hosted models: ids, lengths, sizes, list prices
     List(ListArgs),
-    /// Print the lines of configuration for a model, such as fal/veo-3.1
+    /// Print the configuration for a model, for example fal/veo-3.1
     Add(AddArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only of this provider
+    /// Only this provider's
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// Also the providers' ids, every price and when it was read
+    /// Also show the providers' ids, all prices and when they were read
     #[arg(long)]
     long: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AddArgs {
-    /// Provider and model, as in the list
+    /// Provider and model, as listed
     #[arg(value_name = "PROVIDER/MODEL")]
     model: String,
-    /// What callers pay above the list price
+    /// Percentage added to the list price
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     margin: u16,
 }
@@ -59,7 +59,7 @@ fn list(catalogue: &Catalogue, args: &ListArgs) -> Result<(), CliError> {
     say(&table(&models, args.long))
 }
 
-/// A line for each model, which fits a terminal unless it is `long`.
+/// A line per model, which fits a terminal unless `long`.
 fn table(models: &[&KnownModel], long: bool) -> String {
     let head = [
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
@@ -78,16 +78,16 @@ fn table(models: &[&KnownModel], long: bool) -> String {
         let line: Vec<String> = cells
             .map(|(cell, &width)| format!("{cell:<width$}"))
             .collect();
-        // A text takes whatever is written to it.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{}", line.join("  ").trim_end());
     }
     text
 }
 
-/// How many of a row's cells are shown unless all are asked for.
+/// Cells per row unless `long`.
 const SHORT: usize = 7;
 
-/// What is said of a model in the list.
+/// A model's row in the list.
 fn row(model: &KnownModel, long: bool) -> [String; 9] {
     let seconds = match &model.seconds {
         Some(Durations::Range { min, max }) => format!("{min}-{max}"),
@@ -123,7 +123,7 @@ fn row(model: &KnownModel, long: bool) -> [String; 9] {
     ]
 }
 
-/// `480p,720p`, and the first and the last where there are many.
+/// `480p,720p`; the first and the last if there are many.
 fn tiers(model: &KnownModel, all: bool) -> String {
     let sizes = model.sizes.iter().flatten();
     let mut tiers: Vec<u32> = sizes.map(|(width, height)| *width.min(height)).collect();
@@ -135,7 +135,7 @@ fn tiers(model: &KnownModel, all: bool) -> String {
     }
 }
 
-/// The least and the most of each unit: `0.10-0.15/second`.
+/// Lowest and highest price of each unit: `0.10-0.15/second`.
 fn range_of_prices(prices: &[ListPrice]) -> String {
     let mut units: Vec<&str> = prices.iter().map(|price| price.unit.as_str()).collect();
     units.dedup();
@@ -202,7 +202,7 @@ fn add(catalogue: &Catalogue, args: &AddArgs) -> Result<(), CliError> {
     say(&lines(model, args.margin)?)
 }
 
-/// The lines of TOML that offer a model to callers.
+/// The TOML that offers a model to callers.
 fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
     let KnownModel { provider, name, .. } = model;
     let protocol = match providers::protocol(provider) {
@@ -247,7 +247,7 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// A price that covers whatever callers may ask for, with the margin.
+/// A price, with the margin, that covers anything callers may ask for.
 fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, Micros)>, CliError> {
     let mut dearest: Option<(&str, i64)> = None;
     for price in &model.prices {

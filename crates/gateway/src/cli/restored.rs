@@ -1,5 +1,5 @@
-//! `mediagate restored`: what becomes of open tasks that a restored backup has;
-//! also while a server runs on the same data.
+//! `mediagate restored`: decides about open tasks of a restored backup; works while a server is
+//! running on the same data.
 
 use clap::{Args, Subcommand};
 
@@ -12,9 +12,9 @@ use crate::ids::TaskId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RestoredCommand {
-    /// Show the tasks that wait, the oldest first
+    /// List held tasks, oldest first
     List,
-    /// Send them to a provider, even if that pays for them a second time
+    /// Submit them to a provider, even if that pays for them a second time
     Resubmit(Which),
     /// End them, uncharged
     Fail(Which),
@@ -23,10 +23,10 @@ pub(super) enum RestoredCommand {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Which {
-    /// These
+    /// Task ids
     #[arg(value_name = "ID")]
     ids: Vec<TaskId>,
-    /// All that wait
+    /// All held tasks
     #[arg(long)]
     all: bool,
 }

@@ -1,5 +1,5 @@
-//! `mediagate serve`: the API, the console and the workers in one process; and
-//! `mediagate worker`, only the last of them.
+//! `mediagate serve`: the API, the console and the workers in one process; `mediagate worker`: only
+//! workers.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -24,10 +24,10 @@ use crate::secret::Secret;
 use crate::telemetry;
 use crate::worker::Workers;
 
-/// How often the configuration file is looked at for changes.
+/// How often the configuration file is checked for changes.
 const FILE_POLL: Duration = Duration::from_millis(500);
 
-/// What only a start takes.
+/// Options for starting a process.
 #[derive(Debug, Args)]
 pub(super) struct Start {
     /// The database was restored from a backup: hold its open tasks for hosted providers
@@ -45,7 +45,7 @@ pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
     })
 }
 
-/// `mediagate worker`: no listener, the rest as `serve` has it.
+/// `mediagate worker`: like `serve`, without a listener.
 pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     telemetry::start(&config)?;
@@ -82,7 +82,7 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Serves and works until `app.draining` is set and everything has come to its end.
+/// Serves and works until `app.draining` is set and everything has finished.
 pub(super) async fn until_drained(app: &App, listener: TcpListener) {
     let workers = Workers::start(app).await;
     let closed = CancellationToken::new();
@@ -96,7 +96,7 @@ pub(super) async fn until_drained(app: &App, listener: TcpListener) {
         tokio::time::sleep(app.config.drain_delay).await;
         closed.cancel();
     };
-    // The workers go on while requests in flight wait for them.
+    // The workers continue while requests in flight wait for them.
     let limits = connection_limits(&app.config);
     let serve = http::server::serve(listener, http::router(app), limits, shutdown);
     tokio::join!(serve, close);
@@ -104,8 +104,7 @@ pub(super) async fn until_drained(app: &App, listener: TcpListener) {
     workers.stop().await;
 }
 
-/// The limits that the settings name, after raising that of open files as far as
-/// this process may.
+/// The connection limits in the settings, after raising the limit of open files as far as possible.
 fn connection_limits(config: &Config) -> ConnectionLimits {
     let files = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -129,7 +128,7 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
     limits
 }
 
-/// Makes the first account and key when there is none.
+/// Creates the first account and key if there are none.
 async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
     if !keys::list(app).await?.is_empty() {
         return Ok(None);
@@ -138,7 +137,7 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
     Ok(keys::create_first(app, &account).await?)
 }
 
-/// Says where the service is and, once, the first key.
+/// Prints the service's URL and, once, the first key.
 fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
     let base = app
         .config
@@ -148,14 +147,14 @@ fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
     let ready =
         format!("Mediagate is ready at {base}  (prices {base}/pricing, console {base}/console)\n");
     let first = first_key.map_or_else(String::new, |key| introduce(&base, key.expose()));
-    // The key is not written to the log; a closed standard output loses it, and
-    // `mediagate keys create` makes another.
+    // The key is not logged; if standard output is closed it is lost, and `mediagate keys create`
+    // makes another.
     let _ = std::io::stdout()
         .lock()
         .write_all((ready + &first).as_bytes());
 }
 
-/// The first key, and a call that works when pasted.
+/// The first key, and a call ready to paste.
 fn introduce(base: &str, key: &str) -> String {
     let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
     format!(
@@ -165,7 +164,7 @@ fn introduce(base: &str, key: &str) -> String {
     )
 }
 
-/// The first SIGTERM or SIGINT drains, the second ends at once.
+/// The first SIGTERM or SIGINT drains, the second exits at once.
 fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(CliError::failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(CliError::failed)?;
@@ -186,8 +185,8 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Reads models and prices anew at SIGHUP and when the file changes, or the
-/// models folder. A bad file is refused and what was there stays.
+/// Reloads models and prices at SIGHUP, and when the file or the models folder changes. An invalid
+/// file is rejected and the old settings stay.
 fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
@@ -201,8 +200,8 @@ fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
                 _ = hangup.recv() => {}
                 () = tokio::time::sleep(FILE_POLL) => {
                     let before = std::mem::replace(&mut last, mark());
-                    // A file that still changes may be half written, and an
-                    // empty one is valid: every price would be gone.
+                    // A file that is still changing may be half written; an empty one would be
+                    // valid and remove every price.
                     if last == seen || last != before {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! The configuration file: its keys, and errors that say file, line and key.
+//! The configuration file: its keys, and errors with file, line and key.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use crate::config::{CancelPolicy, ConfigError, Durability, LogFormat};
 use crate::secret::SecretSource;
 use crate::store::Migrate;
 
-/// The file as it stands; every key may be left out. The keys are the twins of
-/// the flags in [`crate::config::Overrides`].
+/// The parsed file; every key is optional and corresponds to a flag in
+/// [`crate::config::Overrides`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfigFile {
@@ -62,22 +62,20 @@ pub struct ConfigFile {
     pub show_providers: Option<bool>,
     pub providers: BTreeMap<String, ProviderTable>,
     pub models: BTreeMap<String, ModelSettings>,
-    /// The file itself, for errors that are found later.
+    /// The file itself, for errors found later.
     #[serde(skip)]
     pub source: Option<Source>,
 }
 
-/// A file's name and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The file's name.
     pub path: String,
-    /// What is in it.
+    /// The file's text.
     pub text: String,
 }
 
 impl Source {
-    /// The error with its line, when it is about a key that stands in the file.
+    /// Adds the line to an error about a key in the file.
     pub fn locate(&self, error: ConfigError) -> ConfigError {
         let ConfigError::Value { key, message } = &error else {
             return error;
@@ -92,7 +90,7 @@ impl Source {
         }
     }
 
-    /// The tables `[providers]` and `[models]` as they stand.
+    /// The tables `[providers]` and `[models]`, unparsed.
     pub fn tables(&self) -> toml::Table {
         let mut all: toml::Table = toml::from_str(&self.text).unwrap_or_default();
         all.retain(|key, _| key == "providers" || key == "models");
@@ -100,7 +98,7 @@ impl Source {
     }
 }
 
-/// Where a dotted key stands, or the nearest table above it that does.
+/// The position of a dotted key, or of the nearest parent table that exists.
 fn key_span(text: &str, key: &str) -> Option<usize> {
     use toml::de::{DeTable, DeValue};
     let parsed = DeTable::parse(text).ok()?;
@@ -119,7 +117,7 @@ fn key_span(text: &str, key: &str) -> Option<usize> {
     found
 }
 
-/// `[fetch]`: callers' addresses.
+/// `[fetch]`: rules for callers' URLs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FetchTable {
@@ -134,7 +132,6 @@ pub struct PersonasTable {
     pub auto_approve: Option<bool>,
 }
 
-/// Reads a file.
 pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
@@ -144,7 +141,7 @@ pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
     parse(&name, &text)
 }
 
-/// Reads a file's text; `path` is for the errors.
+/// `path` is for the errors.
 pub fn parse(path: &str, text: &str) -> Result<ConfigFile, ConfigError> {
     let mut file: ConfigFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -170,7 +167,7 @@ fn line_of(text: &str, at: usize) -> usize {
         + 1
 }
 
-/// The message of the TOML reader, with the key and a suggestion.
+/// The TOML reader's message, with the key and a suggestion.
 fn explain(text: &str, at: usize, message: &str) -> String {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if let (true, Some((unknown, known))) =
@@ -185,25 +182,24 @@ fn explain(text: &str, at: usize, message: &str) -> String {
     }
 }
 
-/// The reader's message without the value that it is about: that may be a secret
-/// in the wrong place.
+/// The reader's message without the value, which may be a secret in the wrong place.
 fn without_value(message: &str) -> String {
     match message.rsplit_once(", expected ") {
         Some((found, expected)) => {
             let kind = found.split(['"', '`']).next().unwrap_or_default();
             format!("{}, expected {expected}", kind.trim_end())
         }
-        // An address that cannot be read is told after its fault.
+        // For an invalid URL the value comes last.
         None => message.split(": \"").next().unwrap_or_default().to_owned(),
     }
 }
 
-/// What is said of a key that nobody knows.
+/// The message for an unknown key.
 pub fn unknown_key(unknown: &str, known: &[&str]) -> String {
     format!("unknown key `{unknown}`; {}", meant(unknown, known))
 }
 
-/// What may have been meant by an unknown word.
+/// A suggestion for an unknown word.
 pub fn meant(unknown: &str, known: &[&str]) -> String {
     let near = known
         .iter()
@@ -216,13 +212,13 @@ pub fn meant(unknown: &str, known: &[&str]) -> String {
     )
 }
 
-/// The key of the line that holds the byte `at`, with its table.
+/// The key, with its table, of the line at byte `at`.
 fn key_at(text: &str, at: usize) -> Option<String> {
     let before = text.get(..at)?;
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text.get(line_start..)?.lines().next()?;
     let key = line.split_once('=')?.0.trim();
-    // Within a list or a text of several lines, this is part of a value.
+    // Inside a list or a multi-line string this would be part of a value.
     let is_key = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     if !key.bytes().all(is_key) {
         return None;

@@ -1,4 +1,4 @@
-//! The flags and environment variables, each the twin of a key in the file.
+//! Flags and environment variables; each corresponds to a key in the file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,44 +13,42 @@ use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
 use crate::store::Migrate;
 
-/// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
     Auto,
-    /// For people.
+    /// Lines of text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What a cancelled task costs whose provider could not be stopped.
+/// Who pays if a provider finishes a cancelled task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelPolicy {
-    /// Nothing.
+    /// The operator: the hold is released.
     #[default]
     Refund,
-    /// What the provider makes all the same.
+    /// The caller pays for what was made.
     Charge,
 }
 
-/// What the database keeps when a machine is lost.
+/// What survives the loss of the database's machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// What its own disk keeps.
+    /// What is on its own disk.
     #[default]
     Local,
-    /// Everything: a synchronous standby has it too. Without one the process is
-    /// not ready.
+    /// Everything, because a synchronous standby has it too. Without one the process is not ready.
     Replicated,
-    /// Everything, by the word of who runs the database.
+    /// Everything, which the operator guarantees: nothing is checked.
     Assumed,
 }
 
-/// Flags and environment variables, each the twin of a key in the file.
+/// Flags and environment variables; each corresponds to a key in the file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Settings (also in the configuration file)")]
 pub struct Overrides {
@@ -63,7 +61,7 @@ pub struct Overrides {
     /// Folder for the database, media and the signing key [default: ./mediagate-data]
     #[arg(long, env = "MEDIAGATE_DATA", value_name = "FOLDER", global = true)]
     pub data: Option<PathBuf>,
-    /// Folder of separation models of your own (docs/models/onnx.md) [default: models in the data folder]
+    /// Folder of your own separation models (docs/models/onnx.md) [default: models in the data folder]
     #[arg(
         long,
         env = "MEDIAGATE_MODELS_FOLDER",
@@ -71,10 +69,10 @@ pub struct Overrides {
         global = true
     )]
     pub models_folder: Option<PathBuf>,
-    /// Folder of newer files about hosted models (docs/models/hosted.md) [default: what this version knows]
+    /// Folder of newer files about hosted models (docs/models/hosted.md) [default: the built-in list]
     #[arg(long, env = "MEDIAGATE_CATALOG", value_name = "FOLDER", global = true)]
     pub catalog: Option<PathBuf>,
-    /// ONNX Runtime's library, which runs them [default: what `ORT_DYLIB_PATH` names, or the system's]
+    /// ONNX Runtime library for these models [default: `ORT_DYLIB_PATH`, or the system's]
     #[arg(
         long,
         env = "MEDIAGATE_ONNX_LIBRARY",
@@ -82,7 +80,7 @@ pub struct Overrides {
         global = true
     )]
     pub onnx_library: Option<PathBuf>,
-    /// Address under which callers reach this service [default: each request's own host]
+    /// URL under which callers reach this service [default: each request's own host]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,
     /// "sqlite" (in the data folder) or "<postgres://user@host/db>"; also env:NAME or <file:PATH> [default: sqlite]
@@ -93,7 +91,7 @@ pub struct Overrides {
         global = true
     )]
     pub database: Option<SecretSource>,
-    /// Connections of this process to Postgres [default: 8]
+    /// Postgres connections of this process [default: 8]
     #[arg(
         long,
         env = "MEDIAGATE_DATABASE_CONNECTIONS",
@@ -101,7 +99,7 @@ pub struct Overrides {
         global = true
     )]
     pub database_connections: Option<usize>,
-    /// What the database keeps when a machine is lost [default: local]
+    /// What survives the loss of the database's machine [default: local]
     #[arg(
         long,
         env = "MEDIAGATE_DURABILITY",
@@ -109,19 +107,19 @@ pub struct Overrides {
         global = true
     )]
     pub durability: Option<Durability>,
-    /// Whether the schema is brought up to date at start [default: auto]
+    /// Whether to migrate the schema at startup [default: auto]
     #[arg(long, env = "MEDIAGATE_MIGRATE", value_name = "WHEN", global = true)]
     pub migrate: Option<Migrate>,
     /// How long a request waits for its task [default: 15m]
     #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub wait_limit: Option<Duration>,
-    /// How long requests are still accepted after SIGTERM, while /readyz says no [default: 0s]
+    /// How long requests are still accepted after SIGTERM, while /readyz fails [default: 0s]
     #[arg(long, env = "MEDIAGATE_DRAIN_DELAY", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub drain_delay: Option<Duration>,
     /// How long media is kept [default: 30d]
     #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub media_ttl: Option<Duration>,
-    /// How many bytes an account may keep, as in "20GB" [default: 20GB]
+    /// Bytes of files that an account may store, for example "20GB" [default: 20GB]
     #[arg(
         long,
         env = "MEDIAGATE_STORAGE_LIMIT",
@@ -129,10 +127,10 @@ pub struct Overrides {
         global = true
     )]
     pub storage_limit: Option<ByteSize>,
-    /// Free space of the disk below which uploads and pictures are not taken [default: 500MB]
+    /// Free disk space below which uploads and pictures are refused [default: 500MB]
     #[arg(long, env = "MEDIAGATE_DISK_FLOOR", value_name = "SIZE", global = true)]
     pub disk_floor: Option<ByteSize>,
-    /// How long finished tasks are kept [default: for ever]
+    /// How long finished tasks are kept [default: forever]
     #[arg(long, env = "MEDIAGATE_RECORD_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     pub record_ttl: Option<Duration>,
     /// How long requests in flight may take after SIGTERM [default: 30s]
@@ -152,7 +150,7 @@ pub struct Overrides {
     /// Tasks that run at once in this process [default: the number of cores]
     #[arg(long, env = "MEDIAGATE_WORKERS", value_name = "N", global = true)]
     pub workers: Option<usize>,
-    /// Memory in which callers' media is decoded, in megabytes [default: 1024]
+    /// Total memory for decoding callers' media, in megabytes [default: 1024]
     #[arg(
         long,
         env = "MEDIAGATE_DECODING_MEMORY_MB",
@@ -160,7 +158,7 @@ pub struct Overrides {
         global = true
     )]
     pub decoding_memory_mb: Option<usize>,
-    /// Secret that signs media addresses; replicas share one [default: made in the data folder]
+    /// Secret that signs media URLs; replicas share one [default: generated in the data folder]
     #[arg(
         long,
         env = "MEDIAGATE_SIGNING_SECRET",
@@ -194,7 +192,7 @@ pub struct Overrides {
         global = true
     )]
     pub cors_origins: Option<Vec<String>>,
-    /// Networks whose X-Forwarded-For and -Proto are believed [default: none]
+    /// Networks whose X-Forwarded-For and -Proto are trusted [default: none]
     #[arg(
         long,
         env = "MEDIAGATE_TRUSTED_PROXIES",
@@ -203,7 +201,7 @@ pub struct Overrides {
         global = true
     )]
     pub trusted_proxies: Option<Vec<IpNet>>,
-    /// Connections at once, as far as the limit of open files allows [default: 8192]
+    /// Most connections, reduced if the limit of open files is low [default: 8192]
     #[arg(
         long,
         env = "MEDIAGATE_MAX_CONNECTIONS",
@@ -211,7 +209,7 @@ pub struct Overrides {
         global = true
     )]
     pub max_connections: Option<usize>,
-    /// Connections at once from one address, trusted proxies excepted [default: 1024]
+    /// Most connections from one address, except trusted proxies [default: 1024]
     #[arg(
         long,
         env = "MEDIAGATE_MAX_CONNECTIONS_PER_PEER",
@@ -219,7 +217,7 @@ pub struct Overrides {
         global = true
     )]
     pub max_connections_per_peer: Option<usize>,
-    /// Networks that callers' addresses may lie in although they are not public [default: none]
+    /// Networks that callers' URLs may point to although they are not public [default: none]
     #[arg(
         long,
         env = "MEDIAGATE_FETCH_ALLOW_NETWORKS",
@@ -228,7 +226,7 @@ pub struct Overrides {
         global = true
     )]
     pub fetch_allow_networks: Option<Vec<IpNet>>,
-    /// Ports that callers' addresses may name [default: 80,443]
+    /// Ports that callers' URLs may use [default: 80,443]
     #[arg(
         long,
         env = "MEDIAGATE_FETCH_ALLOW_PORTS",
@@ -237,7 +235,7 @@ pub struct Overrides {
         global = true
     )]
     pub fetch_allow_ports: Option<Vec<u16>>,
-    /// Approve public personas without asking [default: false]
+    /// Approve public personas automatically [default: false]
     #[arg(
         long,
         env = "MEDIAGATE_PERSONAS_AUTO_APPROVE",
@@ -245,7 +243,7 @@ pub struct Overrides {
         global = true
     )]
     pub personas_auto_approve: Option<bool>,
-    /// Tell callers which provider made what [default: false]
+    /// Show callers which provider made something [default: false]
     #[arg(
         long,
         env = "MEDIAGATE_SHOW_PROVIDERS",
@@ -253,7 +251,7 @@ pub struct Overrides {
         global = true
     )]
     pub show_providers: Option<bool>,
-    /// What a cancelled task costs whose provider could not be stopped [default: refund]
+    /// Whether callers pay if a provider finishes a cancelled task [default: refund]
     #[arg(
         long,
         env = "MEDIAGATE_CANCEL_POLICY",
@@ -261,7 +259,7 @@ pub struct Overrides {
         global = true
     )]
     pub cancel_policy: Option<CancelPolicy>,
-    /// How the log is written [default: auto]
+    /// Log format [default: auto]
     #[arg(
         long,
         env = "MEDIAGATE_LOG_FORMAT",
@@ -269,7 +267,7 @@ pub struct Overrides {
         global = true
     )]
     pub log_format: Option<LogFormat>,
-    /// What is logged, as in "info" or "mediagate=debug" [default: info]
+    /// Log filter, for example "info" or "mediagate=debug" [default: info]
     #[arg(long, env = "MEDIAGATE_LOG", value_name = "FILTER", global = true)]
     pub log: Option<String>,
 }

@@ -1,9 +1,8 @@
-//! Settings: flags beat environment beats file beats defaults.
+//! Settings: flags override the environment, which overrides the file, which overrides defaults.
 //!
-//! [`Overrides`] are the flags and their environment variables, [`mod@file`] reads
-//! the TOML, and [`Config`] is what the rest of the program sees: complete and
-//! checked. Part of it, [`Config::models`], can be read anew while the server
-//! runs.
+//! [`Overrides`] are the flags and their environment variables, [`mod@file`] reads the TOML, and
+//! [`Config`] is what the rest of the program uses: complete and validated. A part of it,
+//! [`Config::models`], can be reloaded while the server is running.
 
 pub mod file;
 mod flags;
@@ -34,85 +33,71 @@ use crate::store::{Migrate, Options};
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
     #[error("{path}: {reason}")]
-    Unreadable {
-        /// Which file.
-        path: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The file is wrong at one place.
+    Unreadable { path: String, reason: String },
+    /// An error at one place in the file.
     #[error("{path}:{line}: {message}")]
     InFile {
-        /// Which file.
         path: String,
         /// Counts from 1.
         line: usize,
-        /// What is wrong, naming the key.
+        /// Includes the key.
         message: String,
     },
-    /// A value is wrong, wherever it came from.
+    /// An invalid value, wherever it came from.
     #[error("{key}: {message}")]
     Value {
-        /// The setting, as the file writes it.
+        /// The setting, as written in the file.
         key: String,
-        /// What is wrong.
         message: String,
     },
-    /// A secret could not be had.
     #[error("{key}: {error}")]
     Secret {
-        /// The setting.
         key: &'static str,
-        /// Why not.
         error: SecretError,
     },
 }
 
-/// Which database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {
     /// A file in the data folder.
     Sqlite,
-    /// A server.
+    /// The URL of a server.
     Postgres(Secret),
 }
 
-/// Every setting, complete and checked.
+/// Every setting, complete and validated.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the file is, when there is one.
+    /// The configuration file, if there is one.
     pub path: Option<PathBuf>,
-    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Folder for everything that is kept.
+    /// Folder for all data.
     pub data: PathBuf,
     /// Folder of the operator's own separation models.
     pub models_folder: PathBuf,
-    /// The library that runs them, where it is not the usual one.
+    /// The ONNX Runtime library, if not the default one.
     pub onnx_library: Option<PathBuf>,
-    /// Address under which callers reach this service, without a slash at the end.
+    /// URL under which callers reach this service, without a trailing slash.
     pub public_url: Option<String>,
-    /// Which database.
     pub database: Database,
-    /// Connections of this process to Postgres.
+    /// Postgres connections of this process.
     pub database_connections: usize,
-    /// What the database keeps when a machine is lost.
+    /// What survives the loss of the database's machine.
     pub durability: Durability,
-    /// Whether the schema is brought up to date at start.
+    /// Whether to migrate the schema at startup.
     pub migrate: Migrate,
     /// How long a request waits for its task.
     pub wait_limit: Duration,
     /// How long media is kept.
     pub media_ttl: Duration,
-    /// How many bytes an account may keep.
+    /// Bytes of files that an account may store.
     pub storage_limit: ByteSize,
-    /// How much of the disk stays free of what callers hand in.
+    /// Free disk space below which uploads are refused.
     pub disk_floor: ByteSize,
-    /// How long finished tasks are kept; for ever when `None`.
+    /// How long finished tasks are kept; forever if `None`.
     pub record_ttl: Option<Duration>,
-    /// How long requests are still accepted once the process is told to end.
+    /// How long requests are still accepted during shutdown.
     pub drain_delay: Duration,
     /// How long requests in flight may take after that.
     pub shutdown_grace: Duration,
@@ -122,57 +107,56 @@ pub struct Config {
     pub persona_brand_field: String,
     /// Tasks that run at once in this process.
     pub workers: usize,
-    /// Memory in which callers' media is decoded, in megabytes (2^20).
+    /// Total memory for decoding callers' media, in MiB.
     pub decoding_memory_mb: usize,
-    /// Signs media addresses; made in the data folder when `None`.
+    /// Signs media URLs; generated if `None`.
     pub signing_secret: Option<Secret>,
     /// Web origins that may call from a page.
     pub cors_origins: Vec<String>,
-    /// Networks whose forwarding headers are believed.
+    /// Networks whose forwarding headers are trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Connections at once.
+    /// In total.
     pub max_connections: usize,
-    /// Connections at once from one address.
+    /// Per address.
     pub max_connections_per_peer: usize,
-    /// What may be fetched for callers.
+    /// Rules for fetching callers' URLs.
     pub fetch: FetchRules,
-    /// Whether public personas are approved without asking.
+    /// Whether public personas are approved automatically.
     pub personas_auto_approve: bool,
-    /// What a cancelled task costs whose provider could not be stopped.
+    /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
-    /// How the log is written.
     pub log_format: LogFormat,
-    /// What is logged.
+    /// The log filter.
     pub log: String,
-    /// This program, of which children are started.
+    /// This program's file, to start children from.
     pub program: PathBuf,
-    /// What the operator says of models.
+    /// Models and providers.
     pub models: ModelConfig,
 }
 
-/// The part of the settings that can be read anew while the server runs.
+/// The settings that can be reloaded while the server is running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
     /// Video model for requests that name none.
     pub default_model: String,
     /// Music model for requests that name none.
     pub default_music_model: String,
-    /// Whether callers are told which provider made what.
+    /// Whether callers see which provider made something.
     pub show_providers: bool,
     /// Folder of newer files about hosted models.
     pub catalog: Option<PathBuf>,
-    /// What is known of hosted models, that folder included.
+    /// Known hosted models, including those of `catalog`.
     pub catalogue: Arc<Catalogue>,
     /// Providers by name.
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Settings by model name.
     pub models: BTreeMap<String, ModelSettings>,
-    /// The file, for errors that name its lines.
+    /// The file, for errors with line numbers.
     pub source: Option<Source>,
 }
 
 impl ModelConfig {
-    /// The error with its line in the file, where it has one.
+    /// Adds the line in the file to an error, if it has one.
     pub fn locate(&self, error: ConfigError) -> ConfigError {
         match &self.source {
             Some(source) => source.locate(error),
@@ -181,12 +165,12 @@ impl ModelConfig {
     }
 }
 
-/// Where callers' addresses may lead; the rules are in `fetch.rs`.
+/// Where callers' URLs may point; `fetch.rs` applies the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRules {
-    /// Networks that are allowed although they are not public, any port.
+    /// Networks that are allowed although they are not public, at any port.
     pub allow_networks: Vec<IpNet>,
-    /// Ports that public addresses may name.
+    /// Ports that public addresses may use.
     pub allow_ports: Vec<u16>,
 }
 
@@ -200,7 +184,7 @@ impl Default for FetchRules {
 }
 
 impl Config {
-    /// Reads the file that the overrides name and puts the layers together.
+    /// Reads the file named in the overrides and merges all sources.
     pub fn load(overrides: &Overrides) -> Result<Self, ConfigError> {
         let file = match &overrides.config {
             Some(path) => file::read(path)?,
@@ -209,12 +193,12 @@ impl Config {
         Self::layer(overrides.clone(), file)
     }
 
-    /// Reads only what can change while the server runs.
+    /// Reads only the settings that can be reloaded.
     pub fn reload(overrides: &Overrides) -> Result<ModelConfig, ConfigError> {
         Self::load(overrides).map(|config| config.models)
     }
 
-    /// What is known of hosted models, without reading any other setting.
+    /// Known hosted models, without reading any other setting.
     pub fn catalogue(overrides: &Overrides) -> Result<Arc<Catalogue>, ConfigError> {
         let file = match &overrides.config {
             Some(path) => file::read(path)?,
@@ -415,27 +399,25 @@ impl Config {
         Ok(())
     }
 
-    /// The `SQLite` file.
     pub fn sqlite_path(&self) -> PathBuf {
         self.data.join("mediagate.db")
     }
 
-    /// The folder of stored media.
     pub fn media_path(&self) -> PathBuf {
         self.data.join("media")
     }
 
-    /// The file by which a restored database is known.
+    /// The mark that detects a restored database.
     pub fn mark_path(&self) -> PathBuf {
         self.data.join("mark")
     }
 
-    /// The folder of uploads on their way in.
+    /// The folder of uploads in progress.
     pub fn spool_path(&self) -> PathBuf {
         self.data.join("spool")
     }
 
-    /// The file of the signing key that is made when none is configured.
+    /// The file of the generated signing key.
     pub fn signing_key_path(&self) -> PathBuf {
         self.data.join("signing.key")
     }
@@ -513,7 +495,7 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-/// Whether the file at `path` changed since `seen`, and its present mark.
+/// The file's current mark, if it is not `seen`.
 pub fn file_mark(path: &Path) -> Option<(std::time::SystemTime, u64)> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.len()))

@@ -1,4 +1,4 @@
-//! What this process is and may use: not set, but found.
+//! Properties of this process that are detected, not configured.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// This program's file, or what leads there. On Linux that holds even when the file
-/// was replaced by a newer one.
+/// A path to this program. On Linux it stays valid even if the file is replaced by a newer one.
 pub(super) fn this_program() -> PathBuf {
     let link = PathBuf::from("/proc/self/exe");
     if link.exists() {

@@ -1,5 +1,5 @@
-//! `[providers.<name>]` and `[models.<id>]`: what the operator pays for, and
-//! what callers can name.
+//! `[providers.<name>]` and `[models.<id>]`: the operator's providers, and the models that callers
+//! can use.
 
 use std::fmt;
 use std::path::Path;
@@ -20,60 +20,55 @@ use crate::model::catalog::PriceUnit;
 use crate::model::money::{Dated, Micros, Price, Schedule};
 use crate::secret::SecretSource;
 
-/// `[providers.<name>]` as it stands. The keys that are not common to all
-/// protocols are the protocol's own options.
+/// `[providers.<name>]` as written. Keys that are not common to all protocols are the protocol's
+/// own options.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ProviderTable {
-    /// The name of a protocol.
     pub protocol: String,
-    /// Where it is; the protocol's own address when left out.
+    /// The protocol's default address if `None`.
     pub base_url: Option<Url>,
-    /// Its credential.
+    /// The only credential.
     pub api_key: Option<SecretSource>,
-    /// Its credentials, when there are several; work is spread over them.
+    /// Several credentials, to share the work between.
     #[serde(default)]
     pub api_keys: Vec<SecretSource>,
-    /// Hosts beside its own that may be sent the credential.
+    /// Other hosts that may receive the credential.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Jobs that may run at once with one credential.
+    /// Limit of jobs at once, per credential.
     pub max_running: Option<u32>,
-    /// Submissions a minute with one credential.
+    /// Limit of submissions per minute, per credential.
     pub per_minute: Option<u32>,
-    /// How long a job may take before it is given up.
+    /// How long a job may take.
     #[serde(default, deserialize_with = "super::file::duration")]
     pub job_limit: Option<Duration>,
-    /// The protocol's own options.
     #[serde(flatten)]
     pub options: Map<String, Value>,
 }
 
-/// A provider, complete and checked but for its options.
+/// A provider, complete and validated except for its options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
-    /// The name of a protocol.
     pub protocol: String,
-    /// Where it is; the protocol's own address when left out.
+    /// The protocol's default address if `None`.
     pub base_url: Option<Url>,
-    /// Its credentials; empty for those that need none.
+    /// Empty if none are needed.
     pub secrets: Vec<Secret>,
-    /// Hosts beside its own that may be sent the credential.
+    /// Other hosts that may receive the credential.
     pub hosts: Vec<String>,
-    /// Jobs that may run at once with one credential.
+    /// Limit of jobs at once, per credential.
     pub max_running: Option<u32>,
-    /// Submissions a minute with one credential.
+    /// Limit of submissions per minute, per credential.
     pub per_minute: Option<u32>,
-    /// How long a job may take before it is given up.
+    /// How long a job may take.
     pub job_limit: Duration,
-    /// The protocol's own options.
     pub options: Map<String, Value>,
 }
 
-/// How long a job may take when the operator does not say.
+/// The default of `job_limit`.
 pub const JOB_LIMIT: Duration = Duration::from_hours(6);
 
 impl ProviderTable {
-    /// Reads the secrets.
     pub(super) fn complete(self, name: &str) -> Result<ProviderConfig, ConfigError> {
         let wrong = |key: &str, message: String| ConfigError::Value {
             key: format!("providers.{name}.{key}"),
@@ -121,7 +116,7 @@ impl ProviderTable {
     }
 }
 
-/// What is known of hosted models, with a folder laid over it.
+/// Known hosted models, with those in a folder added.
 pub(super) fn known(
     folder: Option<&Path>,
     source: Option<&Source>,
@@ -143,114 +138,108 @@ pub(super) fn known(
     })
 }
 
-/// `[models.<id>]`: what the operator says of one model.
+/// `[models.<id>]`: the operator's settings for one model.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSettings {
-    /// `video` or `music`; required with routes.
+    /// Required with routes.
     pub kind: Option<ModelKind>,
-    /// What its work costs; free when left out.
+    /// Free if `None`.
     pub price: Option<PriceSettings>,
-    /// Other names, each with `*` for any characters; the model's own when left out.
+    /// Alternative names, in which `*` matches any characters; the model's default ones if `None`.
     pub aliases: Option<Vec<String>>,
-    /// Whether callers can name it; true when left out.
+    /// True if `None`.
     pub enabled: Option<bool>,
-    /// One sentence for people.
+    /// One sentence for the price list.
     pub summary: Option<String>,
-    /// What else a caller should know.
+    /// Caveats for the price list.
     pub notes: Option<Vec<String>>,
-    /// Who makes it: in this order, or by weight.
+    /// Providers that can do its work, in order or by weight.
     pub routes: Option<Vec<RouteSettings>>,
-    /// Fields of the provider's request that callers may set in
-    /// `provider_options`; dots lead into objects.
+    /// Fields of the provider's request that callers may set in `provider_options`; dots separate
+    /// nested names.
     pub pass: Vec<String>,
-    /// What every route offers, where the adapters' own tables are wrong or silent.
+    /// What every route offers, if the adapters' tables are wrong or incomplete.
     pub limits: LimitSettings,
 }
 
-/// The kind of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Makes videos.
     Video,
-    /// Works on music.
     Music,
 }
 
-/// One way to have a model's work done.
+/// A provider, and its model, that can do a model's work.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSettings {
     /// A name under `[providers]`.
     pub provider: String,
-    /// The model, by the provider's name for it.
+    /// The provider's name for the model.
     pub model: String,
-    /// Its share among routes with weights.
+    /// Its share of the work among weighted routes.
     pub weight: Option<u32>,
-    /// What its work costs the caller, where that differs from the model's price.
+    /// Overrides the model's price.
     pub price: Option<PriceSettings>,
-    /// Jobs that may run at once by this route.
+    /// Limit of jobs at once.
     pub max_running: Option<u32>,
-    /// Submissions a minute by this route.
+    /// Limit of submissions per minute.
     pub per_minute: Option<u32>,
     /// What this route offers.
     #[serde(default)]
     pub limits: LimitSettings,
-    /// What is merged into the provider's request body.
+    /// Merged into the provider's request body.
     #[serde(default)]
     pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What may be asked for, as far as the operator says.
+/// Limits as far as the operator sets them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitSettings {
-    /// Frame sizes, such as `"1280x720"`; the first is the default.
+    /// Frame sizes (`"1280x720"`); the first is the default.
     #[serde(deserialize_with = "sizes")]
     pub sizes: Option<Vec<(u32, u32)>>,
     /// Lengths: a list, or `{ min, max }`.
     pub seconds: Option<Durations>,
-    /// The length when the request names none.
+    /// Default length.
     pub default_seconds: Option<u32>,
     /// Most source pictures.
     pub pictures: Option<usize>,
-    /// Whether it takes a negative prompt.
+    /// Whether a negative prompt is supported.
     pub negative_prompt: Option<bool>,
-    /// Whether it takes a seed.
+    /// Whether a seed is supported.
     pub seed: Option<bool>,
     /// Whether callers may choose between sound and none.
     pub audio: Option<bool>,
     /// Most reference images.
     pub references: Option<usize>,
-    /// Stem groups that it tells apart.
+    /// Stem groups that it can separate.
     pub stems: Option<Vec<String>>,
-    /// Tasks of the music dialect that it does, beside `gen_stem`.
+    /// Music tasks that it supports besides `gen_stem`.
     pub tasks: Option<Vec<String>>,
 }
 
-/// A price as the file writes it: `{ unit = "second", usd = "0.10" }`, or a
-/// list of those with dates.
+/// A price in the file: `{ unit = "second", usd = "0.10" }`, or a list of those with dates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceSettings(pub Vec<PriceEntry>);
 
-/// One price, and when it holds.
+/// A price and when it is valid.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceEntry {
-    /// What is counted.
     pub unit: PriceUnit,
-    /// Dollars for one.
+    /// Dollars per unit.
     #[serde(deserialize_with = "dollars")]
     pub usd: Micros,
-    /// Dollars for one that has no sound; the same when left out.
+    /// Dollars per unit without sound; the same if `None`.
     #[serde(default, deserialize_with = "some_dollars")]
     pub usd_without_audio: Option<Micros>,
-    /// The first instant at which it holds.
+    /// Inclusive.
     #[serde(default, deserialize_with = "instant")]
     pub from: Option<Timestamp>,
-    /// The first instant at which it holds no more; until the next price when
-    /// left out.
+    /// Exclusive; until the next price if `None`.
     #[serde(default, deserialize_with = "instant")]
     pub until: Option<Timestamp>,
 }
@@ -284,8 +273,7 @@ impl<'de> Deserialize<'de> for PriceSettings {
 }
 
 impl PriceSettings {
-    /// The prices over time. What leaves open what something costs, now or
-    /// later, is refused.
+    /// The prices over time. Gaps and overlaps are refused.
     pub fn schedule(&self, now: Timestamp) -> Result<Schedule, String> {
         let mut entries = self.0.clone();
         entries.sort_by_key(|entry| entry.from);
@@ -328,7 +316,7 @@ impl PriceSettings {
     }
 }
 
-/// A date (its first instant in UTC) or an instant, as TOML's own or as text.
+/// A date (its first instant in UTC) or a time, as a TOML value or as text.
 fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => text,

@@ -1,4 +1,4 @@
-//! The effective settings as TOML that reads back, secrets masked.
+//! The effective settings as TOML that can be read back, secrets masked.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(super) fn toml(config: &Config) -> String {
     set("workers", whole(config.workers));
     set("decoding_memory_mb", whole(config.decoding_memory_mb));
     if let Some(secret) = &config.signing_secret {
-        // Long enough to read back as a secret.
+        // Long enough to be read back as a secret.
         set("signing_secret", text(secret.to_string().repeat(4)));
     }
     set("default_model", text(&config.models.default_model));
@@ -104,7 +104,7 @@ pub(super) fn toml(config: &Config) -> String {
     toml::to_string(&top).unwrap_or_default()
 }
 
-/// Stars in place of credentials that stand in the file itself.
+/// Masks credentials that are in the file itself.
 fn mask_keys(value: &mut Value) {
     let mask = |value: &mut Value| {
         if let Value::String(text) = value
@@ -136,7 +136,7 @@ fn database(database: &Database) -> String {
     }
 }
 
-/// An address with its password replaced by stars.
+/// A URL with its password masked.
 fn mask_password(address: &str) -> String {
     let masked = url::Url::parse(address).ok().and_then(|mut url| {
         if url.password().is_some() {

@@ -1,11 +1,11 @@
-//! Numbers of bytes as people write them: `20GB`, `512MiB`, `1000000`.
+//! Byte sizes: `20GB`, `512MiB`, `1000000`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 
-/// The units, the largest first; a number is shown in the first that fits.
+/// The units, largest first; a number is shown in the first that divides it.
 const UNITS: [(&str, u64); 9] = [
     ("TB", 1_000_000_000_000),
     ("TiB", 1 << 40),
@@ -18,11 +18,10 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
-/// What is no number of bytes.
+/// Not a byte size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a number of bytes such as \"20GB\" or \"512MiB\"")]
 pub struct NoSize;
@@ -44,7 +43,7 @@ impl FromStr for ByteSize {
                 .ok_or(NoSize)?,
         };
         let bytes = number.checked_mul(unit).ok_or(NoSize)?;
-        // What the database can count.
+        // The database stores them as i64.
         i64::try_from(bytes).map_err(|_| NoSize)?;
         Ok(Self(bytes))
     }

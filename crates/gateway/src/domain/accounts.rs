@@ -1,4 +1,4 @@
-//! Accounts: who owns what is made.
+//! Accounts: they own everything that is made.
 
 use crate::app::Parts;
 use crate::domain::assets::{self, Lifetime};
@@ -8,10 +8,10 @@ use crate::model::account::Account;
 use crate::model::media::MediaType;
 use crate::store;
 
-/// The handle of the account that keys belong to when none is named.
+/// The account that keys belong to if none is named.
 pub const DEFAULT_HANDLE: &str = "default";
 
-/// The account with this handle, made when new.
+/// The account with this handle, created if it does not exist.
 pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
     check_handle(handle)?;
     if let Some(account) = by_handle(app, handle).await? {
@@ -30,8 +30,8 @@ pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
     app.store
         .write(move |conn| -> Result<(), Error> {
             store::accounts::insert(conn, &account)?;
-            // Another process may have been first; then the picture has no
-            // account and upkeep removes the file.
+            // Another process may have been first; our picture then belongs to no account, and
+            // upkeep removes it.
             if store::accounts::by_handle(conn, &account.handle)?
                 .is_some_and(|found| found.id == account.id)
             {
@@ -45,7 +45,6 @@ pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
         .ok_or_else(|| Error::internal("an account vanished"))
 }
 
-/// The account with this handle.
 pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
     let handle = handle.to_owned();
     app.store
@@ -53,7 +52,7 @@ pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Err
         .await
 }
 
-/// Whether a text can be an account's handle.
+/// Whether a text is a valid handle.
 pub fn is_handle(text: &str) -> bool {
     (1..=40).contains(&text.len())
         && text

@@ -1,4 +1,4 @@
-//! Stored files: putting them in place and saying where they can be had.
+//! Stored files: storing, loading and their URLs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,18 +20,16 @@ use crate::model::media::{Asset, MediaType};
 use crate::model::music::ClipMedia;
 use crate::store::{self, Conn};
 
-/// How long a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// For `media_ttl`.
+    /// `media_ttl`.
     Media,
-    /// As long as the gateway.
+    /// No expiry.
     Forever,
 }
 
-/// Stores a file and returns its record, which the caller inserts in the
-/// transaction that first refers to it. A file whose record never comes is
-/// removed by upkeep.
+/// Stores a file and returns its record, which the caller inserts in the transaction that first
+/// refers to it. Upkeep removes files that never get a record.
 pub async fn keep(
     app: &Parts,
     account: AccountId,
@@ -42,7 +40,7 @@ pub async fn keep(
     keep_as(app, AssetId::new(), account, media, bytes, lifetime).await
 }
 
-/// The same for a file that has its id already.
+/// Like [`keep`], for a file that already has an id.
 pub async fn keep_as(
     app: &Parts,
     id: AssetId,
@@ -60,9 +58,8 @@ pub async fn keep_as(
     Ok(asset)
 }
 
-/// Refuses what a caller hands in when the account keeps too much or the disk is
-/// almost full. Asked before anything is received; [`check_kept`] has the last
-/// word.
+/// Refuses input if the account's storage or the disk is almost full. Called before anything is
+/// received; [`check_kept`] decides.
 pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Result<(), Error> {
     check_disk(app)?;
     let limit = app.config.storage_limit;
@@ -70,14 +67,14 @@ pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Res
         .store
         .read(move |conn| store::assets::kept(conn, account).map_err(Error::from))
         .await?;
-    // Who is at the limit has no room for anything, not even for what has no size yet.
+    // At the limit nothing fits, not even input of unknown size.
     if kept.saturating_add(more_bytes.max(1)) > limit.0 {
         return Err(storage_full(limit));
     }
     Ok(())
 }
 
-/// Refuses more on the disk than the operator wants there.
+/// Refuses to fill the disk beyond `disk_floor`.
 pub fn check_disk(app: &Parts) -> Result<(), Error> {
     let disk = rustix::fs::statvfs(app.config.media_path()).map_err(Error::internal)?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
@@ -88,8 +85,7 @@ pub fn check_disk(app: &Parts) -> Result<(), Error> {
     Err(Error::later(ErrorCode::Overloaded, message, 60))
 }
 
-/// Refuses what was handed in, in the transaction that records it, when the
-/// account keeps too much with it.
+/// Refuses input that takes the account over its limit, in the transaction that records it.
 pub fn check_kept(conn: &mut Conn<'_>, account: AccountId, limit: ByteSize) -> Result<(), Error> {
     if store::assets::kept(conn, account)? > limit.0 {
         return Err(storage_full(limit));
@@ -105,8 +101,8 @@ fn storage_full(limit: ByteSize) -> Error {
     Error::plain(ErrorCode::StorageFull, message)
 }
 
-/// Removes files whose records were refused; after another error, which leaves
-/// open whether they are in the database, upkeep finds out.
+/// Removes files whose records were refused. After any other error they may be in the database;
+/// upkeep finds out.
 pub async fn discard(
     app: &Parts,
     files: &[(AssetId, MediaType)],
@@ -145,7 +141,7 @@ fn record(
     }
 }
 
-/// A stored file's record and content; `None` once it was removed.
+/// A stored file's record and content; `None` if it was removed.
 pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Error> {
     let asset = app
         .store
@@ -158,7 +154,7 @@ pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Er
     Ok(Some((asset, bytes)))
 }
 
-/// A stored file's content in a file of this process; `None` once it was removed.
+/// A stored file's content in a temporary file; `None` if it was removed.
 pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Error> {
     let asset = app
         .store
@@ -181,7 +177,7 @@ pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Err
     Ok(Some(path))
 }
 
-/// Stores a file of this process as [`keep`] does.
+/// Like [`keep`], for a temporary file.
 pub async fn keep_file(
     app: &Parts,
     account: AccountId,
@@ -195,7 +191,7 @@ pub async fn keep_file(
     Ok(asset)
 }
 
-/// Whether a provider that takes files in this way can be given one.
+/// Whether we can hand files to a provider in this way.
 pub fn can_be_handed(app: &Parts, way: Handover) -> bool {
     match way {
         Handover::Any => true,
@@ -203,8 +199,8 @@ pub fn can_be_handed(app: &Parts, way: Handover) -> bool {
     }
 }
 
-/// An address under which anyone can fetch a stored file for a few hours;
-/// `None` when this gateway does not know its own address.
+/// A URL at which anyone can fetch a stored file for a few hours; `None` if the gateway has no
+/// `public_url`.
 pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
     const TIME: Duration = Duration::from_hours(24);
     let origin = app.config.public_url.as_ref()?;
@@ -215,8 +211,8 @@ pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
     ))
 }
 
-/// Stores a clip's files; the records are for the transaction that completes it.
-/// When one cannot be stored, none stays.
+/// Stores a clip's files; the transaction that completes the clip inserts the records. If one
+/// cannot be stored, none are kept.
 pub async fn keep_clip(
     app: &Parts,
     account: AccountId,
@@ -252,29 +248,26 @@ pub async fn keep_clip(
     Ok((media, [audio, image, large]))
 }
 
-/// Removes a file that nothing refers to; what cannot be removed now is swept
-/// later.
+/// Removes a file that nothing refers to; upkeep sweeps what cannot be removed now.
 pub async fn remove(app: &Parts, asset: &Asset) {
     if let Err(error) = app.blobs.delete(asset.id, asset.media).await {
         tracing::warn!(%error, "cannot remove a file");
     }
 }
 
-/// When the address of a file that stays stops working: at the end of a day at
-/// least `media_ttl` away, so that the address is the same all day and caches
-/// can use it.
+/// Expiry of a permanent file's URL: the end of a day at least `media_ttl` away, so that the URL
+/// stays the same all day and can be cached.
 pub fn standing_expiry(app: &Parts) -> Timestamp {
     const DAY: i64 = 86_400;
     let end = app.clock.now().plus(app.config.media_ttl).seconds();
     Timestamp::from_seconds((end / DAY + 1) * DAY)
 }
 
-/// SHA-256 in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Bytes in lower-case hex.
+/// Lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

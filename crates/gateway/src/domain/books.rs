@@ -1,5 +1,4 @@
-//! The operator's side of money: how an account stands, and what is done to it
-//! by hand. What tasks do to it is in `ledger`.
+//! Money operations by the operator. What tasks do is in `ledger`.
 
 use std::collections::HashMap;
 
@@ -15,22 +14,20 @@ use crate::model::submission::ToldCost;
 use crate::store::ledger::{Change, Filter, Of};
 use crate::store::{self, Conn};
 
-/// Most that is moved by hand at once: far above any sense, far below where
-/// sums could overflow.
+/// Most that one command can move: more than anyone needs, and far from overflowing the sums.
 pub const MOST: Micros = Micros::new(1_000_000_000_000_000);
 
-/// How an account stands.
+/// An account's money, keys and storage.
 #[derive(Debug)]
 pub struct Standing {
-    /// Its sums.
     pub money: AccountMoney,
-    /// Its keys with their sums and their open tasks, oldest first.
+    /// With their sums and number of open tasks, oldest first.
     pub keys: Vec<(ApiKey, KeyMoney, u32)>,
-    /// How many bytes it keeps.
+    /// Bytes of stored files.
     pub storage_bytes: u64,
 }
 
-/// How an account stands now.
+/// The account's money, keys and storage now.
 pub async fn standing(app: &App, account: AccountId) -> Result<Standing, Error> {
     app.store
         .examine(move |conn| -> Result<Standing, Error> {
@@ -50,21 +47,21 @@ fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Err
     money.ok_or_else(|| Error::internal("an account vanished"))
 }
 
-/// Every account with its sums and how many keys it has.
+/// Every account with its sums and number of keys.
 pub async fn accounts(app: &App) -> Result<Vec<(Account, AccountMoney, i64)>, Error> {
     app.store
         .examine(|conn| store::accounts::all(conn).map_err(Error::from))
         .await
 }
 
-/// What is to be changed about an account.
+/// Changes to an account; `None` leaves a value as it is.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// Its name for people.
+    /// Display name.
     pub name: Option<String>,
-    /// Whether it can spend only what was credited.
+    /// Whether it can spend only its credit.
     pub prepaid: Option<bool>,
-    /// What all its tasks together may cost; `Some(None)` takes the bound away.
+    /// Limit on the total cost of all its tasks; `Some(None)` removes the limit.
     pub budget: Option<Option<Micros>>,
 }
 
@@ -93,14 +90,12 @@ pub async fn change(
 /// An account's money after a credit.
 #[derive(Debug, Clone, Copy)]
 pub struct Credited {
-    /// Its sums.
     pub money: AccountMoney,
-    /// Whether it was unlimited until now.
+    /// Whether this credit made it prepaid.
     pub was_unlimited: bool,
 }
 
-/// Pays money in, which makes an unlimited account prepaid; a negative amount
-/// takes money out again.
+/// Pays money in, which makes an unlimited account prepaid; a negative amount withdraws.
 pub async fn credit(
     app: &Parts,
     account: AccountId,
@@ -135,9 +130,9 @@ pub async fn credit(
         .await
 }
 
-/// Puts right what a task cost, once for each task: a positive amount charges,
-/// a negative one gives back what was paid, never more. Returns what the task
-/// then costs in all. The task's own record stays as it ended.
+/// Corrects the cost of a task, once per task: a positive amount charges, a negative one refunds,
+/// but never more than the task cost. Returns the task's total cost. The task's record does not
+/// change.
 pub async fn adjust(
     app: &App,
     task: TaskId,
@@ -216,8 +211,7 @@ fn check_amount(amount: Micros) -> Result<(), Error> {
     Err(Error::plain(ErrorCode::InvalidValue, message))
 }
 
-/// The newest entries of the ledger, or all of them in the order in which they
-/// were written, a page at a time.
+/// A page of ledger entries: the newest, or all in the order they were written.
 pub async fn entries(
     app: &Parts,
     filter: Filter,
@@ -235,8 +229,7 @@ pub async fn entries(
         .await
 }
 
-/// What providers say that the jobs cost whose tasks these entries ended, in the
-/// order of an export.
+/// The reported job costs of the tasks that these entries ended, in the order of an export.
 pub async fn costs_of(app: &Parts, entries: &[Entry]) -> Result<HashMap<TaskId, ToldCost>, Error> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(HashMap::new());
@@ -253,14 +246,13 @@ pub async fn costs_of(app: &Parts, entries: &[Entry]) -> Result<HashMap<TaskId, 
     Ok(found.into_iter().collect())
 }
 
-/// How many entries, tasks, keys and accounts there are.
 pub async fn counts(app: &Parts) -> Result<[i64; 4], Error> {
     app.store
         .examine(|conn| store::ledger::counts(conn).map_err(Error::from))
         .await
 }
 
-/// Makes an account. The handle must be new.
+/// Creates an account. The handle must be new.
 pub async fn create(app: &Parts, handle: &str, changes: Changes) -> Result<Account, Error> {
     if accounts::by_handle(app, handle).await?.is_some() {
         let message = format!("There is an account {handle:?} already.");

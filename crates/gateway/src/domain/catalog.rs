@@ -1,4 +1,4 @@
-//! The models on offer, and what callers' names for them mean.
+//! The models on offer, and how callers' names resolve to them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::model::money::Schedule;
 use crate::model::task::TaskKind;
 use crate::upstream::Sites;
 
-/// The models as the settings leave them.
+/// The models that the settings leave enabled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalog {
     models: Vec<Model>,
@@ -27,8 +27,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The embedded models and the operator's `own`, changed by what the
-    /// settings say of them, and those that they make of routes to `sites`.
+    /// The embedded models and the operator's `own`, as changed by the settings, and those that the
+    /// settings define by routes to `sites`.
     pub fn new(
         config: &ModelConfig,
         own: Vec<Model>,
@@ -46,7 +46,7 @@ impl Catalog {
     ) -> Result<Self, ConfigError> {
         let mut models = engines::embedded_models();
         for model in own {
-            // What callers know by a name stays what it is.
+            // An embedded model keeps its name.
             if models.iter().any(|known| known.id == model.id) {
                 tracing::error!(model = %model.id, "a model of the models folder has the name of an embedded one and is left out");
             } else {
@@ -77,8 +77,7 @@ impl Catalog {
     }
 
     fn check_default(&self, key: &str, name: &str, kind: TaskKind) -> Result<(), ConfigError> {
-        // A default may be left pointing at a model that was switched off, as
-        // long as another of its kind is not there to be meant instead.
+        // A default may name a disabled model, unless a model of its kind exists.
         let fits = self.named(name).is_some_and(|model| model.kind() == kind);
         if fits || !self.models.iter().any(|model| model.kind() == kind) {
             return Ok(());
@@ -89,29 +88,28 @@ impl Catalog {
         })
     }
 
-    /// Whether callers are told which provider made what.
+    /// Whether callers see which provider made something.
     pub const fn shows_providers(&self) -> bool {
         self.shows_providers
     }
 
-    /// Every model.
     pub fn models(&self) -> &[Model] {
         &self.models
     }
 
-    /// The model of exactly this name. What a task says is looked up by it:
-    /// another model may answer to the name of one that was taken away.
+    /// The model with exactly this name. Tasks are resolved this way, because after a model is
+    /// removed another one may have its name as an alias.
     pub fn with_id(&self, id: &str) -> Option<&Model> {
         self.models.iter().find(|model| model.id == id)
     }
 
-    /// The model that answers to this name; a model's own name goes before aliases.
+    /// The model with this name or alias; names take precedence.
     pub fn named(&self, name: &str) -> Option<&Model> {
         self.with_id(name)
             .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
     }
 
-    /// The name that is meant when a request of this kind names no model.
+    /// The model for requests of this kind that name none.
     pub fn default_name(&self, kind: TaskKind) -> &str {
         match kind {
             TaskKind::Video => &self.default_video,
@@ -119,8 +117,8 @@ impl Catalog {
         }
     }
 
-    /// The model of this kind that a caller with this key means; `param` is the
-    /// field that named it.
+    /// The model of this kind that the key may use under this name; `param` is the field that named
+    /// it.
     pub fn choose(
         &self,
         key: &ApiKey,
@@ -156,7 +154,7 @@ impl Catalog {
     }
 }
 
-/// Where models of routes come from.
+/// Where the models of routes come from.
 struct Shelves<'a> {
     sites: &'a Sites,
     catalogue: &'a Catalogue,
@@ -169,8 +167,8 @@ fn is_enabled(settings: &BTreeMap<String, ModelSettings>, id: &str) -> bool {
         .unwrap_or(true)
 }
 
-/// What the operator says of one model: it changes an embedded one, or makes
-/// one of its routes.
+/// Applies the operator's settings for one model: changes an embedded one or defines one by its
+/// routes.
 fn apply(
     models: &mut Vec<Model>,
     id: &str,
@@ -224,7 +222,7 @@ fn apply(
     Ok(())
 }
 
-/// Whether a price depends on the sound where that is not the caller's to choose.
+/// Whether a price depends on sound although callers cannot choose it.
 fn prices_nobody_chooses(model: &Model) -> bool {
     let routes = model.routes().iter();
     let prices = routes.map(|route| (&route.price, &route.limits));
@@ -268,7 +266,7 @@ fn price(
         .map_err(|message| wrong(".price", message))
 }
 
-/// A model that hosted providers make.
+/// A model made by hosted providers.
 fn routed(
     id: &str,
     settings: &ModelSettings,

@@ -1,8 +1,8 @@
-//! The one door through which tasks end: by their worker, a caller who calls them off,
-//! an operator, or because no process has their model.
+//! Ends tasks. Every end comes through here: by a worker, by a caller who cancels, by an operator,
+//! or because no process can run the model.
 //!
-//! What has to happen with every end is written here, in the transaction that ends
-//! the task. Knows nothing of why one ends, nor of what it made.
+//! Everything that must happen at the end of a task happens here, in the transaction that ends it.
+//! Why it ended and what it made are the caller's business.
 
 use crate::clock::Timestamp;
 use crate::domain::{intents, ledger};
@@ -13,8 +13,8 @@ use crate::model::task::{Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
 use crate::store::{self, Conn};
 
-/// Ends a task and its money with it. Returns whether this call ended it.
-/// `owner` is the lease that must hold it; any open task when `None`.
+/// Ends a task and settles its money. Returns whether this call ended it. `owner` is the lease that
+/// must hold it; `None` ends any open task.
 pub fn end(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -27,8 +27,7 @@ pub fn end(
     }
     debug_assert!(fits(ending.state, ending.money), "{ending:?}");
     if task.provider != EMBEDDED {
-        // Whatever its provider still has of it takes no place, and is called off
-        // or followed to its end.
+        // An open job at a provider no longer uses a slot; it is cancelled or followed to its end.
         store::submissions::set_stray(conn, task.id, now)?;
     }
     ledger::end(conn, task, ending, now)?;
@@ -39,7 +38,7 @@ pub fn end(
     Ok(true)
 }
 
-/// How a task ends that made nothing: its money comes back.
+/// The ending of a task that made nothing: its hold is released.
 pub fn failed(task: &Task, failure: TaskFailure) -> Ending {
     Ending {
         state: TaskState::Failed,
@@ -51,7 +50,7 @@ pub fn failed(task: &Task, failure: TaskFailure) -> Ending {
     }
 }
 
-/// Where a task's money goes: nowhere, when it costs nothing.
+/// `end`, or [`Money::Free`] if the task is free.
 pub const fn money_after(task: &Task, end: Money) -> Money {
     match task.money {
         Money::Free => Money::Free,
@@ -59,8 +58,7 @@ pub const fn money_after(task: &Task, end: Money) -> Money {
     }
 }
 
-/// Which money goes with which end: paid only for what was made, and never
-/// kept from a caller who got nothing.
+/// Whether the money fits the state: charged only for a result, and never kept without one.
 const fn fits(state: TaskState, money: Money) -> bool {
     match money {
         Money::Free => true,

@@ -1,9 +1,9 @@
-//! API keys: their form, how they are made, and how a shown one is checked.
+//! API keys: format, creation and verification.
 //!
-//! A key is `sk-mg-`, 43 base62 characters that carry 256 random bits, and 6 of
-//! checksum (CRC-32/ISO-HDLC of the 43, as a base62 number). The checksum lets
-//! a typo be refused without a look-up and secret scanners match the form. Only
-//! the SHA-256 is stored: a key has its full entropy, so a slow hash buys nothing.
+//! A key is `sk-mg-`, 43 base62 characters with 256 random bits, and a checksum of 6
+//! (CRC-32/ISO-HDLC of the 43, as a base62 number). The checksum rejects typos without a lookup and
+//! lets secret scanners match the format. Only the SHA-256 is stored: a key has full entropy, so a
+//! slow hash would add nothing.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -23,28 +23,28 @@ const RANDOM: usize = 43;
 const CHECKSUM: usize = 6;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What a new key shall be.
+/// Settings of a new key.
 #[derive(Debug, Clone, Default)]
 pub struct NewKey {
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// What it may do; empty means all but `admin`.
+    /// All but `admin` if empty.
     pub scopes: Vec<Scope>,
-    /// Models it may name.
+    /// Models it may use; all if `None`.
     pub models: Option<Vec<String>>,
-    /// Addresses it may come from.
+    /// Addresses it may be used from; any if `None`.
     pub networks: Option<Vec<IpNet>>,
-    /// Requests a minute; 600 when not named.
+    /// Requests per minute; 600 if `None`.
     pub rpm: Option<u32>,
-    /// Open tasks at once; 100 when not named.
+    /// Limit of open tasks; 100 if `None`.
     pub max_running: Option<u32>,
-    /// What its tasks together may cost.
+    /// Limit on the total cost of its tasks.
     pub budget: Option<Micros>,
-    /// How long it works.
+    /// Lifetime; unlimited if `None`.
     pub expires_in: Option<Duration>,
 }
 
-/// Makes a key of this account. The secret is returned once and kept nowhere.
+/// Creates a key for this account. The secret is returned once and not stored.
 pub async fn create(
     app: &Parts,
     account: &Account,
@@ -58,7 +58,7 @@ pub async fn create(
     Ok((key, secret))
 }
 
-/// A key that nobody knows yet.
+/// A new key and its secret, not stored yet.
 fn draft(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
     let secret = generate().map_err(Error::internal)?;
     let now = app.clock.now();
@@ -85,8 +85,8 @@ fn draft(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret)
     Ok((key, secret))
 }
 
-/// Makes the first key, with every scope, when there is none; of processes that
-/// start together one does.
+/// Creates the first key, with every scope, if there is none. If several processes start together,
+/// only one creates it.
 pub async fn create_first(app: &Parts, account: &Account) -> Result<Option<Secret>, Error> {
     let new = NewKey {
         name: "first".into(),
@@ -112,28 +112,27 @@ pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
         .await
 }
 
-/// The money of every key.
+/// The money of every key, by id.
 pub async fn money(app: &Parts) -> Result<Vec<(KeyId, KeyMoney)>, Error> {
     app.store
         .examine(|conn| ledger::of_keys(conn).map_err(Error::from))
         .await
 }
 
-/// What became of a request to revoke a key.
+/// Result of revoking a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revocation {
-    /// It stops working at its next request.
+    /// Revoked from its next request on.
     Done(KeyId),
-    /// It had been revoked before.
+    /// It was already revoked.
     Before,
     /// No key has this id or prefix.
     NoSuchKey,
-    /// The prefix fits several keys.
+    /// The prefix matches several keys.
     Ambiguous,
 }
 
-/// Revokes the key with this id, or with this beginning (the 12 characters that
-/// lists show, or more).
+/// Revokes the key with this id, or with this prefix (the 12 characters that lists show, or more).
 pub async fn revoke(app: &Parts, which: &str) -> Result<Revocation, Error> {
     let keys = list(app).await?;
     let by_secret = is_well_formed(which).then(|| hash(which));
@@ -167,15 +166,14 @@ pub async fn revoke(app: &Parts, which: &str) -> Result<Revocation, Error> {
     }
 }
 
-/// Who shows this secret, if it works now and from this address.
+/// The caller with this secret, if the key is valid now and from this address.
 pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller, Error> {
     let invalid = || Error::plain(ErrorCode::InvalidApiKey, "The API key is not valid.");
     if !is_well_formed(secret) {
         return Err(invalid());
     }
     let sha256 = hash(secret);
-    // The look-up compares hashes of a 256-bit secret: its timing tells nothing
-    // that helps to guess one.
+    // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
     let (stamp, now) = (app.store.stamp(), tokio::time::Instant::now());
     let known = app
         .callers
@@ -207,7 +205,7 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     Ok(caller)
 }
 
-/// A caller as the store had it a moment ago.
+/// A caller as it was in the store a moment ago.
 #[derive(Debug, Clone)]
 pub struct KnownCaller {
     caller: Caller,
@@ -216,9 +214,8 @@ pub struct KnownCaller {
 }
 
 impl KnownCaller {
-    /// Whether it still holds: nothing was committed since, by any process, and
-    /// in any case it is not old. A revocation counts at the next request where
-    /// the store has stamps, and within a second where it has none.
+    /// Whether it can still be used: it is recent, and no process has committed since. A revocation
+    /// takes effect at the next request if the store has stamps, otherwise within a second.
     fn is_fresh(&self, stamp: Option<Stamp>, now: tokio::time::Instant) -> bool {
         self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
     }

@@ -1,8 +1,7 @@
-//! Money: what a task costs is held when it is accepted, and paid or given back
-//! when it ends.
+//! Money: a task's price is reserved when it is accepted, and charged or released when it ends.
 //!
-//! Everything here runs in the transaction that changes the state of the task,
-//! so that money and state cannot part. `docs/money.md` tells the rules.
+//! Everything here runs in the transaction that changes the task's state, so that the two always
+//! agree. The rules are in `docs/money.md`.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::store::verify::{Check, Mismatch};
 use crate::store::{self, Conn};
 use crate::telemetry;
 
-/// Holds the price of tasks that are being accepted, or refuses them all.
+/// Reserves the price of tasks that are being accepted, or refuses them all.
 pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
     let mut sums = None;
     for task in tasks.iter().filter(|task| task.money == Money::Held) {
@@ -43,7 +42,7 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
     sums.map_or(Ok(()), |sums| check(&sums, cost))
 }
 
-/// Whether the sums with `cost` in them are within their bounds.
+/// Checks the sums, which include `cost`, against the limits.
 fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
     let short = |available: Option<Micros>| available.is_some_and(|left| left < Micros::ZERO);
     let refused = |why: String| {
@@ -64,7 +63,7 @@ fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whose money a task moves.
+/// The account, key, task and model for a task's ledger entries.
 pub(super) fn of(task: &Task) -> Of<'_> {
     Of {
         account: task.account,
@@ -74,7 +73,7 @@ pub(super) fn of(task: &Task) -> Of<'_> {
     }
 }
 
-/// Writes where the money of a task goes that has just ended.
+/// Writes the ledger entry of a task that has just ended.
 pub(super) fn end(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -85,8 +84,8 @@ pub(super) fn end(
     write_end(conn, task, money, cost, ended, now)
 }
 
-/// Closes the money of a task that was cancelled while its provider went on:
-/// with a bill it is paid, without one given back.
+/// Closes the money of a task that was cancelled while its provider went on: charged if there is a
+/// bill, else released.
 pub fn close(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -137,22 +136,21 @@ fn write_end(
     Ok(())
 }
 
-/// Everything that does not add up; nothing is repaired.
+/// Checks the whole ledger and returns every mismatch; repairs nothing.
 pub async fn verify(app: &App) -> Result<Vec<Mismatch>, Error> {
     run(app, Check::whole()).await
 }
 
-/// Until when entries were found in order by the last check that found all in order.
+/// `meta` key: entries before this time were checked and correct.
 const CHECKED_UNTIL: &str = "ledger_checked_until";
-/// How much did not add up at the last check.
+/// `meta` key: number of mismatches at the last check.
 const MISMATCHES: &str = "ledger_mismatches";
-/// What is written this much later than its own instant says is still looked at.
+/// Entries may be committed this much later than their own time says.
 const LATE: Duration = Duration::from_hours(1);
-/// Most mismatches that a check writes to the log.
+/// Most mismatches that a check logs.
 const MOST_LOGGED: usize = 100;
 
-/// Checks the sums, and what happened since the last check that found all in
-/// order; says what does not add up.
+/// Checks all sums, and what happened since the last clean check; logs mismatches.
 pub async fn check_recent(app: &App) -> Result<(), Error> {
     let began = app.clock.now();
     let read = app
@@ -175,7 +173,7 @@ pub async fn check_recent(app: &App) -> Result<(), Error> {
         .await
 }
 
-/// Tells operators what the last check found, whichever process made it.
+/// Updates the metrics with the last check's result, whichever process made it.
 pub async fn tell(app: &App) -> Result<(), Error> {
     let read = app
         .store

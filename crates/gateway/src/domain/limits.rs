@@ -1,4 +1,4 @@
-//! Requests a minute, for each key, counted in this process.
+//! Rate limits: requests per minute for each key, counted per process.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use crate::model::account::ApiKey;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
-/// The state of all keys that were used lately.
+/// The state of recently used keys.
 pub struct RateLimits {
-    /// By key and limit, so that a changed limit starts afresh.
+    /// Keyed by the limit too, so that a changed limit starts afresh.
     limiters: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Limiter>>,
     clock: DefaultClock,
 }
 
-/// Where a key stands, as the `x-ratelimit-*` headers say it.
+/// The values of the `x-ratelimit-*` headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateState {
-    /// Requests a minute.
+    /// Requests per minute.
     pub limit: u32,
     /// Requests that may follow at once.
     pub remaining: u32,
-    /// Until all of them may.
+    /// Time until `remaining` is back at `limit`.
     pub reset: Duration,
 }
 
 impl Default for RateLimits {
     fn default() -> Self {
-        // A key that rested for two minutes has its whole limit again anyway.
+        // After two idle minutes a key has its full limit again anyway.
         let limiters = moka::sync::Cache::builder()
             .max_capacity(100_000)
             .time_to_idle(Duration::from_mins(2))
@@ -47,7 +47,7 @@ impl Default for RateLimits {
 }
 
 impl RateLimits {
-    /// Counts a request of this key; `Err` holds the wait until the next one.
+    /// Counts a request of this key; `Err` is the wait until the next one.
     pub fn count(&self, key: &ApiKey) -> (RateState, Result<(), Duration>) {
         let rpm = NonZeroU32::new(key.rpm).unwrap_or(NonZeroU32::MIN);
         let limiter = self.limiters.get_with((key.id, rpm), || {

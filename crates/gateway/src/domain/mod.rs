@@ -1,5 +1,5 @@
-//! What the gateway does, one verb or family of verbs a module. Knows the store,
-//! the files and the models; knows neither HTTP nor SQL text.
+//! What the gateway does, one verb or family of verbs per module. Uses the store, the files and the
+//! models; no HTTP, no SQL.
 
 pub mod accounts;
 pub mod assets;

@@ -1,4 +1,4 @@
-//! Music: source clips come in, separations are ordered, clips are looked after.
+//! Music: uploads, separations and the clips themselves.
 
 use providers::{Limits, MusicLimits, StemLimits};
 
@@ -20,22 +20,21 @@ use crate::model::task::{Payload, StemTarget, StemTask, StemsJob, Task, TaskKind
 use crate::store;
 use crate::store::tasks::Page;
 
-/// Largest audio file, in bytes.
+/// Largest audio file.
 pub const LIMIT_BYTES: u64 = 200_000_000;
-/// The title of an upload that names none.
+/// Title of an upload without one.
 const UNTITLED: &str = "Untitled";
 
-/// Where a caller's recording is.
+/// Source of a recording.
 #[derive(Debug)]
 pub enum AudioSource {
-    /// At an http or https address.
+    /// An http or https URL.
     Address(String),
-    /// In a file of this process, removed when it is dropped.
+    /// A temporary file, removed when dropped.
     Spooled(tempfile::TempPath),
 }
 
-/// Decodes a recording, stores it and makes it a clip. `param` names the field
-/// for errors.
+/// Decodes a recording, stores it and creates a clip. `param` is the field to name in errors.
 pub async fn upload(
     app: &App,
     caller: &Caller,
@@ -52,7 +51,7 @@ pub async fn upload(
             fetched.map_err(|error| fetch_error(error, param))?
         }
     };
-    // The queue for the room is inside; an account's own is before it.
+    // Wait for the account's own turn before queueing for memory inside.
     let own_turn = app.recordings_of_account.wait(caller.account.id).await;
     let id = ClipId::new();
     let (name, spool) = (id.to_string(), app.config.spool_path());
@@ -134,28 +133,25 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
     }
 }
 
-/// A separation as a caller asks for it.
+/// A separation as ordered.
 #[derive(Debug, Clone)]
 pub struct Separation {
-    /// The model's name (`mv`); the default model when `None`.
+    /// `mv`; the default model if `None`.
     pub model: Option<String>,
-    /// The clip to separate (`continue_clip_id`).
+    /// `continue_clip_id`.
     pub source: ClipId,
-    /// The task that the clip must have come from (`task_id`).
+    /// `task_id`: the task that must have made the clip.
     pub source_task: Option<TaskId>,
-    /// How many parts (`stem_task`).
     pub stem_task: StemTask,
-    /// The wanted track as written (`stem_type_group_name`).
+    /// `stem_type_group_name` as written.
     pub group_name: Option<String>,
     /// Title of the whole.
     pub title: Option<String>,
-    /// Kept as sent.
     pub generation_type: String,
-    /// Kept as sent.
     pub make_instrumental: bool,
 }
 
-/// A separation as it can be accepted: one task with its clips, queued.
+/// A separation that can be accepted: one queued task with its clips.
 pub async fn draft(
     app: &App,
     caller: &Caller,
@@ -171,7 +167,7 @@ pub async fn draft(
     })
 }
 
-/// The task that a separation becomes.
+/// The task for a separation.
 pub async fn prepare(
     app: &App,
     caller: &Caller,
@@ -251,7 +247,7 @@ fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec
     outputs.iter().map(clip).collect()
 }
 
-/// What the clips of a separation are to hold.
+/// The stems of a separation's clips.
 fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> {
     let offered = match &model.limits {
         Limits::Music(music) => music.stems.as_ref(),
@@ -287,8 +283,8 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
     }
 }
 
-/// Whether the rest beside a group can be had: from the provider, or as the
-/// sum of all other parts of a full split that leaves nothing out.
+/// Whether the rest beside a group is available: from the provider, or as the sum of all other
+/// stems of a complete split.
 pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
     (offered.two && offered.rests.contains(&group)) || (offered.full && offered.other)
 }
@@ -310,7 +306,7 @@ pub fn fits(app: &Parts, limits: &Limits, job: &StemsJob) -> bool {
         && assets::can_be_handed(app, offered.handover)
 }
 
-/// Refuses what each of a model's routes does only in part.
+/// Refuses a separation that no single route can do completely.
 fn check_routes(app: &Parts, model: &Model, job: &StemsJob) -> Result<(), Error> {
     let routes = model.routes();
     if routes.is_empty() || routes.iter().any(|route| fits(app, &route.limits, job)) {
@@ -332,7 +328,7 @@ fn check_routes(app: &Parts, model: &Model, job: &StemsJob) -> Result<(), Error>
     Err(Error::at(ErrorCode::UnsupportedValue, param, message))
 }
 
-/// The group that a name means; `None` when it names no single track.
+/// The group with this name; `None` if it is not a single track.
 fn wanted_group(
     model: &Model,
     offered: &StemLimits,
@@ -366,7 +362,7 @@ fn refuse_group(model: &Model, offered: &StemLimits, name: &str) -> Error {
     Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message)
 }
 
-/// Whether the source can be separated now; its files.
+/// Checks that the source can be separated now, and returns its files.
 fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
     let not_ready = |why: &str| {
         Error::at(
@@ -395,7 +391,7 @@ fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
     }
 }
 
-/// The clips of a task, in its order.
+/// The clips of a task, by position.
 pub async fn clips_of_task(
     app: &App,
     account: AccountId,
@@ -406,7 +402,6 @@ pub async fn clips_of_task(
         .await
 }
 
-/// The account's clip with this id.
 pub async fn clip(app: &App, account: AccountId, id: ClipId) -> Result<Clip, Error> {
     let found = app
         .store
@@ -415,12 +410,12 @@ pub async fn clip(app: &App, account: AccountId, id: ClipId) -> Result<Clip, Err
     found.ok_or_else(clip_not_found)
 }
 
-/// The answer to an id that is not one, or not the account's.
+/// For an id that is malformed or not the account's.
 pub fn clip_not_found() -> Error {
     Error::plain(ErrorCode::ClipNotFound, "There is no clip with this id.")
 }
 
-/// The clip that a field of a body names.
+/// The clip that a field of the body names.
 pub async fn clip_param(
     app: &App,
     account: AccountId,
@@ -440,7 +435,7 @@ pub async fn clip_param(
     })
 }
 
-/// Those of the ids that name clips of the account, in the order asked.
+/// The account's clips among these ids, in this order.
 pub async fn clips(app: &App, account: AccountId, ids: Vec<ClipId>) -> Result<Vec<Clip>, Error> {
     app.store
         .read(move |conn| -> Result<Vec<Clip>, Error> {
@@ -453,7 +448,6 @@ pub async fn clips(app: &App, account: AccountId, ids: Vec<ClipId>) -> Result<Ve
         .await
 }
 
-/// A page of the account's clips, and whether more follow.
 pub async fn list(
     app: &App,
     account: AccountId,
@@ -469,7 +463,7 @@ pub async fn list(
     Ok((clips, has_more))
 }
 
-/// Puts a clip into the trash or takes it out.
+/// Moves a clip into the trash or out of it.
 pub async fn set_trashed(
     app: &App,
     account: AccountId,

@@ -1,14 +1,13 @@
-//! What a model offers: the adapters' tables, narrowed by the operator and
-//! joined over routes.
+//! What a model offers: the adapters' tables, restricted by the operator and combined over routes.
 
 use providers::{Durations, Limits, MusicLimits, Purpose, StemGroup, VideoLimits};
 
 use crate::config::providers::LimitSettings;
 
-/// A setting that does not fit, with its key.
+/// An invalid setting: its key and what is wrong.
 pub type Misfit = (&'static str, String);
 
-/// What is offered when the operator has said something about it.
+/// `limits` with the operator's settings applied.
 pub fn narrowed(limits: Limits, settings: &LimitSettings) -> Result<Limits, Misfit> {
     match limits {
         Limits::Video(video) => video_narrowed(video, settings).map(Limits::Video),
@@ -104,7 +103,7 @@ fn music_narrowed(
     Ok(limits)
 }
 
-/// What at least one of two offers; the defaults are those of the first.
+/// What at least one of the two offers; defaults come from the first.
 pub fn joined(first: Limits, second: Limits) -> Limits {
     match (first, second) {
         (Limits::Video(a), Limits::Video(b)) => Limits::Video(video_joined(a, b)),

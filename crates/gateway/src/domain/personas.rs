@@ -1,4 +1,4 @@
-//! Personas: made of a root clip and more clips of the same account.
+//! Personas: made from a root clip and other clips of the same account.
 
 use tracing::Instrument as _;
 
@@ -20,26 +20,26 @@ use crate::store::{self, Conn};
 
 mod upstream;
 
-/// Most clips of one persona.
+/// Most clips per persona.
 pub const MAX_CLIPS: usize = 20;
 
-/// A persona as a caller asks for it; lengths and counts have been checked.
+/// A persona to create; lengths and counts have been checked.
 #[derive(Debug, Clone)]
 pub struct NewPersona {
-    /// The clip that it is made from.
+    /// The clip it is made from.
     pub root_clip: ClipId,
-    /// Name for people, 1–80 characters.
+    /// 1–80 characters.
     pub name: String,
-    /// What it is like, up to 1,000 characters.
+    /// Up to 1,000 characters.
     pub description: String,
-    /// Its clips; just the root clip when empty.
+    /// Just the root clip if empty.
     pub clips: Vec<ClipId>,
     /// Whether its owner wants it public.
     pub is_public: bool,
 }
 
-/// Makes a persona. Returns it with its clips, the root first. That goes on even
-/// when the caller leaves: a provider may be at work on it.
+/// Creates a persona. Returns it with its clips, the root first. Continues if the caller leaves,
+/// because a provider may be working on it.
 pub async fn create(
     app: &App,
     caller: &Caller,
@@ -47,7 +47,7 @@ pub async fn create(
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let clips = prepare(app, caller, &new).await?;
-    // Before a provider is asked; what it made is kept in any case.
+    // Before a provider is asked: what it makes is kept in any case.
     assets::check_room(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
     let (record, accepting) = (visit.record(), visit.accepting());
@@ -66,7 +66,7 @@ pub async fn create(
     beyond_callers(made).await
 }
 
-/// Does work to its end, although whoever waits for it may leave.
+/// Completes work even if the caller that waits for it leaves.
 async fn beyond_callers<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
@@ -78,7 +78,7 @@ async fn beyond_callers<T: Send + 'static>(
     done.await.map_err(Error::internal)?
 }
 
-/// The clips of a persona that can be made, the root first.
+/// The clips of a persona, if it can be made; the root comes first.
 pub async fn prepare(app: &App, caller: &Caller, new: &NewPersona) -> Result<Vec<Clip>, Error> {
     let account = caller.account.id;
     let mut clips = vec![usable_clip(app, account, new.root_clip, "root_clip_id").await?];
@@ -95,8 +95,8 @@ pub async fn prepare(app: &App, caller: &Caller, new: &NewPersona) -> Result<Vec
     Ok(clips)
 }
 
-/// Makes a persona at its provider, if it has one; nothing of it is in the database
-/// yet. An error means that nothing was made, unless it leaves that open.
+/// Makes a persona at its provider, if it has one; nothing is in the database yet. On an error
+/// nothing was made, unless the error leaves that open.
 async fn make(
     app: &App,
     account: AccountId,
@@ -131,8 +131,8 @@ async fn make(
     Ok((persona, image))
 }
 
-/// Writes a persona down: one that a provider made as often as it takes, as then no
-/// error means that there is none.
+/// Stores a persona. If a provider made it, this is retried until it succeeds, because an error
+/// would mean that there is none.
 async fn keep(
     app: App,
     record: Record,
@@ -201,7 +201,7 @@ pub async fn get(
     Ok((persona, clips))
 }
 
-/// The answer to an id that is not one, or not the account's.
+/// For an id that is malformed or not the account's.
 pub fn not_found() -> Error {
     Error::plain(
         ErrorCode::PersonaNotFound,
@@ -229,7 +229,7 @@ pub async fn list(
     Ok((with_clips, has_more))
 }
 
-/// Deletes a persona; returns it as it was, with its clips.
+/// Deletes a persona; returns what it was, with its clips.
 pub async fn delete(
     app: &App,
     account: AccountId,

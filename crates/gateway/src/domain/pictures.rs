@@ -1,5 +1,4 @@
-//! Pictures that callers hand in: fetched, checked and kept, before a task
-//! that uses them is accepted.
+//! Pictures from callers: fetched, checked and stored before the task that uses them is accepted.
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -13,40 +12,40 @@ use crate::ids::AssetId;
 use crate::model::account::Caller;
 use crate::model::media::{Asset, MediaType};
 
-/// Largest picture file, in bytes.
+/// Largest picture file.
 pub const LIMIT_BYTES: u64 = 20_000_000;
 
-/// Where a caller's picture is.
+/// Source of a picture.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PictureSource {
-    /// At an http, https or `data:` address.
+    /// An http, https or `data:` URL.
     Address(String),
-    /// In the request itself.
+    /// Bytes in the request.
     Bytes(Bytes),
 }
 
-/// A picture that was checked.
+/// A picture that has been checked.
 #[derive(Debug, Clone)]
 pub struct Picture {
-    /// What it is going to be called.
+    /// The id it will be stored under.
     pub id: AssetId,
-    /// Width and height in pixels, upright.
+    /// Width and height in pixels, with orientation applied.
     pub size: (u32, u32),
     media: MediaType,
     bytes: Bytes,
 }
 
 impl Picture {
-    /// How large its file is.
+    /// Size of its file.
     pub fn size_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 }
 
-/// Gets and checks a picture. `param` names the field for errors.
+/// Fetches and checks a picture. `param` is the field to name in errors.
 ///
-/// An order's is decoded whole, so that one that is broken half-way is refused
-/// now and not by a task later; for a quote its header is enough.
+/// For an order it is decoded completely, so that a truncated picture is refused now rather than by
+/// the task; for a quote its header is enough.
 pub async fn take(
     app: &App,
     source: PictureSource,
@@ -95,8 +94,7 @@ async fn fetch(app: &App, address: &str, param: &str) -> Result<Bytes, Error> {
     Ok(bytes.into())
 }
 
-/// Stores a picture. The record is inserted by the caller, with the task that
-/// uses it.
+/// Stores a picture. The caller inserts the record, with the task that uses it.
 pub async fn keep(app: &App, caller: &Caller, picture: &Picture) -> Result<Asset, Error> {
     let (account, bytes) = (caller.account.id, picture.bytes.clone());
     assets::keep_as(
@@ -145,15 +143,14 @@ fn too_large(param: &str) -> Error {
     Error::at(ErrorCode::ImageTooLarge, param, message)
 }
 
-/// Whether an address carries its content itself.
+/// Whether a URL contains its content.
 pub fn is_data_url(address: &str) -> bool {
     address
         .get(..5)
         .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
-/// The bytes of a base64 `data:` address (RFC 2397). The named media type is
-/// not believed; the bytes decide.
+/// The bytes of a base64 `data:` URL (RFC 2397). Its media type is ignored; the bytes decide.
 fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     let broken = |why: &str| {
         Error::at(

@@ -1,8 +1,7 @@
 //! Quotes: what a request would cost, reserve and route to, without making it.
 //!
-//! A quote is read, checked and planned by the same functions as the request
-//! itself, so that the two cannot say different things. Nothing is stored, held
-//! or sent to a provider.
+//! A quote uses the same functions as the request itself to read, check and plan it, so the two
+//! cannot disagree. Nothing is stored, held or sent to a provider.
 
 use crate::app::App;
 use crate::domain::music::{self, Separation};
@@ -19,61 +18,52 @@ use crate::model::money::{Micros, Price, Quantity, Tariff};
 use crate::store;
 use crate::upstream::route;
 
-/// A request that is asked about.
+/// The request to quote.
 #[derive(Debug)]
 pub enum Wish {
-    /// Make videos.
     Video(Box<VideoOrder>),
-    /// Separate a clip.
     Separation(Separation),
-    /// Another task of the music dialect.
+    /// Any other music task.
     Song(Box<SongOrder>),
-    /// Make a persona.
     Persona(NewPersona),
-    /// Upload a recording.
     Upload,
 }
 
-/// What came out.
+/// The result.
 #[derive(Debug)]
 pub struct Quote {
-    /// The model that would make it, by its own name; `None` for what no model
-    /// makes.
+    /// Its canonical name; `None` if no model is involved.
     pub model: Option<String>,
-    /// How many tasks it would be.
+    /// Number of tasks.
     pub tasks: u64,
-    /// What one of these tasks is, for the price.
+    /// Quantity of one task.
     pub quantity: Quantity,
-    /// The price of the route that goes first; free when `None`.
+    /// Price of the first route; free if `None`.
     pub price: Option<Price>,
-    /// What all of it costs by that route.
+    /// Total cost by that route.
     pub cost: Micros,
-    /// What would be held: what it costs at most, whichever route makes it.
+    /// What would be held: the total at the most expensive route.
     pub reserve: Micros,
-    /// The routes that can do it, in the order in which they are tried.
+    /// Routes that can do it, in the order they are tried.
     pub routes: Vec<RouteQuote>,
-    /// Whether one of them works now.
+    /// Whether one of them is up.
     pub available: bool,
-    /// Whether the key's budget and the account can hold the reservation now.
+    /// Whether the key's budget and the account can cover `reserve` now.
     pub affordable: bool,
 }
 
-/// A route that can do it.
 #[derive(Debug)]
 pub struct RouteQuote {
-    /// The provider, by the operator's name for it.
+    /// The operator's name for the provider.
     pub provider: String,
-    /// The model, by the provider's name for it.
+    /// The provider's name for the model.
     pub model: String,
-    /// Its price; free when `None`.
     pub price: Option<Price>,
-    /// What all of it costs by this route.
+    /// Total cost by this route.
     pub cost: Micros,
-    /// Whether it works now.
     pub available: bool,
 }
 
-/// Works out what a request would cost.
 pub async fn quote(
     app: &App,
     caller: &Caller,
@@ -105,7 +95,7 @@ pub async fn quote(
     }
 }
 
-/// What costs nothing and is no task.
+/// For what is free and creates no task.
 fn free() -> Quote {
     Quote {
         model: None,
@@ -120,7 +110,7 @@ fn free() -> Quote {
     }
 }
 
-/// What so many tasks like this one cost.
+/// The quote for `count` such tasks.
 async fn of_tasks(
     app: &App,
     caller: &Caller,
@@ -134,10 +124,10 @@ async fn of_tasks(
         .model
         .tariff(quantity, new.payload.is_silent(), app.clock.now());
     let known_at = routing::known_at(app, caller.account.id, &new.payload).await?;
-    // Where routes are drawn by weight, the heaviest is the likeliest.
+    // If routes are drawn by weight, the heaviest is the most likely.
     let in_order = route::in_order(model.routes(), || 0.5);
     let able = routing::able(app, in_order, &new.payload, known_at.as_deref());
-    // What an order holds is said by the draft of its task.
+    // The draft of the task says what would be held.
     let task = submit::task(app, caller, request_id, new);
     let reserve = task.reserved.times(count.into());
     let mut routes: Vec<RouteQuote> = able
@@ -179,12 +169,12 @@ fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote
     }
 }
 
-/// What so many tasks cost: each is rounded by itself, as it is settled.
+/// The cost of `count` tasks; each is rounded separately, as when it is settled.
 fn cost(price: Option<Price>, quantity: Quantity, count: u32) -> Micros {
     price.map_or(Micros::ZERO, |price| price.of(quantity).times(count.into()))
 }
 
-/// Whether an order that holds this much would be taken now.
+/// Whether an order that holds this much would be accepted now.
 async fn is_affordable(app: &App, caller: &Caller, reserve: Micros) -> Result<bool, Error> {
     if reserve == Micros::ZERO {
         return Ok(true);

@@ -8,19 +8,19 @@ use crate::error::{Error, ErrorCode};
 use crate::store::StoreError;
 use crate::telemetry;
 
-/// The database may be silent for this long.
+/// How long the database may be silent.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long anything is waited for here.
+/// Timeout of each check here.
 const ANSWER: Duration = Duration::from_millis(1500);
-/// How long an answer holds: writing costs something.
+/// How long a result is reused: writing has a cost.
 const HOLDS: Duration = Duration::from_secs(2);
-/// What is written to see whether the data folder has room.
+/// Written to see whether the data folder has space.
 static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// What is known of whether anything can be written, and since when.
+/// Whether writes succeed, and when that was tested.
 pub type Writable = tokio::sync::Mutex<Option<(Instant, bool)>>;
 
-/// What is away now, while it can serve all the same; an error when it cannot.
+/// Returns what is not answering although the process can serve; an error if it cannot.
 pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.draining.is_cancelled() || app.closing.is_cancelled() {
         return Err(Error::shutting_down());
@@ -43,7 +43,7 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     Ok(Vec::new())
 }
 
-/// Tells the metrics whether the loss of the database's machine would lose nothing.
+/// Updates the metric that says whether losing the database's machine would lose no data.
 pub async fn note_durability(app: &App) {
     telemetry::durable(match app.config.durability {
         Durability::Assumed => true,
@@ -58,7 +58,7 @@ async fn answers(app: &App) -> bool {
     )
 }
 
-/// Whether the database and the data folder take something.
+/// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
     let mut known = app.writable.lock().await;
     if let Some((at, is_writable)) = *known
@@ -71,14 +71,14 @@ async fn is_writable(app: &App) -> bool {
     is_writable
 }
 
-/// Of a server that took the last write it is believed that it takes the next.
+/// If the server accepted the last write, it is not tested again.
 async fn takes_writes(app: &App) -> bool {
     if app.config.database != Database::Sqlite && app.store.takes_writes() {
         return true;
     }
     match tokio::time::timeout(ANSWER, app.store.probe()).await {
         Ok(Ok(())) => true,
-        // Slow is not full.
+        // Slow does not mean full.
         Ok(Err(StoreError::InDoubt | StoreError::Late | StoreError::Busy)) | Err(_) => {
             app.store.takes_writes()
         }

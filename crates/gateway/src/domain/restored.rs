@@ -1,11 +1,10 @@
-//! Restored backups: a database that is older than what ran on it last would send
-//! its open orders again, which were paid for since.
+//! Restored backups: orders that are open in an old backup may have been sent and paid for since,
+//! and must not be sent again.
 //!
-//! The database carries a mark that counts up: at each start, and while orders are
-//! sent. The data folder has the same mark in a file. A start that finds the
-//! database behind the file holds what it has open at hosted providers until the
-//! operator says what becomes of it; orders of which the database knows that they
-//! were sent are simply followed.
+//! The database has a mark that counts up at each start and while orders are sent; the data folder
+//! has the same mark in a file. If the database is behind the file at startup, its open tasks for
+//! hosted providers are held until the operator decides. Tasks that the database knows were
+//! submitted are simply followed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -23,11 +22,11 @@ use crate::store;
 use crate::store::restored::{HOLDER, Mark};
 use crate::telemetry;
 
-/// How often the mark is moved while orders are sent.
+/// How often the mark is updated while orders are sent.
 const PACE: Duration = Duration::from_secs(5);
 
-/// Moves the mark at a start, after holding what is open if the database was
-/// restored: because the mark says so, or the operator.
+/// Updates the mark at startup. First holds open tasks if the database was restored, according to
+/// the mark or the operator.
 pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
     let path = app.config.mark_path();
     let file = read(&path);
@@ -39,7 +38,7 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
                 (Some(known), Some(file)) => {
                     known.database == file.database && known.count < file.count
                 }
-                // The backup is of a version that made no marks, or of an empty database.
+                // The backup is from a version without marks, or of an empty database.
                 (None, Some(_)) => true,
                 (_, None) => false,
             };
@@ -53,7 +52,7 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
                 store::restored::set_mark(conn, &mark)?;
                 return Ok((None, mark));
             }
-            // Its history goes another way from here: a name of its own.
+            // Its history branches here, so it gets a new name.
             let mark = Mark {
                 database: name(),
                 count: next,
@@ -84,7 +83,7 @@ fn name() -> String {
     AssetId::new().simple()
 }
 
-/// Moves the mark while orders are sent, until told to stop.
+/// Updates the mark while orders are sent, until stopped.
 pub async fn keep_mark(app: App, stop: CancellationToken) {
     let mut newest = None;
     loop {
@@ -129,15 +128,14 @@ async fn move_mark(app: &App, newest: &mut Option<String>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Tasks that are held: each with its model, and when it was accepted.
+/// Held tasks with their model and time of acceptance.
 pub async fn list(app: &Parts) -> Result<Vec<(TaskId, String, Timestamp)>, Error> {
     app.store
         .read(|conn| store::restored::held(conn).map_err(Error::from))
         .await
 }
 
-/// Has a held task made, even if that is for the second time. Returns whether it
-/// was held.
+/// Releases a held task to be made, possibly for the second time. Returns whether it was held.
 pub async fn resubmit(app: &Parts, id: TaskId) -> Result<bool, Error> {
     let now = app.clock.now();
     app.store
@@ -168,8 +166,7 @@ fn read(path: &Path) -> Option<Mark> {
     Mark::parse(&std::fs::read_to_string(path).ok()?)
 }
 
-/// Writes the file, whole or not at all. Of two processes with one folder the
-/// later mark stays.
+/// Writes the file atomically. If two processes share a folder, the later mark wins.
 async fn write(app: &App, mark: Mark) -> Result<(), Error> {
     let path = app.config.mark_path();
     let written = app.compute(move || -> std::io::Result<()> {

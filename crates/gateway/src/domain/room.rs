@@ -1,9 +1,8 @@
-//! Room for media that callers hand in: how much memory all decoding together
-//! may take, and how many recordings are worked on at once.
+//! The memory budget for decoding callers' media, and the number of recordings processed at once.
 //!
-//! Room is asked for before a decoder allocates anything, by what the header
-//! says that it will take, and belongs to the work, not to the request: a caller
-//! who hangs up gives nothing back before the work has stopped.
+//! Memory is reserved before a decoder allocates anything, by what the header says it will need,
+//! and belongs to the work, not to the request: if the caller disconnects, it is released only when
+//! the work has stopped.
 
 use std::sync::Arc;
 
@@ -12,20 +11,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 
-/// The room of one process.
+/// The budget of one process.
 #[derive(Debug, Clone)]
 pub struct Room {
-    /// A permit for each [`UNIT`].
+    /// A permit per [`UNIT`].
     memory: Arc<Semaphore>,
     units: u32,
     recordings: Arc<Semaphore>,
 }
 
-/// The grain in which memory is counted, in bytes.
+/// Granularity of the budget, in bytes.
 const UNIT: u64 = 64 * 1024;
 
 impl Room {
-    /// Room for decoding in so much memory, and for so many recordings.
+    /// A budget of so many bytes and so many recordings.
     pub fn new(memory_bytes: u64, recordings: usize) -> Self {
         let units = u32::try_from(memory_bytes / UNIT)
             .unwrap_or(u32::MAX)
@@ -37,9 +36,9 @@ impl Room {
         }
     }
 
-    /// Runs work that takes so much memory at most, off the async threads, once
-    /// there is room for it. What takes more than there is at all runs alone. The
-    /// token that the work is given is cancelled when nobody waits for it any more.
+    /// Runs work that needs at most `bytes`, off the async threads, once that much is free. Work
+    /// that needs more than the whole budget runs alone. The token passed to the work is cancelled
+    /// when nobody waits for it any more.
     pub async fn work<T: Send + 'static>(
         &self,
         memory_bytes: u64,
@@ -49,7 +48,7 @@ impl Room {
         run(permit, work).await
     }
 
-    /// The same for a recording, of which a few are worked on at once.
+    /// Like [`Room::work`], for a recording: only a few are processed at once.
     pub async fn recording<T: Send + 'static>(
         &self,
         memory_bytes: u64,
@@ -101,7 +100,7 @@ mod tests {
             stopped.send(()).unwrap();
             waits.recv().unwrap();
         });
-        // The caller leaves once the work has begun.
+        // The caller leaves after the work has begun.
         let gone = tokio::time::timeout(Duration::from_millis(100), held).await;
         assert!(gone.is_err());
         tokio::task::spawn_blocking(move || stops.recv())

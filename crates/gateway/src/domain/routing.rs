@@ -1,5 +1,4 @@
-//! Which of a model's routes can do a piece of work: one answer for the worker
-//! that tries them and for the quote that tells of them.
+//! Which of a model's routes can do a piece of work, for the worker and for quotes.
 
 use crate::app::{App, Parts};
 use crate::domain::{music, songs, video};
@@ -9,8 +8,8 @@ use crate::model::catalog::Route;
 use crate::model::task::Payload;
 use crate::store;
 
-/// Those of the routes that can do it, in the order given but for one thing: a
-/// provider that knows the sources already goes first.
+/// The routes that can do it, in order, except that a provider which already has the sources comes
+/// first.
 pub fn able<'a>(
     app: &Parts,
     routes: Vec<&'a Route>,
@@ -22,7 +21,7 @@ pub fn able<'a>(
     able.retain(|route| match payload {
         Payload::VideoV1(job) => video::fits(app, &route.limits, job),
         Payload::StemsV1(job) => music::fits(app, &route.limits, job),
-        // A persona sings nowhere but where it was made.
+        // A persona can be used only where it was made.
         Payload::SongV1(job) => {
             songs::fits(&route.limits, job) && (job.persona.is_none() || knows(route))
         }
@@ -31,8 +30,8 @@ pub fn able<'a>(
     able
 }
 
-/// The provider that knows the sources of this work already: the one where the
-/// persona was made, else the one where a clip was.
+/// The provider that already has the sources of this work: where the persona was made, else where a
+/// clip was made.
 pub async fn known_at(
     app: &App,
     account: AccountId,

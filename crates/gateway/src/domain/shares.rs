@@ -1,8 +1,7 @@
-//! What is scarce, shared between accounts: nobody has more than an account's
-//! share of it at once, so that no account stands in another's way.
+//! Shares scarce resources between accounts: no account can use more than its share at once.
 //!
-//! Counted in this process. What is taken is given back when its guard is
-//! dropped, so the guard belongs to the work, not to the caller that waits for it.
+//! Counted per process. A share is returned when its guard is dropped, so the guard belongs to the
+//! work, not to the caller that waits for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ids::AccountId;
 
-/// An amount of something, of which each account may hold a part.
+/// A resource of which each account may use a part.
 #[derive(Clone)]
 pub struct Stock(Arc<Shelf>);
 
@@ -27,24 +26,24 @@ struct Taken {
     by_account: HashMap<AccountId, u64>,
 }
 
-/// A part of a [`Stock`], given back when it is dropped.
+/// A part of a [`Stock`], returned when dropped.
 pub struct Share {
     stock: Stock,
     account: AccountId,
     amount: u64,
 }
 
-/// There is not enough left.
+/// Not enough is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
-    /// The account has its share.
+    /// The account has used up its share.
     Account,
-    /// All of it is taken.
+    /// Everything is in use.
     All,
 }
 
 impl Stock {
-    /// This much, and at most so much of it for each account.
+    /// `in_all` in total, and at most `per_account` for each account.
     pub fn new(in_all: u64, per_account: u64) -> Self {
         Self(Arc::new(Shelf {
             in_all,
@@ -53,7 +52,7 @@ impl Stock {
         }))
     }
 
-    /// A share that is empty and can grow.
+    /// An empty share that can grow.
     pub fn open(&self, account: AccountId) -> Share {
         Share {
             stock: self.clone(),
@@ -68,7 +67,6 @@ impl Stock {
 }
 
 impl Share {
-    /// Takes more.
     pub fn grow(&mut self, amount: u64) -> Result<(), Exhausted> {
         let mut taken = self.stock.taken();
         if taken.in_all + amount > self.stock.0.in_all {
@@ -98,14 +96,14 @@ impl Drop for Share {
     }
 }
 
-/// Turns at something, so many at once for each account; the next in line waits.
+/// Turns: each account may do so many things at once; others queue per account.
 pub struct Turns {
     each: usize,
     lines: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
 }
 
 impl Turns {
-    /// So many at once for each account.
+    /// `each` turns at once per account.
     pub fn new(each: usize) -> Self {
         Self {
             each,
@@ -113,8 +111,8 @@ impl Turns {
         }
     }
 
-    /// Waits for the account's turn, which lasts until the guard is dropped.
-    /// `None` never comes: the lines are never closed.
+    /// Waits for the account's turn, which lasts until the guard is dropped. Never `None`: the
+    /// semaphores are never closed.
     pub async fn wait(&self, account: AccountId) -> Option<OwnedSemaphorePermit> {
         self.line(account).acquire_owned().await.ok()
     }
@@ -124,7 +122,7 @@ impl Turns {
         if let Some(line) = lines.get(&account).and_then(Weak::upgrade) {
             return line;
         }
-        // Lines in which nobody stands any more.
+        // Forget accounts without waiters.
         lines.retain(|_, line| line.strong_count() > 0);
         let line = Arc::new(Semaphore::new(self.each));
         lines.insert(account, Arc::downgrade(&line));

@@ -1,8 +1,8 @@
-//! Slips in what an operator says of providers and models: it can be read, and
-//! will not work, as far as that shows without asking a provider.
+//! Mistakes in the settings of providers and models that can be read but will not work, as far as
+//! that shows without asking a provider.
 //!
-//! `config check` refuses them. A server logs them and starts: what is known of a
-//! provider may be old, and a guess that is wrong must not keep it from its work.
+//! `config check` rejects them. A server logs them and starts anyway: our knowledge of a provider
+//! may be outdated, and a wrong guess must not stop it.
 
 use providers::{Kind, Limits, adapters};
 use url::Url;
@@ -14,7 +14,7 @@ use crate::domain::catalog::Catalog;
 use crate::model::catalog::{Model, Route};
 use crate::upstream::{Site, Sites};
 
-/// Every slip, by its line where it has one.
+/// All mistakes, with their line if known.
 pub fn find(
     config: &ModelConfig,
     sites: &Sites,
@@ -64,8 +64,8 @@ fn of_site(name: &str, site: &Site) -> Vec<ConfigError> {
     address.into_iter().chain(secret).collect()
 }
 
-/// What the catalogue says of a route's model: that it is gone, or that it is
-/// written otherwise.
+/// What the catalogue knows about a route's model: that it was shut down, or is spelled
+/// differently.
 fn of_name(
     config: &ModelConfig,
     model: &Model,
@@ -82,7 +82,7 @@ fn of_name(
         })
     };
     if let Some(known) = config.catalogue.find(protocol, name) {
-        // Others may serve a model of this name for longer.
+        // Other hosts may serve a model of this name for longer.
         let day = known.retired.as_ref().filter(|_| is_own(site))?;
         let today = now.rfc3339();
         if !known.is_retired(today.get(..10).unwrap_or_default()) {
@@ -92,7 +92,7 @@ fn of_name(
         let instead = instead.map_or_else(String::new, |id| format!(": write \"{id}\""));
         return slip(format!("{name} was shut down on {day}{instead}"));
     }
-    // What an operator says the limits of is meant.
+    // If the operator gives limits for it, it is intended.
     let settings = config.models.get(&model.id)?;
     let routes = settings.routes.iter().flatten();
     let mut described = routes.filter(|one| one.model == name && one.provider == route.provider);
@@ -105,7 +105,7 @@ fn of_name(
     ))
 }
 
-/// Whether a provider is where its protocol says.
+/// Whether a provider has its protocol's default address.
 fn is_own(site: &Site) -> bool {
     let protocol = providers::protocol(&site.config.protocol);
     let adapter = site.provider.adapter();
@@ -119,7 +119,7 @@ fn is_own(site: &Site) -> bool {
 
 fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {
     let site = sites.get(&route.provider);
-    // Callers' own names say nothing yet.
+    // Callers' names are not known yet.
     let Some(site) = site.filter(|_| route.model != "*") else {
         return Vec::new();
     };
@@ -149,6 +149,6 @@ fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {
             );
             slip("limits", message)
         });
-    // What a model is asked for by another API says nothing of its sizes.
+    // Sizes of the same model under another API do not apply.
     name.or(size).into_iter().collect()
 }

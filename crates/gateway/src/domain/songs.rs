@@ -1,5 +1,4 @@
-//! Tasks of the music dialect that hosted providers do: songs made, extended,
-//! covered.
+//! Music tasks for hosted providers: songs made, extended, covered.
 
 use providers::{Limits, SongLimits};
 use serde_json::{Map, Value};
@@ -17,32 +16,30 @@ use crate::model::music::{Clip, ClipOrigin, ClipState};
 use crate::model::task::{Payload, SongJob, Task, TaskKind};
 use crate::store;
 
-/// The length for which a price by the minute is reserved: the longest song
-/// that the family's services make.
+/// Length for which a price per minute is reserved: the longest song that these services make.
 const LONGEST_MS: u64 = 8 * 60_000;
 
-/// A task as a caller asks for it.
+/// A task as ordered.
 #[derive(Debug, Clone)]
 pub struct SongOrder {
-    /// The model's name (`mv`); the first that does the task when `None`.
+    /// `mv`; the first model that does the task if `None`.
     pub model: Option<String>,
-    /// The operation.
     pub task: String,
-    /// Title of what is made.
+    /// Title of the result.
     pub title: String,
-    /// Kept as sent.
+    /// Stored only.
     pub generation_type: String,
-    /// Kept as sent.
+    /// Stored only.
     pub make_instrumental: bool,
     /// The other fields as sent.
     pub fields: Map<String, Value>,
     /// The fields that name clips.
     pub clips: Vec<(String, ClipId)>,
-    /// The persona that is named.
+    /// The persona, if one is named.
     pub persona: Option<PersonaId>,
 }
 
-/// An order as it can be accepted: one task with its clips, queued.
+/// An order that can be accepted: one queued task with its clips.
 pub async fn draft(
     app: &App,
     caller: &Caller,
@@ -59,7 +56,7 @@ pub async fn draft(
     })
 }
 
-/// The task that an order becomes.
+/// The task for an order.
 pub async fn prepare(
     app: &App,
     caller: &Caller,
@@ -125,7 +122,7 @@ pub async fn prepare(
     Ok((new, job))
 }
 
-/// A clip that a task is going to fill.
+/// A clip that a task will fill.
 pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
     Clip {
         id,
@@ -145,8 +142,7 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
     }
 }
 
-/// The model that does this task, by the name that was asked for if any; and
-/// that name.
+/// The model that does this task, by the requested name if there is one, and that name.
 fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, String), Error> {
     let catalog = app.catalog.load_full();
     let does = |model: &&Model| tasks_of(model).any(|task| task == order.task);
@@ -165,7 +161,7 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
         return Ok((model.clone(), asked));
     }
     if let Some(name) = &order.model {
-        // A name that nothing answers to goes before a task that nobody does.
+        // An unknown or forbidden name is reported before an unsupported task.
         catalog.choose(&caller.key, TaskKind::Music, name, "mv")?;
     }
     let mut tasks: Vec<&str> = usable().flat_map(tasks_of).collect();
@@ -184,13 +180,13 @@ const MAKERS: &str = "it takes a model with kind = \"music\" at a provider that 
      such as suno-family, elevenlabs with music_v1, minimax with music-2.0, gemini-veo with lyria-3.5, \
      recipe:mureka.";
 
-/// Whether a route makes such a song.
+/// Whether a route can make such a song.
 pub fn fits(limits: &Limits, job: &SongJob) -> bool {
     does(limits, &job.task, &job.fields).is_ok()
 }
 
-/// What a route makes songs of; else the field that it does not heed, if it
-/// does the task at all.
+/// What a route makes songs from; or, if it does the task at all, the field that it does not
+/// support.
 fn does<'a>(
     limits: &'a Limits,
     task: &str,
@@ -227,7 +223,7 @@ fn does<'a>(
     Ok(songs)
 }
 
-/// Refuses what no route of the model heeds.
+/// Refuses fields that no route of the model supports.
 fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     let mut refused = None;
     for route in model.routes() {
@@ -245,7 +241,7 @@ fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     }
 }
 
-/// Whoever does not speak the dialect has to be told what to make.
+/// Providers with another API need a prompt or lyrics.
 fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
     let is_told = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
         .iter()
@@ -261,7 +257,7 @@ fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many clips the likeliest route makes.
+/// Number of clips that the most likely route makes.
 fn clips_of(model: &Model, order: &SongOrder) -> usize {
     let mut routes = model.routes().iter();
     let songs = routes.find_map(|route| does(&route.limits, &order.task, &order.fields).ok());

@@ -1,8 +1,7 @@
-//! Accepting tasks: the one place where a task begins.
+//! Accepts tasks: every task begins here.
 //!
-//! A key's limits are checked, the tasks written and their price held in one
-//! transaction; when [`accept`] returns, they are on disk and their ids may be
-//! told.
+//! The key's limits are checked, the tasks written and their price held in one transaction; when
+//! [`accept`] returns they are on disk, and their ids may be returned.
 
 use std::sync::Arc;
 
@@ -26,35 +25,30 @@ use crate::model::task::{Payload, Task, TaskState};
 use crate::store::{self, Conn};
 use crate::telemetry;
 
-/// A task to be accepted.
+/// A task to accept.
 #[derive(Debug, Clone)]
 pub struct NewTask {
-    /// The model that makes it.
     pub model: Model,
-    /// The model's name as the caller wrote it.
     pub asked_model: String,
-    /// What is to be done.
     pub payload: Payload,
-    /// How much that is, for the price.
+    /// For the price.
     pub quantity: Quantity,
 }
 
-/// What is going to be accepted, all of it or nothing.
+/// What one request creates, all or nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Draft {
-    /// The tasks, at least one.
     pub tasks: Vec<Task>,
-    /// The clips that they are going to make, in their order.
+    /// The clips they will make, in order.
     pub clips: Vec<Clip>,
-    /// Files that they need, stored already.
+    /// Files they need, already stored.
     pub assets: Vec<Asset>,
-    /// The answer to the request, where it is known now and to be kept.
+    /// The response to keep for repeats of the request, if it is already known.
     pub answer: Option<StoredAnswer>,
 }
 
-/// Writes the draft with the reservations of its tasks and what the caller
-/// wanted in one transaction, and wakes the workers; returns the tasks. That
-/// goes on even when the caller leaves.
+/// Writes the draft, its reservations and its intent in one transaction, wakes the workers and
+/// returns the tasks. Continues if the caller leaves.
 pub async fn accept(
     app: &App,
     caller: &Caller,
@@ -122,8 +116,7 @@ fn announce(app: &Parts, task: &Task) {
     }
 }
 
-/// Writes tasks and their reservations, unless the key has no room or nobody
-/// the money.
+/// Writes tasks and their reservations, unless the key has too many open tasks or too little money.
 pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Error> {
     let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
     if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
@@ -140,7 +133,7 @@ pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Er
     ledger::reserve(conn, tasks)
 }
 
-/// The task that an order becomes, not yet written.
+/// The task for an order, not stored yet.
 pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
     let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
@@ -157,7 +150,7 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
         tariff: costs.then_some(tariff),
         bill: None,
         provider: match new.model.routes().first() {
-            // Whoever takes it in the end is written down then.
+            // Replaced by the provider that accepts it.
             Some(route) => route.provider.clone(),
             None => EMBEDDED.to_owned(),
         },
@@ -178,16 +171,16 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
     }
 }
 
-/// What an order is checked and planned for.
+/// Why an order is checked and planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// It is going to be made.
+    /// To make it.
     Order,
-    /// The caller wants to know what it would cost.
+    /// To quote it.
     Quote,
 }
 
-/// Refuses work for a model whose every route is down.
+/// Refuses work for a model whose routes are all down.
 pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
     if app.upstream.is_available(model, app.clock.now()) {
         return Ok(());
@@ -199,8 +192,7 @@ pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
     Err(Error::later(ErrorCode::ProviderUnavailable, message, 5))
 }
 
-/// `fp_` and ten hex digits that change only with the route, its version or its
-/// settings.
+/// `fp_` and ten hex digits that change with the route, its version or its settings.
 pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
     let maker = match (&model.maker, route) {
         (Maker::Embedded { version }, _) => format!("{EMBEDDED} {version}"),

@@ -1,4 +1,4 @@
-//! Looking at tasks, waiting for them, calling them off.
+//! Reading tasks, waiting for them, cancelling them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,6 @@ use crate::store;
 use crate::store::tasks::{Ending, Filter, Page};
 use crate::telemetry;
 
-/// The account's task with this id.
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let known = app.ended.get(&id);
     if let Some(task) = known.filter(|task| task.account == account && !is_past(app, task)) {
@@ -31,15 +30,15 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
     Ok(task)
 }
 
-/// Whether the task's record may be gone by now.
+/// Whether the task's record may have been deleted.
 fn is_past(app: &Parts, task: &Task) -> bool {
     let end = task.finished_at.zip(app.config.record_ttl);
     end.is_some_and(|(finished, ttl)| finished.plus(ttl) <= app.clock.now())
 }
 
-/// Removes the records of finished tasks whose time is over.
+/// Deletes the records of finished tasks older than `record_ttl`.
 pub async fn remove_past(app: &Parts) -> Result<(), Error> {
-    /// Tasks that one transaction removes.
+    /// Tasks per transaction.
     const BATCH: u32 = 200;
     let Some(ttl) = app.config.record_ttl else {
         return Ok(());
@@ -60,7 +59,6 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
     }
 }
 
-/// The answer to an id that is not one, or not the account's.
 pub fn not_found() -> Error {
     Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
 }
@@ -107,8 +105,8 @@ pub async fn wait(
     }
 }
 
-/// The task's events behind number `seq`; waits until there is one.
-/// An empty answer means that the task has ended and no more will come.
+/// The task's events after `seq`; waits until there is one. Empty if the task has ended and there
+/// are no more.
 pub async fn next_events(
     app: &Parts,
     account: AccountId,
@@ -120,7 +118,7 @@ pub async fn next_events(
         let (task, events) = app
             .store
             .read(move |conn| -> Result<_, Error> {
-                // Events first: the task is then at least as new as they are.
+                // Events first, so that the task is at least as recent.
                 let events = store::tasks::events_after(conn, id, seq)?;
                 let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
                 Ok((task, events))
@@ -137,12 +135,11 @@ pub async fn next_events(
     }
 }
 
-/// Calls a task off. It is cancelled when this returns; a worker that has it
-/// stops soon after and can no longer write a result.
+/// Cancels a task. It is cancelled when this returns; a worker that runs it stops soon after and
+/// can no longer write a result.
 ///
-/// Its reservation is given back, unless the operator charges for what a
-/// provider makes all the same (`cancel_policy`): then it stays held until the
-/// provider's job has ended.
+/// Its hold is released, unless the operator charges for what a provider makes anyway
+/// (`cancel_policy`): then it stays held until the provider's job has ended.
 pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let now = app.clock.now();
     let policy = app.config.cancel_policy;
@@ -168,7 +165,7 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
     Ok(task)
 }
 
-/// How a task ends that is called off, and what its caller is told of the money.
+/// The ending of a cancelled task, with a message about its money.
 fn cancellation(task: &Task, is_charged: bool) -> Ending {
     let (money, cost, message) = match task.money {
         Money::Held if is_charged => {
@@ -200,7 +197,7 @@ fn cancellation(task: &Task, is_charged: bool) -> Ending {
     }
 }
 
-/// The middle run time of a model over the last 24 hours.
+/// The model's median run time in the last 24 hours.
 pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
     let (model, since) = (
         model.to_owned(),
@@ -212,7 +209,7 @@ pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, E
     store::soon(read).await
 }
 
-/// The same, as it was a few seconds ago: thousands of jobs want to know.
+/// Cached for a few seconds, because thousands of jobs need it.
 pub async fn usual_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
     if let Some(known) = app.usual_times.get(model) {
         return Ok(known);

@@ -1,9 +1,8 @@
-//! Usage: what an account made and paid for, by day, model and key.
+//! Usage: an account's work and costs, by day, model and key.
 //!
-//! Money is that of the ledger, by the day of each entry, so that the sums are
-//! the ledger's own. Tasks are counted on the day on which they ended. Both are
-//! read from the sums of days, so that an answer costs the same however many
-//! tasks there were.
+//! Money comes from the ledger, by the day of each entry, so that the sums are equal. Tasks count
+//! on the day they ended. Both are read from daily sums, so the cost does not grow with the number
+//! of tasks.
 
 use std::collections::BTreeMap;
 
@@ -20,40 +19,35 @@ use crate::store::usage::{DAY, Filter};
 /// Days since the epoch.
 pub type Day = i64;
 
-/// What usage is asked for.
+/// A usage query.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Whose, when, by which model and key.
+    /// Account, time, model and key.
     pub filter: Filter,
-    /// Whether days are told apart.
+    /// Whether to group by day.
     pub by_day: bool,
-    /// Whether models are.
+    /// Whether to group by model.
     pub by_model: bool,
-    /// Whether keys are.
+    /// Whether to group by key.
     pub by_key: bool,
 }
 
-/// What a row is about; what is not told apart is `None`.
+/// A group's values; `None` if not grouped by it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
-    /// The day.
     pub day: Option<Day>,
-    /// The model's own name.
+    /// The model's canonical name.
     pub model: Option<String>,
-    /// The key.
     pub key: Option<KeyId>,
 }
 
-/// What was made and paid for.
+/// Work and cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Tasks that ended well.
     pub succeeded: u64,
-    /// Tasks that failed.
     pub failed: u64,
-    /// Tasks that were called off.
     pub cancelled: u64,
-    /// What was paid, put right by the operator included.
+    /// Charged, including adjustments.
     pub cost: Micros,
 }
 
@@ -72,7 +66,6 @@ impl Sum {
         }
     }
 
-    /// Adds another sum.
     pub fn add(&mut self, other: &Self) {
         self.succeeded += other.succeeded;
         self.failed += other.failed;
@@ -81,10 +74,9 @@ impl Sum {
     }
 }
 
-/// The rows in the order of day, model and key, and the names of the keys.
+/// Rows ordered by day, model and key, and the names of the keys.
 pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
 
-/// Sums up.
 pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
     let filter = wanted.filter.clone();
     let found = app.store.examine(move |conn| -> Result<_, Error> {
@@ -116,7 +108,7 @@ pub const fn start_of(day: Day) -> Timestamp {
     Timestamp::from_micros(day.saturating_mul(DAY))
 }
 
-/// A day as people write it: `2026-01-31`.
+/// `2026-01-31`.
 pub fn written(day: Day) -> String {
     let mut text = start_of(day).rfc3339();
     text.truncate(10);

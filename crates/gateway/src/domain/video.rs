@@ -1,4 +1,4 @@
-//! Making videos: what was asked, checked against the model, becomes tasks.
+//! Making videos: an order, checked against the model, becomes tasks.
 
 mod fit;
 mod frame;
@@ -26,7 +26,6 @@ pub use fit::fits;
 pub use frame::Frame;
 pub use order::{AskedPicture, Params, VideoOrder};
 
-/// The pictures of an order, checked.
 #[derive(Debug, Default)]
 struct Taken {
     frames: Vec<Picture>,
@@ -34,8 +33,7 @@ struct Taken {
     references: Vec<Picture>,
 }
 
-/// The order as it can be accepted: a task for each video. Its pictures are
-/// stored.
+/// An order that can be accepted, with a task per video. Its pictures are stored.
 pub async fn draft(
     app: &App,
     caller: &Caller,
@@ -63,7 +61,7 @@ pub async fn draft(
     })
 }
 
-/// The tasks that an order becomes, and its pictures, checked and not stored.
+/// The tasks for an order, and its pictures, checked but not stored.
 pub async fn prepare(
     app: &App,
     caller: &Caller,
@@ -91,7 +89,7 @@ pub async fn prepare(
     let new = (0..u64::from(order.count)).map(|number| NewTask {
         model: model.clone(),
         asked_model: asked.clone(),
-        // Several videos of one order shall differ.
+        // Several videos of one order must differ.
         payload: Payload::VideoV1(VideoJob {
             seed: job.seed.wrapping_add(number),
             ..job.clone()
@@ -120,7 +118,7 @@ async fn take_pictures(app: &App, order: &VideoOrder, purpose: Purpose) -> Resul
     Ok(taken)
 }
 
-/// Decides everything that the order leaves open.
+/// Fills in everything that the order leaves open.
 fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result<VideoJob, Error> {
     let ids = |pictures: &[Picture]| pictures.iter().map(|picture| picture.id).collect();
     let mut files = taken.frames.iter().map(|picture| picture.id);
@@ -158,7 +156,7 @@ fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result
             (job.fps, job.seed) = (settled.fps, settled.seed);
         }
         (Maker::Routes(routes), _) => {
-            // The route that is likeliest to make it says what is usual.
+            // The most likely route decides the defaults.
             let usual = routes.iter().find_map(|route| {
                 video_limits(&route.limits).ok().filter(|offered| {
                     refusals(&model.id, offered, order, true).is_empty()
@@ -181,8 +179,8 @@ fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result
     Ok(job)
 }
 
-/// The size that is meant when none is asked for: the default one, or with a
-/// picture the first that is as wide as high, upright or wide as it is.
+/// The size if none is requested: the default; with a picture, the first size of the picture's
+/// orientation.
 fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) {
     let shape = |(width, height): (u32, u32)| width.cmp(&height);
     let default = offered.sizes.first().copied().unwrap_or((1280, 720));
@@ -196,7 +194,7 @@ fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) 
     fitting.copied().unwrap_or(default)
 }
 
-/// The account's video with this task, unless it was deleted.
+/// The account's video with this task, unless deleted.
 pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let found = app
         .store
@@ -213,8 +211,8 @@ pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Erro
     }
 }
 
-/// Takes a video out of the list and its files out of the store; one that is
-/// being made is cancelled first.
+/// Deletes a video from the list and its files from the store; cancels it first if it is not
+/// finished.
 pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     if !task.state.is_terminal() {
         match tasks::cancel(app, task.account, task.id).await {
@@ -234,7 +232,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
             for file in files.into_iter().flatten() {
                 store::assets::expire(conn, file, account, now)?;
             }
-            // The task's record tells no address of what is gone.
+            // The task's record must not link to removed files.
             output.expires_at_micros = output.expires_at_micros.min(now.micros());
             store::tasks::set_output(conn, id, &Output::VideoV1(output))?;
         }

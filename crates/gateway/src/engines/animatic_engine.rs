@@ -10,7 +10,7 @@ use crate::engines::{EngineError, Watch};
 use crate::model::catalog::{Maker, Model};
 use crate::model::task::VideoJob;
 
-/// What it is and can do.
+/// The model's description and limits.
 pub fn model() -> Model {
     Model {
         id: "animatic-1".into(),
@@ -41,7 +41,7 @@ pub fn model() -> Model {
     }
 }
 
-/// The engine's sizes, its usual one first.
+/// Supported sizes, the default first.
 fn sizes() -> Vec<(u32, u32)> {
     let usual = (1280, 720);
     let others = animatic::SIZES.iter().filter(|size| **size != usual);
@@ -60,17 +60,13 @@ fn whole(seconds: f64) -> u32 {
 /// What a caller set explicitly.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
-    /// Length in seconds.
     pub seconds: Option<f64>,
-    /// Decides what is left to chance.
     pub seed: Option<u64>,
-    /// Size of the source picture.
     pub picture_size: Option<(u32, u32)>,
 }
 
-/// Decides every option from what was asked, the prompt's words and the picture.
+/// Decides every option from the order, the prompt's words and the picture.
 pub fn settle(prompt: &str, asked: Asked) -> Result<Options, OptionsError> {
     let asked = animatic::Asked {
         size: asked.size,
@@ -92,25 +88,21 @@ pub fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1000.0).round() as u64
 }
 
-/// A finished video's files and measures.
+/// A finished video.
 pub struct Made {
-    /// The MP4.
     pub mp4: Vec<u8>,
-    /// Its first frame as JPEG.
+    /// Its first frame, JPEG.
     pub poster: Vec<u8>,
-    /// A sheet of frames over time as JPEG.
+    /// A contact sheet, JPEG.
     pub sheet: Vec<u8>,
-    /// Width in pixels.
     pub width: u32,
-    /// Height in pixels.
     pub height: u32,
-    /// Measured length in milliseconds.
     pub milliseconds: u64,
-    /// What of the prompt was understood.
+    /// What was understood of the prompt.
     pub direction: Vec<String>,
 }
 
-/// Most memory that [`decode`] takes for this picture.
+/// Most memory that [`decode`] needs for this picture.
 pub fn decoding_bytes(bytes: &[u8]) -> Result<u64, EngineError> {
     let info = animatic::picture::probe(bytes, &PictureLimits::default());
     let info = info.map_err(|error| EngineError::Source(error.to_string()))?;

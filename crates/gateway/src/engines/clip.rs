@@ -1,8 +1,6 @@
-//! Recordings on their way into the form in which clips are kept: 24-bit FLAC
-//! in a file, and two covers.
+//! Converts recordings to clips: 24-bit FLAC in a file, and two covers.
 //!
-//! Everything here is done piece by piece, so that a recording costs no more
-//! memory than a moment of it. Knows nothing of who it belongs to.
+//! Works piece by piece, so that memory does not grow with the recording's length.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _};
@@ -18,35 +16,35 @@ use tempfile::{NamedTempFile, TempPath};
 
 use crate::engines::EngineError;
 
-/// Covers' sides in pixels: `image_url` and `image_large_url`.
+/// Cover sizes in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);
 
-/// Most memory that decoding a recording and encoding it anew takes, beside the
-/// recording's own bytes: of kinds whose tables are searched all are held.
+/// Most memory needed to decode and encode a recording, beside its own bytes, which are held for
+/// formats whose tables are searched.
 pub const KEEPING_BYTES: u64 = 32 << 20;
 
-/// A recording in the form in which it is kept.
+/// A recording as stored.
 pub struct MadeClip {
-    /// 24-bit FLAC, in a file that is removed when this is dropped.
+    /// 24-bit FLAC, in a file that is removed on drop.
     pub flac: TempPath,
-    /// Size of that file.
+    /// Of the FLAC file.
     pub size_bytes: u64,
-    /// SHA-256 of it, in lower-case hex.
+    /// Of the FLAC file, in lower-case hex.
     pub sha256: String,
-    /// Cover, small, PNG.
+    /// PNG.
     pub cover: Bytes,
-    /// Cover, large, PNG.
+    /// PNG.
     pub cover_large: Bytes,
-    /// Measured length in milliseconds.
+    /// Measured length.
     pub milliseconds: u64,
 }
 
 /// What a clip's cover shows.
 #[derive(Debug, Clone, Copy)]
 pub enum Picture {
-    /// How loud it is: songs.
+    /// Loudness, for songs.
     Waveform,
-    /// Its frequencies: stems.
+    /// Frequencies, for stems.
     Spectrogram,
 }
 
@@ -61,8 +59,8 @@ pub enum KeepError {
     Engine(#[from] EngineError),
 }
 
-/// Puts a recording into the form in which clips are kept, its file in `folder`.
-/// Blocks until it is done or `go_on` says no.
+/// Converts a recording to a clip, with its file in `folder`. Blocks until it is done or `go_on`
+/// returns false.
 pub fn keep(
     id: &str,
     file: &Path,
@@ -85,8 +83,8 @@ pub fn keep(
     Ok(writer.finish()?)
 }
 
-/// The same for the sum of several recordings, within full scale; `None` when
-/// they have different rates or channels. Holds the sum in memory.
+/// Like [`keep`], for the sum of several recordings, within full scale; `None` if their rates or
+/// channels differ. Holds the sum in memory.
 pub fn sum(
     id: &str,
     files: &[PathBuf],
@@ -143,7 +141,7 @@ pub fn open(
     Ok((recording, scan))
 }
 
-/// A clip that is written as its samples come.
+/// Writes a clip as its samples arrive.
 pub struct ClipWriter {
     flac: FlacWriter<BufWriter<File>>,
     path: TempPath,
@@ -157,7 +155,7 @@ enum Sketch {
 }
 
 impl ClipWriter {
-    /// Begins a clip of this shape.
+    /// Starts a clip of this shape.
     pub fn new(
         folder: &Path,
         id: &str,
@@ -180,7 +178,7 @@ impl ClipWriter {
         })
     }
 
-    /// Takes the next samples of every channel.
+    /// Adds the next samples of every channel.
     pub fn push(&mut self, piece: &[Vec<f32>]) -> Result<(), EngineError> {
         match &mut self.sketch {
             Sketch::Waveform(sketch) => sketch.push(piece),
@@ -189,7 +187,7 @@ impl ClipWriter {
         self.flac.push(piece).map_err(broken)
     }
 
-    /// Ends the file and draws the covers.
+    /// Finishes the file and draws the covers.
     pub fn finish(mut self) -> Result<MadeClip, EngineError> {
         self.flac.finish().map_err(broken)?;
         let mut draw = |side| match &mut self.sketch {
@@ -214,7 +212,7 @@ fn milliseconds(shape: &Shape) -> u64 {
     (frames * 1000 + rate / 2) / rate
 }
 
-/// The size of a file, and SHA-256 of it.
+/// The size of a file and its SHA-256.
 fn digest(path: &Path) -> std::io::Result<(u64, String)> {
     let mut file = File::open(path)?;
     let (mut size, mut digest) = (0, Sha256::new());

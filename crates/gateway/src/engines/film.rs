@@ -1,32 +1,29 @@
-//! What an MP4's container says of its video: size, length, and that it is whole.
+//! Reads size and length of a video from an MP4's container, and checks that the file is complete.
 //!
-//! Whoever made the file may mean harm: sizes in it are believed only as far as the
-//! file goes, tables are summed up and never held, and boxes are counted.
+//! The file is untrusted: sizes in it are checked against its length, tables are summed up rather
+//! than held, and boxes are counted.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Boxes in a file: an hour in fragments of a second has a quarter of this.
+/// Boxes per file: an hour in fragments of a second has a quarter of this.
 const BOXES: u32 = 200_000;
 
-/// Boxes in each other from a track to its tables.
+/// Nesting depth from a track to its tables.
 const TABLES: u8 = 3;
-/// Tracks whose fragments' defaults are remembered.
+/// Tracks whose fragment defaults are remembered.
 const TRACKS: usize = 64;
 
-/// What a film's container says of it.
+/// What the container says about the video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Film {
-    /// Width in pixels.
     pub width: u32,
-    /// Height in pixels.
     pub height: u32,
-    /// Length in milliseconds.
     pub milliseconds: u64,
 }
 
-/// Reads an MP4's container; anything else is no video here.
+/// Reads an MP4's container; anything else is refused.
 pub fn measure(path: &Path) -> Result<Film, &'static str> {
     let open = || -> std::io::Result<_> {
         let file = File::open(path)?;
@@ -78,7 +75,6 @@ const UNREADABLE: &str = "the file cannot be read";
 const BROKEN: &str = "the file's container is broken";
 const CUT: &str = "the file ends before its video does";
 
-/// A box: its kind, and where its content lies.
 #[derive(Debug, Clone, Copy)]
 struct Content {
     kind: [u8; 4],
@@ -92,7 +88,6 @@ impl Content {
     }
 }
 
-/// A video track.
 #[derive(Debug, Default)]
 struct Track {
     is_video: bool,
@@ -100,7 +95,7 @@ struct Track {
     width: u32,
     height: u32,
     timescale: u64,
-    /// In the track's own time; 0 where the fragments say it.
+    /// In the track's timescale; 0 if the fragments have it.
     duration: u64,
     samples: u64,
 }
@@ -109,7 +104,7 @@ struct Track {
 #[derive(Debug, Default)]
 struct Fragments {
     track: u32,
-    /// Tracks and the length of a sample that does not say its own.
+    /// Track ids with their default sample duration.
     defaults: Vec<(u32, u32)>,
     samples: u64,
     duration: u64,
@@ -122,9 +117,9 @@ struct Reader {
 }
 
 impl Reader {
-    /// The box at this place of one that ends at `end`.
+    /// The box at `at`, in a box that ends at `end`.
     fn next(&mut self, at: u64, end: u64) -> Result<Option<Content>, &'static str> {
-        // What is too short for a box is padding, and so are zeros.
+        // Too short for a box, or zeros: padding.
         if end.saturating_sub(at) < 8 {
             return Ok(None);
         }
@@ -155,7 +150,7 @@ impl Reader {
         read.map(|()| bytes).map_err(|_| UNREADABLE)
     }
 
-    /// A number of 32 bits at this place of a box.
+    /// The 32-bit number at `at` in a box.
     fn number(&self, from: Content, at: u64) -> Result<u32, &'static str> {
         if from.length() < at + 4 {
             return Err(BROKEN);
@@ -163,7 +158,7 @@ impl Reader {
         Ok(u32::from_be_bytes(self.bytes(from.start + at)?))
     }
 
-    /// Calls `visit` for each box in another.
+    /// Calls `visit` for each child box.
     fn each(
         &mut self,
         within: Content,
@@ -236,7 +231,7 @@ impl Reader {
         })
     }
 
-    /// How many samples a table has; all together fit into the file.
+    /// Number of samples in a table; all of them must fit into the file.
     fn samples(&self, table: Content) -> Result<u64, &'static str> {
         let (each, count) = (self.number(table, 4)?, self.number(table, 8)?.into());
         let sum = match each {
@@ -246,7 +241,7 @@ impl Reader {
         if sum > self.size { Err(CUT) } else { Ok(count) }
     }
 
-    /// Whether the places in a table lie in the file.
+    /// Checks that the offsets in a table lie in the file.
     fn chunks(&self, table: Content, width: u64) -> Result<(), &'static str> {
         let mut lie_in = true;
         let count = self.number(table, 4)?.into();
@@ -282,7 +277,7 @@ impl Reader {
         })
     }
 
-    /// The length of a fragment's samples that do not say their own.
+    /// The default sample duration of a fragment.
     fn default(&self, head: Content, all: &Fragments) -> Result<u32, &'static str> {
         let flags = self.number(head, 0)?;
         if flags & 0x8 == 0 {
@@ -304,7 +299,7 @@ impl Reader {
             self.entries(run, head, count, width, &mut |_| {})?;
             u64::from(default) * count
         } else {
-            // It comes first.
+            // The first field.
             self.sum(run, head, count, width)?
         };
         all.samples = all.samples.saturating_add(count);
@@ -323,7 +318,7 @@ impl Reader {
         Ok(sum)
     }
 
-    /// Calls `visit` for each entry of a table behind a box's first `head` bytes.
+    /// Calls `visit` for each entry of a table after a box's first `head` bytes.
     fn entries(
         &self,
         of: Content,
@@ -353,7 +348,7 @@ impl Reader {
     }
 }
 
-/// A length, or 0 for the one that stands for "unknown".
+/// A duration, or 0 if it is the value for "unknown".
 fn known(duration: u64, unknown: u64) -> u64 {
     if duration == unknown { 0 } else { duration }
 }

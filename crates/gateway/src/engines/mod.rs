@@ -1,9 +1,8 @@
-//! The engines inside this process, or in a child of it: the two that are always
-//! there, and the operator's own models.
+//! The engines, in this process or a child: two built-in ones, and the operator's own models.
 //!
-//! An engine here is a blocking function from a job to files, with progress
-//! and cancellation through [`Watch`]. Knows the model types and the engine
-//! crates; knows nothing of tasks' lives, accounts or storage.
+//! An engine is a blocking function from a job to files, with progress and cancellation through
+//! [`Watch`]. Engines know the model types and the engine crates, but no tasks, accounts or
+//! storage.
 
 pub mod animatic_engine;
 pub mod child;
@@ -16,12 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::model::catalog::Model;
 
-/// The models that are always there.
+/// The built-in models.
 pub fn embedded_models() -> Vec<Model> {
     vec![animatic_engine::model(), stems_engine::model()]
 }
 
-/// How an engine that runs on another thread is watched and stopped.
+/// Progress and cancellation of an engine that runs on another thread.
 #[derive(Debug, Default)]
 pub struct Watch {
     progress: AtomicU8,
@@ -29,12 +28,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// How far the work is: 0–99. Only a task that ended is at 100.
+    /// 0–99: only a task that has ended is at 100.
     pub fn progress(&self) -> u8 {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// Asks the engine to stop.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -63,10 +61,10 @@ pub enum EngineError {
     /// The source cannot be used after all.
     #[error("the source cannot be read: {0}")]
     Source(String),
-    /// The child that ran it died.
+    /// Its child process died.
     #[error("its process died: {0}")]
     Died(String),
-    /// A fault of the engine.
+    /// A bug in the engine.
     #[error("{0}")]
     Broken(String),
 }

@@ -1,8 +1,7 @@
-//! Models of the operator's own: separation graphs from the models folder.
+//! The operator's own separation models, from the models folder.
 //!
-//! Knows which of them can be used now, and what each can be asked for; the
-//! `stems` crate reads, checks and runs them. `docs/models/onnx.md` tells
-//! operators which files belong into the folder.
+//! Knows which can be used now and what they offer; the `stems` crate reads, checks and runs them.
+//! `docs/models/onnx.md` describes the folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +17,7 @@ use crate::engines::stems_engine;
 use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;
 
-/// The models folder, as it was at the last look.
+/// The models folder as of the last scan.
 pub struct Shelf {
     path: PathBuf,
     folder: Mutex<Folder>,
@@ -26,11 +25,11 @@ pub struct Shelf {
     refused: Mutex<Vec<Refused>>,
 }
 
-/// Names, sizes and dates of the files in the folder: changes when they do.
+/// Names, sizes and dates of the folder's files: changes when they do.
 pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
 
 impl Shelf {
-    /// Remembers the folder, which need not be there; nothing is read yet.
+    /// The folder need not exist; nothing is read yet.
     pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
         let options = Options {
             library,
@@ -44,8 +43,8 @@ impl Shelf {
         }
     }
 
-    /// Loads what is new or has changed, which can take seconds for a large
-    /// graph, and forgets what is gone. What cannot be used is logged, once.
+    /// Loads new and changed models, which can take seconds for a large graph, and drops removed
+    /// ones. Logs each unusable one once.
     pub fn scan(&self) {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let found = if self.path.is_dir() {
@@ -72,7 +71,7 @@ impl Shelf {
         self.usable.store(Arc::new(usable));
     }
 
-    /// What the folder looks like now.
+    /// The folder's current mark.
     pub fn mark(&self) -> Mark {
         let Ok(entries) = std::fs::read_dir(&self.path) else {
             return Mark::new();
@@ -86,7 +85,7 @@ impl Shelf {
         mark
     }
 
-    /// What callers can be offered.
+    /// The models to offer.
     pub fn models(&self) -> Vec<Model> {
         self.usable
             .load()
@@ -95,14 +94,14 @@ impl Shelf {
             .collect()
     }
 
-    /// The graphs of the model of this name.
+    /// The graphs of the model with this name.
     pub fn find(&self, name: &str) -> Option<Arc<Graphs>> {
         let usable = self.usable.load();
         usable.iter().find(|graphs| graphs.name() == name).cloned()
     }
 }
 
-/// The groups that it can tell apart, in the order of a full split.
+/// The groups that it can separate, in the order of a full split.
 fn groups(graphs: &Graphs) -> Vec<StemGroup> {
     let told_apart = |group: &StemGroup| graphs.told_apart().contains(&stems_engine::stem(*group));
     StemGroup::ALL.into_iter().filter(told_apart).collect()

@@ -1,5 +1,4 @@
-//! `stems-dsp-1`: the embedded stem model, on the `stems` crate; and separation
-//! by it or by a model of the operator.
+//! Separation by `stems-dsp-1`, the embedded model on the `stems` crate, or by an operator's model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::model::catalog::{Maker, Model};
 use crate::model::music::StemGroup;
 use crate::model::task::{StemTarget, StemsJob};
 
-/// What it is and can do.
+/// The model's description and limits.
 pub fn model() -> Model {
     Model {
         id: "stems-dsp-1".into(),
@@ -47,7 +46,7 @@ pub fn model() -> Model {
     }
 }
 
-/// The engines' name for a group.
+/// The engine's name for a group.
 pub(super) const fn stem(group: StemGroup) -> Stem {
     match group {
         StemGroup::Vocals => Stem::Vocals,
@@ -65,13 +64,12 @@ pub(super) const fn stem(group: StemGroup) -> Stem {
     }
 }
 
-/// Separates a recording by the embedded model, or by `graphs` of the operator;
-/// the clips are in the order of the job's outputs, their files in `folder`.
-/// Blocks until it is done or stopped.
+/// Separates a recording by the embedded model, or by the operator's `graphs`; clips are in the
+/// order of the job's outputs, with their files in `folder`. Blocks until it is done or stopped.
 ///
-/// The recording is read, taken apart and written in blocks of some seconds, more
-/// than two channels folded down to stereo as they are read, so that memory does
-/// not grow with its length or its channels.
+/// The recording is read, separated and written in blocks of some seconds, and more than two
+/// channels are mixed down to stereo while reading, so that memory does not grow with its length or
+/// channels.
 pub fn separate(
     job: &StemsJob,
     graphs: Option<&Arc<onnx::Model>>,
@@ -119,7 +117,7 @@ pub fn separate(
     desk.finish(watch)
 }
 
-/// The share of a job's time that goes into separating; the rest draws covers.
+/// Share of the progress that is separation; the rest is drawing covers.
 const SEPARATION: f32 = 0.97;
 
 fn engine_error(error: SeparateError) -> EngineError {
@@ -130,7 +128,6 @@ fn engine_error(error: SeparateError) -> EngineError {
     }
 }
 
-/// What separates.
 enum Engine {
     BuiltIn(Separator),
     Model(Box<onnx::Separator>),
@@ -175,7 +172,7 @@ impl Engine {
     }
 }
 
-/// The stems that an engine has to make for a job, each once.
+/// The stems that the engine must make for a job, each once.
 fn wanted(job: &StemsJob) -> Vec<Stem> {
     let mut wanted = Vec::new();
     for (_, target) in &job.outputs {
@@ -187,7 +184,7 @@ fn wanted(job: &StemsJob) -> Vec<Stem> {
     wanted
 }
 
-/// The stem that a target is, or is the mix without.
+/// The stem that a target consists of, or leaves out of the mix.
 const fn made_of(target: StemTarget) -> Stem {
     match target {
         StemTarget::Only(group) | StemTarget::Without(group) => stem(group),
@@ -195,12 +192,11 @@ const fn made_of(target: StemTarget) -> Stem {
     }
 }
 
-/// Where stems wait for each other and for the mix, and become the job's clips.
+/// Buffers stems until all of them and the mix have arrived, and writes the job's clips.
 struct Desk {
     wanted: Vec<Stem>,
     targets: Vec<StemTarget>,
-    /// For each wanted stem its channels, from the first sample that is not
-    /// written yet.
+    /// Per wanted stem: its channels from the first unwritten sample on.
     stems: Vec<Vec<Vec<f32>>>,
     /// The mix, likewise.
     mix: Vec<Vec<f32>>,
@@ -229,13 +225,12 @@ impl Desk {
         })
     }
 
-    /// Takes the next samples of the mix.
+    /// Adds samples of the mix.
     fn hear(&mut self, piece: &[Vec<f32>]) {
         append(&mut self.mix, piece);
     }
 
-    /// Takes the next samples of a stem and writes what is complete; whether to
-    /// go on.
+    /// Adds samples of a stem and writes what is complete. Returns whether to continue.
     fn take(&mut self, stem: usize, piece: &[Vec<f32>]) -> bool {
         append(&mut self.stems[stem], piece);
         let lengths = self.stems.iter().chain([&self.mix]).map(|one| length(one));
@@ -311,9 +306,9 @@ fn without(mix: &[Vec<f32>], stem: &[Vec<f32>]) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// Keeps every sample within full scale, which FLAC cannot exceed, without
-/// changing the sum: what one part has too much of goes to the parts that have
-/// room. The mix itself is within full scale, so there is always room.
+/// Brings every sample within full scale, which FLAC cannot exceed, without changing the sum: the
+/// excess of one part is moved to parts that have headroom. The mix itself is within full scale, so
+/// there is always enough.
 fn within_full_scale(parts: &mut [Vec<Vec<f32>>]) {
     let fits = |part: &Vec<Vec<f32>>| part.iter().flatten().all(|sample| sample.abs() <= 1.0);
     if parts.iter().all(fits) {

@@ -1,4 +1,4 @@
-//! `GET /v1/account`: what an account holds, spent and may.
+//! `GET /v1/account`: an account's money, storage and keys.
 
 use axum::Json;
 use axum::extract::State;

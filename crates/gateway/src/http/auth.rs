@@ -1,5 +1,5 @@
-//! The key check, as an extractor: a handler that wants the caller cannot skip
-//! it, and the scope is part of the type.
+//! Authentication, as an extractor: a handler that needs the caller cannot skip it, and the scope
+//! is part of its type.
 
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use crate::model::account::{Caller, Scope};
 
 /// A scope as a type.
 pub trait Needs: Send {
-    /// What the key must have; `None` for any valid key.
+    /// The required scope; `None` for any valid key.
     const SCOPE: Option<Scope>;
 }
 
@@ -38,32 +38,30 @@ scopes! {
     TasksCancel = Some(Scope::TasksCancel);
 }
 
-/// A caller whose key works and has the scope.
+/// A caller with a valid key that has the scope.
 pub struct Allowed<N: Needs> {
-    /// Who calls.
     pub caller: Caller,
     needs: PhantomData<N>,
 }
 
-/// A caller whose key works and may order this.
+/// A caller with a valid key that may place this order.
 pub struct Wants<O: Order> {
-    /// Who calls.
     pub caller: Caller,
-    /// How the request came.
+    /// How the request arrived.
     pub arrival: Arrival,
     order: PhantomData<O>,
 }
 
-/// How a request came that wants something made.
+/// How a request that makes something arrived.
 pub struct Arrival {
-    /// Set when the key has no request left this minute. Whoever knows the body
-    /// refuses the request: its retry has to be told from that of an order alike.
+    /// Set if the key has no requests left this minute. Whoever reads the body refuses the request,
+    /// so that its retry can be told from an equal order's.
     pub too_many: Option<Error>,
-    /// Where the caller waits.
+    /// The connection that the caller waits on.
     pub line: Line,
 }
 
-/// The longest body that is read from a caller that is going to be refused.
+/// Longest body read from a caller who will be refused, in bytes.
 const READ_IN_VAIN: u64 = 1_000_000;
 
 impl<N: Needs> FromRequestParts<App> for Allowed<N> {
@@ -103,15 +101,15 @@ impl<O: Order> FromRequestParts<App> for Wants<O> {
     }
 }
 
-/// Who calls, and whether the key has a request left.
+/// The caller, and whether the key has a request left.
 async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error>), Error> {
     let secret = bearer(&parts.headers)?;
     let caller = keys::check(app, secret, client_address(parts, app)).await?;
-    // Whose share of memory the body takes.
+    // For the account's share of memory for bodies.
     parts.extensions.insert(caller.account.id);
     let (rate, verdict) = app.limits.count(&caller.key);
     if let Some(slot) = parts.extensions.get::<RateSlot>() {
-        // Set once: the first check of a request counts it.
+        // Already set if another extractor has counted the request.
         let _ = slot.0.set(rate);
     }
     let verdict = verdict.map_err(|wait| {
@@ -161,8 +159,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
     }
 }
 
-/// The address that the request came from; proxies are believed only where the
-/// settings say so.
+/// The address that the request came from; forwarding headers count only from `trusted_proxies`.
 pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| {
@@ -174,7 +171,7 @@ pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
             .iter()
             .any(|network| network.contains(ip))
     };
-    // Each proxy appends the address that it was called from.
+    // Each proxy appends the address that called it.
     let forwarded = parts
         .headers
         .get_all("x-forwarded-for")

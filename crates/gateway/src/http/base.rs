@@ -1,5 +1,4 @@
-//! The address under which this request reached the gateway, for the absolute
-//! addresses in its answer.
+//! The URL by which this request reached the gateway, for absolute URLs in its response.
 
 use std::convert::Infallible;
 
@@ -14,19 +13,19 @@ use crate::ids::AssetId;
 use crate::model::account::{ApiKey, Scope};
 use crate::model::media::MediaType;
 
-/// Makes absolute addresses.
+/// Makes absolute URLs.
 #[derive(Clone)]
 pub struct Base {
     app: App,
-    /// `https://media.example.com`, without a slash at the end.
+    /// `https://media.example.com`, without a trailing slash.
     pub origin: String,
-    /// Whether files' addresses are told; empty ones stand in their place otherwise.
+    /// Whether media URLs are shown; if not, they are empty strings.
     is_open: bool,
 }
 
 impl Base {
-    /// The same for an answer to this key: an address opens the file to whoever has
-    /// it, so only keys that may read are told one.
+    /// Like `self`, for a response to this key: a media URL opens the file to anyone, so only keys
+    /// that may read get one.
     #[must_use]
     pub fn as_told_to(self, key: &ApiKey) -> Self {
         Self {
@@ -35,7 +34,7 @@ impl Base {
         }
     }
 
-    /// The address of a file whose time ends at `expires_at`, or that stays.
+    /// The URL of a file that expires at `expires_at`, or never.
     pub fn media(&self, id: AssetId, media: MediaType, expires_at: Option<Timestamp>) -> String {
         if !self.is_open {
             return String::new();

@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`: videos in the dialect of chat.
+//! `POST /v1/chat/completions`: videos by the chat API.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::ids::RequestId;
 use crate::model::money::Micros;
 use crate::model::task::{Payload, Task};
 
-/// What a stream is made of; it ends with the text `[DONE]` in place of a chunk.
+/// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
 type ChunkEvent = Events<ChatChunk>;
 
 /// Make videos from a prompt and pictures.
@@ -81,7 +81,7 @@ pub(super) async fn complete(
     asked.answer(make, tell).await
 }
 
-/// The answer to an order that was accepted.
+/// The response to an accepted order.
 struct Answer {
     app: App,
     base: Base,
@@ -90,7 +90,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Waits for all videos, within the limit that the settings name.
+    /// Waits for all videos, at most `wait_limit`.
     async fn wait(mut self) -> Result<idempotency::Answer, Error> {
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
@@ -109,7 +109,7 @@ impl Answer {
         Ok(idempotency::Answer::of((headers, Json(completion)), close))
     }
 
-    /// What was made: a choice for each task that succeeded, at its place.
+    /// The completion, with a choice for each task that succeeded, at its index.
     fn completion(&self) -> Result<ChatCompletion, Error> {
         let first = self
             .tasks
@@ -147,8 +147,8 @@ impl Answer {
         })
     }
 
-    /// The same as chunks, from the first at once to the end. Whoever joins an
-    /// order hears of it from now on.
+    /// The completion as a stream of chunks, starting at once. If the request joined an order, the
+    /// chunks start from now.
     fn stream(
         self,
         include_usage: bool,
@@ -168,7 +168,7 @@ impl Answer {
                 let index = u32::try_from(number).unwrap_or(0);
                 let newest = answer.tasks[number].event_seq;
                 let mut seq = if is_known { newest.saturating_sub(1) } else { 0 };
-                // Every change of the task is a chunk, up to its end.
+                // A chunk for every change of the task, until its end.
                 loop {
                     let (id, account) = (answer.tasks[number].id, answer.tasks[number].account);
                     let (task, events) = match tasks::next_events(&answer.app, account, id, seq).await {
@@ -200,7 +200,7 @@ impl Answer {
                         chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
                         yield Ok(data(&chunk));
                     }
-                    // One of several that was not made; when none was, the error follows.
+                    // One of several failed; if all did, an error follows.
                     None if answer.tasks.len() > 1 => last.task = Some(failed_task(task)),
                     None => continue,
                 }
@@ -246,7 +246,7 @@ impl Answer {
 }
 
 fn data(value: &impl serde::Serialize) -> Event {
-    // The shapes of this module always serialise, and JSON has no bare line breaks.
+    // The types of this module always serialise, and JSON has no bare line breaks.
     Event::default().json_data(value).unwrap_or_default()
 }
 
@@ -258,7 +258,7 @@ fn still_running(task: &Task) -> Error {
     Error::later(ErrorCode::StillRunning, message, 5).of_task(task.id)
 }
 
-/// What a caller is told of tasks that have ended and made nothing at all.
+/// The error, if all tasks ended without a result.
 fn failure(tasks: &[Task]) -> Option<Error> {
     let failed = tasks.iter().find(|task| task.failure.is_some())?;
     let failure = intents::failure(tasks)?;
@@ -308,8 +308,7 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
     }
 }
 
-/// The one place where money becomes a floating-point number: the chat dialect
-/// wants it so.
+/// The only place where money becomes floating-point: the chat API requires it.
 #[expect(clippy::cast_precision_loss, reason = "shown, never counted with")]
 fn dollars(cost: Micros) -> f64 {
     cost.get() as f64 / 1e6

@@ -1,5 +1,5 @@
-//! The `OpenAPI` document, generated from the types that serve the requests, and
-//! the page that shows it.
+//! The `OpenAPI` document, generated from the types that serve the requests, and the page that
+//! shows it.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -23,14 +23,14 @@ use crate::config::Config;
 use crate::http::wire::error::{ErrorBody, ErrorObject};
 use crate::http::wire::personas::BRAND_FIELD;
 
-/// The document as the settings make it.
+/// The document for these settings.
 pub fn openapi(config: &Config) -> OpenApi {
     let (_, document) = super::api(&config.brand).split_for_parts();
     finish(document, &config.persona_brand_field)
 }
 
-/// Server-sent events, each with one of these, or an error, as JSON in its `data`, in the words of
-/// JSON Schema that `OpenAPI` 3.2 uses for them.
+/// Server-sent events whose `data` is one of these as JSON, or an error, described as in `OpenAPI`
+/// 3.2.
 pub(super) struct Events<T>(PhantomData<T>);
 
 impl<T: ToSchema> PartialSchema for Events<T> {
@@ -66,7 +66,7 @@ impl<T: ToSchema> ToSchema for Events<T> {
     }
 }
 
-/// What the document starts from.
+/// The document without endpoints.
 pub(super) fn base() -> OpenApi {
     let mut info = Info::new("Mediagate", "1.0.0");
     info.description = Some(
@@ -83,7 +83,7 @@ pub(super) fn base() -> OpenApi {
         .build()
 }
 
-/// Adds what all endpoints share: the key, and the one shape of errors.
+/// Adds what all endpoints share: the key and the errors.
 pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenApi {
     let components = document.components.get_or_insert_default();
     let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
@@ -126,7 +126,7 @@ fn rename_brand(persona: &mut utoipa::openapi::Object, field: &str) {
     }
 }
 
-/// Names must differ over the whole document: `tasks_list`, `video_list`.
+/// Operation ids must be unique in the document: `tasks_list`, `video_list`.
 fn name(operation: &mut Operation) {
     let family = operation.tags.iter().flatten().next();
     if let (Some(family), Some(id)) = (family, &mut operation.operation_id) {
@@ -146,7 +146,7 @@ fn add_error(operation: &mut Operation) {
         .insert("default".into(), RefOr::T(response));
 }
 
-/// Answers with the document.
+/// `GET` of the document.
 pub(super) fn json(
     document: &OpenApi,
 ) -> impl Fn() -> std::future::Ready<axum::response::Response> + Clone + Send + 'static {
@@ -158,12 +158,11 @@ pub(super) fn json(
     }
 }
 
-/// The page is written by somebody else: it sets styles on its elements, and has
-/// pictures in its style sheet.
+/// Swagger UI sets inline styles and has data URLs in its style sheet.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
 
-/// The page that shows the document; its files are in the binary.
+/// Swagger UI, from files in the binary.
 pub(super) fn ui(document: OpenApi) -> Router<App> {
     let page: Router<App> = SwaggerUi::new("/docs")
         .url("/docs/openapi.json", document)
@@ -171,7 +170,7 @@ pub(super) fn ui(document: OpenApi) -> Router<App> {
     page.layer(map_response(guard))
 }
 
-/// Nothing runs on the page that is not a file of it, and nobody frames it.
+/// Sets headers: only our own scripts, no framing.
 async fn guard(mut response: AnyResponse) -> AnyResponse {
     let headers = response.headers_mut();
     let policy = HeaderValue::from_static(POLICY);

@@ -1,4 +1,4 @@
-//! The one mapping from [`Error`] to an answer, and the one place that logs it.
+//! Maps an [`Error`] to a response and logs it; nothing else does.
 
 use std::sync::Arc;
 
@@ -10,8 +10,7 @@ use crate::error::{Error, ErrorCode};
 use crate::http::wire::error::{ErrorBody, ErrorObject};
 use crate::ids::RequestId;
 
-/// An error on its way out. The frame around all endpoints, which knows the
-/// request's id, writes the body.
+/// An error on its way out. The outer layer, which knows the request id, writes the body.
 #[derive(Clone)]
 pub(super) struct Outgoing(Arc<Error>);
 
@@ -21,7 +20,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// An answer that says this, as far as it can be written without the request's id.
+/// A response with this error; its body is written once the request id is known.
 pub(super) fn answer(error: &Arc<Error>) -> Response {
     let mut response = status(error).into_response();
     response.extensions_mut().insert(Outgoing(error.clone()));
@@ -32,17 +31,17 @@ fn status(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// An error whose body and headers are written already.
+/// Marks a response whose error has been written.
 #[derive(Clone)]
 struct Written;
 
-/// Leaves an answer that is an error as it is.
+/// Marks an error response that must not be rewritten.
 pub(super) fn mark_written(response: &mut Response) {
     response.extensions_mut().insert(Written);
 }
 
-/// Writes the body and headers of an answer that is an error; others stay as
-/// they are. Headers that the answer has already, such as `Allow`, are kept.
+/// Writes the body and headers of an error response; leaves other responses alone. Headers that are
+/// already set, for example `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
     if response.extensions().get::<Written>().is_some() {
         return response;
@@ -67,8 +66,8 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
     written
 }
 
-/// The error that a library's own refusal stands for, such as a path that is no
-/// UTF-8; its text is not passed on.
+/// Our error for one that a library produced, for example for a path that is not UTF-8; its text is
+/// not passed on.
 fn foreign(status: StatusCode) -> Option<Error> {
     let (code, message) = match status.as_u16() {
         404 => (
@@ -91,7 +90,7 @@ fn foreign(status: StatusCode) -> Option<Error> {
     Some(Error::plain(code, message))
 }
 
-/// The body of an error, for streams too.
+/// The body of an error, also used in streams.
 pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
     ErrorBody {
         error: ErrorObject {
@@ -105,7 +104,7 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
     }
 }
 
-/// Logs an error once: what is ours loudly, what is the caller's quietly.
+/// Logs an error once: ours as errors or warnings, the caller's quietly.
 pub(super) fn log(error: &Error) {
     match error.inside() {
         Some(inside) if error.code() == ErrorCode::Overloaded => {
@@ -143,7 +142,7 @@ fn headers(error: &Error) -> HeaderMap {
     headers
 }
 
-/// The answer to a path that no endpoint has.
+/// For a path without an endpoint.
 pub(super) async fn route_not_found(uri: axum::http::Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
     Error::plain(
@@ -152,7 +151,7 @@ pub(super) async fn route_not_found(uri: axum::http::Uri) -> Error {
     )
 }
 
-/// The answer to a method that an endpoint does not have; the router adds `Allow`.
+/// For a method that an endpoint does not have; the router adds `Allow`.
 pub(super) async fn method_not_allowed(method: axum::http::Method) -> Error {
     let message =
         format!("This endpoint does not take {method}; the Allow header names what it takes.");

@@ -1,6 +1,5 @@
-//! What every request and answer carries, whatever the endpoint: the request
-//! id, the log line, rate-limit and security headers, bodies for errors, and a
-//! net under panics.
+//! Layers around every endpoint: request id, log line, rate-limit and security headers, error
+//! bodies, and catching panics.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -24,13 +23,13 @@ use crate::ids::RequestId;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Where the key check leaves the key's rate state for the answer's headers.
+/// Where authentication puts the key's rate state, for the response headers.
 #[derive(Clone, Default)]
 pub(super) struct RateSlot(pub(super) Arc<OnceLock<RateState>>);
 
-/// Puts the frame around all endpoints.
+/// Adds the layers around all endpoints.
 pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
-    // Each reader of a body has a limit of its own.
+    // Each body reader has its own limit.
     let router = router
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn(frame));
@@ -81,12 +80,12 @@ async fn frame(mut request: Request, next: Next) -> Response {
     answer
 }
 
-/// Whether only somebody who looks after the gateway asks for this.
+/// Whether the path is a health probe.
 fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
-/// The answer to a connection for which there is no place.
+/// For a connection beyond the caps.
 fn crowded() -> Error {
     let message = "There are too many connections. Try again in a moment.";
     Error::later(ErrorCode::Overloaded, message, 2)
@@ -106,7 +105,7 @@ fn log(method: &Method, path: &str, status: u16, took: Duration) {
         reason = "requests take less than 500 million years"
     )]
     let took_ms = took.as_millis() as u64;
-    // A media path opens the file to whoever reads the log; a probe says nothing.
+    // A media path would open the file to whoever reads the log; probes are not worth a line.
     if path.starts_with("/media/") {
         tracing::debug!(%method, path = "/media/…", status, took_ms, "answered");
     } else if is_probe(path) {
@@ -132,7 +131,7 @@ fn rate_headers(headers: &mut HeaderMap, rate: &RateState) {
     );
 }
 
-/// A time as the `OpenAI` headers write it: `120ms`, `4.5s`, `1m0s`.
+/// A duration as in the `OpenAI` headers: `120ms`, `4.5s`, `1m0s`.
 fn reset_text(time: Duration) -> String {
     match time.as_millis() {
         ms @ 0..1000 => format!("{ms}ms"),

@@ -9,19 +9,19 @@ use crate::app::App;
 use crate::domain::readiness;
 use crate::error::Error;
 
-/// The answer of a probe.
+/// Response of the liveness probe.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Health {
     /// Always `ok`.
     status: &'static str,
 }
 
-/// The answer of a process that can serve.
+/// Response of a process that can serve.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Readiness {
     /// Always `ok`.
     status: &'static str,
-    /// What does not answer now: `database`. What needs it is answered 503.
+    /// What is not answering now: `database`. Requests that need it get 503.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     away: Vec<&'static str>,
 }
@@ -33,7 +33,7 @@ pub(super) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Whether the process can serve, and what is away for the moment.
+/// Whether the process can serve, and what is unavailable at the moment.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
     responses((status = 200, description = "It can", body = Readiness)))]
 pub(super) async fn ready(State(app): State<App>) -> Result<Json<Readiness>, Error> {

@@ -1,5 +1,5 @@
-//! `/media/…`: stored files under signed addresses, with ranges and validators
-//! (RFC 9110, sections 13 and 14).
+//! `/media/…`: stored files under signed URLs, with ranges and validators (RFC 9110, sections 13
+//! and 14).
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -14,7 +14,7 @@ use crate::model::media::{Asset, MediaType};
 use crate::signer::Refused;
 use crate::store;
 
-/// Get a stored file. The address is the permission.
+/// Get a stored file. The URL itself is the permission.
 #[utoipa::path(get, path = "/media/{ticket}/{name}", tag = "media", security(()), params(
     ("ticket" = String, Path, description = "Expiry and signature"),
     ("name" = String, Path, description = "The file's id and ending"),
@@ -49,7 +49,7 @@ fn expired() -> Error {
     )
 }
 
-/// A file's bytes, as the request's headers want them.
+/// A file's bytes, according to the request's headers.
 pub(super) async fn serve(
     app: &App,
     id: AssetId,
@@ -101,7 +101,7 @@ pub(super) async fn serve(
     Ok((status, headers, Body::from_stream(stream)).into_response())
 }
 
-/// Headers of every answer about a file.
+/// Headers of every response about a file.
 fn common(asset: &Asset, etag: &str) -> HeaderMap {
     let disposition = format!(
         "inline; filename=\"{}.{}\"",
@@ -149,8 +149,7 @@ enum Wanted {
     Impossible,
 }
 
-/// The one range that the request asks for. Several ranges at once, and what
-/// is no range, get the whole file, as RFC 9110 allows.
+/// The requested range. Several ranges, or an invalid one, get the whole file, as RFC 9110 allows.
 fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
     let Some(text) = request
         .get(header::RANGE)
@@ -158,7 +157,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
     else {
         return Wanted::Whole;
     };
-    // The part of another version is of no use.
+    // A range of another version is useless.
     if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
         return Wanted::Whole;
     }
@@ -177,7 +176,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
     }
 }
 
-/// The answer to a range outside the file, with the size that it has.
+/// For a range outside the file, with the file's size.
 fn unsatisfiable(size: u64) -> Result<Response, Error> {
     let error = Error::plain(
         ErrorCode::RangeNotSatisfiable,

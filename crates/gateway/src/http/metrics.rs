@@ -1,4 +1,4 @@
-//! What is counted, for Prometheus.
+//! `GET /metrics`.
 
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use crate::http::auth::{Admin, Allowed};
 use crate::telemetry;
 
-/// What this process counts, in Prometheus' text format.
+/// The metrics of this process in Prometheus' text format.
 #[utoipa::path(get, path = "/metrics", tag = "health",
     responses((status = 200, description = "The counts", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(_: Allowed<Admin>) -> impl IntoResponse {

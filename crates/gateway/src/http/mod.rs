@@ -1,8 +1,8 @@
 //! The edge: the whole API, on one screen.
 //!
-//! The only part that knows HTTP. A handler extracts, calls one domain function
-//! and shapes the answer; `orders/` has the requests, `wire/` the answers, `frame` what every answer
-//! carries, `error` the one way in which errors become answers.
+//! Only this module uses HTTP. A handler extracts, calls one domain function and builds the
+//! response; `orders/` has the requests, `wire/` the responses, `frame` what every response has, and
+//! `error` turns errors into responses.
 
 mod account;
 pub mod auth;
@@ -41,7 +41,6 @@ use crate::app::App;
 
 pub use docs::openapi;
 
-/// Every endpoint of the gateway.
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
@@ -54,12 +53,12 @@ pub fn router(app: &App) -> Router {
     framed(router, app)
 }
 
-/// Endpoints with all that every request and answer carries, and nothing else.
+/// Adds to `endpoints` what every request and response needs, but no other endpoints.
 pub fn framed(endpoints: Router<App>, app: &App) -> Router {
     frame::around(endpoints, app).with_state(app.clone())
 }
 
-/// The documented endpoints.
+/// The endpoints in the document.
 fn api(brand: &str) -> OpenApiRouter<App> {
     let video = OpenApiRouter::new()
         .routes(routes!(chat::complete))

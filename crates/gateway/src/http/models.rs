@@ -1,4 +1,4 @@
-//! `/v1/models` and `/pricing`: what can be named, and what it costs.
+//! `/v1/models` and `/pricing`.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -105,7 +105,7 @@ async fn standing(
     })
 }
 
-/// Every model; its routes too for the operator, or where all may see them.
+/// Every model, with its routes if the caller is an operator or everybody may see them.
 async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
     let catalog = app.catalog.load_full();
     let mut data = Vec::new();

@@ -1,4 +1,4 @@
-//! The music endpoints: separations, their records in both dialects, clips.
+//! The music endpoints: separations, their records in both formats, clips.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ use crate::model::account::Account;
 use crate::model::music::Clip;
 use crate::model::task::{Payload, Task};
 
-/// Most tasks that are looked up together.
+/// Most tasks per lookup.
 const MOST_TASKS: usize = 100;
 
-/// Separate a clip into stems, or have a configured provider do another task of the dialect.
+/// Separate a clip into stems, or have a configured provider do another music task.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
@@ -76,7 +76,7 @@ fn record(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Result
     Ok((about(task.id), Json(record)).into_response())
 }
 
-/// Get a music task as it is now.
+/// Get a music task.
 #[utoipa::path(get, path = "/tasks/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The task", body = TaskRecord)))]
 pub(super) async fn task(
@@ -90,7 +90,7 @@ pub(super) async fn task(
     record(&task, &clips, account, &base)
 }
 
-/// Get a music task in the job record of this family of services.
+/// Get a music task as a job record.
 #[utoipa::path(get, path = "/fetch/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The job", body = Envelope<JobRecord>)))]
 pub(super) async fn fetch(
@@ -108,12 +108,12 @@ pub(super) async fn fetch(
 request! {
     /// Tasks to look up together.
     pub(super) struct FetchRequest {
-        /// Ids of tasks, at most 100.
+        /// Task ids, at most 100.
         ids: Required<TaskIds>,
     }
 }
 
-/// Ids of tasks. Texts that are none are left out, as unknown ids are.
+/// A list of task ids. Malformed ids are ignored, like unknown ones.
 pub(super) struct TaskIds;
 
 impl FieldType for TaskIds {
@@ -137,7 +137,7 @@ impl FieldType for TaskIds {
     }
 }
 
-/// Get several music tasks at once; unknown ids are left out.
+/// Get several music tasks at once; unknown ids are ignored.
 #[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
     responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
 pub(super) async fn fetch_many(
@@ -160,7 +160,7 @@ pub(super) async fn fetch_many(
     Ok(Json(Envelope::success(jobs)))
 }
 
-/// Get clips by their ids, separated by commas; unknown ids are left out.
+/// Get clips by their ids, separated by commas; unknown ids are ignored.
 #[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, at most 100")),
     responses((status = 200, description = "The clips", body = Vec<ClipRecord>)))]
 pub(super) async fn feed(
@@ -217,7 +217,7 @@ pub(super) async fn clip(
     one(&app, clip, account, &base).await
 }
 
-/// Put a clip into the trash.
+/// Move a clip to the trash.
 #[utoipa::path(delete, path = "/clips/{id}", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The clip, in the trash", body = ClipRecord)))]
 pub(super) async fn trash(
@@ -231,7 +231,7 @@ pub(super) async fn trash(
     one(&app, clip, account, &base.as_told_to(&allowed.caller.key)).await
 }
 
-/// Take a clip out of the trash.
+/// Restore a clip from the trash.
 #[utoipa::path(post, path = "/clips/{id}/restore", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The clip", body = ClipRecord)))]
 pub(super) async fn restore(
@@ -255,7 +255,7 @@ async fn one(
     records.pop().map(Json).ok_or_else(music::clip_not_found)
 }
 
-/// Clips as records; what was asked for stands in their tasks.
+/// Clips as records; what was ordered is in their tasks.
 async fn records(
     app: &App,
     clips: &[Clip],

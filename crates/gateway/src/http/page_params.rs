@@ -27,14 +27,13 @@ impl<S: Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
-    /// Reads the parameters by `parse`.
+    /// Reads the parameters with `parse`.
     pub(super) fn read<T>(&self, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
         fields::read_form(&self.0, parse)
     }
 }
 
-/// The page that `limit`, `after` and `order` ask for; `id` reads an id as this
-/// list writes it.
+/// The page for `limit`, `after` and `order`; `id` parses an id of this list.
 pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) -> Page<Id> {
     let limit = query
         .integer("limit", 1..=100)
@@ -70,7 +69,7 @@ pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) 
     }
 }
 
-/// A word of a fixed set.
+/// One of a fixed set of words.
 pub(super) fn word<T: FromStr>(query: &Fields<'_>, name: &str, known: &str) -> Option<T> {
     let text = query.filled_string(name, 100)?;
     let word = text.parse().ok();

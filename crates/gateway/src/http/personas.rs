@@ -43,7 +43,7 @@ pub(super) async fn create(
     } = wants;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
     let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
-    // A provider may be asked for it, and that is no task.
+    // A provider may be involved, without a task.
     let asked = asked.reserved();
     let make = async |visit: &Visit| {
         let (persona, clips) = personas::create(&app, &caller, visit, new).await?;

@@ -1,4 +1,4 @@
-//! `POST /v1/quote`: what a request would cost, without making it.
+//! `POST /v1/quote`: what a request would cost, without making anything.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,17 +17,17 @@ use crate::ids::RequestId;
 use crate::model::account::{Caller, Scope};
 
 request! {
-    /// A request that is asked about.
+    /// The request to quote.
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct QuoteRequest {
         /// The path of the endpoint: `/v1/chat/completions`, `/v1/videos`, or the music, persona and upload paths of this gateway.
         endpoint: Required<Text<200>>,
-        /// The JSON body as it would be sent there.
+        /// The JSON body for that endpoint.
         body: Required<AnyObject>,
     }
 }
 
-/// Ask what a request would cost, reserve and route to, without making it.
+/// Get what a request would cost, reserve and route to, without making anything.
 #[utoipa::path(post, path = "/v1/quote", tag = "account", request_body = QuoteRequest,
     responses((status = 200, description = "What it would cost", body = QuoteObject)))]
 pub(super) async fn quote(
@@ -39,7 +39,7 @@ pub(super) async fn quote(
     let caller = &allowed.caller;
     let (asker, brand) = (caller.clone(), app.config.brand.clone());
     let read = body.read(&app, move |body| wish(&asker, &brand, body));
-    // What was read may hold a picture.
+    // The result may contain a picture.
     let ((path, wish), _held) = read.await?;
     let quoted = quotes::quote(&app, caller, &request_id, wish).await;
     let quoted = quoted.map_err(inside_body)?;
@@ -47,7 +47,7 @@ pub(super) async fn quote(
     Ok(Json(QuoteObject::new(path, &quoted, shows_providers)))
 }
 
-/// The endpoint that is asked about, and what is asked of it.
+/// The endpoint, and the order in the body.
 fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, Wish), Error> {
     let path = fields::read(body, |body| QuoteRequest::read(body).endpoint)?;
     let known = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
@@ -61,7 +61,7 @@ fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, Wish), Er
     Ok((path, wish))
 }
 
-/// The same error, of a body that is itself a field.
+/// The same error, for a body that is itself a field.
 fn inside_body(error: Error) -> Error {
     let place = |param: String| {
         if param.is_empty() {

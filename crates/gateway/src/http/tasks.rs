@@ -1,4 +1,4 @@
-//! `/v1/tasks`: looking at tasks of every kind, following them, calling them off.
+//! `/v1/tasks`: reading tasks of every kind, following and cancelling them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(super) async fn list(
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
 }
 
-/// Get a task; `?wait=30` holds the answer until it ends or that many seconds pass.
+/// Get a task; `?wait=30` delays the response until it ends, or that many seconds.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
     ("wait" = Option<f64>, Query, description = "Seconds to wait for the end, 60 at most"),
@@ -82,10 +82,10 @@ pub(super) async fn get(
     Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
 }
 
-/// What is told of a task that is followed.
+/// The events of a task.
 type ViewEvent = Events<TaskView>;
 
-/// Follow a task: a `task` event at each change, until it has ended.
+/// Follow a task: a `task` event for each change, until it has ended.
 #[utoipa::path(get, path = "/v1/tasks/{id}/events", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
     ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event that arrived"),
@@ -156,7 +156,7 @@ fn as_of(task: &Task, event: TaskEvent) -> Task {
     task
 }
 
-/// The comment that keeps an idle stream open.
+/// A comment that keeps an idle stream open.
 pub(super) fn keep_alive() -> KeepAlive {
     KeepAlive::new()
         .interval(Duration::from_secs(10))
@@ -182,7 +182,7 @@ fn parse(id: &str) -> Result<TaskId, Error> {
     id.parse().map_err(|_| tasks::not_found())
 }
 
-/// The header that answers about a task carry.
+/// The header for responses about a task.
 pub(super) fn about(id: TaskId) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::try_from(id.to_string()) {
@@ -191,8 +191,8 @@ pub(super) fn about(id: TaskId) -> HeaderMap {
     headers
 }
 
-/// The headers that an answer carries which makes tasks: the first one's id, and
-/// what all of them cost, or are going to cost at most.
+/// Headers for responses that create tasks: the first one's id, and the total cost, or the most it
+/// can be.
 pub(super) fn about_all(tasks: &[Task]) -> HeaderMap {
     let mut headers = tasks.first().map(|task| about(task.id)).unwrap_or_default();
     let costs = tasks.iter().map(|task| task.cost);
@@ -200,7 +200,7 @@ pub(super) fn about_all(tasks: &[Task]) -> HeaderMap {
     headers
 }
 
-/// The header that says what something costs.
+/// The cost header.
 pub(super) fn cost(amount: Micros) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::try_from(amount.to_string()) {
@@ -209,7 +209,7 @@ pub(super) fn cost(amount: Micros) -> HeaderMap {
     headers
 }
 
-/// A task in the gateway's own words.
+/// A task as a view.
 pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView, Error> {
     let output = match &task.output {
         None => None,
@@ -255,7 +255,7 @@ pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView
     })
 }
 
-/// Who makes the task, as far as the operator lets callers know.
+/// The task's provider, as far as the operator shows it.
 fn shown_provider(app: &App, task: &Task) -> String {
     if task.provider == EMBEDDED || app.catalog.load().shows_providers() {
         task.provider.clone()

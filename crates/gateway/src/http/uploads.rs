@@ -1,4 +1,4 @@
-//! `POST /{brand}/uploads/audio`: source clips, by form or by address.
+//! `POST /{brand}/uploads/audio`: source clips, by form or by URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ use crate::http::wire::music::{ClipRecord, MadeBy};
 use crate::ids::RequestId;
 use crate::model::money::Micros;
 
-/// How long an upload may take to arrive.
+/// Time for an upload to arrive.
 const TIME: Duration = Duration::from_mins(10);
-/// How much of an upload is taken between two looks at the free space.
+/// Bytes received between two checks of the free disk space.
 const DISK_CHECK: usize = 8_000_000;
-/// Longest text field of the form.
+/// Longest text field of the form, in bytes.
 const FIELD_LIMIT: usize = 10_000;
 
 /// Upload a recording: WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
@@ -49,7 +49,7 @@ pub(super) async fn audio(
     let Wants {
         caller, arrival, ..
     } = wants;
-    // From the first byte on: what arrives slowly stands in nobody else's way.
+    // Only from the first byte on, so that a slow upload delays nobody else.
     assets::check_room(&app, caller.account.id, 0).await?;
     let _turn = app.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
@@ -83,7 +83,7 @@ pub(super) async fn audio(
     asked.answer(make, tell).await
 }
 
-/// A form's file, the file's digest, and the title.
+/// A form's file with its digest, and the title.
 async fn read_form(
     request: Request,
     app: &App,
@@ -93,7 +93,7 @@ async fn read_form(
     let mut title = None;
     while let Some(part) = form.next().await? {
         match part.name() {
-            // A second one would be a second file on the disk.
+            // A second file would double the space on disk.
             Some("file") if file.is_none() => {
                 let named = part.file_name().map(stem_of);
                 title = title.or_else(|| named.and_then(|name| read_title(&name).ok().flatten()));
@@ -111,8 +111,7 @@ async fn read_form(
     Ok((file, digest, title))
 }
 
-/// Writes a form's file to the disk as it arrives, so that a slow or large
-/// upload takes no memory.
+/// Writes a form's file to disk as it arrives, so that uploads take no memory.
 async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
     let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
     let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
@@ -120,7 +119,7 @@ async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Err
     let mut file = tokio::fs::File::from_std(file);
     let (mut length, mut digest) = (0, Sha256::new());
     while let Some(chunk) = part.chunk().await? {
-        // A thousand small pieces are not a thousand questions.
+        // Not at every small piece.
         if length / DISK_CHECK != (length + chunk.len()) / DISK_CHECK {
             assets::check_disk(app)?;
         }
@@ -135,7 +134,7 @@ async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Err
     Ok((path, digest.finalize().to_vec()))
 }
 
-/// A file's name without folders and ending.
+/// A file's name without folders and extension.
 fn stem_of(file_name: &str) -> String {
     let name = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
     name.rsplit_once('.')

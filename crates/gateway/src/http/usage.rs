@@ -1,4 +1,4 @@
-//! `GET /v1/usage`: what an account made and paid for, as JSON and CSV.
+//! `GET /v1/usage`: an account's work and costs, as JSON or CSV.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use crate::http::auth::{Allowed, TasksRead};
 use crate::http::page_params::Query;
 use crate::http::wire::usage::{UsageList, read};
 
-/// Sum up what was made and paid for, by UTC day, model and key.
+/// Sum up work and costs by UTC day, model and key.
 #[utoipa::path(get, path = "/v1/usage", tag = "account", params(
     ("from" = Option<String>, Query, description = "The first day, in UTC, as in 2026-01-31; 30 days up to `to` by default, 400 at most"),
     ("to" = Option<String>, Query, description = "The last day; today by default"),

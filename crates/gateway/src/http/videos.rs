@@ -37,11 +37,11 @@ use crate::model::music::Clip;
 use crate::model::task::{Output, Task, TaskKind};
 use crate::store::tasks::Filter;
 
-/// How long a form may take to arrive.
+/// Time for a form to arrive.
 const FORM_TIME: Duration = Duration::from_mins(2);
-/// Largest form; a field may be a prompt, a data: address or a file.
+/// Largest form, in bytes; a field may be a prompt, a `data:` URL or a file.
 const FORM_LIMIT: usize = 32_000_000;
-/// More files than any model takes; the form is refused for them when it is read.
+/// More files than any model takes; reading stops there.
 const MOST_FILES: usize = 32;
 
 /// Make a video.
@@ -92,7 +92,7 @@ pub(super) async fn create(
     asked.answer(make, tell).await
 }
 
-/// The files of a form, each with its field.
+/// The files of a form with their field names.
 type Files = Vec<(&'static str, Bytes)>;
 
 /// A form's text fields, nested by their brackets, and its files.
@@ -147,8 +147,8 @@ async fn read_fields(
     Ok((Value::Object(fields), files))
 }
 
-/// Puts `a[b]` into the object `a` and `a[]` into the list `a`; deeper brackets
-/// are not known here.
+/// Inserts `a[b]` into the object `a` and `a[]` into the list `a`; deeper brackets are not
+/// supported.
 fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
     let nested = name
         .split_once('[')
@@ -185,7 +185,7 @@ pub(super) async fn get(
     object(&app, &base, &task).await
 }
 
-/// A video's answer; an unfinished one says when to ask again.
+/// The video object; an unfinished one has a header that says when to ask again.
 async fn object(app: &App, base: &Base, task: &Task) -> Result<Response, Error> {
     let mut headers = about(task.id);
     if !task.state.is_terminal() {
@@ -196,7 +196,7 @@ async fn object(app: &App, base: &Base, task: &Task) -> Result<Response, Error> 
     Ok((headers, Json(object)).into_response())
 }
 
-/// A tenth of the model's median time, so that a poll neither hammers nor lags.
+/// A tenth of the model's median time: often enough, and not too often.
 async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
     let median = tasks::usual_time(app, &task.model)
         .await?
@@ -278,7 +278,7 @@ pub(super) async fn content(
     Ok((about(task.id), file).into_response())
 }
 
-/// Delete a video; one that is being made is cancelled.
+/// Delete a video; an unfinished one is cancelled.
 #[utoipa::path(delete, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
     responses((status = 200, description = "The video is gone", body = VideoDeleted)))]
 pub(super) async fn delete(

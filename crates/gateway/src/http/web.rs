@@ -1,4 +1,4 @@
-//! Routes of the pages that a person sees; the pages themselves are in `pages/`.
+//! Routes of the web pages; their markup is in `pages/`.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -13,11 +13,10 @@ use crate::http::pages::{self, ConsolePage, HomePage, ModelKind, ModelRow, Prici
 use crate::http::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use crate::model::task::TaskKind;
 
-/// Everything comes from this address, and nothing runs that is not a file of it.
+/// Everything comes from this host, and no inline scripts run.
 const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
                       frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
 
-/// The pages and their files.
 pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/", get(home))
@@ -107,7 +106,7 @@ fn price_words(usd: &str, unit: &str) -> String {
 
 fn next_price_words(next: &NextPrice) -> String {
     let words = price_words(&next.usd, next.unit);
-    // A price begins at midnight UTC, unless somebody means it otherwise.
+    // Dates are shown without a time if the price begins at midnight UTC.
     let from = next.from.strip_suffix("T00:00:00.000Z");
     format!("{words} from {}", from.unwrap_or(&next.from))
 }
@@ -143,7 +142,7 @@ fn page(html: String) -> Response {
 async fn asset(Path(name): Path<String>, uri: Uri) -> Result<Response, Error> {
     let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such file.");
     let asset = pages::asset(&name).ok_or_else(not_found)?;
-    // The pages ask for a version by name, and that never gets stale.
+    // The pages request files by version, so these never get stale.
     let caching = if uri.query().is_some() {
         "public, max-age=31536000, immutable"
     } else {

@@ -1,5 +1,4 @@
-//! A circuit breaker: a route that fails is left alone for a while, then tried
-//! with one submission.
+//! A circuit breaker: a failing route is paused, then tried with one submission.
 
 use std::time::Duration;
 
@@ -7,11 +6,11 @@ use crate::clock::Timestamp;
 
 /// Failures in a row that open it.
 const FAILURES: u32 = 3;
-/// The first pause, and the longest.
+/// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
-/// The pause for a provider that has too much to do and does not say how long.
+/// The pause for a busy provider that gives no time.
 const BUSY: Duration = Duration::from_secs(2);
-/// A trial that never told its outcome is forgotten after this.
+/// How long a trial without an outcome counts.
 const TRIAL: Duration = Duration::from_mins(1);
 
 /// The breaker of one route.
@@ -25,20 +24,19 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Whether a submission may pass: it is closed, or its pause is over and
-    /// nobody else tries it.
+    /// Whether a submission may pass: the breaker is closed, or its pause is over and no trial is
+    /// under way.
     pub fn lets_pass(&self, now: Timestamp) -> bool {
         let is_over = |instant: Option<Timestamp>| instant.is_none_or(|until| until <= now);
         is_over(self.open_until) && is_over(self.trial_until)
     }
 
-    /// Until when the provider wants to be left alone; it works all the same.
+    /// Until when the provider asked for no requests; it is not considered failed.
     pub fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.busy_until.filter(|until| *until > now)
     }
 
-    /// Whether a submission passes. As long as it was open, no other does
-    /// meanwhile.
+    /// Lets a submission pass, or not. After a pause only one may pass until its outcome is known.
     pub fn enter(&mut self, now: Timestamp) -> bool {
         let passes = self.lets_pass(now) && self.busy_until(now).is_none();
         if passes && self.open_until.is_some() {
@@ -52,8 +50,8 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// The route failed; `at_once` when one failure proves that the next will
-    /// fail too, and `pause` when the provider said for how long.
+    /// The route failed; `at_once` if one failure is enough to know that the next would fail too,
+    /// `pause` if the provider said how long.
     pub fn failed(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
         self.failures += 1;
         self.trial_until = None;
@@ -64,14 +62,13 @@ impl Breaker {
         }
     }
 
-    /// The provider has too much to do and wants to be left alone for a while,
-    /// which is no fault: the work waits for it.
+    /// The provider is busy and asked for a pause. That is not a failure: the work waits for it.
     pub fn limited(&mut self, now: Timestamp, pause: Option<Duration>) {
         self.trial_until = None;
         self.busy_until = Some(now.plus(pause.unwrap_or(BUSY).min(PAUSES.1)));
     }
 
-    /// The trial ended without proof in either direction.
+    /// The trial ended without a result either way.
     pub fn undecided(&mut self) {
         self.trial_until = None;
     }

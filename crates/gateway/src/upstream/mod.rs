@@ -1,9 +1,8 @@
-//! The hosted providers as configured: their addresses, credentials and
-//! health, and the driver that speaks to them.
+//! The configured hosted providers: addresses, credentials, health, and the driver that talks to
+//! them.
 //!
-//! Knows the `providers` crate and the settings; knows nothing of tasks or
-//! accounts. Who is asked to make what is decided here ([`route`]); that
-//! something is made, and what it costs, elsewhere.
+//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route`] decides which
+//! provider is asked.
 
 pub mod breaker;
 pub mod route;
@@ -24,35 +23,33 @@ use crate::config::{ConfigError, FetchRules, ModelConfig};
 use crate::model::catalog::{EMBEDDED, Model, Route};
 use crate::upstream::breaker::Breaker;
 
-/// The providers by the operator's names for them.
+/// Providers by the operator's names for them.
 pub type Sites = BTreeMap<String, Arc<Site>>;
 
-/// A provider with what is known of it.
+/// A provider and its state.
 #[derive(Debug)]
 pub struct Site {
-    /// Its settings.
     pub config: ProviderConfig,
-    /// Its address and protocol, for the driver.
+    /// Address and protocol, for the driver.
     pub provider: Provider,
-    /// Its credentials, at least one; an empty one where none is needed.
+    /// At least one; an empty one if none is needed.
     pub credentials: Vec<Arc<Credential>>,
     reachable: AtomicBool,
 }
 
-/// One credential of a provider.
 #[derive(Debug)]
 pub struct Credential {
-    /// Its place in the settings and a mark of its value, `1:0011aabb`.
+    /// Its position in the settings and a digest of its value: `1:0011aabb`.
     pub id: String,
-    /// The credential itself.
+    /// The API key or token.
     pub secret: Secret,
-    /// Jobs of this process that run with it.
+    /// Jobs of this process that use it.
     open: AtomicU32,
-    /// Those of the provider, as they are shown.
+    /// The provider's gauge of open jobs.
     shown: metrics::Gauge,
 }
 
-/// Counts a job as running with a credential until it is dropped.
+/// Counts a job for a credential until dropped.
 #[derive(Debug)]
 pub struct OpenJob(Arc<Credential>);
 
@@ -75,12 +72,11 @@ impl Credential {
         }
     }
 
-    /// Jobs of this process that run with it.
+    /// Jobs of this process that use it.
     pub fn open_jobs(&self) -> u32 {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Counts a job.
     pub fn open(self: &Arc<Self>) -> OpenJob {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.shown.increment(1.0);
@@ -162,8 +158,8 @@ impl Site {
         })
     }
 
-    /// The credential that a task was made with: the one with the same value,
-    /// else, after a rotation, the one in the same place.
+    /// The credential that a task was made with: the one with the same value or, after a rotation,
+    /// in the same position.
     pub fn credential(&self, id: &str) -> Option<&Arc<Credential>> {
         let (place, mark) = id.split_once(':')?;
         let same_value = self.credentials.iter().find(|credential| {
@@ -178,12 +174,12 @@ impl Site {
         })
     }
 
-    /// Jobs of this process that it works on.
+    /// Jobs of this process at this provider.
     pub fn open_jobs(&self) -> u32 {
         self.credentials.iter().map(|one| one.open_jobs()).sum()
     }
 
-    /// Whether its host took a connection when it was last tried.
+    /// Whether its host accepted a connection when last probed.
     pub fn is_reachable(&self) -> bool {
         self.reachable.load(Ordering::Relaxed)
     }
@@ -191,14 +187,12 @@ impl Site {
 
 /// The providers, their health, and the driver.
 pub struct Upstream {
-    /// Speaks to providers.
     pub driver: Driver,
     sites: ArcSwap<Sites>,
     breakers: Mutex<HashMap<(String, String), Breaker>>,
 }
 
-/// The providers that the settings name; those that did not change stay as
-/// they are in `before`.
+/// The providers in the settings; unchanged ones are taken from `before`.
 pub fn sites(
     config: &ModelConfig,
     fetch: &FetchRules,
@@ -227,7 +221,6 @@ fn build(
 }
 
 impl Upstream {
-    /// With these providers.
     pub fn new(sites: Sites) -> Self {
         Self {
             driver: Driver::new(),
@@ -236,12 +229,11 @@ impl Upstream {
         }
     }
 
-    /// The providers now.
     pub fn sites(&self) -> Arc<Sites> {
         self.sites.load_full()
     }
 
-    /// Replaces the providers; jobs that are under way keep theirs.
+    /// Replaces the providers; running jobs keep theirs.
     pub fn replace(&self, sites: Sites) {
         self.sites.store(Arc::new(sites));
     }
@@ -266,7 +258,7 @@ impl Upstream {
         outcome
     }
 
-    /// Asks to send by this route; whoever may tells the breaker what came of it.
+    /// Asks to submit by this route; if allowed, the caller must report the outcome to the breaker.
     pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
         self.is_reachable(route) && self.breaker(route, |breaker| breaker.enter(now))
     }
@@ -277,7 +269,7 @@ impl Upstream {
         site.is_some_and(|site| site.is_reachable())
     }
 
-    /// Whether work can be sent by this route now.
+    /// Whether work can be submitted by this route now.
     pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
         self.is_reachable(route) && self.breaker(route, |breaker| breaker.lets_pass(now))
     }
@@ -288,7 +280,7 @@ impl Upstream {
         routes.is_empty() || routes.iter().any(|route| self.is_up(route, now))
     }
 
-    /// Tries whether each provider's host takes connections.
+    /// Probes whether each provider's host accepts connections.
     pub async fn probe(&self) {
         let sites = self.sites();
         let probes = sites.iter().map(|(name, site)| async move {

@@ -1,13 +1,12 @@
-//! In which order routes are tried, and with which credential.
+//! The order of routes, and the choice of credentials.
 
 use std::sync::Arc;
 
 use crate::model::catalog::Route;
 use crate::upstream::{Credential, Site};
 
-/// The routes in the order in which one task tries them: those with weights
-/// first, drawn by weight, then the others as they stand. `random` gives
-/// numbers from 0 to 1.
+/// The order in which one task tries the routes: weighted ones first, drawn by weight, then the
+/// others in order. `random` returns numbers from 0 to 1.
 pub fn in_order<'a>(routes: &'a [Route], mut random: impl FnMut() -> f64) -> Vec<&'a Route> {
     let mut weighted: Vec<(f64, &'a Route)> = Vec::new();
     let mut others = Vec::new();
@@ -15,8 +14,8 @@ pub fn in_order<'a>(routes: &'a [Route], mut random: impl FnMut() -> f64) -> Vec
         match route.weight {
             Some(0) => {}
             Some(weight) => {
-                // Exponential keys: the smallest of them is each route's with a
-                // probability proportional to its weight (Efraimidis, Spirakis 2006).
+                // Exponential keys: each route has the smallest with a probability proportional to
+                // its weight (Efraimidis, Spirakis 2006).
                 let key = -random().max(f64::MIN_POSITIVE).ln() / f64::from(weight);
                 weighted.push((key, route));
             }

@@ -1,5 +1,5 @@
-//! What this process can do: it takes only tasks of models that it has, and says
-//! which those are. What no process of the cluster can do is failed after a while.
+//! Which tasks this process can run: it claims only tasks of its models, and publishes their names.
+//! Tasks that no process can run are failed after a while.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::store::tasks::Ending;
 use crate::telemetry;
 use crate::worker::Crew;
 
-/// How long tasks wait for a process that has their model.
+/// How long a task waits for a process that has its model.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How often it is looked for such tasks.
+/// How often to look for such tasks.
 const LOOK: Duration = Duration::from_secs(5);
-/// Most tasks that are failed in one transaction.
+/// Most tasks failed per transaction.
 const BATCH: u32 = 100;
 
-/// The embedded models that this process has.
+/// The embedded models of this process.
 fn engines(app: &App) -> Vec<String> {
     let built_in = engines::embedded_models().into_iter();
     built_in
@@ -33,12 +33,12 @@ fn engines(app: &App) -> Vec<String> {
         .collect()
 }
 
-/// The same as a JSON array.
+/// [`engines`] as a JSON array.
 pub(super) fn engines_json(app: &App) -> String {
     serde_json::Value::from(engines(app)).to_string()
 }
 
-/// Whether the settings of this process lead to a provider for a model.
+/// Whether this process has a route for a model.
 pub(super) fn has_route(app: &App, model: &str) -> bool {
     let catalog = app.catalog.load();
     let sites = app.upstream.sites();
@@ -48,7 +48,7 @@ pub(super) fn has_route(app: &App, model: &str) -> bool {
         .any(|route| sites.contains_key(&route.provider))
 }
 
-/// Every model that this process takes tasks of, as a JSON array.
+/// Every model that this process claims tasks of, as a JSON array.
 pub(super) fn offer(app: &App) -> String {
     let mut models = engines(app);
     let catalog = app.catalog.load();
@@ -57,7 +57,7 @@ pub(super) fn offer(app: &App) -> String {
     serde_json::Value::from(models).to_string()
 }
 
-/// Fails tasks that no process can do, for as long as this one works.
+/// Fails tasks that no process can run, until this one stops.
 pub(super) async fn fail_stranded(crew: Arc<Crew>) {
     let mut since = HashMap::new();
     while !crew.stop.is_cancelled() {
@@ -68,7 +68,7 @@ pub(super) async fn fail_stranded(crew: Arc<Crew>) {
     }
 }
 
-/// `since` is from when on nobody was seen who has a model.
+/// `since`: when each model was first found without a process.
 async fn look(app: &App, since: &mut HashMap<String, Timestamp>) -> Result<(), Error> {
     let now = app.clock.now();
     let due = now.minus(PATIENCE);

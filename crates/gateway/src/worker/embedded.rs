@@ -1,8 +1,8 @@
-//! One run of one task by an engine, from its payload to an [`Outcome`].
+//! Runs a task in an engine, from its payload to an [`Outcome`].
 //!
-//! Engines run in this process, but for a task with which a process died: that one
-//! runs in a child, where only deaths of its own count, and beside no other such child,
-//! whose hunger for memory could end it.
+//! Engines run in this process, except for tasks that a process died running. Those run in a child,
+//! where only their own crashes count, and one at a time, so that they cannot starve each other of
+//! memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,21 +28,21 @@ use crate::store;
 use crate::worker::finish::{Made, Outcome};
 use crate::worker::hold::Hold;
 
-/// Children that a task may end before it is given up.
+/// Children that a task may kill before it fails.
 const DEATHS: u32 = 3;
 
-/// Pause before it is run again: what it took is given back by then.
+/// Pause after a child's death, until its resources are free.
 const AFTER_DEATH: Duration = Duration::from_millis(500);
 
-/// Pause before a task is claimed again whose model is gone, or before which another
-/// one runs alone.
+/// Pause before a task is claimed again whose model is gone, or which waits for another one that
+/// runs alone.
 const NOT_NOW: Duration = Duration::from_secs(1);
 
-/// Runs a task, one that is to run alone with the only permit of `alone`. Interrupting
-/// it loses nothing but time.
+/// Runs a task; one that must run alone takes the only permit of `alone`. Can be interrupted
+/// without losing anything but time.
 pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semaphore>) -> Outcome {
     if task.deaths >= Some(DEATHS) {
-        // A repetition would end processes again: this is no failure to retry.
+        // Retrying would kill more processes, so the failure is not retryable.
         let message = format!(
             "The job ended its process {DEATHS} times and is not tried again. It costs nothing."
         );
@@ -88,7 +88,7 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
                 message,
             })
         }
-        // It was there when the task was claimed. Another process may have it.
+        // The model existed when the task was claimed. Another process may have it.
         Err(RunError::NoModel) => Outcome::Later(NOT_NOW),
         Err(RunError::Inside(error)) => {
             tracing::error!(inside = ?error.inside(), "the run failed");
@@ -103,9 +103,9 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
 
 enum RunError {
     Engine(EngineError),
-    /// The source's file is not there any more.
+    /// The source's file has been removed.
     Gone,
-    /// The model's files are not there any more, or not here.
+    /// The model's files have been removed, or are not here.
     NoModel,
     Inside(Error),
 }
@@ -122,14 +122,14 @@ impl From<Error> for RunError {
     }
 }
 
-/// Counts a death of the task's own; it is run again, or given up then.
+/// Counts a death; the task is run again, or fails.
 fn died(task: &Task, why: &str) -> Outcome {
     let deaths = task.deaths.unwrap_or(0) + 1;
     tracing::error!(deaths, %why, "the job ended its process");
     Outcome::Died(deaths, AFTER_DEATH)
 }
 
-/// Held by the work of a task that runs alone, until its child has ended.
+/// Held by a task that runs alone until its child has exited.
 type Alone = Option<OwnedSemaphorePermit>;
 
 async fn video(
@@ -206,7 +206,7 @@ async fn separation(
     })
 }
 
-/// Makes the video here, or in a child if it is to run alone.
+/// Makes the video here, or in a child if it must run alone.
 async fn make_video(
     app: &App,
     job: &VideoJob,
@@ -234,7 +234,7 @@ async fn make_video(
     Ok(app.compute(make).await??)
 }
 
-/// Takes the recording apart here, or in a child if it is to run alone.
+/// Separates the recording here, or in a child if it must run alone.
 async fn separate(
     app: &App,
     task: &Task,
@@ -274,13 +274,13 @@ fn place(app: &App) -> Place {
     }
 }
 
-/// A source in a file of this process.
+/// A source in a temporary file.
 async fn file(app: &App, id: AssetId) -> Result<TempPath, RunError> {
     let file = patience::load(|| assets::load_file(app, id)).await?;
     file.ok_or(RunError::Gone)
 }
 
-/// A source picture, decoded where there is room for it.
+/// A source picture, decoded once there is memory for it.
 async fn picture(app: &App, id: AssetId) -> Result<Picture, RunError> {
     let found = patience::load(|| assets::load(app, id)).await?;
     let (_, bytes) = found.ok_or(RunError::Gone)?;
@@ -291,7 +291,7 @@ async fn picture(app: &App, id: AssetId) -> Result<Picture, RunError> {
     Ok(decoded.await??)
 }
 
-/// Writes the progress down as it rises; returns only when the task is to stop.
+/// Writes progress as it rises; returns only when the task must stop.
 pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
     const INTERVAL: Duration = Duration::from_millis(200);
     let mut shown = task.progress;
@@ -306,7 +306,7 @@ pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
             shown = progress;
             write_progress(app, task, hold, progress).await;
         }
-        // A cancellation in this process is heard at once.
+        // A cancellation in this process is noticed at once.
         let rang = tokio::time::timeout(Duration::ZERO, listener.changed()).await;
         if rang.is_ok() && has_ended(app, task).await {
             hold.stop();
@@ -315,7 +315,7 @@ pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
     }
 }
 
-/// Writes a risen progress down and rings.
+/// Writes increased progress and rings the bell.
 pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress: u8) {
     let (id, owner) = (task.id, hold.lease.name.clone());
     let write = app
@@ -323,13 +323,13 @@ pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress
         .write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));
     match write.await {
         Ok(true) => app.bell.ring(id),
-        // Cancelled, or somebody else's by now; the heartbeat stops it.
+        // Cancelled, or no longer ours; the heartbeat stops it.
         Ok(false) => {}
         Err(error) => tracing::warn!(%error, "cannot write progress"),
     }
 }
 
-/// Whether the task has ended, whoever ended it.
+/// Whether the task has ended.
 pub(super) async fn has_ended(app: &App, task: &Task) -> bool {
     let (id, account) = (task.id, task.account);
     let found = app

@@ -1,6 +1,5 @@
-//! The one place that turns the outcome of a run into a state: task, cost,
-//! records of files and clips change in one transaction, and only for the
-//! holder of the lease.
+//! Turns the outcome of a run into a state: task, cost, file records and clips change in one
+//! transaction, and only for the lease holder.
 
 use std::time::Duration;
 
@@ -24,20 +23,20 @@ use crate::telemetry;
 
 /// How a run ended.
 pub(super) enum Outcome {
-    /// It made this.
+    /// It made something.
     Made(Box<Made>),
-    /// It cannot be made.
+    /// It failed.
     Failed(TaskFailure),
-    /// It was interrupted: called off, or to be resumed.
+    /// It was interrupted: cancelled, or to be resumed.
     Stopped,
     /// There is no room for it now; it is due again after this time.
     Later(Duration),
-    /// It has ended this many children by now; it is due again after this time.
+    /// It has killed this many children so far; it is due again after this time.
     Died(u32, Duration),
 }
 
 impl Outcome {
-    /// It cannot be made.
+    /// A failure with this code and message.
     pub(super) fn failed(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Failed(TaskFailure {
             code,
@@ -46,28 +45,28 @@ impl Outcome {
     }
 }
 
-/// What a run made; the files are in place, nothing refers to them yet.
+/// The result of a run; its files are stored, but nothing refers to them yet.
 #[derive(Clone)]
 pub(super) struct Made {
     pub(super) output: Output,
     pub(super) assets: Vec<Asset>,
     pub(super) clips: Vec<(ClipId, ClipMedia)>,
-    /// Clips beyond those that the task promised.
+    /// Clips beyond those that were ordered.
     pub(super) more_clips: Vec<Clip>,
-    /// What the provider calls clips, and their titles.
+    /// Per clip: its title, and what the provider reports about it.
     pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
-    /// Promised clips that were not made.
+    /// Ordered clips that were not made.
     pub(super) missing_clips: Vec<ClipId>,
     /// How much was made.
     pub(super) quantity: Quantity,
-    /// What is missing, when not all was made that was asked for.
+    /// What is missing, if not everything was made.
     pub(super) partial: Option<String>,
-    /// The provider and its own name for the model.
+    /// The provider, and its name for the model.
     pub(super) by: Option<(String, String)>,
 }
 
 impl Made {
-    /// With nothing but this.
+    /// A result without extras.
     pub(super) fn new(output: Output, quantity: Quantity) -> Self {
         Self {
             output,
@@ -83,23 +82,23 @@ impl Made {
     }
 }
 
-/// What becomes of the submission when its task ends.
+/// How to close the submission when its task ends.
 #[derive(Debug, Clone)]
 pub(super) struct Closing {
     pub(super) id: SubmissionId,
-    /// Where it stood when this run looked.
+    /// Its state when this run looked.
     pub(super) from: SubmissionState,
     pub(super) state: SubmissionState,
     /// Class and message.
     pub(super) error: Option<(&'static str, String)>,
-    /// What the provider says that it cost. In a box, as runs answer with this by value.
+    /// The cost that the provider reports. Boxed, because runs return this by value.
     pub(super) cost: Option<Box<Cost>>,
-    /// When an unclear one is looked for again.
+    /// When to look for an unclear submission again.
     pub(super) look_again: Option<Timestamp>,
 }
 
 impl Closing {
-    /// Returns false when somebody else wrote what became of it.
+    /// Returns false if somebody else has closed it.
     fn write(&self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
@@ -114,9 +113,8 @@ impl Closing {
     }
 }
 
-/// Writes the outcome down; the same one may be written again when it is not
-/// known whether that worked. When the task ended otherwise in the meantime, the
-/// files that were made are removed.
+/// Writes the outcome. May be called again with the same outcome if the commit is in doubt. If the
+/// task has ended otherwise, the files that were made are removed.
 pub(super) async fn finish(
     app: &App,
     owner: &str,
@@ -166,7 +164,7 @@ pub(super) async fn finish(
     Ok(())
 }
 
-/// Returns it to the queue, with its deaths if there was one.
+/// Returns the task to the queue, with its count of deaths if there was one.
 async fn give_back(
     app: &App,
     owner: &str,
@@ -179,7 +177,7 @@ async fn give_back(
     app.store
         .write(move |conn| -> Result<(), Error> {
             if is_hosted {
-                // Cancelled, its job goes on; somebody has to follow it.
+                // Cancelled, its job goes on; somebody must follow it.
                 store::submissions::let_go_of_task(conn, id, &owner, now)?;
             }
             if let Some(deaths) = deaths {
@@ -192,7 +190,7 @@ async fn give_back(
 
 /// Why a task was not ended.
 enum NotEnded {
-    /// Somebody else wrote what became of its submission: it may be followed.
+    /// Somebody else closed its submission; it may be followed.
     Moved,
     Inside(Error),
 }
@@ -209,7 +207,7 @@ impl From<Error> for NotEnded {
     }
 }
 
-/// Ends the task; false when it ended otherwise or is somebody else's.
+/// Ends the task; false if it ended otherwise or is no longer ours.
 async fn end(
     app: &App,
     owner: &str,
@@ -256,8 +254,8 @@ async fn end(
     Ok(ended)
 }
 
-/// What is left to do for a task that this call did not end; whether it was this
-/// outcome that ended it, by a commit whose answer was lost.
+/// Handles a task that this call did not end. Returns whether the same outcome ended it before, in
+/// a commit whose answer was lost.
 fn ended_before(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -271,14 +269,14 @@ fn ended_before(
     {
         return Ok(true);
     }
-    // A submission that another process follows by now is not this one's to close.
+    // If another process follows the submission by now, it is not ours to close.
     let over = store::tasks::by_id(conn, task.id, task.account)?;
     let Some(over) = over.filter(|task| task.state.is_terminal()) else {
         return Ok(false);
     };
     let closed = closing.map_or(Ok(false), |closing| closing.write(conn))?;
     if closed && over.money == Money::Held {
-        // It was cancelled, and what was made all the same is charged.
+        // It was cancelled, and what was made anyway is charged.
         ledger::close(conn, &over, ending.bill.as_ref(), now)?;
     }
     Ok(false)
@@ -303,8 +301,8 @@ fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was made, at the price that whoever made it had when the task was
-/// accepted: never more than the reservation. `None` for a task that is free.
+/// What was made, at the price of its route when the task was accepted, but never more than the
+/// reservation. `None` if the task is free.
 pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
     if task.money == Money::Free {
         return None;
@@ -312,7 +310,7 @@ pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
     let quantity = paid_for(task, made.quantity);
     let partial = made.partial.clone();
     let Some(tariff) = &task.tariff else {
-        // An older version accepted it and kept no more than the amount.
+        // An older version accepted it and stored only the amount.
         return Some(Bill {
             price: None,
             quantity,
@@ -333,10 +331,10 @@ pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
     })
 }
 
-/// The whole order where the delivery is as good as that, else what there is,
-/// its length rounded down to a tenth of a second.
+/// The ordered quantity if the delivery is close enough, else what was made, with its length
+/// rounded down to a tenth of a second.
 fn paid_for(task: &Task, made: Quantity) -> Quantity {
-    /// A delivery this much shorter than the order still counts as whole.
+    /// How much shorter than ordered still counts as complete.
     const TOLERANCE_MS: u64 = 250;
     let mut quantity = made;
     if let Payload::VideoV1(job) = &task.payload {

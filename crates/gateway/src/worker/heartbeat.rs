@@ -1,10 +1,9 @@
-//! The process's lease: prolonged by a heartbeat, and with it the proof that
-//! what is held here is still this process's. Beside it, what others left
-//! behind is freed.
+//! The process's lease: each answered heartbeat extends it, and proves that our tasks are still
+//! ours. Tasks of dead workers are freed here too.
 //!
-//! Lease times are the database's; this process judges its own by the monotonic
-//! clock. Others are judged only by a process that could itself prolong its lease
-//! for a while: after an outage of the database everybody's time is over at once.
+//! Leases use the database's clock; this process times its own by the monotonic clock. Only a
+//! process that has extended its own lease for a while may judge others: after a database outage
+//! everybody's lease has expired.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,27 +17,25 @@ use crate::store::{self, StoreError};
 use crate::worker::hold::{Lease, Standing};
 use crate::worker::{Crew, ability};
 
-/// How long a lease holds without a heartbeat. A restarted process takes its
-/// tasks up again once this is over, so it bounds the pause after a crash.
+/// How long a lease lasts without a heartbeat. After a crash, tasks wait this long to be taken up
+/// again.
 const LEASE: Duration = Duration::from_secs(3);
-/// How often the lease is prolonged, and cancellations noticed.
+/// How often the lease is extended and cancellations are noticed.
 pub(super) const HEARTBEAT: Duration = Duration::from_millis(750);
-/// Heartbeats further apart than this are no row: another process's may have
-/// been late by as much, and its time be over for that.
+/// A longer gap between heartbeats starts the count over: other processes' may have been as late,
+/// and their leases have expired for that reason alone.
 const GAP: Duration = Duration::from_millis(2250);
-/// How many in a row it takes to judge others.
+/// Heartbeats in a row before others may be judged.
 const ROW: u32 = 4;
-/// How far back endings are looked for: heartbeats that came late included,
-/// and clocks that differ.
+/// How far back to look for tasks that ended: allows for late heartbeats and clock differences.
 const LOOK_BACK: Duration = Duration::from_secs(10);
-/// Every so many rounds what stands under the own lease is compared with what is
-/// followed here: both differ only after an answer of the database was lost.
+/// Every so many rounds the tasks under our lease are compared with what we are running; they
+/// differ only after an answer of the database was lost.
 const COMPARE: u32 = 8;
-/// Nothing is put off for longer than this; what is due later was put off by a
-/// clock that has been set back since.
+/// Nothing is postponed for longer; a later due time was written before the clock was set back.
 const FAR_AHEAD: Duration = Duration::from_mins(15);
 
-/// How many heartbeats in a row were answered.
+/// Counts heartbeats that were answered in a row.
 #[derive(Default)]
 pub(super) struct Row {
     length: AtomicU32,
@@ -65,7 +62,7 @@ impl Row {
     }
 }
 
-/// Prolongs the lease for as long as the process works.
+/// Extends the lease until the process stops.
 pub(super) async fn heartbeat(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         crew.pause(HEARTBEAT).await;
@@ -85,8 +82,8 @@ pub(super) async fn try_beat(crew: &Crew) {
 
 async fn beat(crew: &Crew) -> Result<(), Error> {
     if crew.holds.has_entered() && !prolong(crew).await? {
-        // Others took over what this process held while it stood still. It
-        // goes on under another name, or it could end what is theirs now.
+        // Others took over our tasks while this process was suspended. It continues under another
+        // name, so that it cannot end tasks that are theirs now.
         tracing::warn!("the lease was lost; it is entered anew");
         crew.holds.start_over();
     }
@@ -97,15 +94,15 @@ async fn beat(crew: &Crew) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prolongs the lease of this process and that of its callers, or enters them.
-/// Returns false when the former was taken from it.
+/// Extends, or creates, this process's lease and that of its callers. Returns false if the first
+/// was taken from it.
 async fn prolong(crew: &Crew) -> Result<bool, Error> {
     let app = &crew.app;
     let (lease, has_entered) = (crew.holds.lease(), crew.holds.has_entered());
     let (clock, name) = (app.clock.now(), lease.name.clone());
     let models = ability::offer(app);
     let callers = app.attendance.name().to_owned();
-    // The database counts from a later instant.
+    // The database counts from a later time.
     let asked = Instant::now();
     let kept = app
         .store
@@ -128,7 +125,7 @@ async fn prolong(crew: &Crew) -> Result<bool, Error> {
     Ok(kept)
 }
 
-/// Stops what ended elsewhere, and frees what nobody works on.
+/// Stops tasks that ended elsewhere, and frees tasks of dead workers.
 pub(super) async fn look_after(crew: Arc<Crew>) {
     let mut round = 0_u32;
     let mut was_in_row = false;
@@ -170,8 +167,7 @@ async fn stop_ended(crew: &Crew) -> Result<(), Error> {
     Ok(())
 }
 
-/// Frees the tasks of workers whose time is over; `all` looks also for tasks whose
-/// worker nobody knows.
+/// Frees the tasks of expired workers; with `all`, also tasks of unknown workers.
 async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
     let store = &crew.app.store;
     let clock = crew.app.clock.now();
@@ -188,7 +184,7 @@ async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
     let freed = store
         .write(move |conn| -> Result<u64, Error> {
             let now = store::workers::now(conn, clock)?;
-            // Whoever judges lives, however far a clock was just put ahead.
+            // The judge is alive, however far the clock was just set forward.
             if !store::workers::prolong(conn, &lease.name, now.plus(LEASE))? {
                 return Ok(0);
             }
@@ -208,8 +204,8 @@ async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives back what stands under the own lease and is followed by nothing here,
-/// and stops what is run here and stands under it no longer.
+/// Releases tasks under our lease that nothing here runs, and stops those that we run but no longer
+/// hold.
 async fn compare(crew: &Crew) -> Result<(), Error> {
     let lease = crew.holds.lease();
     let Some(census) = crew.holds.census() else {
@@ -261,7 +257,7 @@ async fn standing(crew: &Crew, lease: &Lease) -> Result<Standing, Error> {
         .await
 }
 
-/// What is due absurdly late is due now.
+/// Makes tasks that are due absurdly late due now.
 async fn pull_near(crew: &Crew) -> Result<(), Error> {
     let now = crew.app.clock.now();
     let far = now.plus(FAR_AHEAD);

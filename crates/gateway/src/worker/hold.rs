@@ -1,5 +1,5 @@
-//! What this process holds: its lease, how each of its tasks is stopped, and
-//! which jobs of cancelled tasks it follows.
+//! What this process holds: its lease, the tasks it runs and how to stop them, and the jobs of
+//! cancelled tasks it follows.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use crate::engines::Watch;
 use crate::ids::{AssetId, SubmissionId, TaskId};
 
-/// The right to work on what was claimed under its name.
+/// The right to work on tasks claimed under its name.
 pub(super) struct Lease {
     pub(super) name: Arc<str>,
-    /// Until when the last heartbeat that was answered proves it.
+    /// Until when the last answered heartbeat guarantees the lease.
     proved: watch::Sender<Instant>,
-    /// Cancelled when others took over what was held under it.
+    /// Cancelled when others take over its tasks.
     lost: CancellationToken,
 }
 
@@ -31,40 +31,40 @@ impl Lease {
         })
     }
 
-    /// A heartbeat that was answered proves it until then.
+    /// An answered heartbeat guarantees the lease until then.
     pub(super) fn prove(&self, until: Instant) {
         self.proved.send_replace(until);
     }
 
-    /// Whether it is proved at this instant.
+    /// Whether the lease is guaranteed now.
     pub(super) fn is_proved(&self) -> bool {
         Instant::now() < *self.proved.borrow()
     }
 
-    /// Until when what was claimed under it may be ordered.
+    /// The deadline for submissions of tasks claimed under it.
     pub(super) fn send_before(&self) -> SendBefore {
         SendBefore::until(self.proved.subscribe())
     }
 
-    /// Waits until others have what was held under it.
+    /// Waits until others have taken over its tasks.
     pub(super) async fn lost(&self) {
         self.lost.cancelled().await;
     }
 }
 
-/// One task that this process runs.
+/// A task that this process runs.
 #[derive(Clone)]
 pub(super) struct Hold {
-    /// The lease under which it was taken; only this one may end it.
+    /// The lease under which it was claimed; only this one may end it.
     pub(super) lease: Arc<Lease>,
-    /// Watches an engine.
+    /// Progress and cancellation of its engine.
     pub(super) watch: Arc<Watch>,
-    /// Cancelled when the task ended elsewhere or is no longer this process's.
+    /// Cancelled when the task ended elsewhere or is no longer ours.
     pub(super) called_off: CancellationToken,
 }
 
 impl Hold {
-    /// The name that the task stands under.
+    /// The lease's name in the database.
     pub(super) fn owner(&self) -> &str {
         &self.lease.name
     }
@@ -76,7 +76,7 @@ impl Hold {
     }
 }
 
-/// A task for as long as it is run here.
+/// Exists while a task runs here.
 pub(super) struct Held {
     id: TaskId,
     hold: Hold,
@@ -97,7 +97,7 @@ impl Drop for Held {
     }
 }
 
-/// The job of a cancelled task for as long as it is followed here.
+/// Exists while the job of a cancelled task is followed here.
 pub(super) struct Followed {
     id: SubmissionId,
     holds: Arc<Holds>,
@@ -109,7 +109,7 @@ impl Drop for Followed {
     }
 }
 
-/// A claim from before it is written until everything that it brought is held.
+/// Exists from before a claim is written until everything it returned is held.
 pub(super) struct Claiming(Arc<Holds>);
 
 impl Drop for Claiming {
@@ -124,7 +124,7 @@ struct Claims {
     under_way: u32,
 }
 
-/// What was followed here at a moment at which nothing was being claimed.
+/// What was running here at a moment when nothing was being claimed.
 pub(super) struct Census {
     claims: u64,
     tasks: HashMap<TaskId, Hold>,
@@ -132,7 +132,7 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// Those that stand under this lease and that nobody here follows.
+    /// Tasks under this lease that nothing here runs.
     pub(super) fn forgotten<'a>(
         &'a self,
         standing: &'a Standing,
@@ -141,7 +141,7 @@ impl Census {
         tasks.filter(|id| !self.tasks.contains_key(id))
     }
 
-    /// The same of jobs of cancelled tasks.
+    /// Strays under this lease that nothing here follows.
     pub(super) fn forgotten_strays<'a>(
         &'a self,
         standing: &'a Standing,
@@ -152,7 +152,7 @@ impl Census {
             .map(|(id, _)| *id)
     }
 
-    /// Stops what is run here under this lease and does not stand under it.
+    /// Stops what runs here under this lease but is not held in the database.
     pub(super) fn stop_others(&self, lease: &Lease, standing: &Standing) {
         let held = self.tasks.iter();
         let held = held.filter(|(_, hold)| hold.lease.name == lease.name);
@@ -183,7 +183,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Holds {
-    /// Nothing yet, under a new lease.
+    /// Empty, under a new lease.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             lease: Mutex::new(Lease::new()),
@@ -194,29 +194,28 @@ impl Holds {
         })
     }
 
-    /// The lease.
     pub(super) fn lease(&self) -> Arc<Lease> {
         lock(&self.lease).clone()
     }
 
-    /// Whether the lease stands in the database.
+    /// Whether the lease is in the database.
     pub(super) fn has_entered(&self) -> bool {
         *self.entered.borrow()
     }
 
-    /// The lease stands in the database.
+    /// The lease is now in the database.
     pub(super) fn enter(&self) {
         self.entered.send_replace(true);
     }
 
-    /// Waits until it does.
+    /// Waits until the lease is in the database.
     pub(super) async fn entered(&self) {
         let mut entered = self.entered.subscribe();
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = entered.wait_for(|entered| *entered).await;
     }
 
-    /// The lease was lost: everything stops, and a new one is taken.
+    /// The lease was lost: stops everything and takes a new lease.
     pub(super) fn start_over(&self) {
         self.entered.send_replace(false);
         let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
@@ -227,7 +226,6 @@ impl Holds {
         old.lost.cancel();
     }
 
-    /// Something is about to be claimed.
     pub(super) fn claiming(self: &Arc<Self>) -> Claiming {
         let mut claims = lock(&self.claims);
         claims.begun += 1;
@@ -235,7 +233,6 @@ impl Holds {
         Claiming(self.clone())
     }
 
-    /// Holds a task.
     pub(super) fn take(self: &Arc<Self>, id: TaskId, lease: Arc<Lease>) -> Held {
         let hold = Hold {
             lease,
@@ -250,7 +247,6 @@ impl Holds {
         }
     }
 
-    /// Follows the job of a cancelled task.
     pub(super) fn follow(self: &Arc<Self>, id: SubmissionId) -> Followed {
         lock(&self.strays).insert(id);
         Followed {
@@ -259,12 +255,11 @@ impl Holds {
         }
     }
 
-    /// Whether no task is held.
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.tasks).is_empty()
     }
 
-    /// Stops those of these tasks that are held.
+    /// Stops those of these tasks that run here.
     pub(super) fn stop_all(&self, ids: &[TaskId]) {
         let tasks = lock(&self.tasks);
         for hold in ids.iter().filter_map(|id| tasks.get(id)) {
@@ -272,7 +267,7 @@ impl Holds {
         }
     }
 
-    /// What is followed; `None` while something is being claimed.
+    /// What is running; `None` while something is being claimed.
     pub(super) fn census(&self) -> Option<Census> {
         let claims = lock(&self.claims);
         (claims.under_way == 0).then(|| Census {

@@ -1,9 +1,9 @@
-//! Runs tasks: those for the engines of this process in a few slots, those for
-//! hosted providers as many as the providers take.
+//! Runs tasks: those for embedded engines in a few slots, those for hosted providers as many as the
+//! providers take.
 //!
-//! A worker process holds its tasks by one lease, a row that its heartbeat
-//! prolongs; a process that dies stops prolonging, and the others free its
-//! tasks (`heartbeat`). Whoever runs a task ends it by compare-and-set (`finish`).
+//! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
+//! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
+//! (`finish`).
 
 mod ability;
 mod embedded;
@@ -33,10 +33,10 @@ use crate::worker::hold::{Held, Hold, Holds};
 
 pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 
-/// How often providers are tried. A provider that is gone is known to be within
-/// 5 s: this, and the time that a probe takes at most.
+/// How often providers are probed. A provider that is down is noticed within 5 s: this plus the
+/// longest probe.
 const PROBE: Duration = Duration::from_secs(2);
-/// How long callers that left are gathered before the database is told.
+/// How long callers that left are collected before one write.
 const LEAVING: Duration = Duration::from_millis(100);
 /// Longest pause before an outcome is written again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ pub struct Workers {
     crew: Arc<Crew>,
 }
 
-/// What the workers of one process share.
+/// State shared by the workers of one process.
 struct Crew {
     app: App,
     holds: Arc<Holds>,
@@ -58,9 +58,8 @@ struct Crew {
 }
 
 impl Workers {
-    /// Starts everything: slots, dispatcher, heartbeat, upkeep. When it returns,
-    /// other processes know of this one: its callers must not be taken for those
-    /// of a process that died.
+    /// Starts everything: slots, dispatcher, heartbeat, upkeep. Returns when other processes can
+    /// see this one; until then its callers would be taken for those of a dead process.
     pub async fn start(app: &App) -> Self {
         let crew = Arc::new(Crew {
             app: app.clone(),
@@ -87,8 +86,8 @@ impl Workers {
         Self { tracker, crew }
     }
 
-    /// Stops: running tasks are given back, to be resumed at the next start.
-    /// Submissions that are under way are waited for, up to `shutdown_grace`.
+    /// Stops: running tasks are released, to be resumed at the next start. Waits up to
+    /// `shutdown_grace` for submissions in flight.
     pub async fn stop(self) {
         self.crew.stop.cancel();
         let grace = self.crew.app.config.shutdown_grace;
@@ -113,7 +112,7 @@ impl Workers {
     }
 }
 
-/// One slot: takes a task for an engine, runs it, takes the next.
+/// A slot: claims a task for an engine, runs it, and repeats.
 async fn work(crew: Arc<Crew>) {
     if crew.until_entered().await.is_none() {
         return;
@@ -121,7 +120,7 @@ async fn work(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         match claim(&crew).await {
             Ok(Some((task, hold))) => {
-                // There may be more; another slot shall look.
+                // There may be more for another slot.
                 crew.app.bell.ring_for_work();
                 let span =
                     tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
@@ -145,7 +144,7 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
     let now = crew.app.clock.now();
     let models: Arc<str> = ability::engines_json(&crew.app).into();
     let wanted = models.clone();
-    // Looking first keeps an idle process from writing.
+    // Read first, so that an idle process does not write.
     let any = crew
         .app
         .store
@@ -181,8 +180,8 @@ async fn run_embedded(crew: &Crew, task: Task, hold: Held) {
 }
 
 impl Crew {
-    /// Ends the task as far as this process is concerned. What cannot be written is
-    /// written again until it is, or until the task is another process's.
+    /// Ends the run of a task here. Retries until the outcome is written or the task is another
+    /// process's.
     async fn end(
         &self,
         task: &Task,
@@ -204,7 +203,7 @@ impl Crew {
         self.app.bell.ring(task.id);
     }
 
-    /// Sleeps, but not beyond the end of the process.
+    /// Sleeps, or returns when the process stops.
     async fn pause(&self, time: Duration) {
         tokio::select! {
             () = tokio::time::sleep(time) => {}
@@ -212,7 +211,7 @@ impl Crew {
         }
     }
 
-    /// Waits until this process has its lease; `None` when it ends before.
+    /// Waits until this process has its lease; `None` if it stops before.
     async fn until_entered(&self) -> Option<()> {
         tokio::select! {
             () = self.holds.entered() => Some(()),
@@ -221,8 +220,7 @@ impl Crew {
     }
 }
 
-/// Stops at once what is called off in this process; the heartbeat finds what
-/// this misses.
+/// Stops tasks that are cancelled in this process; the heartbeat finds those missed here.
 async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
     loop {
         tokio::select! {
@@ -236,7 +234,7 @@ async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
     }
 }
 
-/// Keeps up to date which providers take connections.
+/// Tracks which providers accept connections.
 async fn probe(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
@@ -247,8 +245,7 @@ async fn probe(crew: Arc<Crew>) {
     }
 }
 
-/// Writes down which callers left, a moment after they did: others that leave
-/// in that moment go with them.
+/// Records which callers left, after a moment, so that others can join the write.
 async fn note_leavers(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {

@@ -1,9 +1,8 @@
-//! What has to happen now and then: media whose time is over is removed, and
-//! files that nothing refers to; the books are checked; counts are summed up.
+//! Periodic jobs: expired media and orphaned files are removed, the ledger is checked, counts are
+//! summed up.
 //!
-//! Each kind runs apart from the others, so that one that is slow or fails holds
-//! up none. What concerns the database or the files is done by one process of the
-//! cluster at a time, whichever finds it due.
+//! Each kind runs on its own, so that a slow or failing one does not delay others. What concerns
+//! the database or the files is done by one process of the cluster, the first that finds it due.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,31 +18,30 @@ use crate::store::upkeep::Turn;
 use crate::telemetry;
 use crate::worker::upstream;
 
-/// How long a process that fell silent keeps others from a kind of upkeep.
+/// How long a process that died keeps others from a kind of upkeep.
 const LEASE: Duration = Duration::from_secs(15);
-/// How often it is looked whether a kind is due, at least.
+/// Longest pause between checks whether a kind is due.
 const LOOK: Duration = Duration::from_mins(1);
-/// How often the database is asked for its standby.
+/// How often to ask the database about its standby.
 const STANDBY: Duration = Duration::from_secs(10);
-/// Age from which a file without a record is not merely on its way to one.
+/// Age from which a file without a record is an orphan, not about to get one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
-/// A kind of upkeep that the whole cluster has in common.
+/// Upkeep that is done once for the whole cluster.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Media whose time is over.
+    /// Expired media.
     Media,
-    /// Files without a record.
     Orphans,
-    /// The ledger against what it sums up to.
+    /// Ledger verification.
     Ledger,
     /// Money that is held for nothing.
     LeftOver,
-    /// Submissions that nobody knows the outcome of.
+    /// Submissions with an unknown outcome.
     Unclear,
-    /// Intents whose time is over.
+    /// Expired intents.
     Intents,
-    /// Finished tasks whose time is over.
+    /// Records of old tasks.
     Records,
 }
 
@@ -70,7 +68,6 @@ impl Kind {
         }
     }
 
-    /// How often it is done.
     fn every(self, app: &App) -> Duration {
         match self {
             Self::Media => Duration::from_secs(10),
@@ -99,7 +96,7 @@ impl Kind {
     }
 }
 
-/// Starts the upkeep; it runs until told to stop.
+/// Starts the upkeep; it runs until stopped.
 pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) {
     for kind in Kind::ALL {
         let (app, stop) = (app.clone(), stop.clone());
@@ -130,7 +127,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     });
 }
 
-/// Does this kind of upkeep if it is due and nobody else does it.
+/// Does this kind of upkeep if it is due and nobody else is doing it.
 async fn look(app: &App, kind: Kind) {
     let every = kind.every(app);
     let lease = LEASE.min(every / 2);
@@ -140,7 +137,7 @@ async fn look(app: &App, kind: Kind) {
     match taken.await {
         Ok(Some(turn)) => {
             let turn = while_prolonged(app, turn, lease, work(app, kind)).await;
-            // Due a moment before the next look at it.
+            // Due shortly before the next check.
             let pause = every.saturating_sub(every.min(LOOK) / 2);
             if let Some(turn) = turn.filter(|_| pause > lease) {
                 note(kind, put_off(app, turn, pause).await.map(|_| ()));
@@ -158,7 +155,7 @@ async fn work(app: &App, kind: Kind) {
     note(kind, kind.work(app).await);
 }
 
-/// Works, and keeps the turn as long as that takes. `None` when it was lost.
+/// Runs the work and keeps extending the turn. `None` if the turn was lost.
 async fn while_prolonged(
     app: &App,
     mut turn: Turn,
@@ -189,7 +186,7 @@ fn note(kind: Kind, done: Result<(), Error>) {
     }
 }
 
-/// Removes the files whose time is over; their records say so from then on.
+/// Removes expired files and marks their records.
 pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     loop {
         let now = app.clock.now();
@@ -201,7 +198,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
             return Ok(());
         }
         for asset in expired {
-            // The file first: a crash in between is mended by the next round.
+            // The file first: the next round repairs a crash in between.
             app.blobs.delete(asset.id, asset.media).await?;
             app.store
                 .write(move |conn| {
@@ -213,8 +210,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     }
 }
 
-/// Removes uploads, and folders of children, that a crash of this process's
-/// predecessor cut off.
+/// Removes uploads, and folders of children, left by a crash of this process's predecessor.
 pub async fn sweep_spool(app: &App) -> Result<(), Error> {
     let spool = app.config.spool_path();
     app.compute(move || remove_old_files(&spool))

@@ -1,4 +1,4 @@
-//! A persona at the provider that made its clips, so that it can sing there.
+//! Creating a persona at the provider that made its clips, so that it can be used there.
 
 use providers::driver::{Accepted, SubmitError, Watch};
 use providers::order::{Persona, Work};
@@ -12,11 +12,10 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::music::{Clip, ClipUpstream, PersonaUpstream};
 
-/// Makes the persona where its root clip was made. A persona of clips that no
-/// provider with personas made is this gateway's alone.
+/// Creates the persona where its root clip was made. If that was not at a provider with personas,
+/// the persona exists only here.
 ///
-/// That it is about to be ordered is on disk before the request leaves; after a
-/// crash nobody orders it again.
+/// The order is on disk before it is sent; after a crash it is not sent again.
 pub(super) async fn create(
     app: &App,
     record: &Record,
@@ -69,7 +68,7 @@ pub(super) async fn create(
             if !matches!(error, SubmitError::Unclear(_))
                 && let Err(error) = record.sent(app, false).await
             {
-                // The same request is told for a while that this cannot be found out.
+                // For a while the same request is answered that the outcome is unknown.
                 tracing::warn!(inside = ?error.inside(), "cannot write that no persona was made");
             }
             return Err(refused(error));
@@ -87,7 +86,7 @@ pub(super) async fn create(
     }))
 }
 
-/// Clips of other providers, or made with another credential, are not known there.
+/// Only clips made by this provider with this credential are known there.
 fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> Persona {
     let known = clips.iter().filter_map(|clip| clip.upstream.as_ref());
     let known =

@@ -1,4 +1,4 @@
-//! Whether a model, or one route to it, offers what is asked for.
+//! Whether a model, or one of its routes, offers what is ordered.
 
 use providers::{Durations, Limits, Purpose, VideoLimits};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorCode, Fault};
 use crate::model::catalog::Model;
 use crate::model::task::VideoJob;
 
-/// What a video model offers.
+/// The limits of a video model.
 pub(super) fn video_limits(limits: &Limits) -> Result<&VideoLimits, Error> {
     match limits {
         Limits::Video(video) => Ok(video),
@@ -18,7 +18,7 @@ pub(super) fn video_limits(limits: &Limits) -> Result<&VideoLimits, Error> {
     }
 }
 
-/// Whether a route offers what a job of this gateway's asks for.
+/// Whether a route offers what a job needs.
 pub fn fits(app: &Parts, limits: &Limits, job: &VideoJob) -> bool {
     let Limits::Video(offered) = limits else {
         return false;
@@ -43,7 +43,7 @@ pub fn fits(app: &Parts, limits: &Limits, job: &VideoJob) -> bool {
         && job.prompt.chars().count() <= offered.max_prompt
 }
 
-/// Whether so many pictures are taken; [`refusals`] says why not.
+/// Whether so many pictures are accepted; [`refusals`] says why not.
 fn takes(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> bool {
     let pictures = &offered.pictures;
     let shares_place = pictures.purpose == Purpose::References;
@@ -58,7 +58,7 @@ fn takes(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> 
         && (references == 0 || shares_place || (frames == 0 && !end))
 }
 
-/// Refuses an order that no route of its model offers to make.
+/// Refuses an order that no single route of its model can make.
 pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), Error> {
     let is_hosted = !model.routes().is_empty();
     let mut faults = refusals(&model.id, video_limits(&model.limits)?, order, is_hosted);
@@ -88,7 +88,7 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
     }
 }
 
-/// What of an order is not on offer.
+/// What in an order is not offered.
 pub(super) fn refusals(
     model: &str,
     offered: &VideoLimits,
@@ -144,7 +144,7 @@ pub(super) fn refusals(
     faults
 }
 
-/// The field that asks for a size that is not on offer.
+/// The field with a size that is not offered.
 fn missing_size(offered: &VideoLimits, order: &VideoOrder) -> Option<&'static str> {
     if let Some(size) = order.size {
         return (!offered.sizes.contains(&size)).then_some(order.params.size);
@@ -206,7 +206,7 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
     faults
 }
 
-/// Fields for the provider that the operator does not let through.
+/// Provider options that the operator does not pass.
 fn kept_back(model: &Model, options: &Map<String, Value>) -> Vec<Fault> {
     let mut names = Vec::new();
     stopped(&model.pass, "", options, &mut names);
@@ -224,7 +224,7 @@ fn kept_back(model: &Model, options: &Map<String, Value>) -> Vec<Fault> {
         .collect()
 }
 
-/// Collects the names, dotted, that `pass` neither names nor lies above.
+/// Collects dotted names that `pass` contains neither themselves nor by a parent.
 fn stopped(pass: &[String], above: &str, options: &Map<String, Value>, names: &mut Vec<String>) {
     for (name, value) in options {
         let path = if above.is_empty() {

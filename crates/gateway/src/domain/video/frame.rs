@@ -1,4 +1,4 @@
-//! Frames as people describe them, and the size of a model that is meant.
+//! Frames described without pixels, and the model's size for them.
 
 /// A frame without pixels: `1080p`, `16:9`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,13 +10,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether nothing was said.
+    /// Whether nothing was specified.
     pub const fn is_open(self) -> bool {
         self.resolution.is_none() && self.aspect_ratio.is_none()
     }
 
-    /// The size that is meant, of those on offer with the default first. A picture
-    /// decides whether it is upright or wide where nobody says it.
+    /// The best match among the sizes on offer, of which the first is the default. The picture's
+    /// orientation decides if the frame leaves it open.
     pub fn among(self, sizes: &[(u32, u32)], picture: Option<(u32, u32)>) -> Option<(u32, u32)> {
         let default = *sizes.first()?;
         let shaped = |size: &(u32, u32)| {
@@ -25,7 +25,7 @@ impl Frame {
         };
         let mut fitting: Vec<_> = sizes.iter().copied().filter(shaped).collect();
         match self.resolution {
-            // Some makers name a square of 960 pixels 720p, for its area.
+            // Some providers call a square of 960 pixels 720p, by its area.
             Some(tier) if fitting.iter().any(|size| has_short_side(*size, tier)) => {
                 fitting.retain(|size| has_short_side(*size, tier));
             }
@@ -43,7 +43,7 @@ impl Frame {
     }
 }
 
-/// Makers round: 1792×1024 goes for 16:9.
+/// Providers round: 1792×1024 counts as 16:9.
 fn is_of_shape((width, height): (u32, u32), (wide, high): (u32, u32)) -> bool {
     let is = u64::from(width) * u64::from(high);
     let wanted = u64::from(height) * u64::from(wide);

@@ -1,4 +1,4 @@
-//! What a caller asks of a video, in whatever dialect.
+//! A video order, independent of the API it came by.
 
 use serde_json::{Map, Value};
 
@@ -9,45 +9,42 @@ use crate::model::task::Message;
 /// A picture, and the field that named it.
 pub type AskedPicture = (PictureSource, String);
 
-/// What a caller asks for. The names in `params` are those of its dialect's
-/// fields, for errors.
+/// A video order. `params` has the API's field names, for errors.
 #[derive(Debug, Clone)]
 pub struct VideoOrder {
-    /// The model's name; the default model when `None`.
+    /// The default model if `None`.
     pub model: Option<String>,
-    /// What the video shall show.
+    /// What the video must show.
     pub prompt: String,
     /// Source pictures, the first frame first.
     pub pictures: Vec<AskedPicture>,
     /// The last frame.
     pub end_picture: Option<AskedPicture>,
-    /// Pictures of what the video is about.
+    /// Reference pictures.
     pub references: Vec<AskedPicture>,
-    /// Length in seconds.
     pub seconds: Option<f64>,
-    /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
-    /// Fineness and shape in place of the size.
+    /// Resolution and shape instead of a size.
     pub frame: Frame,
-    /// With sound or without.
+    /// With or without sound.
     pub audio: Option<bool>,
-    /// Decides everything that the prompt leaves to chance.
+    /// Determines everything that the prompt leaves open.
     pub seed: Option<u64>,
-    /// What the video shall not show.
+    /// What the video must not show.
     pub negative_prompt: Option<String>,
-    /// Fields for the provider itself.
+    /// Fields for the provider's request body.
     pub provider_options: Map<String, Value>,
-    /// The conversation before the prompt.
+    /// The messages before the prompt.
     pub conversation: Vec<Message>,
-    /// How many videos, 1–4.
+    /// Number of videos, 1–4.
     pub count: u32,
-    /// The caller's own name for its end user.
+    /// The caller's id for its end user.
     pub user: Option<String>,
-    /// How this dialect names its fields.
+    /// The API's field names.
     pub params: Params,
 }
 
-/// Field names of a dialect, for errors.
+/// Field names of an API, for errors.
 #[derive(Debug, Clone, Copy)]
 pub struct Params {
     pub seconds: &'static str,
@@ -64,14 +61,13 @@ pub struct Params {
 }
 
 impl VideoOrder {
-    /// All its pictures.
     pub fn every_picture(&self) -> impl Iterator<Item = &AskedPicture> {
         let frames = self.pictures.iter().chain(&self.end_picture);
         frames.chain(&self.references)
     }
 
-    /// The size that it asks for, of those on offer; `None` when it leaves that
-    /// open, or asks for none of them.
+    /// The requested size, if offered; `None` if the order leaves it open or asks for one that is
+    /// not offered.
     pub fn size_among(
         &self,
         sizes: &[(u32, u32)],

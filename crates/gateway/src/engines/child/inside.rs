@@ -1,4 +1,4 @@
-//! The child's side: one job, then the end.
+//! The child's side: runs one job and exits.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::engines::clip::{MadeClip, broken};
 use crate::engines::own_models::{Graphs, Shelf};
 use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
 
-/// How often it says how far it is.
+/// How often it reports progress.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Does the job that standard input tells. How it ends is said on standard output;
-/// without a word there the job counts as dead.
+/// Runs the job on standard input and reports on standard output. If it never reports an end, the
+/// job counts as dead.
 pub fn serve() -> io::Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())?;
     end_with(order.parent)?;
@@ -41,11 +41,11 @@ pub fn serve() -> io::Result<()> {
     }
 }
 
-/// Ends this process when its parent ends, however that ends.
+/// Makes the kernel kill this process when its parent dies.
 fn end_with(parent: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // It may have ended before.
+    // The parent may have died before.
     let is_there = getppid().is_some_and(|id| id.as_raw_pid().cast_unsigned() == parent);
     if is_there {
         Ok(())
@@ -61,7 +61,7 @@ fn limit(limits: Limits) -> io::Result<()> {
         (Resource::Core, Some(0)),
     ] {
         let Some(limit) = limit else { continue };
-        // What the gateway itself was given may be less.
+        // Our own hard limit may be lower.
         let most = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(limit);
         let limit = Rlimit {
             current: Some(most),
@@ -69,8 +69,8 @@ fn limit(limits: Limits) -> io::Result<()> {
         };
         setrlimit(resource, limit)?;
     }
-    // Where the machine's memory runs out, the kernel ends this process before any
-    // other. Only Linux has the file.
+    // If the machine runs out of memory, the kernel kills this process first. Only Linux has the
+    // file.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Engines in a child of this program (`mediagate engine`), for jobs with which a
-//! process died: the child is all that the next death ends.
+//! Engines in a child of this program (`mediagate engine`), for jobs that a process died running:
+//! another crash ends only the child.
 //!
-//! The parent (`outside`) writes an `Order` to the child's standard input; the
-//! child (`inside`) limits itself, does the job, leaves what it made in a folder of
-//! its own and says `Word`s on standard output, one a line, the last of them how it
-//! ended. Names of files follow from the job and are never told.
+//! The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
+//! limits itself, runs the job, leaves its files in its own folder and writes `Word`s to standard
+//! output, one per line, the last of which says how it ended. File names follow from the job and
+//! are not sent.
 
 mod inside;
 mod outside;
@@ -18,14 +18,13 @@ use crate::model::task::{StemsJob, VideoJob};
 pub use inside::serve;
 pub use outside::{Place, make_video, separate};
 
-/// What a child is to do.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
     job: Job,
-    /// Where it leaves what it made.
+    /// Where the child writes its files.
     folder: PathBuf,
     limits: Limits,
-    /// The process that waits for it.
+    /// Process id of the parent.
     parent: u32,
 }
 
@@ -42,53 +41,52 @@ enum Job {
     },
 }
 
-/// A model of the operator, and where it is found.
+/// An operator's model, and where to find it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OwnModel {
     /// The models folder.
     pub folder: PathBuf,
-    /// The library that runs it, where it is not the usual one.
+    /// The ONNX Runtime library, if not the default one.
     pub library: Option<PathBuf>,
-    /// The model's name.
     pub name: String,
 }
 
-/// What a child may use; `None` is as much as it wants.
+/// Resource limits of a child; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Limits {
     /// Address space in bytes.
     pub memory: Option<u64>,
-    /// Seconds of all its threads together.
+    /// CPU seconds of all threads together.
     pub cpu: Option<u64>,
 }
 
 impl Limits {
-    /// For the engines of this program: more than twice what any job takes.
+    /// For built-in engines: more than twice what any job needs.
     pub const ENGINES: Self = Self {
         memory: Some(4 << 30),
         cpu: Some(3600),
     };
 
-    /// For models of the operator, of which nobody else knows what they take.
+    /// For the operator's models, whose needs are unknown.
     const OWN_MODELS: Self = Self {
         memory: None,
         cpu: None,
     };
 }
 
-/// What a child says.
+/// A message from the child.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Word {
-    /// How far it is, in percent. Said several times a second.
+    /// Percent. Sent several times a second.
     Progress(u8),
-    /// It made a video: [`VIDEO`], [`POSTER`] and [`SHEET`].
+    /// The video is in [`VIDEO`], [`POSTER`] and [`SHEET`].
     Video {
         width: u32,
         height: u32,
         milliseconds: u64,
         direction: Vec<String>,
     },
-    /// It made clips, in the job's order: [`flac`] and [`cover`] of each.
+    /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
     Clips(Vec<Clip>),
     /// The source cannot be used.
     Source(String),

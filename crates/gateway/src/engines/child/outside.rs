@@ -1,7 +1,7 @@
-//! The parent's side: starts a child, follows it, takes what it made.
+//! The parent's side: starts a child, follows it, collects its files.
 //!
-//! Blocks like an engine, on a thread that lives as long as the child: on Linux a
-//! child ends with the *thread* that started it.
+//! Blocks, like an engine, on a thread that lives as long as the child: on Linux a child dies with
+//! the *thread* that started it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -22,30 +22,29 @@ use crate::engines::clip::{MadeClip, broken};
 use crate::engines::{EngineError, Watch};
 use crate::model::task::{StemsJob, VideoJob};
 
-/// How soon it is noticed that a job is called off.
+/// How soon a cancellation is noticed.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
-/// Longest line that a child says, and most of its standard error that is logged.
+/// Longest line accepted from a child, and most of its standard error that is logged.
 const LONGEST: usize = 64 * 1024;
 const LOGGED: u64 = 1024;
 
-/// What of the gateway's environment a child has: where libraries are found.
+/// Environment variables passed to a child: library paths.
 const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
 
-/// Where children come from and work.
+/// How to start a child.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// This program.
     pub program: PathBuf,
-    /// The folder in which each has one of its own.
+    /// The parent of each child's folder.
     pub spool: PathBuf,
-    /// What one may use.
     pub limits: Limits,
 }
 
-/// Does in a child what [`make`](crate::engines::animatic_engine::make) does here.
+/// Like [`make`](crate::engines::animatic_engine::make), in a child.
 pub fn make_video(
     place: &Place,
     job: &VideoJob,
@@ -78,7 +77,7 @@ pub fn make_video(
     })
 }
 
-/// Does in a child what [`separate`](crate::engines::stems_engine::separate) does here.
+/// Like [`separate`](crate::engines::stems_engine::separate), in a child.
 pub fn separate(
     place: &Place,
     job: &StemsJob,
@@ -117,18 +116,18 @@ fn take(place: &Place, folder: &Path, number: usize, clip: Clip) -> io::Result<M
     })
 }
 
-/// A child that is ended when this is dropped.
+/// A child, killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Has a child do a job; what it said last, and the folder that it worked in.
+/// Runs a job in a child; returns its last message and its folder.
 fn follow(
     place: &Place,
     job: Job,
@@ -146,7 +145,7 @@ fn follow(
     let mut child = start(place, &complaints).map_err(broken)?;
     if let Some(mut stdin) = child.0.stdin.take() {
         let order = serde_json::to_vec(&order).map_err(broken)?;
-        // One that is dead already has said so by its end.
+        // If it is already dead, its exit says so.
         let _ = stdin.write_all(&order);
     }
     let Some(stdout) = child.0.stdout.take() else {
@@ -174,7 +173,7 @@ fn start(place: &Place, complaints: &Path) -> io::Result<Running> {
                 .iter()
                 .filter_map(|name| Some((name, std::env::var_os(name)?))),
         )
-        // A Ctrl-C on a terminal is meant for the gateway, which lets it finish.
+        // A Ctrl-C on a terminal is for the gateway, which lets the child finish.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -182,7 +181,7 @@ fn start(place: &Place, complaints: &Path) -> io::Result<Running> {
     Ok(Running(command.spawn()?))
 }
 
-/// Hears a child to its end; how it ended, if it could say so.
+/// Reads a child's messages until it exits; returns the last one, if it was an end.
 fn listen(mut stdout: ChildStdout, watch: &Watch) -> Result<Option<Word>, EngineError> {
     let mut heard = Vec::new();
     let mut piece = [0; 4096];
@@ -213,8 +212,8 @@ fn listen(mut stdout: ChildStdout, watch: &Watch) -> Result<Option<Word>, Engine
     }
 }
 
-/// Why a child ended without a word. Who ends it politely means no harm: that is a
-/// whole service being stopped.
+/// Why a child exited without reporting an end. SIGTERM, SIGINT and SIGHUP do not count as deaths:
+/// the whole service is being stopped.
 fn died(status: ExitStatus, complaints: &Path) -> EngineError {
     let polite = [Signal::TERM, Signal::INT, Signal::HUP];
     if polite

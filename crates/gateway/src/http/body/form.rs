@@ -1,5 +1,5 @@
-//! Multipart forms: read part by part, within limits of size, of parts and of
-//! their heads. Each part must be read to its end before the next.
+//! Multipart forms: read part by part, with limits on size, parts and headers. Each part must be
+//! read to its end before the next.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,22 +16,21 @@ use crate::app::App;
 use crate::error::{Error, ErrorCode};
 use crate::http::body::too_large;
 
-/// Parts of a form.
+/// Most parts of a form.
 const PARTS: usize = 64;
-/// What precedes a part's content, in bytes; checked before another piece of the
-/// body is taken.
+/// Most bytes before a part's content; checked before more of the body is read.
 const HEAD: u64 = 16_384;
-/// What a form is larger than the contents of its parts, at most.
+/// Most bytes of a form beyond the contents of its parts.
 const FRAME: u64 = 1_000_000;
-/// The `Content-Type`, which names the boundary that is looked for all along.
+/// Longest `Content-Type` header, which contains the boundary.
 const CONTENT_TYPE: usize = 300;
 
-/// A form that is being read.
+/// A form being read.
 pub(in crate::http) struct Form {
     parts: Multipart,
     gate: Arc<Gate>,
     count: usize,
-    /// What all parts together may hold, in bytes.
+    /// Bytes that all parts together may have.
     limit: u64,
 }
 
@@ -42,7 +41,7 @@ pub(in crate::http) struct Part<'a> {
     limit: u64,
 }
 
-/// What the body has let through, and why it let no more.
+/// Bytes passed on so far, and why reading stopped.
 #[derive(Default)]
 struct Gate {
     is_in_head: AtomicBool,
@@ -54,7 +53,7 @@ const TOO_LARGE: u8 = 1;
 const LONG_HEAD: u8 = 2;
 
 impl Form {
-    /// Begins to read a form of which the contents have at most `limit` bytes.
+    /// Starts to read a form whose contents have at most `limit` bytes.
     pub(in crate::http) async fn open(
         request: Request,
         app: &App,
@@ -85,7 +84,7 @@ impl Form {
         })
     }
 
-    /// The next part; the one before was read to its end.
+    /// The next part; the previous one must have been read to its end.
     pub(in crate::http) async fn next(&mut self) -> Result<Option<Part<'_>>, Error> {
         self.gate.head.store(0, Ordering::Relaxed);
         self.gate.is_in_head.store(true, Ordering::Relaxed);
@@ -113,13 +112,13 @@ impl Part<'_> {
         self.field.file_name()
     }
 
-    /// The next piece of its content.
+    /// The next piece of the part's content.
     pub(in crate::http) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let chunk = self.field.chunk().await;
         chunk.map_err(|error| self.gate.error(&error, self.limit))
     }
 
-    /// All of it as text of at most so many bytes.
+    /// The whole part as text of at most `most` bytes.
     pub(in crate::http) async fn text(mut self, most: usize) -> Result<String, Error> {
         let name = self.name().unwrap_or_default().to_owned();
         let mut bytes = Vec::new();
@@ -133,7 +132,7 @@ impl Part<'_> {
             .map_err(|_| Error::at(ErrorCode::InvalidValue, name, "Must be UTF-8 text."))
     }
 
-    /// Reads it to its end and keeps nothing.
+    /// Reads the part to its end and discards it.
     pub(in crate::http) async fn skip(mut self) -> Result<(), Error> {
         while self.chunk().await?.is_some() {}
         Ok(())
@@ -141,7 +140,7 @@ impl Part<'_> {
 }
 
 impl Gate {
-    /// What went wrong, seen from outside of the reader.
+    /// The error to report for a reader's error.
     fn error(&self, error: &MultipartError, limit: u64) -> Error {
         match self.refusal.load(Ordering::Relaxed) {
             TOO_LARGE => too_large("The form", usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -151,7 +150,7 @@ impl Gate {
     }
 }
 
-/// The answer to a form that cannot be read; `why` is its reader's word.
+/// For a form that cannot be parsed; `why` comes from the parser.
 fn malformed(why: &str) -> Error {
     let message = format!("The form cannot be read: {why}.");
     Error::plain(ErrorCode::InvalidValue, message)
@@ -162,8 +161,8 @@ struct Gated {
     body: Body,
     gate: Arc<Gate>,
     left: u64,
-    /// Whether the reader has a piece to look at before it gets another: it would
-    /// take all that has arrived otherwise.
+    /// Whether to hand out the pieces one by one; otherwise the parser would buffer all that has
+    /// arrived.
     is_pausing: bool,
 }
 

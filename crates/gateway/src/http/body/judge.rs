@@ -1,22 +1,21 @@
-//! Judges JSON while it arrives, before anything is built of it: how much of it
-//! is no `data:` address, how many values it has, how deep it goes.
+//! Checks JSON while it arrives, before it is parsed: bytes outside `data:` URLs, number of values,
+//! nesting depth.
 //!
-//! What is no JSON is not found here but by the parser; until then it costs no
-//! more than its bytes.
+//! Invalid JSON is left to the parser; until then it costs no more than its bytes.
 
 use crate::error::{Error, ErrorCode};
 
-/// JSON without the `data:` addresses in it, in bytes.
+/// Bytes of JSON outside `data:` URLs.
 const PLAIN: usize = 1_000_000;
-/// Values and names of members. A parsed object of one member takes some 700
-/// bytes, the few bytes of its text notwithstanding.
+/// Values and member names. A parsed object with one member takes about 700 bytes, however short
+/// its text.
 const VALUES: usize = 150_000;
-/// As deep as the parser goes.
+/// The parser's own limit.
 const DEPTH: usize = 128;
-/// What a string starts with that carries a file, in lower case.
+/// How a string with a file starts, in lower case.
 const DATA: &[u8; 5] = b"data:";
 
-/// What was seen so far.
+/// State of the scan.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     place: Place,
@@ -32,24 +31,24 @@ enum Place {
     Outside,
     /// In a number, `true`, `false` or `null`.
     Word,
-    /// So many bytes into a string that may yet turn out to be an address.
+    /// So many bytes into a string that may still turn out to be a `data:` URL.
     Start(usize),
-    /// In a `data:` address.
+    /// In a `data:` URL.
     Data,
     /// In any other string.
     Text,
-    /// After a backslash; where the string goes on.
+    /// After a backslash in a string.
     Escape { is_data: bool },
 }
 
 impl Judge {
-    /// Looks at the next piece.
+    /// Scans the next piece.
     pub(super) fn look(&mut self, piece: &[u8]) -> Result<(), Error> {
         let mut rest = piece;
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             if self.place == Place::Data {
-                // The long part of a large body, at one go.
+                // The long part of a large body, in one go.
                 if byte != b'"' && byte != b'\\' {
                     let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
                     rest = &rest[end.unwrap_or(rest.len())..];
@@ -154,7 +153,7 @@ mod tests {
             );
             assert_eq!(judged(&prose, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
         }
-        // What follows an address counts again.
+        // Text after a `data:` URL counts again.
         let after = format!(r#"{{"a":"data:x\"y","b":"{}"}}"#, "A".repeat(2_000_000));
         assert_eq!(judged(&after, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
     }

@@ -1,8 +1,7 @@
-//! Bodies: read within limits of size, time and memory, and judged while they
-//! arrive. `judge` bounds what JSON becomes when it is parsed, `form` reads
-//! multipart forms.
+//! Request bodies: limited in size, time and memory, and checked while they arrive. `judge` bounds
+//! the memory that parsed JSON takes, `form` reads multipart forms.
 //!
-//! Of a body nothing outlives its reading but what was read out of it.
+//! Nothing of a body is kept but what was read from it.
 
 pub(super) mod form;
 mod judge;
@@ -22,14 +21,13 @@ use crate::domain::shares::{Exhausted, Share};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AccountId;
 
-/// JSON with the `data:` addresses in it, in bytes.
+/// Bytes of JSON, including `data:` URLs.
 const LIMIT: usize = 32_000_000;
-/// How long a body of JSON may take to arrive.
+/// Time for a JSON body to arrive.
 const TIME: Duration = Duration::from_mins(1);
-/// How long the rest of a refused body is listened to: who writes does not read
-/// the answer yet.
+/// How long the rest of a refused body is read: most clients read the response only after sending.
 const LAST: Duration = Duration::from_secs(5);
-/// Bodies from this size on are parsed off the async threads.
+/// Bodies of at least this size are parsed off the async threads.
 const LARGE: usize = 65_536;
 
 /// A JSON body that has arrived.
@@ -66,9 +64,8 @@ impl FromRequest<App> for JsonBody {
 }
 
 impl JsonBody {
-    /// Parses it and reads it by `read`; the parsed body is gone afterwards. The
-    /// share of memory is for whoever keeps what was read, as long as that is
-    /// kept.
+    /// Parses the body and reads it with `read`; the parsed body is then dropped. Keep the returned
+    /// share of memory as long as the result.
     pub async fn read<T: Send + 'static>(
         self,
         app: &App,
@@ -78,7 +75,7 @@ impl JsonBody {
         if bytes.len() < LARGE {
             return Ok((read(&parse(&bytes)?)?, held));
         }
-        // A parsed body is many times its text: only so many at once.
+        // Parsed, a body takes many times its size: limit how many there are at once.
         let turn = app.parsing.clone().acquire_owned().await;
         let turn = turn.map_err(Error::internal)?;
         let work = move || {
@@ -92,14 +89,14 @@ impl JsonBody {
     }
 }
 
-/// The caller's share of the memory for bodies, empty yet.
+/// The caller's share of the memory for bodies, still empty.
 pub(super) fn held(request: &Request, app: &App) -> Result<Share, Error> {
     let account = request.extensions().get::<AccountId>().copied();
     let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
     Ok(app.bodies.open(account))
 }
 
-/// The answer when there is no memory for a body.
+/// For a body that there is no memory for.
 pub(super) fn no_memory(why: Exhausted) -> Error {
     let message = match why {
         Exhausted::Account => {
@@ -131,7 +128,7 @@ async fn receive(body: &mut Body, held: &mut Share) -> Result<Bytes, Error> {
     Ok(bytes.freeze())
 }
 
-/// Takes the rest of a body and keeps nothing of it.
+/// Reads the rest of a body and discards it.
 async fn drain(mut body: Body) {
     let rest = async {
         let mut left = LIMIT;
@@ -153,7 +150,7 @@ fn parse(bytes: &[u8]) -> Result<Value, Error> {
     })
 }
 
-/// The answer to something longer than its limit.
+/// For input longer than its limit.
 pub(super) fn too_large(what: &str, limit: usize) -> Error {
     Error::plain(
         ErrorCode::BodyTooLarge,

@@ -1,21 +1,21 @@
-//! The pages' static files, compiled in. Whoever serves them looks them up here by name.
+//! The pages' static files, compiled in.
 
 use std::sync::LazyLock;
 
 /// One file under `/assets/`.
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
-    /// Its name in the address: `style.css`.
+    /// `style.css`.
     pub name: &'static str,
-    /// Its media type, with the character set.
+    /// With the character set.
     pub content_type: &'static str,
     /// Its text.
     pub body: &'static str,
 }
 
-/// The file of this name, as it is served: its imports of other files carry their version.
+/// The file with this name, as served: its imports of other files have their versions.
 pub fn asset(name: &str) -> Option<Asset> {
-    /// A script that was cached for long must not go on with an older version of what it imports.
+    /// A script that is cached for long must not import an older version of another.
     static SERVED: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
         let versioned = format!(".js?v={}\";", asset_version());
         ASSETS
@@ -27,10 +27,10 @@ pub fn asset(name: &str) -> Option<Asset> {
     Some(Asset { body, ..*asset })
 }
 
-/// Changes when any file does: the pages ask for `?v=` this, so that files may be cached for long.
+/// Changes with any file: the pages add `?v=` this, so that files can be cached for long.
 pub fn asset_version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
-        // FNV-1a: the version only has to differ, nobody is kept out by it.
+        // FNV-1a: the version only has to differ; it protects nothing.
         let bytes = ASSETS.iter().flat_map(|asset| asset.body.bytes());
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -40,7 +40,7 @@ pub fn asset_version() -> &'static str {
     &VERSION
 }
 
-/// Every file, as it was written.
+/// Every file, as written.
 pub const ASSETS: [Asset; 10] = [
     Asset {
         name: "style.css",

@@ -1,13 +1,12 @@
-//! The console: an empty frame that the scripts fill through the public API, with the key that the person types in.
+//! The console: an empty page that scripts fill through the public API, with the key that the user enters.
 //!
-//! The server puts no account's data into this page; whoever opens it without a key sees only the form.
+//! The server puts no account data into the page; without a key it shows only the form.
 
 use maud::{Markup, html};
 
 use super::view::ConsolePage;
 use super::{Frame, layout};
 
-/// The console as HTML.
 pub fn console(page: &ConsolePage) -> String {
     let body = html! {
         noscript { p.notice.bad { "The console needs JavaScript. Everything it does can be done with the API; see the docs." } }
@@ -82,7 +81,7 @@ fn tasks() -> Markup {
     }
 }
 
-/// What the account holds and spent, this month's usage, and the keys.
+/// The account's money, this month's usage, and the keys.
 fn money() -> Markup {
     html! {
         section #money-section aria-labelledby="money-title" hidden {
@@ -110,7 +109,7 @@ fn money() -> Markup {
     }
 }
 
-/// A table of a name and figures.
+/// A table with a name and figures.
 fn sums(id: &str, title: &str, columns: &[&str]) -> Markup {
     html! {
         table.sums #{ (id) "-table" } aria-labelledby=(title) {
@@ -120,7 +119,7 @@ fn sums(id: &str, title: &str, columns: &[&str]) -> Markup {
     }
 }
 
-/// For operators: filled only when the key may see the routes, and there are any.
+/// Filled only if the key may see the routes.
 fn routes() -> Markup {
     html! {
         section #routes-section aria-labelledby="routes-title" hidden {
@@ -209,7 +208,7 @@ fn persona_form() -> Markup {
     }
 }
 
-/// The button of a form and the place for its outcome.
+/// The button of a form, and the place for its result.
 fn submit(label: &str) -> Markup {
     html! {
         div.wide.outcome {

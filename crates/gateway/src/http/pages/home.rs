@@ -1,11 +1,10 @@
-//! The front page: what this is, the three endpoints with calls that work when pasted, and where to go next.
+//! The front page: what this is, the three endpoints with calls ready to paste, and where to go next.
 
 use maud::{Markup, html};
 
 use super::view::HomePage;
 use super::{Frame, layout};
 
-/// The front page as HTML.
 pub fn home(page: &HomePage) -> String {
     let body = html! {
         section.hero {

@@ -1,8 +1,8 @@
-//! The pages a person sees: home, prices, console. Markup only.
+//! The web pages: markup only.
 //!
-//! Each page is a pure function from a view to HTML text. This folder knows no router, no database and no domain
-//! type; it writes no inline script or style, and asks for nothing from another address, so that a strict content
-//! security policy holds: `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
+//! Each page is a pure function from a view to HTML. This folder uses no router, database or domain type; the
+//! pages have no inline script or style and load nothing from other hosts, so that a strict content security
+//! policy holds: `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
 
 mod assets;
 mod console;
@@ -18,17 +18,17 @@ pub use home::home;
 pub use pricing::pricing;
 pub use view::{ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
 
-/// What differs between pages around their body.
+/// What differs between pages apart from the body.
 struct Frame<'a> {
     title: &'a str,
-    /// The address of the page itself, to mark it in the navigation.
+    /// The page's own path, to mark it in the navigation.
     here: &'a str,
-    /// Names of scripts and style sheets that only this page needs.
+    /// Scripts and style sheets for this page only.
     extra: &'a [&'a str],
     body: &'a Markup,
 }
 
-/// The page around a body: head, navigation, foot.
+/// Head, navigation and foot around a body.
 fn layout(site: &Site, frame: &Frame) -> String {
     html! {
         (DOCTYPE)
@@ -60,7 +60,7 @@ fn layout(site: &Site, frame: &Frame) -> String {
     .into_string()
 }
 
-/// The address of a static file, which changes with its content.
+/// A static file's URL, which changes with its content.
 fn versioned(name: &str) -> String {
     format!("/assets/{name}?v={}", asset_version())
 }

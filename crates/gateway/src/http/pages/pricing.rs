@@ -1,13 +1,10 @@
-//! The list of models: what each takes and makes, its price, and whether it works right now.
-//!
-//! Complete without scripts; `pricing.js` adds the filter, the copy buttons and the live availability.
+//! The price list as HTML.
 
 use maud::{Markup, html};
 
 use super::view::{ModelKind, ModelRow, PricingPage};
 use super::{Frame, layout};
 
-/// The list of models as HTML.
 pub fn pricing(page: &PricingPage) -> String {
     let up = page.models.iter().filter(|model| model.available).count();
     let body = html! {
@@ -91,7 +88,7 @@ fn card(model: &ModelRow) -> Markup {
     }
 }
 
-/// One line of facts; nothing when there are none.
+/// A line of facts; nothing if there are none.
 fn row(name: &str, values: &[String]) -> Markup {
     html! {
         @if !values.is_empty() {
@@ -101,7 +98,7 @@ fn row(name: &str, values: &[String]) -> Markup {
     }
 }
 
-/// What the filter looks in.
+/// The text that the filter searches.
 fn words(model: &ModelRow) -> String {
     let lists = [
         &model.takes,

@@ -1,4 +1,4 @@
-//! What holds for every page: it renders, escapes what it is given, and stays within the content security policy.
+//! Checks for every page: it renders, escapes its input, and obeys the content security policy.
 
 use super::{ASSETS, ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
 use super::{asset, asset_version, console, home, pricing};
@@ -110,7 +110,7 @@ fn ask_for_nothing_from_another_address() {
         assert!(!rest.contains("http://") && !rest.contains("https://"));
     }
     for asset in &ASSETS {
-        // The namespace of SVG is a name, not an address that anything is fetched from.
+        // The namespace of SVG is a name; nothing is fetched from it.
         let rest = asset.body.replace("http://www.w3.org/2000/svg", "");
         assert!(
             !rest.contains("http://") && !rest.contains("https://"),

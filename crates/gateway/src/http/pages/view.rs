@@ -1,94 +1,88 @@
-//! What the pages show, as plain words: whoever serves a page fills these in.
+//! What the pages show, as text.
 //!
-//! No money, time or model types here: a view holds text that is ready to be read, so that a page can be drawn,
-//! tested and changed without the rest of the gateway.
+//! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and changed on
+//! its own.
 
-/// What every page needs to know about the installation.
+/// The installation.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// The address callers use, without a slash at its end: `http://127.0.0.1:8080`.
+    /// Callers' URL, without a trailing slash: `http://127.0.0.1:8080`.
     pub base_url: String,
     /// The path segment of the music endpoints: `musicgen`.
     pub brand: String,
-    /// The gateway's version, for the foot of the page.
+    /// Version shown in the footer.
     pub version: String,
 }
 
 /// The front page.
 #[derive(Debug, Clone)]
 pub struct HomePage {
-    /// The installation.
     pub site: Site,
-    /// The video model that the examples name.
+    /// Video model in the examples.
     pub video_model: String,
-    /// The music model that the examples name.
+    /// Music model in the examples.
     pub music_model: String,
-    /// How many models are available now, for the first line.
+    /// Number of models available now.
     pub available_models: usize,
 }
 
-/// The list of models.
+/// The price list.
 #[derive(Debug, Clone)]
 pub struct PricingPage {
-    /// The installation.
     pub site: Site,
-    /// In the order in which they are shown within their kind.
+    /// In display order within each kind.
     pub models: Vec<ModelRow>,
-    /// When this was true, RFC 3339.
+    /// When this was read, RFC 3339.
     pub generated_at: String,
 }
 
-/// What a model is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelKind {
-    /// Makes videos.
     Video,
-    /// Takes songs apart, or makes them.
     Music,
 }
 
-/// One model on the list. Empty lists and absent values leave their line out.
+/// A model in the list. Lines of empty lists and absent values are left out.
 #[derive(Debug, Clone)]
 pub struct ModelRow {
-    /// What a caller writes in `model` (or `mv`).
+    /// For `model` or `mv`.
     pub id: String,
-    /// One sentence on what it is.
+    /// One sentence.
     pub summary: String,
-    /// Which group it is listed in.
+    /// The group it is listed in.
     pub kind: ModelKind,
-    /// What goes in: `text`, `image`, `audio`.
+    /// Inputs: `text`, `image`, `audio`.
     pub takes: Vec<String>,
-    /// What comes out: `video`, `audio`.
+    /// Outputs: `video`, `audio`.
     pub makes: Vec<String>,
-    /// Lengths it can make: `1–20 s`.
+    /// Possible lengths: `1–20 s`.
     pub durations: Option<String>,
-    /// Sizes it can make: `1280x720`.
+    /// Possible sizes: `1280x720`.
     pub sizes: Vec<String>,
-    /// Stem groups it can tell apart.
+    /// Stem groups it can separate.
     pub stems: Vec<String>,
     /// `free` or `0.10 USD per second`.
     pub price: String,
-    /// The price that is known to follow: `0.12 USD per second from 2026-12-01`.
+    /// The next price, if known: `0.12 USD per second from 2026-12-01`.
     pub next_price: Option<String>,
-    /// Whether at least one route to it works now.
+    /// Whether at least one of its routes is up.
     pub available: bool,
-    /// Median time of the last 24 hours: `12 s`.
+    /// Median time in the last 24 hours: `12 s`.
     pub median: Option<String>,
-    /// What a caller should know first: that it is local, what its quality is.
+    /// Caveats: that it is local, its quality.
     pub notes: Vec<String>,
-    /// Other names it answers to.
+    /// Alternative names.
     pub aliases: Vec<String>,
-    /// Who runs it, where the operator shows that.
+    /// Its providers, if the operator shows them.
     pub providers: Vec<String>,
 }
 
 /// The console.
 #[derive(Debug, Clone)]
 pub struct ConsolePage {
-    /// The installation.
     pub site: Site,
-    /// The video model that the playground starts with.
+    /// Preselected in the playground.
     pub video_model: String,
-    /// The music model that the playground starts with.
+    /// Preselected in the playground.
     pub music_model: String,
 }

@@ -26,10 +26,9 @@ use super::pace::Paced;
 use super::{ConnectionLimits, Crowded, LAST_WORDS};
 use crate::attendance::Line;
 
-/// What is kept of a connection while it is read and written, in bytes; a head
-/// must fit.
+/// Read and write buffer of a connection, in bytes; a request head must fit.
 const BUFFER: usize = 128 * 1024;
-/// How often an HTTP/2 connection is asked whether it is there.
+/// How often an HTTP/2 connection is pinged.
 const PING: Duration = Duration::from_secs(30);
 
 /// An accepted connection.
@@ -38,15 +37,14 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     pub(super) guest: Arc<Guest>,
     pub(super) limits: Arc<ConnectionLimits>,
-    /// Set when it shall end after the requests under way.
+    /// Set when it must end after its current requests.
     pub(super) draining: CancellationToken,
 }
 
 impl Connection {
-    /// Serves until either side ends it, it says nothing for too long, or others
-    /// need its place.
+    /// Serves until either side closes, it is idle for too long, or its place is needed.
     pub(super) async fn serve(self, router: Router) {
-        // Answers are small and complete; waiting to fill a packet only delays them.
+        // Responses are small and complete; delaying them to fill packets gains nothing.
         drop(self.stream.set_nodelay(true));
         let stream = Arc::new(self.stream);
         let (peer, line, guest) = (self.peer, Line::of(&stream), self.guest.clone());
@@ -58,7 +56,7 @@ impl Connection {
         builder
             .http1()
             .timer(TokioTimer::new())
-            // Of the heads after the first; until then the deadline here is shorter.
+            // For heads after the first; the first has a shorter deadline here.
             .header_read_timeout(self.limits.idle)
             .keep_alive(!self.guest.is_standing)
             .max_buf_size(BUFFER);
@@ -107,7 +105,7 @@ async fn answer(
     Ok(response.map(|body| Answered { body, _busy: busy }))
 }
 
-/// An answer's body; the request is over when it is.
+/// A response body; the request ends with it.
 struct Answered {
     body: Body,
     _busy: Busy,
@@ -133,7 +131,7 @@ impl HttpBody for Answered {
     }
 }
 
-/// Ends when nothing has been asked for the time that is given for it.
+/// Returns when nothing was requested for the allowed time.
 async fn silence(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
     let mut until = Instant::now() + limits.first_request;
     loop {

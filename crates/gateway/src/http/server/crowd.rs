@@ -1,9 +1,8 @@
-//! Who may be connected: counts connections in all and for each peer, and makes
-//! room for a newcomer by sending away whoever has asked for nothing the longest.
+//! Who may connect: counts connections in total and per peer, and makes room for a new one by
+//! closing the longest idle one.
 //!
-//! When everybody is busy, a few more are let in to stand: their requests are
-//! refused politely and probes answered, so that a full gateway does not look
-//! like a dead one.
+//! If all are busy, a few more are admitted without a place: probes are answered and other requests
+//! refused, so that a full gateway does not look dead.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::ConnectionLimits;
 
-/// Connections beyond the caps.
+/// Connections admitted beyond the caps.
 const STANDING: usize = 32;
 
-/// All that are connected.
+/// All connections.
 pub(super) struct Crowd {
     limits: Arc<ConnectionLimits>,
     state: Mutex<State>,
@@ -25,44 +24,44 @@ pub(super) struct Crowd {
 
 #[derive(Default)]
 struct State {
-    /// Numbers guests, and the moments at which they became idle.
+    /// Numbers guests, and times at which they became idle.
     clock: u64,
     guests: HashMap<u64, Entry>,
     seated: Group,
     standing: Group,
-    /// The seated ones by their address.
+    /// Those with a place, by address.
     peers: HashMap<IpAddr, Group>,
 }
 
-/// Some of the guests.
+/// A group of guests.
 #[derive(Default)]
 struct Group {
     count: usize,
-    /// Those without a request, by when they became so.
+    /// Guests without a request, by when they became idle.
     idle: BTreeMap<u64, u64>,
 }
 
 struct Entry {
     peer: IpAddr,
     is_seated: bool,
-    /// When it became idle; `None` while it is asking for something.
+    /// `None` while it has a request.
     idle_since: Option<u64>,
     requests: usize,
     leave: CancellationToken,
 }
 
-/// A connection that was let in, until it is dropped.
+/// An admitted connection, until dropped.
 pub(super) struct Guest {
     crowd: Arc<Crowd>,
     id: u64,
     /// Set when others need the place.
     pub(super) leave: CancellationToken,
-    /// Whether it has no place of its own: see [`super::Crowded`].
+    /// Whether it has no place: see [`super::Crowded`].
     pub(super) is_standing: bool,
     is_busy: watch::Sender<bool>,
 }
 
-/// A request of a guest, until its answer is written or given up.
+/// A guest's request, until its response is written or abandoned.
 pub(super) struct Busy(Arc<Guest>);
 
 impl Crowd {
@@ -73,8 +72,8 @@ impl Crowd {
         }
     }
 
-    /// Lets a newcomer in, if need be in place of an idle guest; `None` when
-    /// there is not even standing room.
+    /// Admits a new connection, if necessary in place of an idle one; `None` if there is no room at
+    /// all.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Guest>> {
         let is_proxy = {
             let address = peer.to_canonical();
@@ -112,7 +111,7 @@ impl Crowd {
         }))
     }
 
-    /// Sends away whoever has been idle the longest.
+    /// Closes the longest idle connection.
     pub(super) fn evict_one(&self) {
         let mut state = self.state();
         if let Some(id) = state.standing.oldest().or_else(|| state.seated.oldest()) {
@@ -126,7 +125,7 @@ impl Crowd {
 }
 
 impl Guest {
-    /// Notes that a request has arrived.
+    /// A request has arrived.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         let mut state = self.crowd.state();
         if let Some(entry) = state.guests.get_mut(&self.id) {
@@ -138,14 +137,14 @@ impl Guest {
         Busy(self.clone())
     }
 
-    /// Tells whether the guest is asking for something, from now on.
+    /// Watches whether the guest has a request.
     pub(super) fn is_busy(&self) -> watch::Receiver<bool> {
         self.is_busy.subscribe()
     }
 }
 
 impl Busy {
-    /// Whether its connection is beyond the caps.
+    /// Whether the connection is beyond the caps.
     pub(super) fn is_standing(&self) -> bool {
         self.0.is_standing
     }
@@ -172,7 +171,7 @@ impl Drop for Guest {
 }
 
 impl State {
-    /// Whether one more of this peer fits, after sending one away if need be.
+    /// Whether another connection of this peer fits, after closing an idle one if necessary.
     fn make_room_of_peer(&mut self, peer: IpAddr, most: usize) -> bool {
         let Some(group) = self.peers.get(&peer).filter(|group| group.count >= most) else {
             return true;
@@ -219,7 +218,7 @@ impl State {
         Some(entry)
     }
 
-    /// The guest has nothing under way from now on.
+    /// The guest has become idle.
     fn rest(&mut self, id: u64) {
         self.clock += 1;
         let now = self.clock;
@@ -266,8 +265,7 @@ impl Group {
     }
 }
 
-/// What counts as one peer: an address, or the /64 that one subscriber of IPv6
-/// has at least.
+/// A peer: an address, or a /64 of IPv6, the least that a subscriber gets.
 fn group(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

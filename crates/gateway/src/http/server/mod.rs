@@ -1,9 +1,8 @@
 //! Accepts connections and serves them until told to stop.
 //!
-//! Like `axum::serve`, plus what a public server needs: caps on connections,
-//! deadlines for whoever says nothing, and a bounded end. `crowd` decides who
-//! may be connected, `connection` serves one of them, `pace` ends those that
-//! stop reading. Knows nothing of what is asked for.
+//! Like `axum::serve`, plus what a public server needs: caps on connections, timeouts for idle
+//! ones, and a bounded shutdown. `crowd` decides who may connect, `connection` serves one, `pace`
+//! ends those that stop reading.
 
 mod connection;
 mod crowd;
@@ -20,39 +19,38 @@ use tokio_util::task::TaskTracker;
 
 use self::crowd::Crowd;
 
-/// A request of a connection beyond the caps; only probes are answered.
+/// Marks a request on a connection beyond the caps: only probes are answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crowded;
 
-/// How long answers that were told to end may take to do so.
+/// How long open responses may take to end after `closing`.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Who may be connected, and how long without asking for anything.
+/// Caps on connections, and their timeouts.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
-    /// Connections at once.
+    /// Connections in total.
     pub in_all: usize,
-    /// Connections at once from one address, or one /64 of IPv6.
+    /// Connections from one address, or one /64 of IPv6.
     pub per_peer: usize,
-    /// Networks of proxies, for which `per_peer` does not hold.
+    /// Proxies, to which `per_peer` does not apply.
     pub proxies: Vec<IpNet>,
-    /// From the connection to its first whole request head.
+    /// From connecting to the first complete request head.
     pub first_request: Duration,
     /// Between requests.
     pub idle: Duration,
 }
 
 impl ConnectionLimits {
-    /// The limits for this many connections in all and from one peer, as far as
-    /// `files` open files allow: a quarter of them stays free for the database,
-    /// media and providers.
+    /// Limits for so many connections in total and per peer, reduced if few `files` may be open: a
+    /// quarter of them stays free for the database, media and providers.
     pub fn new(in_all: usize, per_peer: usize, files: Option<u64>, proxies: Vec<IpNet>) -> Self {
         let files = files.and_then(|files| usize::try_from(files).ok());
         let room = files.map_or(usize::MAX, |files| (files - files / 4).max(8));
         let in_all = in_all.min(room);
         Self {
             in_all,
-            // Nobody takes all that there is, however few files there are.
+            // Even with few files, nobody gets them all.
             per_peer: per_peer.min((in_all / 2).max(1)),
             proxies,
             first_request: Duration::from_secs(15),
@@ -61,18 +59,18 @@ impl ConnectionLimits {
     }
 }
 
-/// When to stop what.
+/// The steps of a shutdown.
 pub struct Shutdown {
     /// Set when no more connections are accepted.
     pub draining: CancellationToken,
     /// Set here when requests in flight must end.
     pub closing: CancellationToken,
-    /// Between the two.
+    /// Time between the two.
     pub grace: Duration,
 }
 
-/// Serves until `shutdown.draining` is set and the requests in flight have
-/// ended, or the grace is over.
+/// Serves until `shutdown.draining` is set and requests in flight have ended, or the grace period
+/// is over.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -86,7 +84,7 @@ pub async fn serve(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    // Who finds not even standing room is let go without a word.
+                    // Without any room the connection is just closed.
                     if let Some(guest) = crowd.admit(peer.ip()) {
                         let served = connection::Connection {
                             stream,
@@ -99,7 +97,7 @@ pub async fn serve(
                     }
                 }
                 Err(error) => {
-                    // Out of file descriptors, most likely: let some be closed.
+                    // Probably out of file descriptors: wait for some to be closed.
                     tracing::warn!(%error, "cannot accept a connection");
                     crowd.evict_one();
                     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,5 +1,5 @@
-//! A stream whose other side must keep reading: a write that makes no progress
-//! for a minute ends the connection.
+//! A stream whose other side must keep reading: a write without progress for a minute ends the
+//! connection.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 const STALL: Duration = Duration::from_mins(1);
 
 pub(super) struct Paced {
-    /// Shared with whoever asks whether the other side is there.
+    /// Shared with those who check whether the peer is still connected.
     stream: Arc<TcpStream>,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -100,7 +100,7 @@ impl AsyncWrite for Paced {
         true
     }
 
-    /// Nothing is kept back.
+    /// Nothing is buffered.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

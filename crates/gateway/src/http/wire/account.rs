@@ -1,4 +1,4 @@
-//! An account and its keys: what they hold, spent and may.
+//! An account and its keys: money and limits.
 
 use std::sync::atomic::Ordering;
 
@@ -11,69 +11,68 @@ use crate::domain::books::Standing;
 use crate::model::account::{Account, ApiKey, Caller, KeyMoney, Scope};
 use crate::model::money::Micros;
 
-/// An account as it stands. All amounts are dollars.
+/// An account's money and storage. All amounts are dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AccountObject {
     /// Always `account`.
     pub object: &'static str,
-    /// Names it.
+    /// The account's id.
     pub id: String,
-    /// Its short unique name.
+    /// Short unique name.
     pub handle: String,
-    /// Its name for people.
+    /// Display name.
     pub display_name: String,
-    /// `unlimited`, or `prepaid`: it can spend only what was credited.
+    /// `unlimited`, or `prepaid`: it can spend only its credit.
     pub policy: &'static str,
-    /// What was credited less what was spent.
+    /// Credit less spent.
     pub balance_usd: String,
-    /// What is held for tasks that have not ended.
+    /// Reserved for open tasks.
     pub held_usd: String,
-    /// What was spent.
+    /// Total spent.
     pub spent_usd: String,
-    /// What was credited.
+    /// Total credited, less withdrawals.
     pub credit_usd: String,
-    /// What can still be held; null without a bound.
+    /// What can still be reserved; null if unlimited.
     #[schema(required = true)]
     pub available_usd: Option<String>,
-    /// What all its tasks together may cost; null without a bound.
+    /// Limit on the total cost of all tasks; null if unlimited.
     #[schema(required = true)]
     pub budget_usd: Option<String>,
-    /// How many bytes of files it may keep.
+    /// Bytes of files it may store.
     pub storage_limit: u64,
-    /// How many it keeps.
+    /// Bytes of files it stores.
     pub storage_bytes: u64,
-    /// The key that asked.
+    /// The key of this request.
     pub key: KeyObject,
-    /// Every key of the account for one with the scope `admin`, else just its own.
+    /// Every key of the account if this key has the scope `admin`, else only this one.
     pub keys: Vec<KeyObject>,
-    /// How much of the ledger did not add up when it was last checked; for keys
-    /// with the scope `admin`.
+    /// Ledger mismatches at the last check; only for keys with the scope `admin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger_mismatches: Option<u32>,
 }
 
-/// A key as it stands. All amounts are dollars.
+/// A key's money and limits. All amounts are dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyObject {
-    /// Names it.
+    /// The key's id.
     pub id: String,
-    /// Its name for people.
+    /// Display name.
     pub name: String,
-    /// Its first characters.
+    /// First characters of the secret.
     pub prefix: String,
-    /// What all its tasks together may cost; null without a bound.
+    /// Limit on the total cost of all its tasks; null if unlimited.
     #[schema(required = true)]
     pub budget_usd: Option<String>,
-    /// What was spent with it.
+    /// Total spent with it.
     pub spent_usd: String,
-    /// What is held for its tasks that have not ended.
+    /// Reserved for its open tasks.
     pub held_usd: String,
-    /// What can still be held by its budget; null without one.
+    /// What can still be reserved within its budget; null without one.
     #[schema(required = true)]
     pub available_usd: Option<String>,
-    /// What else bounds it.
+    /// Its other limits.
     pub limits: KeyLimits,
-    /// When it stops working.
+    /// When it expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// When it was revoked.
@@ -81,19 +80,19 @@ pub struct KeyObject {
     pub revoked_at: Option<String>,
 }
 
-/// What bounds a key beside its budget.
+/// A key's limits other than its budget.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyLimits {
-    /// Requests that it may make a minute.
+    /// Requests per minute.
     pub requests_per_minute: u32,
-    /// Tasks that it may have open at once.
+    /// Limit of open tasks.
     pub max_running_tasks: u32,
-    /// Tasks that it has open now.
+    /// Tasks that are open now.
     pub open_tasks: u32,
 }
 
 impl AccountObject {
-    /// As far as the caller may see it.
+    /// Limited to what the caller may see.
     pub fn new(app: &Parts, caller: &Caller, standing: &Standing) -> Self {
         let is_operator = caller.key.may(Scope::Admin);
         let money = &standing.money;
@@ -138,7 +137,7 @@ fn key((key, money, open): &(ApiKey, KeyMoney, u32)) -> KeyObject {
     KeyObject::new(key, money, *open)
 }
 
-/// The money of a key that was made a moment ago.
+/// The money of a key that was created after the sums were read.
 const fn unused(key: &ApiKey) -> KeyMoney {
     KeyMoney {
         budget: key.budget,

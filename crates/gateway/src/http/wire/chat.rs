@@ -1,11 +1,11 @@
-//! The answers of the chat-completions dialect: whole, and in chunks.
+//! Responses of the chat-completions API: complete, and in chunks.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::wire::videos::VideoFile;
 
-/// The answer to a request without `stream`.
+/// Response to a request without `stream`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatCompletion {
     /// `chatcmpl-` and the first task's id.
@@ -18,30 +18,30 @@ pub struct ChatCompletion {
     pub model: String,
     /// Changes only with the route, its version or its settings.
     pub system_fingerprint: String,
-    /// One for each video.
+    /// One per video.
     pub choices: Vec<ChatChoice>,
     /// What was used.
     pub usage: ChatUsage,
-    /// Videos that were asked for and could not be made; nothing is charged for
-    /// them. Left out when all were made.
+    /// Videos that were ordered and could not be made; they are not charged. Absent if all were
+    /// made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<Vec<MissingChoice>>,
 }
 
-/// A video that could not be made while others of its request were.
+/// A video that failed while others of its request succeeded.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MissingChoice {
     /// Counts from 0.
     pub index: u32,
-    /// The task's id.
+    /// The id of its task.
     pub task_id: String,
-    /// Stable name, as in the errors of requests.
+    /// Stable error code.
     pub code: &'static str,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// One video of an answer.
+/// One video.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatChoice {
     /// Counts from 0.
@@ -57,13 +57,13 @@ pub struct ChatChoice {
 pub struct ChatAnswer {
     /// Always `assistant`.
     pub role: &'static str,
-    /// The video's address and nothing else.
+    /// The video's URL and nothing else.
     pub content: String,
-    /// The same for programs.
+    /// The video's file.
     pub video: VideoFile,
 }
 
-/// What was used.
+/// Tokens, and the cost.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ChatUsage {
     /// Tokens of the prompt (`o200k_base`).
@@ -111,10 +111,10 @@ pub struct ChatChunk {
     pub system_fingerprint: String,
     /// One, or none in the usage chunk.
     pub choices: Vec<ChunkChoice>,
-    /// Where the task stands.
+    /// The task's state and progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<ChunkTask>,
-    /// In the usage chunk; null in others when usage is wanted.
+    /// In the usage chunk; null in the others if usage was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ChatUsage>)]
     pub usage: Option<Option<ChatUsage>>,
@@ -125,37 +125,37 @@ pub struct ChatChunk {
 pub struct ChunkChoice {
     /// Counts from 0.
     pub index: u32,
-    /// What is new.
+    /// New content.
     pub delta: ChunkDelta,
     /// `stop` in the last chunk of a video.
     #[schema(required = true)]
     pub finish_reason: Option<&'static str>,
 }
 
-/// What is new in a chunk.
+/// New content of a chunk.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct ChunkDelta {
     /// In the first chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
-    /// The video's address, in one chunk.
+    /// The video's URL, in one chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The same for programs.
+    /// The video's file, in the same chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub video: Option<VideoFile>,
 }
 
-/// Where a task stands.
+/// A task's state and progress.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ChunkTask {
-    /// The task's id.
+    /// The id of the task.
     pub id: String,
     /// Its state.
     pub status: &'static str,
-    /// Its progress, 0–100.
+    /// 0–100.
     pub progress: u8,
-    /// Why it was not made, while others of its request were.
+    /// Why it failed, if others of its request succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The one body of all errors.
+//! The body of all errors.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -6,24 +6,24 @@ use utoipa::ToSchema;
 /// The body of every error.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// What went wrong.
+    /// The error.
     pub error: ErrorObject,
 }
 
-/// What went wrong.
+/// An error.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorObject {
-    /// For people; names all faults that were found.
+    /// Human-readable; lists every mistake found.
     pub message: String,
-    /// Family of the error, such as `invalid_request_error`.
+    /// Family of the error, for example `invalid_request_error`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Path of the first field at fault, where one applies.
+    /// Path of the first invalid field, if one applies.
     #[schema(required = true)]
     pub param: Option<String>,
-    /// Stable name of the error.
+    /// Stable error code.
     pub code: &'static str,
-    /// To be quoted when asking for support.
+    /// Quote this when asking for support.
     pub request_id: String,
     /// The task that the error is about.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
-//! The answers as they go over the wire, field by field as the API documents them.
+//! Responses, field by field as documented.
 //!
-//! They are built from model types; no logic beyond that. Requests are read in
-//! `orders` and, where nothing is made, beside their handlers.
+//! Built from model types, without other logic. Requests are declared in `orders` or, if they make
+//! nothing, next to their handlers.
 
 pub mod account;
 pub mod chat;

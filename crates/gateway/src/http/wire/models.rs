@@ -12,7 +12,7 @@ use crate::http::wire::music::GEN_STEM;
 use crate::model::catalog::Model;
 use crate::model::money::{Dated, Schedule};
 
-/// The list of models, as the `OpenAI` SDKs read it.
+/// The list of models, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelList {
     /// Always `list`.
@@ -34,23 +34,23 @@ pub struct ModelObject {
     pub owned_by: &'static str,
     /// `video` or `music`.
     pub kind: &'static str,
-    /// One sentence for people.
+    /// One sentence about it.
     pub summary: String,
-    /// What else to know before choosing it.
+    /// What to know before choosing it.
     pub notes: Vec<String>,
-    /// Other names it answers to, `*` standing for any characters.
+    /// Alternative names; `*` matches any characters.
     pub aliases: Vec<String>,
-    /// What its work costs; null when it is free.
+    /// Its price; null if free.
     #[schema(required = true)]
     pub price: Option<PriceObject>,
     /// What it can be asked for.
     pub capabilities: CapabilitiesObject,
-    /// Whether it works now.
+    /// Whether it is available now.
     pub available: bool,
-    /// The routes to it and whether each works now, where the operator shows them.
+    /// Its routes and whether each is available now, if the operator shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<RouteObject>>,
-    /// Median time of the last 24 hours from order to result; null when there was none.
+    /// Median time from order to result in the last 24 hours; null if there was none.
     #[schema(required = true)]
     pub median_seconds: Option<f64>,
 }
@@ -58,27 +58,27 @@ pub struct ModelObject {
 /// A route to a model.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct RouteObject {
-    /// The provider, by the operator's name for it.
+    /// The operator's name for the provider.
     pub provider: String,
-    /// The model, by the provider's name for it.
+    /// The provider's name for the model.
     pub model: String,
-    /// Whether it works now.
+    /// Whether it is available now.
     pub available: bool,
     /// Until when its circuit breaker is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<String>,
 }
 
-/// What changes about a model while the settings stay.
+/// The state of a model that changes while the settings stay.
 #[derive(Debug, Clone)]
 pub struct Standing {
-    /// Whether it works now.
+    /// Whether it is available now.
     pub available: bool,
-    /// Its routes, where callers may see them.
+    /// Its routes, if callers may see them.
     pub routes: Option<Vec<RouteObject>>,
-    /// Median time of the last 24 hours.
+    /// Median time in the last 24 hours.
     pub median: Option<Duration>,
-    /// When that was.
+    /// When this was read.
     pub now: Timestamp,
 }
 
@@ -87,32 +87,32 @@ pub struct Standing {
 pub struct PriceObject {
     /// What is counted: `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`.
     pub unit: &'static str,
-    /// Dollars for one.
+    /// Dollars per unit.
     pub usd: String,
-    /// Dollars for one without sound, where that differs.
+    /// Dollars per unit without sound, if different.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_without_audio: Option<String>,
-    /// The price that follows on a date that is already known.
+    /// The next price, if one is scheduled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<NextPrice>,
 }
 
-/// A price that is going to hold.
+/// A scheduled price.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct NextPrice {
     /// What is counted then.
     pub unit: &'static str,
-    /// Dollars for one.
+    /// Dollars per unit.
     pub usd: String,
-    /// Dollars for one without sound, where that differs.
+    /// Dollars per unit without sound, if different.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_without_audio: Option<String>,
-    /// From this instant on.
+    /// Valid from this time.
     pub from: String,
 }
 
 impl PriceObject {
-    /// The price as it is now.
+    /// The price at `now`.
     fn new(schedule: &Schedule, now: Timestamp) -> Self {
         let now_at = schedule.at(now);
         let price = now_at.price;
@@ -137,59 +137,59 @@ impl PriceObject {
 /// What a model can be asked for.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct CapabilitiesObject {
-    /// What it takes: `text`, `image`, `audio`.
+    /// Inputs: `text`, `image`, `audio`.
     pub input: Vec<&'static str>,
-    /// What it makes: `video` or `audio`.
+    /// Output: `video` or `audio`.
     pub output: Vec<&'static str>,
-    /// Frame sizes, as in `1280x720`.
+    /// Frame sizes: `1280x720`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Vec<String>>,
-    /// Shortest video.
+    /// Shortest video, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_seconds: Option<u32>,
-    /// Longest video.
+    /// Longest video, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<u32>,
-    /// The lengths offered, where it is not any between the shortest and the longest.
+    /// Available lengths, if not every length in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Vec<u32>>,
-    /// The length when the request names none.
+    /// Default length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_seconds: Option<u32>,
-    /// How many source images it takes.
+    /// Most source images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_images: Option<usize>,
-    /// Whether it makes nothing without an image.
+    /// Whether an image is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs_image: Option<bool>,
-    /// Whether it takes a seed.
+    /// Whether a seed is supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<bool>,
-    /// Whether it takes a negative prompt.
+    /// Whether a negative prompt is supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negative_prompt: Option<bool>,
     /// Whether `audio` chooses between sound and none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audio: Option<bool>,
-    /// Whether it takes a last frame.
+    /// Whether a last frame is supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_image: Option<bool>,
-    /// How many reference images it takes.
+    /// Most reference images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reference_images: Option<usize>,
-    /// Groups it can tell apart; a full split adds `Other`.
+    /// Groups it can separate; a full split adds `Other`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stems: Option<Vec<&'static str>>,
-    /// Tasks of the music dialect that it does.
+    /// Music tasks it supports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<String>>,
-    /// Whether personas of its clips sing at the provider.
+    /// Whether personas made from its clips can be used at the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personas: Option<bool>,
 }
 
 impl ModelObject {
-    /// A model as it stands now.
+    /// A model in its current state.
     pub fn new(model: &Model, standing: Standing) -> Self {
         Self {
             id: model.id.clone(),

@@ -1,5 +1,5 @@
-//! The records of the music dialect: tasks, clips, jobs. Every field of a record
-//! is present, typed, and never null.
+//! The music records: tasks, clips, jobs. Every field of a record is present, typed, and never
+//! null.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,9 +11,9 @@ use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin};
 use crate::model::task::{Payload, SongJob, StemsJob, Task, TaskState};
 
-/// The one value of `stem_type_id` that this family of services knows.
+/// The only value of `stem_type_id` that these services use.
 pub const STEM_TYPE: i64 = 91;
-/// The one task that is done here.
+/// The task that embedded models do.
 pub const GEN_STEM: &str = "gen_stem";
 
 /// A music task.
@@ -21,9 +21,9 @@ pub const GEN_STEM: &str = "gen_stem";
 pub struct TaskRecord {
     /// The task's id.
     pub id: String,
-    /// What it makes.
+    /// Its clips.
     pub clips: Vec<ClipRecord>,
-    /// What was asked for.
+    /// What was ordered.
     pub metadata: RecordMetadata,
     /// Version of the model.
     pub major_model_version: String,
@@ -35,7 +35,7 @@ pub struct TaskRecord {
     pub batch_size: usize,
 }
 
-/// A clip, in a task record and by itself.
+/// A clip, in a task record or alone.
 #[derive(Debug, Serialize, ToSchema)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -46,7 +46,7 @@ pub struct ClipRecord {
     pub id: String,
     /// Always `song_schema`.
     pub entity_type: &'static str,
-    /// The provider's own video of it; empty where none was made.
+    /// The provider's own video of it; empty if there is none.
     pub video_url: String,
     /// 24-bit FLAC; empty until complete and once removed.
     pub audio_url: String,
@@ -80,7 +80,7 @@ pub struct ClipRecord {
     pub created_at: String,
     /// `queued`, `streaming`, `complete` or `error`.
     pub status: &'static str,
-    /// Name for people.
+    /// Title.
     pub title: String,
     /// Always 0.
     pub play_count: u32,
@@ -94,14 +94,14 @@ pub struct ClipRecord {
     pub more: String,
 }
 
-/// The short form of a clip in a task's output.
+/// A clip in a task's output.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ClipView {
     /// The clip's id.
     pub id: String,
-    /// Name for people.
+    /// Title.
     pub title: String,
-    /// What it holds, such as `Vocals`.
+    /// The stem: `Vocals`.
     pub group: String,
     /// 24-bit FLAC; empty once removed.
     pub audio_url: String,
@@ -122,20 +122,20 @@ pub struct ClipView {
 pub struct RecordMetadata {
     /// Lyrics or prompt; empty for uploads and stems.
     pub prompt: String,
-    /// Style, of what a hosted provider made.
+    /// Style, if a hosted provider made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<String>,
     /// The clips that it came from.
     pub history: Vec<HistoryEntry>,
-    /// The clip that a stem is taken from; empty for an upload.
+    /// The clip that a stem is separated from; empty for an upload.
     pub stem_from_id: String,
     /// `two` or `twelve`; empty for an upload.
     pub stem_task: String,
     /// Always 91.
     pub stem_type_id: i64,
-    /// What a clip holds; in a task, what was asked for.
+    /// The clip's stem; in a task, what was ordered.
     pub stem_type_group_name: String,
-    /// The clip that was worked on; empty for an upload.
+    /// The clip that was processed; empty for an upload.
     pub edited_clip_id: String,
     /// `gen`, or `upload`.
     #[serde(rename = "type")]
@@ -144,7 +144,7 @@ pub struct RecordMetadata {
     pub stream: bool,
     /// Always false.
     pub infill: bool,
-    /// `gen_stem` or another task of the dialect; empty for an upload.
+    /// `gen_stem` or another music task; empty for an upload.
     pub task: String,
     /// Always true.
     pub can_remix: bool,
@@ -154,21 +154,21 @@ pub struct RecordMetadata {
     pub priority: i64,
     /// Measured length in seconds; 0 until known.
     pub duration: f64,
-    /// `generation_type` as it was sent.
+    /// `generation_type` as sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation_type: Option<String>,
-    /// `make_instrumental` as it was sent.
+    /// `make_instrumental` as sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub make_instrumental: Option<bool>,
-    /// Stable name of what went wrong.
+    /// Stable error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// What went wrong, for people.
+    /// Error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }
 
-/// A clip that another one came from.
+/// A clip from which another was made.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct HistoryEntry {
     /// The clip's id.
@@ -182,7 +182,7 @@ pub struct HistoryEntry {
     pub infill: bool,
     /// Always 91.
     pub stem_type_id: i64,
-    /// What was taken from it.
+    /// The stem that was separated.
     pub stem_type_group_name: String,
     /// `two` or `twelve`.
     pub stem_task: String,
@@ -190,19 +190,18 @@ pub struct HistoryEntry {
     pub stem_from_id: String,
 }
 
-/// The family's own envelope around a job record.
+/// The envelope around a job record.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Envelope<T: ToSchema> {
     /// Always `success`.
     pub code: &'static str,
     /// Empty.
     pub message: String,
-    /// The record, or the records.
+    /// The record or records.
     pub data: T,
 }
 
 impl<T: ToSchema> Envelope<T> {
-    /// Wraps a record.
     pub fn success(data: T) -> Self {
         Self {
             code: "success",
@@ -212,7 +211,7 @@ impl<T: ToSchema> Envelope<T> {
     }
 }
 
-/// The family's own record of a job.
+/// The job record of these services.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobRecord {
     /// The task's id.
@@ -223,7 +222,7 @@ pub struct JobRecord {
     pub action: &'static str,
     /// `QUEUED`, `IN_PROGRESS`, `SUCCESS` or `FAILURE`.
     pub status: &'static str,
-    /// Why it failed or that it was cancelled; empty otherwise.
+    /// Why it failed, or that it was cancelled; otherwise empty.
     pub fail_reason: String,
     /// Unix seconds.
     pub submit_time: i64,
@@ -238,7 +237,7 @@ pub struct JobRecord {
 }
 
 impl TaskRecord {
-    /// A task and its clips; `None` for a task of another kind.
+    /// A task with its clips; `None` for a task of another kind.
     pub fn new(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Option<Self> {
         let (metadata, made_by) = match &task.payload {
             Payload::StemsV1(job) => {
@@ -264,17 +263,16 @@ impl TaskRecord {
     }
 }
 
-/// What a clip's record tells of the task that made it.
+/// The part of a clip's record that comes from the task that made it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MadeBy<'a> {
     /// The operation; empty for an upload.
     pub task: &'a str,
-    /// `two` or `twelve` when it was a separation.
+    /// `two` or `twelve` for a separation.
     pub stem_task: &'a str,
 }
 
 impl<'a> MadeBy<'a> {
-    /// By a separation.
     pub fn separation(job: &StemsJob) -> Self {
         Self {
             task: GEN_STEM,
@@ -282,7 +280,7 @@ impl<'a> MadeBy<'a> {
         }
     }
 
-    /// By another task of the dialect.
+    /// For any other music task.
     pub fn song(job: &'a SongJob) -> Self {
         Self {
             task: &job.task,
@@ -291,11 +289,10 @@ impl<'a> MadeBy<'a> {
     }
 }
 
-/// Version of the record's model, as the family writes it.
+/// Model version in records, in the form that these services use.
 const VERSION: &str = "v1";
 
 impl ClipRecord {
-    /// A clip.
     pub fn new(clip: &Clip, made_by: MadeBy<'_>, account: &Account, base: &Base) -> Self {
         let files = clip.media.filter(|_| !clip.media_removed);
         let address = |asset, media| {
@@ -353,7 +350,7 @@ impl ClipRecord {
 }
 
 impl ClipView {
-    /// The short form of a clip.
+    /// A clip in a task's output.
     pub fn new(clip: &Clip, base: &Base) -> Self {
         let files = clip.media.filter(|_| !clip.media_removed);
         Self {
@@ -505,7 +502,7 @@ impl HistoryEntry {
 }
 
 impl JobRecord {
-    /// A task and its clips; `None` for a task of another kind.
+    /// A task with its clips; `None` for a task of another kind.
     pub fn new(task: &Task, clips: &[Clip], account: &Account, base: &Base) -> Option<Self> {
         let record = TaskRecord::new(task, clips, account, base)?;
         Some(Self {

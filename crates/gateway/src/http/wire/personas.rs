@@ -11,7 +11,7 @@ use crate::model::account::Account;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin, Persona};
 
-/// The field that carries the brand, unless the settings rename it.
+/// The default name of the field that carries the brand.
 pub const BRAND_FIELD: &str = "is_service_persona";
 
 /// A persona.
@@ -23,13 +23,13 @@ pub const BRAND_FIELD: &str = "is_service_persona";
 pub struct PersonaRecord {
     /// The persona's id.
     pub id: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// What it is like.
+    /// The caller's description.
     pub description: String,
-    /// Address of its picture.
+    /// URL of its picture.
     pub image_s3_id: String,
-    /// The clip that it is made from.
+    /// The clip it is made from.
     pub root_clip_id: String,
     /// The root clip.
     pub clip: PersonaClip,
@@ -49,7 +49,7 @@ pub struct PersonaRecord {
     pub is_owned: bool,
     /// Whether its owner wants it public.
     pub is_public: bool,
-    /// Whether the operator agreed.
+    /// Whether the operator approved that.
     pub is_public_approved: bool,
     /// Always false.
     pub is_loved: bool,
@@ -59,7 +59,7 @@ pub struct PersonaRecord {
     pub clip_count: usize,
 }
 
-/// A clip of a persona with its place.
+/// A clip of a persona with its position.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PersonaClipItem {
     /// The clip.
@@ -68,7 +68,7 @@ pub struct PersonaClipItem {
     pub id: usize,
 }
 
-/// A clip as personas show it.
+/// A clip in a persona.
 #[derive(Debug, Serialize, ToSchema)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -79,7 +79,7 @@ pub struct PersonaClip {
     pub id: String,
     /// Always `song_schema`.
     pub entity_type: &'static str,
-    /// Empty: no video is made of a clip.
+    /// Always empty: clips have no video.
     pub video_url: String,
     /// 24-bit FLAC; empty once removed.
     pub audio_url: String,
@@ -109,13 +109,13 @@ pub struct PersonaClip {
     pub is_trashed: bool,
     /// Always 0.
     pub flag_count: u32,
-    /// Empty: clips carry no tags.
+    /// Always empty.
     pub display_tags: String,
     /// RFC 3339.
     pub created_at: String,
     /// `queued`, `streaming`, `complete` or `error`.
     pub status: &'static str,
-    /// Name for people.
+    /// Title.
     pub title: String,
     /// Always 0.
     pub play_count: u32,
@@ -134,9 +134,9 @@ pub struct PersonaClip {
     reason = "the fields that the API documents"
 )]
 pub struct PersonaClipMetadata {
-    /// Empty: clips carry no tags.
+    /// Always empty.
     pub tags: String,
-    /// Empty: clips carry no prompt.
+    /// Always empty.
     pub prompt: String,
     /// `gen`, or `upload`.
     #[serde(rename = "type")]
@@ -252,7 +252,7 @@ impl PersonaRecord {
         })
     }
 
-    /// The record as JSON, with the brand's field under its configured name.
+    /// The record as JSON, with the brand field under its configured name.
     pub fn branded(&self, brand_field: &str) -> Result<Value, Error> {
         let value = serde_json::to_value(self).map_err(Error::internal)?;
         let Value::Object(fields) = value else {

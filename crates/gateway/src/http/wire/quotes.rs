@@ -12,59 +12,57 @@ use crate::model::money::{Price, Quantity};
 pub struct QuoteObject {
     /// Always `quote`.
     pub object: &'static str,
-    /// The endpoint that was asked about.
+    /// The endpoint of the request.
     pub endpoint: String,
-    /// The model that would make it; null for what no model makes.
+    /// The model; null if none is involved.
     #[schema(required = true)]
     pub model: Option<String>,
-    /// What is counted: `second`, `video`, `megapixel_second`, `audio_minute`,
-    /// `stem` or `task`; null when it is free.
+    /// What is counted: `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`;
+    /// null if free.
     #[schema(required = true)]
     pub unit: Option<&'static str>,
-    /// Dollars for one of it, by the route that goes first.
+    /// Dollars per unit, by the first route.
     #[schema(required = true)]
     pub unit_price_usd: Option<String>,
-    /// How many of it the whole request asks for.
+    /// Units in the whole request.
     #[schema(required = true)]
     pub quantity: Option<String>,
-    /// What the whole request costs in dollars by the route that goes first,
-    /// when all of it is made.
+    /// Dollars for the whole request by the first route, if everything is made.
     pub cost_usd: String,
-    /// What would be held in dollars: what it costs at most, whichever route
-    /// makes it.
+    /// Dollars that would be held: the cost at the most expensive route.
     pub reserve_usd: String,
-    /// How many tasks it would be.
+    /// Number of tasks.
     pub tasks: u64,
-    /// Who can make it, in the order in which they are tried; one entry when
-    /// the operator does not show providers.
+    /// Routes that can make it, in the order they are tried; a single entry if the operator does
+    /// not show providers.
     pub routes: Vec<RouteQuoteObject>,
-    /// Whether one of them works now.
+    /// Whether one of them is available now.
     pub available: bool,
-    /// Whether the key's budget and the account can hold `reserve_usd` now.
+    /// Whether the key's budget and the account can cover `reserve_usd` now.
     pub affordable: bool,
 }
 
-/// Somebody who can make it.
+/// A route that can make it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteQuoteObject {
-    /// The provider, `embedded`, or `hosted` where providers are not shown.
+    /// The provider, `embedded`, or `hosted` if providers are not shown.
     pub provider: String,
-    /// The model there.
+    /// The provider's name for the model.
     pub model: String,
-    /// What is counted; null when it is free.
+    /// What is counted; null if free.
     #[schema(required = true)]
     pub unit: Option<&'static str>,
-    /// Dollars for one of it.
+    /// Dollars per unit.
     #[schema(required = true)]
     pub unit_price_usd: Option<String>,
-    /// What the whole request costs there.
+    /// Dollars for the whole request by this route.
     pub cost_usd: String,
-    /// Whether it works now.
+    /// Whether it is available now.
     pub available: bool,
 }
 
 impl QuoteObject {
-    /// A quote; with the names of hosted providers, or without.
+    /// A quote, with the names of hosted providers or without.
     pub fn new(endpoint: String, quote: &Quote, shows_providers: bool) -> Self {
         let is_hosted = quote.routes.iter().any(|route| route.provider != EMBEDDED);
         let routes = if is_hosted && !shows_providers {

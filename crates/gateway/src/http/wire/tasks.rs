@@ -1,4 +1,4 @@
-//! Tasks in the gateway's own words, and the shape of all lists.
+//! Task views, and the shape of all lists.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,11 +13,11 @@ use crate::model::task::Task;
 pub struct List<T: ToSchema> {
     /// Always `list`.
     pub object: &'static str,
-    /// The items, newest first unless asked otherwise.
+    /// The items, newest first by default.
     pub data: Vec<T>,
-    /// Whether more follow behind `last_id`.
+    /// Whether more items follow `last_id`.
     pub has_more: bool,
-    /// Id of the first item; pass it nowhere, it is for comparing.
+    /// Id of the first item.
     #[schema(required = true)]
     pub first_id: Option<String>,
     /// Id of the last item; pass it as `after` for the next page.
@@ -26,7 +26,7 @@ pub struct List<T: ToSchema> {
 }
 
 impl<T: ToSchema> List<T> {
-    /// A page; `id` names an item.
+    /// `id` returns an item's id.
     pub fn new(data: Vec<T>, has_more: bool, id: impl Fn(&T) -> String) -> Self {
         let (first_id, last_id) = (data.first().map(&id), data.last().map(&id));
         Self {
@@ -42,26 +42,26 @@ impl<T: ToSchema> List<T> {
 /// A task as it is now.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskView {
-    /// Names it.
+    /// The task's id.
     pub id: String,
     /// Always `task`.
     pub object: &'static str,
     /// `video` or `music`.
     pub kind: &'static str,
-    /// The model that makes it.
+    /// The model.
     pub model: String,
-    /// Who makes it.
+    /// The provider.
     pub provider: String,
     /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
     pub status: &'static str,
-    /// 0–100, never falling.
+    /// 0–100, never decreasing.
     pub progress: u8,
     /// Why it failed, or that it was cancelled.
     #[schema(required = true)]
     pub error: Option<TaskError>,
-    /// What it costs in dollars: reserved while open, then settled.
+    /// Dollars: reserved while open, then charged.
     pub cost_usd: String,
-    /// Where its money stands.
+    /// The task's money.
     pub billing: BillingView,
     /// When it was accepted.
     pub created_at: String,
@@ -71,45 +71,44 @@ pub struct TaskView {
     /// When it ended.
     #[schema(required = true)]
     pub finished_at: Option<String>,
-    /// What it made.
+    /// The result.
     #[schema(required = true)]
     pub output: Option<TaskOutput>,
-    /// The request that made it.
+    /// The request that created it.
     pub request_id: String,
-    /// The caller's own name for its end user.
+    /// The caller's id for its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
 
-/// Where the money of a task stands.
+/// The money of a task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BillingView {
     /// `free`, `held`, `settled` or `released`.
     pub status: &'static str,
-    /// Dollars that were held for it when it was accepted.
+    /// Dollars held when it was accepted.
     pub reserved_usd: String,
-    /// Dollars that were paid in the end; null while they are held.
+    /// Dollars charged; null while held.
     #[schema(required = true)]
     pub charged_usd: Option<String>,
-    /// Dollars of the reservation that came back; null while they are held.
+    /// Dollars released; null while held.
     #[schema(required = true)]
     pub refunded_usd: Option<String>,
-    /// What is counted, as in the price list; null when it is free.
+    /// What is counted, as in the price list; null if free.
     #[schema(required = true)]
     pub unit: Option<&'static str>,
-    /// Dollars for one of it, as they were when the task was accepted.
+    /// Dollars per unit when the task was accepted.
     #[schema(required = true)]
     pub unit_price_usd: Option<String>,
-    /// How many of it are paid for, or asked for while the money is held.
+    /// Units charged, or ordered while the money is held.
     #[schema(required = true)]
     pub quantity: Option<String>,
-    /// What is missing, when not all was made that was asked for.
+    /// What is missing if not everything was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
 }
 
 impl BillingView {
-    /// As it is now.
     pub fn new(task: &Task) -> Self {
         let bill = task.bill.as_ref();
         let tariff = task.tariff.as_ref();
@@ -141,13 +140,13 @@ impl BillingView {
 /// Why a task failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskError {
-    /// Stable name, as in the errors of requests.
+    /// Stable error code.
     pub code: &'static str,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// What a task made.
+/// The result of a task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskOutput {
     /// Videos.
@@ -156,7 +155,7 @@ pub struct TaskOutput {
     /// Clips.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clips: Vec<ClipView>,
-    /// What of the prompt was understood.
+    /// What was understood of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Vec<String>>,
 }

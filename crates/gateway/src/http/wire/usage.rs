@@ -1,4 +1,4 @@
-//! Usage: what is asked for, and the answer as JSON and as CSV.
+//! Usage: the query, and the response as JSON and CSV.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::http::fields::Fields;
 use crate::ids::{AccountId, KeyId};
 use crate::store::usage::Filter;
 
-/// Most days of one answer.
+/// Most days per query.
 const MOST_DAYS: i64 = 400;
-/// Days when none are named.
+/// Days if none are given.
 const USUAL_DAYS: i64 = 30;
 
-/// The days and groups that a query asks for, and the form of the answer.
+/// The days and groups of a query, and the format of the response.
 pub struct UsageQuery {
     /// What to sum up.
     pub wanted: Wanted,
@@ -26,11 +26,11 @@ pub struct UsageQuery {
     pub from: Day,
     /// The last day.
     pub to: Day,
-    /// Whether the query itself asks for CSV, or for JSON.
+    /// Whether the query itself asks for CSV or JSON.
     pub csv: Option<bool>,
 }
 
-/// Reads a query; `now` is today.
+/// `now` is today.
 pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
     let today = day_of(now);
     let to = date(query, "to");
@@ -96,7 +96,7 @@ fn groups(query: &Fields<'_>) -> Vec<String> {
     groups
 }
 
-/// What an account made and paid for.
+/// An account's work and costs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UsageList {
     /// Always `list`.
@@ -111,30 +111,30 @@ pub struct UsageList {
     pub total: UsageSum,
 }
 
-/// What was made and paid for on a day, with a model, by a key.
+/// Work and costs of a day, a model and a key.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UsageRow {
-    /// The day, in UTC; left out when days are not told apart.
+    /// The day, in UTC; absent if not grouped by day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
-    /// The model's own name; left out when models are not told apart.
+    /// The model's canonical name; absent if not grouped by model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The key; left out when keys are not told apart.
+    /// The key; absent if not grouped by key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
-    /// The key's name for people.
+    /// The key's display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_name: Option<String>,
     /// Tasks that ended.
     pub tasks: u64,
-    /// Of these, made.
+    /// Tasks that succeeded.
     pub succeeded: u64,
-    /// Of these, not made.
+    /// Tasks that failed.
     pub failed: u64,
-    /// Of these, called off.
+    /// Tasks that were cancelled.
     pub cancelled: u64,
-    /// Dollars that were paid.
+    /// Dollars charged.
     pub cost_usd: String,
 }
 
@@ -143,18 +143,17 @@ pub struct UsageRow {
 pub struct UsageSum {
     /// Tasks that ended.
     pub tasks: u64,
-    /// Of these, made.
+    /// Tasks that succeeded.
     pub succeeded: u64,
-    /// Of these, not made.
+    /// Tasks that failed.
     pub failed: u64,
-    /// Of these, called off.
+    /// Tasks that were cancelled.
     pub cancelled: u64,
-    /// Dollars that were paid.
+    /// Dollars charged.
     pub cost_usd: String,
 }
 
 impl UsageList {
-    /// The answer to a query.
     pub fn new(query: &UsageQuery, (rows, names): &Usage) -> Self {
         let mut total = Sum::default();
         for (_, sum) in rows {
@@ -178,7 +177,7 @@ impl UsageList {
         }
     }
 
-    /// The rows as CSV, with a line of names and without the total.
+    /// The rows as CSV, with a header and without the total.
     pub fn csv(&self, wanted: &Wanted) -> String {
         let mut text = String::new();
         let mut names = Vec::new();

@@ -1,5 +1,4 @@
-//! The answers of the `OpenAI` Videos dialect, and the video object that all
-//! dialects share.
+//! Responses of the `OpenAI` Videos API, and the video object that all APIs share.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -30,12 +29,12 @@ pub struct VideoFile {
     pub expires_at: String,
     /// Whether it has been removed.
     pub removed: bool,
-    /// The first frame as a picture, where there is one; empty once removed.
+    /// URL of the first frame, if there is one; empty once removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poster_url: Option<String>,
 }
 
-/// A video job as the `OpenAI` SDKs know it.
+/// A video job, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VideoObject {
     /// `video_` and the task's id without dashes.
@@ -56,20 +55,20 @@ pub struct VideoObject {
     /// Unix seconds.
     #[schema(required = true)]
     pub expires_at: Option<i64>,
-    /// What was asked for.
+    /// The prompt.
     #[schema(required = true)]
     pub prompt: Option<String>,
     /// Length in seconds, as text.
     pub seconds: String,
-    /// Width and height, as in `1280x720`.
+    /// Width and height: `1280x720`.
     pub size: String,
-    /// Always null: remixes are not made.
+    /// Always null: remixes are not supported.
     #[schema(required = true)]
     pub remixed_from_video_id: Option<String>,
     /// Why it failed.
     #[schema(required = true)]
     pub error: Option<VideoError>,
-    /// The finished file, beside what the SDKs know.
+    /// The finished file, an addition to `OpenAI`'s fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub video: Option<VideoFile>,
 }
@@ -77,9 +76,9 @@ pub struct VideoObject {
 /// Why a video failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VideoError {
-    /// Stable name.
+    /// Stable error code.
     pub code: &'static str,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
 }
 
@@ -95,7 +94,7 @@ pub struct VideoDeleted {
 }
 
 impl VideoObject {
-    /// A video task in this dialect; `None` for a task of another kind.
+    /// `None` for a task of another kind.
     pub fn new(task: &Task, file: Option<VideoFile>) -> Option<Self> {
         let Payload::VideoV1(job) = &task.payload else {
             return None;

@@ -1,10 +1,9 @@
-//! The words of each dialect for a task's state: one table.
+//! Each API's words for a task's state, in one table.
 
 use crate::model::music::ClipState;
 use crate::model::task::TaskState;
 
-/// A state in the `OpenAI` Videos dialect. Cancelled shows as failed, the reason
-/// being in `error.code`.
+/// In the `OpenAI` Videos API. Cancelled is `failed`, with the reason in `error.code`.
 pub const fn video(state: TaskState) -> &'static str {
     match state {
         TaskState::Queued => "queued",
@@ -14,7 +13,7 @@ pub const fn video(state: TaskState) -> &'static str {
     }
 }
 
-/// A clip's state in the music dialect.
+/// A clip's state in music records.
 pub const fn clip(state: ClipState) -> &'static str {
     match state {
         ClipState::Queued => "queued",
@@ -24,7 +23,7 @@ pub const fn clip(state: ClipState) -> &'static str {
     }
 }
 
-/// A task's state in the music dialect, as its clips have it.
+/// A task's state in music records.
 pub const fn music(state: TaskState) -> &'static str {
     match state {
         TaskState::Queued => "queued",
@@ -34,7 +33,7 @@ pub const fn music(state: TaskState) -> &'static str {
     }
 }
 
-/// A task's state in the music dialect's job record.
+/// A task's state in job records.
 pub const fn job(state: TaskState) -> &'static str {
     match state {
         TaskState::Queued => "QUEUED",

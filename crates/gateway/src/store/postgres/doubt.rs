@@ -1,8 +1,8 @@
-//! Commits of which nobody knows whether they happened.
+//! Commits whose outcome is unknown.
 //!
-//! A COMMIT whose answer is lost may have been carried out, or wait for a standby,
-//! or never have arrived. The server remembers by the transaction's number; a
-//! thread of its own asks until it says, and only then the writes are answered.
+//! A COMMIT whose answer is lost may have succeeded, be waiting for a standby, or never have
+//! arrived. The server keeps the outcome under the transaction's id; a thread asks until it knows,
+//! and only then are the writes answered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,11 +15,11 @@ use crate::store::postgres::group::Piece;
 use crate::store::postgres::server::Server;
 use crate::store::postgres::session::{Committed, Session};
 
-/// With so many doubts open no more writes are begun.
+/// With this many in doubt no more writes are started.
 const OPEN: usize = 32;
-/// How long until an open doubt is asked about again.
+/// How often an open doubt is asked about.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long the server may take to say.
+/// Timeout of each such question.
 const ANSWER: Duration = Duration::from_secs(3);
 
 /// Cheap to clone.
@@ -34,12 +34,12 @@ struct Inner {
 
 struct Doubt {
     transaction: String,
-    /// It is on the server's disk; whether on the standby's, is the question.
+    /// It is on the server's disk, but perhaps not on the standby's.
     warned: bool,
     pieces: Vec<Piece>,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Committed,
@@ -62,7 +62,7 @@ impl Doubts {
         Ok(doubts)
     }
 
-    /// These were written by a transaction whose fate is not known.
+    /// Adds the writes of a transaction whose outcome is unknown.
     pub(super) fn add(&self, transaction: String, warned: bool, pieces: Vec<Piece>) {
         self.open().push(Doubt {
             transaction,
@@ -72,12 +72,12 @@ impl Doubts {
         self.0.wake.notify_one();
     }
 
-    /// Whether nothing more should be written before some are settled.
+    /// Whether to start no more writes until some are settled.
     pub(super) fn are_too_many(&self) -> bool {
         self.open().len() >= OPEN
     }
 
-    /// Nobody waits any longer.
+    /// Nobody is waiting any longer.
     pub(super) fn close(&self) {
         self.0.is_closed.store(true, Ordering::Release);
         self.0.wake.notify_all();
@@ -160,8 +160,7 @@ fn ask(
         Ok(rows) => rows
             .first()
             .and_then(|row| row.try_get::<_, String>(0).ok()),
-        // A server that took over without this transaction has yet to reach its
-        // number.
+        // After a fail-over, a server without this transaction has yet to reach its id.
         Err(StoreError::Postgres(error))
             if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) =>
         {
@@ -177,8 +176,8 @@ fn ask(
     }
 }
 
-/// The wait for the standby was cut short. The log is sent in its order: once a
-/// later commit has arrived there, so has this one.
+/// The wait for the standby was cut short. The log is sent in order: once a later commit has
+/// arrived there, so has this one.
 fn flush_standby(session: &mut Session) -> Result<Fate, StoreError> {
     session.begin(None);
     session.script(

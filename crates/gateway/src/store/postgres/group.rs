@@ -1,10 +1,9 @@
 //! Writes that share a commit.
 //!
-//! A commit waits for the disk, and for a standby. So the writes of one turn that
-//! are waiting run in one transaction, each behind a savepoint of its own, and
-//! are committed once; nobody is answered before that. What fails undoes itself
-//! only. What another transaction was in the way of, or what was lost with its
-//! connection before the commit, is written once more, by itself.
+//! A commit waits for the disk, and for a standby. So the waiting writes of one turn run in one
+//! transaction, each in its own savepoint, and are committed once; none is answered before. A
+//! failing write rolls back only itself. A write that met a lock conflict, or was lost with its
+//! connection before the commit, is tried once more on its own.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +14,15 @@ use crate::store::postgres::session::{Committed, Session, Trouble};
 use crate::store::postgres::work::{Work, asked};
 use crate::store::{Conn, StoreError};
 
-/// Most writes of one commit. Postgres remembers 64 savepoints of a transaction
-/// cheaply.
+/// Most writes per commit. Postgres handles up to 64 savepoints per transaction cheaply.
 pub(super) const GROUP: usize = 32;
-/// How long a COMMIT may take before its answer counts as lost.
+/// How long until a COMMIT without an answer counts as lost.
 const COMMIT: Duration = Duration::from_secs(3);
-/// Whoever has waited longer than this is not made to wait for a second try.
+/// A write that has waited longer than this is not tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One write.
 pub(super) struct Piece {
-    /// Those who write to the same rows have the same.
+    /// Writes to the same rows have the same turn.
     pub(super) turn: Option<i32>,
     pub(super) since: Instant,
     work: Box<dyn Work>,
@@ -56,12 +53,12 @@ impl Piece {
         self.work.tell(committed);
     }
 
-    /// Whether its caller has waited so long that another try would be too late.
+    /// Whether its caller has waited too long for another try.
     pub(super) fn is_late(&self) -> bool {
         self.since.elapsed() > PATIENCE
     }
 
-    /// Itself, if it may be tried once more.
+    /// `Ok` if it may be tried once more.
     fn again(mut self) -> Result<Self, Self> {
         if self.was_tried || self.is_late() {
             return Err(self);
@@ -71,8 +68,7 @@ impl Piece {
     }
 }
 
-/// Writes these in one transaction; returns those that are to be written again,
-/// each by itself.
+/// Writes these in one transaction; returns those to be written again, each on its own.
 pub(super) fn write(
     session: &mut Session,
     turn: Option<i32>,
@@ -84,7 +80,7 @@ pub(super) fn write(
     let mut pieces = pieces.into_iter();
     session.begin(turn);
     while let Some(mut piece) = pieces.next() {
-        // The first has the transaction to itself.
+        // The first one is alone in the transaction and needs no savepoint.
         if !kept.is_empty() {
             session.mark();
         }
@@ -101,11 +97,11 @@ pub(super) fn write(
                 return again;
             }
             (_, Some(Trouble::InTheWay)) => retry(piece, &mut again),
-            // It went on after a statement of it was refused: nothing of that can
-            // be kept, whatever it says.
+            // It continued after a statement was refused: nothing of it can be kept, whatever it
+            // returned.
             (Ok(true), Some(Trouble::Refused)) => piece.tell(Err(StoreError::Refused)),
             (Ok(false), _) => piece.tell(Ok(())),
-            // A bug; its caller learns of it by the answer that never comes.
+            // A panic; its caller sees that the answer never comes.
             (Err(()), _) => drop(piece),
         }
         if kept.is_empty() {
@@ -140,7 +136,7 @@ fn tell_all(pieces: Vec<Piece>, committed: impl Fn() -> Result<(), StoreError>) 
     }
 }
 
-/// Nothing was committed; whether it is worth another try depends on why.
+/// Nothing was committed; `trouble` decides whether to try again.
 fn give_up(pieces: impl Iterator<Item = Piece>, trouble: Trouble, again: &mut Vec<Piece>) {
     for piece in pieces {
         match trouble {

@@ -6,18 +6,17 @@ use crate::store::postgres::server::Server;
 use crate::store::postgres::session::{Committed, Session, Trouble};
 use crate::store::{Conn, Migrate, StoreError, migrations};
 
-/// How long all of it may take.
+/// Timeout of the whole migration.
 const LIMIT: Duration = Duration::from_hours(1);
-/// A step that has to wait longer for a table lets everybody else go first: while
-/// it waits, nobody gets to that table.
+/// A step that waits longer for a table backs off: while it waits, nobody else gets to that table.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = 3000; SET LOCAL statement_timeout = 0;
     SET LOCAL idle_in_transaction_session_timeout = 0;
     SELECT pg_advisory_xact_lock(7304283110)";
-/// How often it is tried, and the time between.
+/// Most tries, and the pause between them.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs the steps that are missing; replicas that start together take turns.
+/// Runs missing migrations; replicas that start together take turns.
 pub(super) fn run(server: &Server, migrate: Migrate) -> Result<(), StoreError> {
     let mut session = server.connect()?;
     session.until(Instant::now() + LIMIT);

@@ -1,12 +1,11 @@
-//! Postgres: a few connections, each with a thread of its own.
+//! Postgres: a few connections, each with its own thread.
 //!
-//! Statements are the same plain functions as on `SQLite`, so they block, and
-//! every wait has a limit: whoever asks for something hears within 5 s that it
-//! was done or that it was not. The exception is a COMMIT whose answer is lost
-//! ([`doubt`]): that write is answered when its fate is known.
+//! Statements are the same plain functions as on `SQLite`, so they block, and every wait has a
+//! timeout: each caller hears within 5 s whether its work was done. The exception is a COMMIT whose
+//! answer is lost ([`doubt`]): that write is answered when its outcome is known.
 //!
-//! [`server`] opens connections, [`session`] is one, [`queue`] says which thread
-//! does what, [`group`] runs writes that share a commit, [`work`] is what is run.
+//! [`server`] opens connections, [`session`] is one, [`queue`] assigns work to threads, [`group`]
+//! runs writes that share a commit, [`work`] is a piece of work.
 
 mod doubt;
 mod group;
@@ -30,17 +29,17 @@ use crate::store::postgres::work::{Work, asked};
 use crate::store::pulse::Pulse;
 use crate::store::{BEAT, Conn, Options, StoreError};
 
-/// What waits longer than this for a connection is refused.
+/// Work that waits longer for a connection is refused.
 const QUEUED: Duration = Duration::from_secs(2);
-/// How long a look, or the statements of a group of writes, may take.
+/// Timeout of a read, or of the statements of a group of writes.
 const WORK: Duration = Duration::from_secs(3);
-/// How long a look that may be long may take.
+/// Timeout of a long read.
 const EXAMINE: Duration = Duration::from_mins(1);
-/// Rest after which a connection is asked whether it still works.
+/// After this long unused a connection is tested first.
 const RESTED: Duration = Duration::from_secs(30);
 
-/// Whether this error of the server passes: it is ending, beginning, full,
-/// overloaded, a standby, or another transaction was in the way.
+/// Whether a server error is temporary: it is stopping, starting, full, overloaded or a standby, or
+/// there was a lock conflict.
 pub(super) fn is_away(code: &SqlState) -> bool {
     let class = code.code().get(..2).unwrap_or_default();
     matches!(class, "08" | "40" | "53" | "57" | "58")
@@ -54,7 +53,7 @@ pub(super) fn is_away(code: &SqlState) -> bool {
 
 pub(super) struct Postgres {
     queue: Arc<Queue>,
-    /// What only the heartbeat's connection does.
+    /// Only for the heartbeat's connection.
     beats: Arc<Queue>,
     doubts: Doubts,
 }
@@ -74,8 +73,7 @@ impl Postgres {
         pulse: &Arc<Pulse>,
     ) -> Result<Self, StoreError> {
         let server = Server::new(url)?;
-        // A session runs a runtime of its own, which may not start on a thread
-        // that belongs to ours.
+        // A session runs its own runtime, which cannot start on a thread of ours.
         let first = server.clone();
         std::thread::spawn(move || migrate::run(&first, options.migrate))
             .join()
@@ -109,8 +107,8 @@ impl Postgres {
         })
     }
 
-    /// Runs `work` in a transaction; writes of one turn follow each other and
-    /// share commits. Returns when it is known whether it was committed.
+    /// Runs `work` in a transaction; writes of one turn run in order and share commits. Returns
+    /// when it is known whether it was committed.
     pub(super) async fn write<T, E>(
         &self,
         turn: Turn,
@@ -150,21 +148,21 @@ impl Postgres {
     }
 }
 
-/// When a write has its turn.
+/// The queue for a write.
 pub(super) enum Turn {
-    /// As soon as a connection is free.
+    /// On any free connection.
     Any,
-    /// Behind, and together with, those of the same number, in any process.
+    /// After, and together with, writes of the same number in any process.
     Of(i32),
     /// At once, on the heartbeat's connection.
     Beat,
 }
 
-/// How something is looked up.
+/// The queue for a read.
 pub(super) enum Look {
-    /// As soon as a connection is free.
+    /// On any free connection.
     Read,
-    /// The same, for what may take up to a minute.
+    /// Like `Read`, but may take up to a minute.
     Examine,
     /// At once, on the heartbeat's connection.
     Ping,
@@ -176,7 +174,7 @@ struct Lane {
     queue: Arc<Queue>,
     doubts: Doubts,
     pulse: Arc<Pulse>,
-    /// How long looks and groups may take.
+    /// Timeout of reads and groups.
     work: Duration,
     session: Option<Session>,
 }
@@ -201,7 +199,7 @@ impl Lane {
     }
 
     fn look(&mut self, mut look: Box<dyn Work>, is_long: bool) {
-        // A connection may have died while nobody used it: one more try.
+        // A connection may have died while unused: one more try.
         for is_last in [false, true] {
             let limit = if is_long { EXAMINE } else { self.work };
             let Ok(session) = self.session(Instant::now() + limit) else {
@@ -236,8 +234,7 @@ impl Lane {
         }
     }
 
-    /// Writes these in one transaction; returns those that are to be written
-    /// again, each apart.
+    /// Writes these in one transaction; returns those to be written again, each on its own.
     fn write_group(&mut self, turn: Option<i32>, pieces: Vec<Piece>) -> Vec<Piece> {
         let started = Instant::now();
         let doubts = self.doubts.clone();
@@ -255,7 +252,7 @@ impl Lane {
         again
     }
 
-    /// The connection, opened or asked for a sign of life where that is needed.
+    /// The connection, opened or tested if necessary.
     fn session(&mut self, deadline: Instant) -> Result<&mut Session, StoreError> {
         let mut kept = self.session.take().filter(Session::is_usable);
         if let Some(session) = &mut kept {
@@ -275,7 +272,7 @@ impl Lane {
         Ok(self.session.insert(session))
     }
 
-    /// Keeps the connection for the next piece of work if it is fit for it.
+    /// Keeps the connection if it can be used again.
     fn keep(&mut self, is_unfit: bool) {
         match &self.session {
             Some(session) if session.is_usable() && !is_unfit => self.pulse.answered(),

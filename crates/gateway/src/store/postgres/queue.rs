@@ -1,4 +1,4 @@
-//! What waits for a connection, and who gets one next.
+//! Work that waits for a connection, and who gets the next one.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use crate::store::postgres::doubt::Doubts;
 use crate::store::postgres::group::{GROUP, Piece};
 use crate::store::postgres::work::Work;
 
-/// Pieces of work that may wait; more are refused at once.
+/// Most pieces of work that may wait; more are refused at once.
 const WAITING: usize = 1000;
-/// Looks of any length that go on at once: they must leave room for the others.
+/// Long reads at once: they must leave connections for others.
 const EXAMINED: usize = 4;
 
 pub(super) struct Queue {
@@ -26,7 +26,7 @@ struct State {
     reads: VecDeque<(Instant, Box<dyn Work>)>,
     examines: VecDeque<(Instant, Box<dyn Work>)>,
     writes: VecDeque<Piece>,
-    /// Turns of which a group is being written.
+    /// Turns with a group being written.
     turns: HashSet<i32>,
     examining: usize,
     is_closed: bool,
@@ -48,7 +48,7 @@ impl Queue {
         }
     }
 
-    /// Work that only reads, if need be for long.
+    /// Queues a read.
     pub(super) fn look(&self, look: Box<dyn Work>, is_long: bool) -> Result<(), StoreError> {
         let mut state = self.state();
         let waiting = if is_long {
@@ -76,8 +76,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for something to do; `None` once nothing more comes. What has waited
-    /// for too long is refused on the way.
+    /// Waits for a job; `None` once the queue is closed. Refuses work that has waited too long.
     pub(super) fn next(&self) -> Option<Job> {
         let mut state = self.state();
         loop {
@@ -94,19 +93,19 @@ impl Queue {
         }
     }
 
-    /// The group of this turn is written; the next may begin.
+    /// The group of this turn is written; the next one may start.
     pub(super) fn turn_over(&self, turn: i32) {
         self.state().turns.remove(&turn);
         self.wake.notify_one();
     }
 
-    /// A look of any length has ended.
+    /// A long read has ended.
     pub(super) fn examined(&self) {
         self.state().examining -= 1;
         self.wake.notify_one();
     }
 
-    /// Nothing more comes; the threads end when everything is done.
+    /// Closes the queue; the threads stop when everything is done.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.wake.notify_all();
@@ -118,7 +117,7 @@ impl Queue {
 }
 
 impl State {
-    /// The oldest of what can be done now.
+    /// The oldest job that can be done now.
     fn take(&mut self) -> Option<Job> {
         self.refuse_late();
         let write = self
@@ -162,7 +161,7 @@ impl State {
         Some(Job::Write(Some(turn), group))
     }
 
-    /// Whoever waits too long hears so while its caller still listens.
+    /// Refuses work that has waited too long, while its caller is still listening.
     fn refuse_late(&mut self) {
         let is_late = |since: Instant| since.elapsed() > QUEUED;
         for looks in [&mut self.reads, &mut self.examines] {

@@ -1,4 +1,4 @@
-//! Where the server is, and how a connection to it is opened.
+//! Where the server is, and how to connect to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,20 +11,19 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::store::StoreError;
 use crate::store::postgres::session::{LOCK_MS, STATEMENT_MS, Session};
 
-/// How long one host may take to be connected to.
+/// Connection timeout per host.
 const CONNECT: Duration = Duration::from_millis(1500);
-/// How long sent bytes may stay without the acknowledgement of the other machine.
+/// How long sent bytes may stay unacknowledged.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
-/// When a silent connection is first asked for a sign of life, how often it is
-/// asked again, and how many times.
+/// TCP keepalive: idle time, interval, retries.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 3);
 
-/// The server, or several of which one takes writes. Cheap to clone.
+/// The server, or several of which one accepts writes. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Server(Arc<Inner>);
 
 struct Inner {
-    /// One for each host, with all that they have in common.
+    /// One per host.
     hosts: Vec<Config>,
     /// The host that answered last.
     latest: AtomicUsize,
@@ -34,8 +33,8 @@ struct Inner {
 impl Server {
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let config: Config = url.parse().map_err(StoreError::Postgres)?;
-        // Certificates that could not be read matter only if the server needs
-        // them, and then the connection says so.
+        // Unreadable certificates matter only if the server needs them, and then connecting fails
+        // with a reason.
         let (tls, _unreadable) = MakeRustlsConnect::with_native_certs()
             .map_err(|error| StoreError::Tls(format!("{error:?}")))?;
         Ok(Self(Arc::new(Inner {
@@ -45,8 +44,8 @@ impl Server {
         })))
     }
 
-    /// Connects to the first host that answers and fits, beginning with the one
-    /// that did so last. A host that stands still costs its time only.
+    /// Connects to the first host that answers and fits, starting with the last good one. A host
+    /// that hangs costs only its timeout.
     pub(super) fn connect(&self) -> Result<Session, StoreError> {
         let hosts = &self.0.hosts;
         let first = self.0.latest.load(Ordering::Relaxed);
@@ -72,8 +71,7 @@ impl Server {
             async { tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone())).await };
         let (client, connection) = runtime.block_on(connect).map_err(|_| StoreError::Late)??;
         let mut session = Session::new(runtime, client, connection, Instant::now() + CONNECT);
-        // What runs outside of a transaction is cut by these; a transaction brings
-        // its own.
+        // For statements outside a transaction; transactions set their own.
         session.script(&format!(
             "SET statement_timeout = {STATEMENT_MS}; SET lock_timeout = {LOCK_MS}"
         ))?;
@@ -81,7 +79,7 @@ impl Server {
     }
 }
 
-/// The configuration of each host by itself.
+/// A configuration per host.
 fn each_host(all: &Config) -> Vec<Config> {
     let count = all.get_hosts().len().max(all.get_hostaddrs().len());
     (0..count).map(|at| one_host(all, at)).collect()

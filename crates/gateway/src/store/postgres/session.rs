@@ -1,8 +1,8 @@
-//! One connection to Postgres, used by one thread, with a limit on every wait.
+//! One connection to Postgres, used by one thread, with a timeout on every wait.
 //!
-//! The driver's own blocking client waits for a stopped server without end. This
-//! one gives up at a deadline and is broken from then on: what the server did
-//! with the last statement is unknown, so the connection is closed.
+//! The driver's own blocking client waits forever for a server that has stopped. This one gives up
+//! at a deadline; what the server did with the last statement is then unknown, so the session is
+//! broken and the connection is closed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 use crate::store::StoreError;
 use crate::store::postgres::server::Server;
 
-/// A statement may wait this long for a lock, in milliseconds.
+/// How long a statement may wait for a lock, in milliseconds.
 pub(super) const LOCK_MS: u32 = 1500;
-/// What the server lets a statement take; never applies to a COMMIT.
+/// The server's statement timeout; does not apply to COMMIT.
 pub(super) const STATEMENT_MS: u32 = 2500;
-/// After this long without a statement the server ends a transaction, so that a
-/// process that was stopped does not keep its locks.
+/// The server ends a transaction after this long without a statement, so that a suspended process
+/// does not keep its locks.
 const IDLE_MS: u32 = 3000;
 
 /// A connection with its prepared statements.
@@ -32,26 +32,25 @@ pub struct Session {
     client: Client,
     statements: HashMap<&'static str, Statement>,
     deadline: Instant,
-    /// SQL that goes out together with the next statement.
+    /// SQL to send together with the next statement.
     ahead: String,
-    /// The transaction's id, once the server said it.
+    /// The transaction's id, once known.
     transaction: Option<String>,
-    /// Whether the server is in a transaction.
+    /// Whether a transaction is open.
     is_open: bool,
     trouble: Option<Trouble>,
-    /// Whether the server took the last write.
+    /// Whether the last write succeeded.
     wrote: Option<bool>,
-    /// The server sent a warning.
+    /// Whether the server sent a warning.
     warned: Arc<AtomicBool>,
     used: Instant,
 }
 
-/// What went wrong on a session since it was last asked.
+/// What went wrong on a session since the last call of [`Session::trouble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// A statement was refused.
     Refused,
-    /// Another transaction was in the way: a deadlock, or a lock held too long.
+    /// A deadlock, or a lock timeout.
     InTheWay,
     /// The server did not answer in time.
     Late,
@@ -61,17 +60,17 @@ pub(super) enum Trouble {
 
 /// How a COMMIT ended.
 pub(super) enum Committed {
-    /// On disk, and on the standby if there is a synchronous one.
+    /// On disk, and on the synchronous standby if there is one.
     Yes,
-    /// The server refused, and everything is undone.
+    /// The server refused; everything is rolled back.
     No(StoreError),
-    /// Nobody knows. The transaction's id says it later; `warned` means that it
-    /// is on the server's disk and perhaps not on the standby's.
+    /// Unknown; the transaction's id will tell. `warned` means that it is on the server's disk, but
+    /// perhaps not on the standby's.
     InDoubt { transaction: String, warned: bool },
 }
 
 impl Session {
-    /// A connection to the server at `url` for a test that owns it, without limits.
+    /// A connection to `url` for a test that owns it, without timeouts.
     #[doc(hidden)]
     pub fn open(url: &str) -> Result<Self, StoreError> {
         let mut session = Server::new(url)?.connect()?;
@@ -80,7 +79,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Wraps what [`Server::connect`] opened.
+    /// Wraps a connection that [`Server::connect`] opened.
     pub(super) fn new<S, T>(
         runtime: Runtime,
         client: Client,
@@ -120,12 +119,12 @@ impl Session {
         }
     }
 
-    /// Nothing may take longer than until then.
+    /// Sets the deadline for everything that follows.
     pub(super) fn until(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
-    /// How long nobody used it.
+    /// How long it has been unused.
     pub(super) fn rested(&self) -> Duration {
         self.used.elapsed()
     }
@@ -140,7 +139,7 @@ impl Session {
         !self.client.is_closed() && !self.is_broken()
     }
 
-    /// Whether what was sent last may or may not have been done.
+    /// Whether the outcome of the last request is unknown.
     pub(super) fn is_broken(&self) -> bool {
         matches!(self.trouble, Some(Trouble::Late | Trouble::Lost))
     }
@@ -154,15 +153,15 @@ impl Session {
         trouble
     }
 
-    /// Whether the server took the last write since this was last asked, or can
-    /// take none: its disk is full, or it is a standby.
+    /// Whether the server accepted the last write since the last call; false if it cannot write:
+    /// its disk is full, or it is a standby.
     pub(super) fn wrote(&mut self) -> Option<bool> {
         self.wrote.take()
     }
 
-    /// Begins a transaction together with its first statement. Its settings are
-    /// its own, so that they hold behind a pooler too. `turn` is a lock that
-    /// those have in common who write to the same rows.
+    /// Begins a transaction together with its first statement. It sets its own timeouts, so that
+    /// they hold behind a pooler too. `turn` is an advisory lock shared by writers of the same
+    /// rows.
     pub(super) fn begin(&mut self, turn: Option<i32>) {
         self.transaction = None;
         self.send_ahead(&format!(
@@ -177,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Begins a transaction that only reads and may take so long.
+    /// Begins a read-only transaction with this time limit.
     pub(super) fn begin_reading(&mut self, limit: Duration) {
         self.send_ahead(&format!(
             "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};",
@@ -185,15 +184,15 @@ impl Session {
         ));
     }
 
-    /// Marks the place to which [`Session::undo`] leads back.
+    /// Sets a savepoint for [`Session::undo`].
     pub(super) fn mark(&mut self) {
         self.ahead.push_str("SAVEPOINT one;");
     }
 
-    /// Undoes what was done since the last mark.
+    /// Rolls back to the last savepoint.
     pub(super) fn undo(&mut self) {
         if let Some(at) = self.ahead.rfind("SAVEPOINT one;") {
-            // What was not sent needs no undoing.
+            // What was not sent needs no rollback.
             self.ahead.truncate(at);
         } else {
             self.ahead.clear();
@@ -201,7 +200,7 @@ impl Session {
         }
     }
 
-    /// Ends the transaction and undoes all of it.
+    /// Rolls the transaction back.
     pub(super) fn roll_back(&mut self) {
         self.ahead.clear();
         if self.is_open {
@@ -209,7 +208,7 @@ impl Session {
         }
     }
 
-    /// Sends what still waits to go out with a next statement.
+    /// Sends what was waiting for the next statement.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         if self.ahead.is_empty() {
             return Ok(());
@@ -217,7 +216,7 @@ impl Session {
         self.script("")
     }
 
-    /// Commits, and waits until `deadline` to hear of it.
+    /// Commits, and waits until `deadline` for the outcome.
     pub(super) fn commit(&mut self, deadline: Instant) -> Committed {
         if self.ahead.contains("BEGIN") {
             // No statement was run.
@@ -251,13 +250,13 @@ impl Session {
         }
     }
 
-    /// Waits for a lock that the transaction keeps to its end, together with the
-    /// next statement.
+    /// Waits for an advisory lock, kept until the transaction ends, together with the next
+    /// statement.
     pub(in crate::store) fn lock(&mut self, number: i64) {
         self.send_ahead(&format!("SELECT pg_advisory_xact_lock({number});"));
     }
 
-    /// Runs a prepared statement and returns how many rows it changed.
+    /// Runs a prepared statement and returns the number of rows it changed.
     pub(in crate::store) fn execute(
         &mut self,
         sql: &'static str,
@@ -277,13 +276,13 @@ impl Session {
         self.run(async |client| client.query(&statement, values).await)
     }
 
-    /// Runs a script of several statements without parameters.
+    /// Runs several statements without parameters.
     pub(in crate::store) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
         self.ahead.push_str(sql);
         self.run(async |_| Ok(()))
     }
 
-    /// Has this go out with the next statement.
+    /// Adds SQL to send with the next statement.
     fn send_ahead(&mut self, sql: &str) {
         self.ahead.push_str(sql);
     }
@@ -292,14 +291,14 @@ impl Session {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        // Postgres writes its parameters `$1`; no text here has a question mark else.
+        // Postgres writes parameters as `$1`; no statement has another question mark.
         let text = sql.replace('?', "$");
         let statement = self.run(async |client| client.prepare(&text).await)?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
     }
 
-    /// Sends what goes ahead and then the request, without waiting in between.
+    /// Sends the waiting SQL and then the request, without waiting in between.
     fn run<T>(
         &mut self,
         request: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
@@ -313,7 +312,7 @@ impl Session {
             }
             join(client.simple_query(&ahead), request(client)).await
         };
-        // Not outside of the block: the clock is the runtime's.
+        // Not outside the block: the timer needs the runtime.
         let limited = async { tokio::time::timeout_at(deadline, exchange).await };
         let answered = self.runtime.block_on(limited);
         self.used = Instant::now();
@@ -367,7 +366,7 @@ fn trouble_of(error: &tokio_postgres::Error, is_closed: bool) -> Trouble {
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-        // A standby; another host may be the primary by now.
+        // A standby; another host may be the primary now.
         SqlState::READ_ONLY_SQL_TRANSACTION,
     ];
     if is_closed || is_ending.contains(code) {

@@ -9,10 +9,10 @@ use crate::store::{Conn, StoreError};
 
 /// Statements that somebody waits for.
 pub(super) trait Work: Send {
-    /// Runs them, the second time too; says whether they want to be kept, or that
-    /// they panicked: a bug in one piece of work must not end the thread.
+    /// Runs them, possibly for the second time. Returns whether to keep the changes; `Err` if the
+    /// work panicked, which must not end the thread.
     fn run(&mut self, session: &mut Session) -> Result<bool, ()>;
-    /// Answers with what the last run came to, or with what became of it all.
+    /// Answers with the result of the last run, or with the error that ended it.
     fn tell(self: Box<Self>, done: Result<(), StoreError>);
 }
 
@@ -22,7 +22,7 @@ struct Asked<W, T, E> {
     answer: oneshot::Sender<Result<T, E>>,
 }
 
-/// Work, and where its answer comes. Of work that panicked none does.
+/// Wraps `work`, with a receiver for its answer. If the work panics, no answer comes.
 pub(super) fn asked<W, T, E>(work: W) -> (Box<dyn Work>, oneshot::Receiver<Result<T, E>>)
 where
     W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -45,7 +45,7 @@ where
     E: From<StoreError> + Send,
 {
     fn run(&mut self, session: &mut Session) -> Result<bool, ()> {
-        // What an earlier run came to must not outlive the begin of this one.
+        // An earlier run's result must not survive the start of this one.
         self.result = None;
         let work = self.work.clone();
         let ran = catch_unwind(AssertUnwindSafe(|| work(&mut Conn::Postgres(session))));
@@ -55,13 +55,13 @@ where
 
     fn tell(self: Box<Self>, done: Result<(), StoreError>) {
         let result = match (done, self.result) {
-            // What it came to itself says more.
+            // The work's own error says more.
             (Err(_), Some(Err(error))) => Err(error),
             (Err(error), _) => Err(error.into()),
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => return,
         };
-        // A caller that hung up has nobody to tell.
+        // Fails if the caller has gone.
         drop(self.answer.send(result));
     }
 }
