@@ -6,7 +6,8 @@
 use realfft::num_complex::Complex32;
 
 use crate::parallel::{Stop, Stopped, both, map};
-use crate::shares::{Judges, Shares};
+use crate::passes::Judges;
+use crate::shares::Shares;
 use crate::stem::STEMS;
 use crate::stft::{MAIN, Spectra, Stft};
 use crate::wiener::Wiener;

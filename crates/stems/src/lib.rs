@@ -61,6 +61,7 @@ mod cues;
 mod median;
 mod nets;
 mod parallel;
+mod passes;
 mod plane;
 mod shares;
 mod stft;

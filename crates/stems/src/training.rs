@@ -7,7 +7,7 @@ use crate::cues::{Cues, Row, Second};
 use crate::engine::SCALE;
 use crate::nets::{self, Net};
 use crate::parallel::{Stop, Stopped, both};
-use crate::shares::first_pass;
+use crate::passes::first_pass;
 use crate::stem::STEMS;
 use crate::stft::{MAIN, Spectra, Stft};
 

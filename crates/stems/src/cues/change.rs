@@ -3,9 +3,10 @@
 //! The measures are those of onset detection (Bello et al., "A tutorial on onset detection in
 //! music signals", 2005), squashed by `tanh` so that no single one can run away.
 
-use super::{MAIN, Row, at};
+use super::row::{Row, at};
 use crate::parallel::{Stop, Stopped};
 use crate::plane::{Plane, mean};
+use crate::stft::MAIN;
 
 pub(super) struct Change {
     /// Logarithm of the magnitude.

@@ -3,10 +3,10 @@
 //! Weights are only right for the very cues that they learned from. Whoever changes a cue must
 //! train anew, and this test says so.
 
-use super::{Cues, MAIN, Row, SECOND_COUNT, Second};
+use super::{Cues, Row, SECOND_COUNT, Second};
 use crate::parallel::Stop;
 use crate::shares::Shares;
-use crate::stft::Stft;
+use crate::stft::{MAIN, Stft};
 
 /// The mean of each cue over the clip below, in the order of the nets' inputs.
 #[rustfmt::skip]

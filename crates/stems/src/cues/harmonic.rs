@@ -4,10 +4,9 @@
 //! lengths: singing wavers, so that it is a tone to a short window and none to a long one, which
 //! is how it differs from steady instruments (`FitzGerald` & Gainza 2010; Driedger et al. 2014).
 
-use super::MAIN;
 use crate::parallel::{Stop, Stopped, both};
 use crate::plane::{Plane, mean};
-use crate::stft::{Grid, Stft};
+use crate::stft::{Grid, MAIN, Stft};
 
 const SHORT: Grid = Grid {
     size: 1_024,

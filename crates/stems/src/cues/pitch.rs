@@ -12,9 +12,10 @@
     reason = "bins, frames and steps of pitch are small numbers"
 )]
 
-use super::{MAIN, hertz};
+use super::row::hertz;
 use crate::parallel::{Stop, Stopped};
 use crate::plane::{Plane, mean};
+use crate::stft::MAIN;
 
 /// What a line may do and how it looks in the spectrum.
 #[derive(Clone, Copy)]

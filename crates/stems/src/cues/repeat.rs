@@ -3,9 +3,9 @@
 //! Z. Rafii & B. Pardo, "Music/voice separation using the similarity matrix" (REPET-SIM), 2012:
 //! each frame is compared with the median of the frames most similar to it.
 
-use super::MAIN;
 use crate::parallel::{Stop, Stopped};
 use crate::plane::Plane;
+use crate::stft::MAIN;
 
 pub(super) struct Repetition {
     /// The repeating part of the magnitude, 0..1.

@@ -5,12 +5,14 @@
 //! can be looked for in the voice and in the rest apart, and a bin can be compared with where in
 //! the stereo image each stem stands at its frequency.
 
-use super::{Cues, MAIN, Row, at, harmonic, pitch, repeat};
+use super::first::Cues;
+use super::row::Row;
+use super::{harmonic, pitch, repeat};
 use crate::parallel::{Stop, Stopped, both};
 use crate::plane::{Plane, mean};
 use crate::shares::Shares;
 use crate::stem::STEMS;
-use crate::stft::Spectra;
+use crate::stft::{MAIN, Spectra};
 use crate::wiener::Wiener;
 
 /// How many cues the second pass knows, those of the first included.
@@ -18,10 +20,11 @@ pub(crate) const COUNT: usize = place::SIDES + 2 * NEIGHBOURS.len();
 
 /// The place of each cue that is new in the second pass; the first pass's come before.
 mod place {
-    use super::{STEMS, at};
+    use crate::cues::row::{COUNT, at};
+    use crate::stem::STEMS;
 
     /// The first pass's four shares.
-    pub(super) const SHARES: usize = super::super::COUNT;
+    pub(super) const SHARES: usize = COUNT;
     /// Local means of the shares of vocals, drums, bass: over time, over frequency, over frames.
     pub(super) const OVER_TIME: usize = SHARES + STEMS;
     pub(super) const OVER_BINS: usize = OVER_TIME + 3;

@@ -3,10 +3,9 @@
 //! C. Avendano, "Frequency-domain source identification and manipulation in stereo mixes", 2003:
 //! voices are mixed to the centre nearly always, so what both channels share alike is a candidate.
 
-use super::MAIN;
 use crate::parallel::{Stop, Stopped};
 use crate::plane::{Plane, mean};
-use crate::stft::Spectra;
+use crate::stft::{MAIN, Spectra};
 
 pub(super) struct Image {
     /// Twice the smoothed cross power over the smoothed power, -1..1.
