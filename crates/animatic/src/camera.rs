@@ -23,17 +23,15 @@ use pose::{Pose, Room};
 use view::Plane;
 pub(crate) use view::{Lens, Station};
 
-/// What a shot is planned over.
+/// The geometry of a shot.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'a> {
-    /// Width and height of the picture in pixels.
     pub(crate) picture: (u32, u32),
-    /// Width and height of the frame in pixels.
     pub(crate) frame: (u32, u32),
-    /// Whether the picture has depth: then travel shows parallax, and is longer for it. In a flat
-    /// one it looks like a turn or a zoom.
+    /// Whether the picture has depth: travel then shows parallax, and goes further. In a flat
+    /// picture travel looks like a turn or a zoom.
     pub(crate) deep: bool,
-    /// What draws the eye, where the picture is more than the shot shows.
+    /// What draws the eye, if the shot shows only part of the picture.
     pub(crate) interest: Option<&'a Interest>,
 }
 
@@ -61,8 +59,8 @@ pub(crate) struct Timing {
     pub(crate) fps: u32,
 }
 
-/// Makes travel show as depth: longer, because only the nearest layer follows all of it, and laid
-/// around the picture's own standpoint, where the layers lie on each other as they were taken.
+/// Makes travel show depth. It is longer, because only the nearest layer follows all of it, and
+/// centred on the picture's own viewpoint, where the layers line up.
 fn deepen(poses: &mut [Pose]) {
     let middle = |values: &mut dyn Iterator<Item = f64>| {
         let (low, high) = range(values);
@@ -78,13 +76,13 @@ fn deepen(poses: &mut [Pose]) {
         );
         pose.dolly = LONGER * (pose.dolly - forward);
         pose.sweep = SWEEP * pose.yaw;
-        // The layers show the walk around; the sheets themselves need turn less.
+        // The parallax shows the walk; the sheets themselves need to turn less.
         pose.yaw *= 0.5;
     }
 }
 
-/// Makes an orbit show in a flat picture, in which nothing moves past anything else: it turns
-/// further, and drifts across the frame.
+/// Makes an orbit visible in a flat picture, which has no parallax: it turns further, and drifts
+/// across the frame.
 fn swing(poses: &mut [Pose]) {
     for pose in poses {
         pose.x += DRIFT * pose.yaw;
@@ -97,7 +95,7 @@ fn poses(direction: &Direction, room: &Room, timing: Timing, seed: u64) -> Vec<P
     let total = f64::from(timing.frames) / f64::from(timing.fps);
     #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
     let leg_share = 1.0 / legs.len() as f64;
-    // Where each leg ends; the first starts at rest in the origin.
+    // Where each leg ends; the first starts at rest at the origin.
     let mut ends = vec![Pose::default()];
     for leg in legs {
         let from = ends.last().copied().unwrap_or_default();
@@ -120,7 +118,7 @@ fn poses(direction: &Direction, room: &Room, timing: Timing, seed: u64) -> Vec<P
             shaken(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
         })
         .collect();
-    // An orbit swings through the head-on view in its middle, where the picture is at its best.
+    // An orbit passes the head-on view in its middle, where the picture looks best.
     let (low, high) = range(poses.iter().map(|p| p.yaw));
     for pose in &mut poses {
         pose.yaw -= f64::midpoint(low, high);
@@ -176,9 +174,9 @@ fn shaken(pose: Pose, strength: f64, seconds: f64, seed: u64) -> Pose {
     }
 }
 
-/// Fits the path of poses into the picture as one piece, over what draws the eye.
+/// Fits the path of poses into the picture as a whole, over what draws the eye.
 fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Station> {
-    // The nearest layer moves the most and the farthest the least: the others lie between.
+    // The nearest layer moves most and the farthest least; the others lie between.
     let corners = || {
         let both = poses
             .iter()
@@ -195,8 +193,8 @@ fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Statio
     };
     let (left, right) = range(corners().map(|c| c.0));
     let (top, bottom) = range(corners().map(|c| c.1));
-    // The largest base window with which the whole path stays inside. A hair less than exact:
-    // rounding must not put a crop a billionth of a pixel outside the picture.
+    // The largest base window that keeps the whole path inside, minus a hair: rounding must not put
+    // a crop a billionth of a pixel outside the picture.
     let fit = (room.plate.0 / (right - left)).min(room.plate.1 / (bottom - top));
     let base = fit.min(room.cover) * (1.0 - 1e-9);
     let window = (base * (right - left), base * (bottom - top));

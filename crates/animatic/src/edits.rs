@@ -1,26 +1,26 @@
-//! The edit list of a finished file: what of the sound track is played.
+//! The edit list of a finished file: which part of the sound track is played.
 //!
-//! The first packet of AAC only readies the decoder. Players leave out what an edit list says; those
-//! of Apple leave out 2,112 samples where there is none, and the sound comes too early. The file's
-//! writer knows no edit lists, so one is put between the boxes that it wrote. It counts all times in
-//! one unit, while ffmpeg's reader, which Chromium has too, takes an edit's beginning for samples: so
-//! the sound track is given its own rate for a unit.
+//! The first AAC packet only primes the decoder. Players skip what an edit list says; without one,
+//! Apple's skip 2,112 samples, and the sound is early. The MP4 writer does not support edit lists, so
+//! one is inserted between the boxes that it wrote. An edit list counts all times in one unit, but
+//! ffmpeg's reader, which Chromium uses too, reads an edit's start as samples: so the sound track's
+//! timescale is set to its sample rate.
 //!
-//! It knows boxes (ISO/IEC 14496-12) as far as it takes, and nothing of codecs.
+//! It knows boxes (ISO/IEC 14496-12) as far as needed, and nothing of codecs.
 
 use std::ops::Range;
 
-/// What of a sound track is played.
+/// Which part of a sound track is played.
 pub(crate) struct Edit {
-    /// Samples in a second.
+    /// Samples per second.
     pub(crate) rate: u32,
-    /// The first sample that is heard.
+    /// The first sample to play.
     pub(crate) first: u32,
-    /// How long it lasts, in the file's unit of time.
+    /// Duration, in the file's timescale.
     pub(crate) length: u32,
 }
 
-/// Gives the sound track of a file the edit. `None` when the file is not as it was thought.
+/// Adds the edit to the sound track of a file. `None` if the file is not as expected.
 pub(crate) fn edit_sound(mut mp4: Vec<u8>, edit: &Edit) -> Option<Vec<u8>> {
     let movie = boxes(&mp4, 0..mp4.len()).find(|b| b.is(*b"moov"))?;
     let tracks: Vec<Box> = boxes(&mp4, movie.content())
@@ -45,7 +45,7 @@ pub(crate) fn edit_sound(mut mp4: Vec<u8>, edit: &Edit) -> Option<Vec<u8>> {
     Some(mp4)
 }
 
-/// Makes a sample the unit in which a track counts its time.
+/// Sets a track's timescale to its sample rate.
 fn count_samples(mp4: &mut [u8], sound: Box, rate: u32) -> Option<()> {
     let header = inside(mp4, sound, &[*b"mdia", *b"mdhd"])?.start;
     let unit = u64::from(read(mp4, header + MEDIA_UNIT)?);
@@ -56,11 +56,11 @@ fn count_samples(mp4: &mut [u8], sound: Box, rate: u32) -> Option<()> {
         write(mp4, at, u32::try_from(scaled.checked_div(unit)?).ok()?)
     };
     count(header + MEDIA_UNIT + 4)?;
-    // Pairs: of how many packets, and how long each is.
+    // Pairs of packet count and packet length.
     lengths.content().skip(12).step_by(8).try_for_each(count)
 }
 
-/// A box that holds one edit, at the usual speed.
+/// A box with one edit, at normal speed.
 fn edit_list(edit: &Edit) -> Vec<u8> {
     let words = [
         36,
@@ -94,7 +94,7 @@ impl Box {
     }
 }
 
-/// The boxes that follow each other within a range; none from the first on that is damaged.
+/// The boxes of a range, up to the first damaged one.
 fn boxes(mp4: &[u8], within: Range<usize>) -> impl Iterator<Item = Box> {
     let mut at = within.start;
     std::iter::from_fn(move || {
@@ -111,7 +111,7 @@ fn boxes(mp4: &[u8], within: Range<usize>) -> impl Iterator<Item = Box> {
     })
 }
 
-/// The box to which a path of kinds leads.
+/// The box at a path of kinds.
 fn inside(mp4: &[u8], outer: Box, path: &[[u8; 4]]) -> Option<Box> {
     path.iter().try_fold(outer, |outer, kind| {
         boxes(mp4, outer.content()).find(|b| b.is(*kind))

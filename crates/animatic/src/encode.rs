@@ -1,6 +1,4 @@
-//! The file: encoded frames and sound in an MP4 that starts to play before it has all arrived.
-//!
-//! It knows nothing of where frames and sounds come from.
+//! Writes encoded frames and sound to an MP4 that can play before all of it has arrived.
 
 use muxide::api::{AacProfile, AudioCodec, MuxerBuilder, VideoCodec};
 
@@ -13,15 +11,15 @@ use crate::sound::{self, aac};
 /// Why there is no file.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum EncodeError {
-    /// The sound's encoder refused; not the caller's fault.
+    /// The audio encoder failed; not the caller's fault.
     #[error(transparent)]
     Sound(#[from] aac::SoundError),
-    /// The file's writer refused; not the caller's fault.
+    /// The MP4 writer failed; not the caller's fault.
     #[error("{0}")]
     File(String),
 }
 
-/// Writes the file: the film's packets in order, with the sound's where there are any.
+/// Writes the file: the packets in order, with the sound's if there is any.
 pub(crate) fn write_file(
     options: &Options,
     film: Vec<Packet>,
@@ -51,7 +49,7 @@ pub(crate) fn write_file(
     let written = muxer
         .finish_in_place_with_stats()
         .map_err(EncodeError::file)?;
-    // The writer makes a file of no frames without complaint, and no player opens it.
+    // The writer accepts a file without frames, but no player opens it.
     if written.video_frames == 0 || written.video_frames != frames {
         return Err(EncodeError::File(format!(
             "{} of {frames} frames reached the file",
@@ -66,14 +64,14 @@ pub(crate) fn write_file(
         .ok_or_else(|| EncodeError::File("its boxes are not the known ones".to_owned()))
 }
 
-/// What is heard of a sound of so many packets.
+/// The part to play of a sound with so many packets.
 fn heard(packets: usize) -> Edit {
     let samples = packets as u64 * u64::from(aac::PACKET) - u64::from(aac::PRIMING);
     let millis = samples * 1000 / u64::from(sound::RATE);
     Edit {
         rate: sound::RATE,
         first: aac::PRIMING,
-        // The file's writer counts a file's time in milliseconds.
+        // The writer's timescale is milliseconds.
         length: u32::try_from(millis).unwrap_or(u32::MAX),
     }
 }

@@ -5,24 +5,24 @@ use crate::options::OptionsError;
 /// Why there is no video.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MakeError {
-    /// The caller's control said stop.
+    /// [`Control::cancelled`](crate::Control::cancelled) returned true.
     #[error("cancelled")]
     Cancelled,
-    /// An option is outside the offer.
+    /// An option is out of range.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The frames could not be drawn: a fault of this program.
+    /// The frames could not be drawn: a bug.
     #[error("the frames could not be drawn: {0}")]
     Render(String),
-    /// The video could not be encoded: a fault of this program.
+    /// The video could not be encoded: a bug.
     #[error("the video could not be encoded: {0}")]
     Encode(String),
-    /// What [`crate::write_y4m`] was to write to failed.
+    /// The output of [`crate::write_y4m`] failed.
     #[error("the frames could not be written: {0}")]
     Write(String),
 }
 
-/// Something between the pixels went wrong; not the caller's fault.
+/// An internal error in drawing; not the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct RenderError(String);

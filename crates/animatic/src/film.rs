@@ -1,8 +1,8 @@
-//! The film: frames drawn and encoded side by side.
+//! Draws and encodes frames in parallel.
 //!
-//! One thread draws, the calling thread encodes, by two threads of the encoder's own. No more
-//! than a handful of frames is held; they travel in buffers that go round. The caller's control
-//! functions are only called on the calling thread.
+//! One thread draws; the calling thread encodes, with two threads of the encoder's own. Only a few
+//! frames are in memory, in buffers that are reused. The caller's control functions are called only
+//! on the calling thread.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -21,11 +21,11 @@ use crate::yuv::I420;
 pub(crate) struct Packet {
     /// Annex B.
     pub(crate) bytes: Vec<u8>,
-    /// Whether playing can start here.
+    /// Whether playback can start here.
     pub(crate) key: bool,
 }
 
-/// What came of shooting.
+/// The result of [`shoot`].
 pub(crate) enum Film {
     /// The packets in order, and what was kept of the frames.
     Whole(Vec<Packet>, Keepsakes),
@@ -41,8 +41,8 @@ pub(crate) fn shoot(
     control: &mut Control<'_>,
 ) -> Result<Film, MakeError> {
     thread::scope(|scope| {
-        // Made in here, so that even a panic out of the caller's control functions drops the
-        // receiver before the scope waits: the drawing thread ends at its next frame.
+        // Created here, so that even a panic in the caller's control functions drops the receiver
+        // before the scope waits, and the drawing thread ends at its next frame.
         let (full, filled) = sync_channel(QUEUE);
         let (spent, empty) = channel();
         let drawing = scope.spawn(move || draw(shot, options, &full, &empty));
@@ -53,13 +53,13 @@ pub(crate) fn shoot(
             .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
         match (encoded?, drawn?) {
             (None, _) => Ok(Film::TooLarge),
-            // Where the frames ran out early, the drawing thread has said why.
+            // If the frames ended early, the drawing thread has returned why.
             (Some(packets), keepsakes) => Ok(Film::Whole(packets, keepsakes)),
         }
     })
 }
 
-/// The drawing thread: fills buffers and passes them on, until done or until nobody reads.
+/// The drawing thread: fills buffers and sends them, until done or until the receiver is gone.
 fn draw(
     shot: &mut Shot,
     options: &Options,
@@ -69,7 +69,7 @@ fn draw(
     let (width, height) = (options.width, options.height);
     let mut rgba = vec![0; width as usize * height as usize * 4];
     let mut keepsakes = Keepsakes::new(options.frames());
-    // The last frame, where the next shows the same.
+    // The previous frame, while the next one is the same.
     let mut last: Option<I420> = None;
     for frame in 0..options.frames() {
         let at = frame as usize;
@@ -98,8 +98,7 @@ fn draw(
     Ok(keepsakes)
 }
 
-/// The calling thread: encodes every frame that comes, for as long as they stay within the
-/// ceiling.
+/// Encodes every frame that arrives, while the total stays below the ceiling.
 fn encode(
     quality: Quality,
     options: &Options,
@@ -117,7 +116,7 @@ fn encode(
         }
         let mut bytes = Vec::new();
         let key = encoder.encode(&yuv, &mut bytes)?;
-        // The drawing thread may have finished already and want no buffer back.
+        // The drawing thread may have finished and need no buffer.
         let _ = spent.send(yuv);
         total += bytes.len() as u64;
         if total > options.max_video_bytes() && quality.coarser().is_some() {
@@ -130,5 +129,5 @@ fn encode(
     Ok(Some(packets))
 }
 
-/// Frames that may wait for the encoder: enough to even out a slow frame, at 1.5 bytes a pixel.
+/// Frames that may wait for the encoder: enough to even out a slow frame, at 1.5 bytes per pixel.
 const QUEUE: usize = 4;

@@ -54,7 +54,7 @@ pub(crate) struct Format {
     pub(crate) bits_per_second: u32,
 }
 
-/// The encoder refused; not the caller's fault.
+/// The encoder failed; not the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct EncoderError(String);
@@ -112,7 +112,7 @@ impl Encoder {
         let before = packet.len();
         let key = submit(&mut self.inner, frame, millis, packet)?;
         if packet.len() == before {
-            // Would shorten the film unnoticed: skipping is off, so this is a fault.
+            // It would shorten the film unnoticed; frame skipping is off, so this is a bug.
             return Err(EncoderError(format!("frame {} was dropped", self.frames)));
         }
         self.frames += 1;
@@ -150,16 +150,16 @@ fn config(format: Format) -> EncoderConfig {
         // Players can seek to a key frame.
         .intra_frame_period(IntraFramePeriod::from_num_frames(format.group))
         .complexity(Complexity::Low)
-        // All three save bits where a video call's background stands still; on a slow camera
-        // move they leave patches of the old picture behind.
+        // All three save bits for the static background of a video call; on a slow camera move they
+        // leave patches of the old picture.
         .background_detection(false)
         .scene_change_detect(false)
         .adaptive_quantization(false)
         .vui(VuiConfig::bt709())
 }
 
-/// What the safe wrapper has no setting for: CABAC instead of CAVLC, which takes a seventh fewer
-/// bits for the same picture; the pyramid; the slices.
+/// Settings that the safe wrapper lacks: CABAC instead of CAVLC, which saves a seventh of the bits;
+/// the pyramid; the slices.
 #[expect(unsafe_code, reason = "a call into the C API for what it is set to")]
 fn settle(encoder: &mut openh264::encoder::Encoder) -> Result<SEncParamExt, EncoderError> {
     let mut settings = SEncParamExt::default();
@@ -172,7 +172,7 @@ fn settle(encoder: &mut openh264::encoder::Encoder) -> Result<SEncParamExt, Enco
     settings.iEntropyCodingModeFlag = 1;
     settings.iTemporalLayerNum = LEVELS;
     settings.iMultipleThreadIdc = SLICES;
-    // It would move the border of the slices by how long each took: other bytes every time.
+    // It would move the slices' border by how long each took, so the bytes would differ every time.
     settings.bUseLoadBalancing = false;
     let layer = &mut settings.sSpatialLayers[0];
     layer.uiProfileIdc = PRO_HIGH;
@@ -211,7 +211,7 @@ fn level(frame: u32) -> usize {
     }
 }
 
-/// Whether the encoder is the one of `build.rs`: calling this makes the linker take it.
+/// Whether the encoder is the patched one of `build.rs`; this call makes the linker take it.
 #[expect(unsafe_code, reason = "a function of the C++ that build.rs adds to")]
 fn skips_are_exact() -> bool {
     unsafe extern "C" {
@@ -260,7 +260,7 @@ const FINER: [i32; LEVELS as usize] = [9, 5, 2, 0];
 /// How much finer than their level key frames are.
 const FINER_KEY: i32 = 4;
 
-/// At which no error of a frame like its reference is left to be coded.
+/// At this quantiser nothing is left to code of a frame that equals its reference.
 const COARSEST: i32 = 51;
 
 /// How many frames back the reference of each level is.
@@ -357,7 +357,7 @@ mod tests {
         assert!(bytes(40).len() < bytes(20).len() / 2);
     }
 
-    /// Elsewhere there are no such functions.
+    /// Other platforms have no such functions.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn our_functions_give_what_plain_c_gives() {

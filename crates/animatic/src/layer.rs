@@ -9,7 +9,7 @@
 
 /// One sheet of the scene.
 pub(crate) struct Layer {
-    /// What is on it.
+    /// Its pixels.
     pub(crate) plate: Plate,
     /// How much of the camera's travel it follows: near 0 on the horizon, 1 for the nearest.
     pub(crate) parallax: f64,
@@ -40,7 +40,7 @@ pub(crate) struct Plate {
     blocks: Vec<Cover>,
 }
 
-/// What a stretch of a plate covers.
+/// How much a part of a plate hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cover {
     Nothing,
@@ -49,7 +49,7 @@ pub(crate) enum Cover {
 }
 
 impl Plate {
-    /// Crops a sheet to its content. `picture` is the size that the sheet stands for.
+    /// Crops a sheet to its content. `picture` is the size that the sheet represents.
     pub(crate) fn new(sheet: Sheet, picture: (u32, u32)) -> Self {
         let scale = (
             f64::from(sheet.width) / f64::from(picture.0.max(1)),
@@ -152,11 +152,11 @@ impl Sheet {
     }
 }
 
-/// The rows of a sheet that hold anything, with one empty row more at each cropped end so that
-/// what repeats beyond the edge is nothing.
+/// The rows of a sheet with any content, plus one empty row at each cropped end, so that nothing
+/// repeats beyond the edge.
 fn content(sheet: &Sheet) -> (usize, usize) {
     let row = sheet.width as usize * 4;
-    // Light without opacity is something too.
+    // Light without opacity is content too.
     let bare = |row: &[u8]| row.iter().all(|byte| *byte == 0);
     let rows = sheet.height as usize;
     let top = sheet.rgba.chunks_exact(row).position(|r| !bare(r));

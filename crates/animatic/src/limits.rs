@@ -1,4 +1,4 @@
-//! What a prompt and the options are both held to.
+//! Limits that apply to prompts and options alike.
 
 /// The shortest video, in seconds.
 pub const MIN_SECONDS: f64 = 1.0;

@@ -1,14 +1,14 @@
-//! Looks: the treatment of a finished frame — its colours, its corners, its grain, its fades.
+//! Looks: colours, corners, grain and fades of a finished frame.
 //!
-//! Every look is a matrix over red, green and blue followed by a curve, and looks are put
-//! together by multiplying the one and chaining the other, so any number of them costs one pass
-//! over the frame; a frame that needs none costs nothing.
+//! Every look is a matrix over red, green and blue followed by a curve. Looks are combined by
+//! multiplying the matrices and chaining the curves, so any number of them costs one pass over the
+//! frame, and none costs nothing.
 
 use crate::direction::{Direction, Fade, Look};
 use crate::options::Options;
 use crate::scene::noise::{GRAIN_SIDE, lattice, smoothstep, softened, square};
 
-/// How the frames of one shot are treated.
+/// How the frames of a shot are treated.
 pub(crate) struct Grade {
     /// What each of the three colours adds to red, green and blue, and what is added to all.
     matrix: [[f32; 4]; 3],
@@ -68,13 +68,13 @@ impl Grade {
             fade_in: direction.fade_in,
             fade_out: direction.fade_out,
             frames,
-            // A second, but never more than a third of the film.
+            // A second, but at most a third of the film.
             fade_frames: small(options.fps as usize).min(frames / 3.0).max(1.0),
             seed: options.seed,
         }
     }
 
-    /// Whether frames that show the same are treated the same.
+    /// Whether frames with the same content are treated the same.
     pub(crate) fn is_steady(&self, frame: usize) -> bool {
         self.grain == 0.0 && frame > 0 && self.fade(frame) == self.fade(frame - 1)
     }
@@ -117,7 +117,7 @@ impl Grade {
         let mut out = [0, 0, 0, u8::MAX];
         for (c, byte) in out.iter_mut().take(3).enumerate() {
             let value = (r * red[c] + g * green[c] + b * blue[c]) * light + noise;
-            // 2^23 leaves a float no place for a fraction: its last bits are the whole number.
+            // Above 2^23 a float has no fraction: its last bits are the integer.
             let at = (value * FINE).clamp(0.0, LAST) + 8_388_608.0;
             let at = (at.to_bits() & 0x3FF) as usize;
             *byte = table[at][c];
@@ -147,7 +147,7 @@ impl Grade {
         table
     }
 
-    /// The fade that a frame is in, and how much of the picture is left, 0 to 1.
+    /// The fade at a frame, and how much of the picture is left, 0 to 1.
     fn fade(&self, frame: usize) -> Option<(Fade, f32)> {
         let frame = small(frame);
         let coming = smoothstep(0.0, self.fade_frames, frame);
@@ -160,7 +160,7 @@ impl Grade {
     }
 }
 
-/// A look's matrix: what red, green and blue each become of the three.
+/// A look's matrix: what red, green and blue each contribute to the three.
 fn rows(look: Look) -> [[f32; 3]; 3] {
     // Panchromatic film sees red a little less than the eye and blue a little more.
     let grey = [0.27, 0.60, 0.13];

@@ -1,7 +1,7 @@
-//! The program `animatic`: the engine on a command line.
+//! The program `animatic`: the engine on the command line.
 //!
-//! Reads a picture and a prompt, writes an MP4, and says on standard output what was made. It
-//! holds no rules of its own: what is offered and refused is the library's business.
+//! Reads a picture and a prompt, writes an MP4, and prints what was made. All rules are the
+//! library's.
 
 use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -28,15 +28,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why the program ends without a video.
+/// Why there is no video.
 enum Failure {
-    /// The command line is wrong: exit code 2.
+    /// Invalid command line: exit code 2.
     Usage(String),
     /// The work failed: exit code 1.
     Work(String),
 }
 
-/// A command line, understood.
 #[derive(Debug, Default)]
 struct Command {
     help: bool,
@@ -124,7 +123,7 @@ impl Command {
         Ok(command)
     }
 
-    /// The picture, the prompt and the file to write.
+    /// The picture, the prompt and the output file.
     fn paths(&self) -> Result<(Option<PathBuf>, String, PathBuf), Failure> {
         match self.positional.as_slice() {
             [prompt, target] => Ok((None, prompt.clone(), target.into())),
@@ -191,7 +190,7 @@ fn write_frames(request: &Request<'_>, target: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// Works with a running count on standard error when a person is looking.
+/// Runs `work` with progress on standard error if that is a terminal.
 fn watched<T>(work: impl FnOnce(&mut Control<'_>) -> Result<T, MakeError>) -> Result<T, Failure> {
     let watched = io::stderr().is_terminal();
     let mut shown = -1;
@@ -235,7 +234,7 @@ fn summary(video: &Video, target: &Path, took: Duration) -> String {
 fn say(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // `animatic --help | head -1` is no failure.
+        // `animatic --help | head -1` is not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Work(format!(
             "cannot write to standard output: {error}"
         ))),
@@ -244,7 +243,7 @@ fn say(text: &str) -> Result<(), Failure> {
 }
 
 fn complain(message: &str) {
-    // Nothing is left to do when standard error is gone too.
+    // Ignored: standard error is closed.
     let _ = writeln!(io::stderr().lock(), "animatic: {message}");
 }
 

@@ -1,4 +1,4 @@
-//! Making a video: from a request to a file, through all the modules.
+//! Makes a video from a request, using all other modules.
 
 use std::thread;
 
@@ -15,13 +15,12 @@ use crate::sound::{Ambience, aac::packets};
 use crate::video::Video;
 use crate::yuv::I420;
 
-/// Makes a video, with the sounds that the prompt names. The same request gives the same bytes.
+/// Makes a video, with the sounds in the prompt. The same request gives the same bytes.
 pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, MakeError> {
     make_with(request, &[], control)
 }
 
-/// Makes a video with an ambience of these kinds beside those that the prompt names, all sounding
-/// together.
+/// Like [`make`], with more kinds of ambience besides those in the prompt.
 pub fn make_with(
     request: &Request<'_>,
     ambience: &[Ambience],
@@ -36,7 +35,7 @@ pub fn make_with(
     kinds.dedup();
     let mut told = 0.0;
     let mut control = Control {
-        // A film that is begun again must not take back what was told.
+        // If the film is encoded again, progress must not go back.
         progress: &mut |share: f32| {
             if share > told {
                 told = share;
@@ -79,8 +78,8 @@ pub fn make_with(
     })
 }
 
-/// One frame of the video that [`make`] would make, without making it: for previews. Frames are
-/// counted from 0; past the last one, the last is drawn.
+/// One frame of the video that [`make`] would make, for previews. Frames count from 0; past the
+/// end, the last one is drawn.
 pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
     let options = request.options;
     let mut shot = Shot::prepare(request, &Control::unattended())?;
@@ -90,8 +89,8 @@ pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
     Ok(opaque(options.width, options.height, &rgba)?)
 }
 
-/// Picks the quality of a film that bursts its ceiling at the best, by the frames in its middle,
-/// where every move is under way.
+/// Picks the quality of a film that exceeds its ceiling at the best quality, from frames in its
+/// middle, where every move is under way.
 fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let middle = options.frames() as usize / 2;
@@ -104,7 +103,7 @@ fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
     Ok(Quality::measure(&sample, options)?)
 }
 
-/// The sound of a whole film: no packets where none is asked for.
+/// The sound of the whole film; no packets without ambience.
 fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeError> {
     if ambience.is_empty() {
         return Ok(Vec::new());
@@ -113,5 +112,5 @@ fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeE
     packets(ambience, seconds, options.seed).map_err(|error| MakeError::Encode(error.to_string()))
 }
 
-/// Frames from which the quality is measured: a key frame and a pyramid.
+/// Frames to measure quality on: a key frame and a pyramid.
 const SAMPLE: usize = 9;

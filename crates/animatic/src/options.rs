@@ -1,13 +1,13 @@
-//! Options: the size, length and rate of the video to make.
+//! Options: size, length and frame rate of the video.
 //!
-//! What the caller set explicitly beats what the prompt says, which beats what suits the picture,
-//! which beats the default. An explicit value outside the offer is refused by name; a length in
-//! the prompt is only taken as far as the offer goes, because prose is not a contract.
+//! An explicit option overrides the prompt, which overrides the picture, which overrides the
+//! default. An explicit value out of range is refused by name; a length in the prompt is clamped,
+//! because prose is not a contract.
 
 use crate::direction::{Direction, Shape};
 use crate::limits::{MAX_SECONDS, MIN_SECONDS};
 
-/// The sizes offered, `(width, height)`, all even: H.264 with 4:2:0 colour needs that.
+/// Supported sizes, `(width, height)`, all even, as H.264 with 4:2:0 colour requires.
 pub const SIZES: &[(u32, u32)] = &[
     // 16:9 and 9:16
     (854, 480),
@@ -18,7 +18,7 @@ pub const SIZES: &[(u32, u32)] = &[
     (540, 960),
     (720, 1280),
     (1080, 1920),
-    // 7:4 and 4:7, which clients of hosted video models ask for by name
+    // 7:4 and 4:7, which clients of hosted video models use
     (1792, 1024),
     (1024, 1792),
     // 1:1
@@ -39,10 +39,10 @@ pub const SIZES: &[(u32, u32)] = &[
     (2520, 1080),
 ];
 
-/// The frame rates offered, frames per second.
+/// Supported frame rates.
 pub const FPS: &[u32] = &[24, 25, 30];
 
-/// What to make. [`Options::check`] says whether it is within the offer.
+/// What to make. [`Options::check`] validates it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Width in pixels; with `height` one of [`SIZES`].
@@ -54,11 +54,11 @@ pub struct Options {
     pub seconds: f64,
     /// Frames per second, one of [`FPS`].
     pub fps: u32,
-    /// Varies what chance decides: the drawn scene, the shake of a held camera.
+    /// Seed for the drawn scene and the shake of a handheld camera.
     pub seed: u64,
 }
 
-/// What the caller set explicitly, and the picture that there is to suit.
+/// What the caller set explicitly, and the size of the picture.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Asked {
     /// Width and height in pixels.
@@ -67,13 +67,13 @@ pub struct Asked {
     pub seconds: Option<f64>,
     /// Frames per second.
     pub fps: Option<u32>,
-    /// Seed; 0 when absent.
+    /// 0 if `None`.
     pub seed: Option<u64>,
-    /// The size of the source picture, where there is one: its shape is the default shape.
+    /// The size of the source picture, whose shape is the default.
     pub picture: Option<(u32, u32)>,
 }
 
-/// An option outside the offer. [`OptionsError::field`] names the option.
+/// An invalid option. [`OptionsError::field`] names it.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum OptionsError {
     /// The size is not one of [`SIZES`].
@@ -81,28 +81,17 @@ pub enum OptionsError {
         "size {width}x{height} is not offered; choose one of {}",
         offered_sizes()
     )]
-    Size {
-        /// The width asked for.
-        width: u32,
-        /// The height asked for.
-        height: u32,
-    },
+    Size { width: u32, height: u32 },
     /// The length is out of range, or not a number.
     #[error("seconds must be from {MIN_SECONDS} to {MAX_SECONDS}, not {given}")]
-    Seconds {
-        /// The length asked for.
-        given: f64,
-    },
+    Seconds { given: f64 },
     /// The frame rate is not one of [`FPS`].
     #[error("fps must be 24, 25 or 30, not {given}")]
-    Fps {
-        /// The rate asked for.
-        given: u32,
-    },
+    Fps { given: u32 },
 }
 
 impl Options {
-    /// Settles every option; see the module's words for what beats what.
+    /// Decides every option, in the order described above.
     pub fn resolve(asked: &Asked, direction: &Direction) -> Result<Self, OptionsError> {
         let shape = direction
             .shape
@@ -121,7 +110,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether each option is within the offer.
+    /// Validates each option.
     pub fn check(&self) -> Result<(), OptionsError> {
         if !SIZES.contains(&(self.width, self.height)) {
             return Err(OptionsError::Size {
@@ -129,7 +118,7 @@ impl Options {
                 height: self.height,
             });
         }
-        // Written so that NaN is refused too.
+        // Written so that NaN is rejected too.
         if !(MIN_SECONDS..=MAX_SECONDS).contains(&self.seconds) {
             return Err(OptionsError::Seconds {
                 given: self.seconds,
@@ -157,8 +146,8 @@ impl Options {
 }
 
 impl Options {
-    /// The most bytes that the pictures of a video take: 8 Mbit/s at 1280x720 and 30 frames per
-    /// second, in proportion elsewhere. Most videos stay far below.
+    /// Limit of the video track: 8 Mbit/s at 1280x720 and 30 frames per second, in proportion for
+    /// others. Most videos stay far below.
     pub fn max_video_bytes(&self) -> u64 {
         let pixels = u64::from(self.width) * u64::from(self.height) * u64::from(self.frames());
         pixels * MILLIBITS_PER_PIXEL / 8000
@@ -166,7 +155,7 @@ impl Options {
 }
 
 impl OptionsError {
-    /// The option at fault: `size`, `seconds` or `fps`.
+    /// The invalid option: `size`, `seconds` or `fps`.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Size { .. } => "size",

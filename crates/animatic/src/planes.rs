@@ -91,7 +91,7 @@ impl Planes {
         ]))
     }
 
-    /// Draws a part, one of those of which [`Self::new`] was told.
+    /// Draws one of the parts passed to [`Self::new`].
     pub(crate) fn draw(
         &mut self,
         resizer: &mut Resizer,

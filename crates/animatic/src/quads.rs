@@ -11,7 +11,7 @@ use fast_image_resize::Resizer;
 use crate::error::RenderError;
 use crate::resize::{self, FilterType, Part};
 
-/// A plane of one value a pixel, ready to be resampled again and again.
+/// A plane of one value per pixel, prepared for repeated resampling.
 pub(crate) struct Quads {
     bytes: Vec<u8>,
     width: u32,
@@ -82,7 +82,7 @@ impl Quads {
         Ok(())
     }
 
-    /// Resizes some rows, from a whole band on, to a width: into `fours`.
+    /// Resizes some rows to a width, starting at a whole band, into `fours`.
     fn along(
         &mut self,
         resizer: &mut Resizer,

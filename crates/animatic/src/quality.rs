@@ -1,21 +1,21 @@
-//! Quality: one quantiser for a whole film, and what else its encoder is told.
+//! Chooses one quantiser for a whole film, and other settings of its encoder.
 //!
-//! Quality is constant and the size has a ceiling. The encoder's own rate control is for
-//! networks: it answers a hard passage by coarser frames that are seen as a pulse, or by dropping
-//! frames. A file has no such need, so one quantiser serves every frame: the finest that the eye
-//! can use, or, where that bursts the ceiling, the finest that does not.
+//! Quality is constant and the size has a ceiling. The encoder's own rate control is for networks:
+//! it answers a hard passage with coarser frames, which are visible as a pulse, or drops frames. A
+//! file needs neither: every frame has the same quantiser, the finest that is visible or, if that
+//! exceeds the ceiling, the finest that does not.
 
 use crate::h264::{Encoder, EncoderError, Format, PYRAMID};
 use crate::options::Options;
 use crate::yuv::I420;
 
-/// How coarsely detail is rounded: the quantiser of H.264, fixed for the whole film.
+/// The quantiser of H.264, fixed for the whole film.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Quality(u8);
 
 impl Quality {
-    /// The quality for a film that bursts its ceiling at the best, from a few consecutive frames
-    /// out of its middle: the best below that seems not to.
+    /// The best quality below [`Self::BEST`] that seems to keep a film under its ceiling, from a
+    /// few consecutive frames in its middle.
     pub(crate) fn measure(sample: &[I420], options: &Options) -> Result<Self, EncoderError> {
         let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
         while fits - bursts > 1 {
@@ -29,7 +29,7 @@ impl Quality {
         Ok(Self(fits))
     }
 
-    /// Whether a film of frames like these would stay under the ceiling.
+    /// Whether a film of such frames would stay under the ceiling.
     fn seems_to_fit(self, sample: &[I420], options: &Options) -> Result<bool, EncoderError> {
         let mut encoder = Encoder::new(format(options), self.0)?;
         let mut packet = Vec::new();
@@ -52,7 +52,7 @@ impl Quality {
         Ok(keys * key + (frames - keys) * other <= ceiling * CAUTION)
     }
 
-    /// A step coarser, which takes about an eighth of the bits; `None` at the end of the scale.
+    /// One step coarser, about an eighth fewer bits; `None` at the end of the scale.
     pub(crate) fn coarser(self) -> Option<Self> {
         (self < Self::WORST).then_some(Self(self.0 + 1))
     }
@@ -62,7 +62,7 @@ impl Quality {
         self.0
     }
 
-    /// Below this the eye sees nothing more.
+    /// Finer quantisers are not visible.
     pub(crate) const BEST: Self = Self(31);
 
     /// The end of the scale: even white noise takes a hundredth of the ceiling.
@@ -81,8 +81,7 @@ pub(crate) fn format(options: &Options) -> Format {
     }
 }
 
-/// A guess from a few frames is aimed a little below the ceiling: a film that bursts it is encoded
-/// once more.
+/// A guess from a few frames aims below the ceiling: exceeding it means encoding again.
 const CAUTION: f64 = 0.94;
 
 /// Frames from one key frame to the next: whole pyramids, and groups about as long as each other.

@@ -54,7 +54,7 @@ impl Renderer {
         }
     }
 
-    /// Whether the frame shows exactly what the one before it showed.
+    /// Whether the frame is identical to the previous one.
     pub(crate) fn repeats(&self, frame: usize) -> bool {
         frame > 0 && self.stations.get(frame) == self.stations.get(frame - 1)
     }

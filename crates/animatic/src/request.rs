@@ -1,32 +1,33 @@
-//! What is asked for, and how the work on it is followed and stopped.
+//! The request, and how to follow and cancel it.
 
 use crate::options::Options;
 use crate::picture::Picture;
 
-/// What to make a video of.
+/// What to make a video from.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The picture to move over; without one a scene is drawn from the prompt.
+    /// Without one, a scene is drawn from the prompt.
     pub picture: Option<&'a Picture>,
-    /// The direction, and without a picture the scene, in words.
+    /// The direction and, without a picture, the scene.
     pub prompt: &'a str,
     /// Size, length, rate and seed; see [`Options::resolve`].
     pub options: Options,
 }
 
-/// How the caller follows and stops the work.
+/// How the caller follows and cancels the work.
 pub struct Control<'a> {
-    /// Called after each frame with the share of the work that is done, 0 to 1, never falling.
+    /// Called after each frame with the finished part, 0 to 1, never decreasing.
     pub progress: &'a mut dyn FnMut(f32),
-    /// Asked before each frame; `true` ends the work with [`MakeError::Cancelled`](crate::MakeError::Cancelled).
+    /// Called before each frame; `true` ends the work with
+    /// [`MakeError::Cancelled`](crate::MakeError::Cancelled).
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
 impl Control<'static> {
-    /// A control that hears nothing and never cancels.
+    /// Reports nothing and never cancels.
     pub fn unattended() -> Self {
         Self {
-            // Boxes of closures that hold nothing do not allocate; leaking them costs nothing.
+            // Boxes of zero-sized closures do not allocate, so leaking them costs nothing.
             progress: Box::leak(Box::new(|_| {})),
             cancelled: &|| false,
         }

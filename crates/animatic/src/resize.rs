@@ -1,7 +1,7 @@
-//! Resizing: the one place that knows the resampling library.
+//! Resizing: the only module that uses the resampling library.
 //!
-//! The library's general entry is compiled for every kind of pixel that it knows; these three
-//! are compiled for the kinds that are used, which is most of this crate's build time.
+//! The library's generic entry is compiled for every pixel type that it supports; these three are
+//! compiled for the types in use. The generic entry would be most of this crate's build time.
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U8x4};
@@ -11,7 +11,7 @@ pub(crate) use fast_image_resize::FilterType;
 
 use crate::error::RenderError;
 
-/// A part of a picture, in its pixels.
+/// A part of a picture, in pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) left: f64,
@@ -32,8 +32,8 @@ impl Part {
     }
 }
 
-/// Resizes RGBA, or a part of it, into all of `to`. The A is treated as a fourth colour, which is
-/// right for padding and for premultiplied colours.
+/// Resizes RGBA, or a part of it, to fill `to`. Alpha is treated as a fourth colour, which is right
+/// for padding and for premultiplied colours.
 pub(crate) fn rgba(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
@@ -45,7 +45,7 @@ pub(crate) fn rgba(
     resized::<U8x4>(resizer, (from, size), (to, new), &options)
 }
 
-/// Resizes RGB, or a part of it, into all of `to`.
+/// Resizes RGB, or a part of it, to fill `to`.
 pub(crate) fn rgb(
     (from, size): (&[u8], (u32, u32)),
     (to, new): (&mut [u8], (u32, u32)),
@@ -56,7 +56,7 @@ pub(crate) fn rgb(
     resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new), &options)
 }
 
-/// Resizes a part of a plane of one value a pixel into all of `to`.
+/// Resizes a part of a plane of one value per pixel to fill `to`.
 pub(crate) fn plane(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),

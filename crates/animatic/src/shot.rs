@@ -21,7 +21,7 @@ use crate::weather::Air;
 use crate::working::{self, Working};
 use crate::yuv::I420;
 
-/// A shot that is ready to be drawn.
+/// A shot ready to be drawn.
 pub(crate) struct Shot {
     renderer: Renderer,
     air: Air,
@@ -30,12 +30,12 @@ pub(crate) struct Shot {
     ambience: Vec<Ambience>,
     understood: Vec<String>,
     width: usize,
-    /// Whether the picture alone is seen, in every frame.
+    /// Whether every frame shows only the picture.
     bare: bool,
 }
 
 impl Shot {
-    /// Checks a request and makes its shot ready to be drawn.
+    /// Checks a request and prepares its shot.
     pub(crate) fn prepare(request: &Request<'_>, control: &Control<'_>) -> Result<Self, MakeError> {
         request.options.check()?;
         if (control.cancelled)() {
@@ -93,7 +93,7 @@ impl Shot {
         &self.ambience
     }
 
-    /// Whether the frame shows exactly what the one before it showed.
+    /// Whether the frame is identical to the previous one.
     pub(crate) fn repeats(&self, frame: usize) -> bool {
         self.renderer.repeats(frame)
             && self.air.is_clear()

@@ -32,7 +32,7 @@ pub enum FetchError {
     #[error("the file is larger than {} MB", limit_bytes / 1_000_000)]
     TooLarge { limit_bytes: u64 },
     /// The file could not be written here; not for the caller.
-    #[error("the file could not be kept")]
+    #[error("the file could not be stored")]
     Local(#[source] std::io::Error),
 }
 
@@ -73,7 +73,7 @@ impl Fetcher {
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
         let url = Url::parse(address)
-            .map_err(|_| FetchError::Blocked("it is not an absolute address".into()))?;
+            .map_err(|_| FetchError::Blocked("it is not an absolute URL".into()))?;
         let fetched = async {
             let answer = self.follow(url).await?;
             keep(answer, limit_bytes, folder).await
@@ -109,7 +109,7 @@ async fn keep(
 ) -> Result<TempPath, FetchError> {
     if !answer.status().is_success() {
         return Err(FetchError::Failed(format!(
-            "the server answers with status {}",
+            "the server answered with status {}",
             answer.status().as_u16()
         )));
     }

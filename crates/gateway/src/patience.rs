@@ -39,7 +39,7 @@ where
         match work().await {
             // Other errors would be the same again.
             Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
-                tracing::warn!(inside = ?error.inside(), "what is needed cannot be read or written; it is tried again");
+                tracing::warn!(inside = ?error.inside(), "cannot read or write; trying again");
             }
             done => return done,
         }

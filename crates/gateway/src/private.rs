@@ -36,7 +36,9 @@ fn close(path: &Path, mode: u32) -> io::Result<()> {
     match std::fs::set_permissions(path, Permissions::from_mode(mode)) {
         // Somebody else's folder, which this process was given access to on purpose.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            tracing::warn!("the data folder is another user's, and stays open to others");
+            tracing::warn!(
+                "the data folder belongs to another user; its permissions stay as they are"
+            );
             Ok(())
         }
         done => done,

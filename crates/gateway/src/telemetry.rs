@@ -62,16 +62,16 @@ pub const METRICS: [Metric; 19] = [
     ("mediagate_upstream_settle_seconds", Kind::Histogram, Unit::Seconds, "Time from the poll that showed a job's end until its task had ended"),
     ("mediagate_upstream_download_bytes_total", Kind::Counter, Unit::Bytes, "Bytes of results fetched whole"),
     ("mediagate_upstream_unknown_words_total", Kind::Counter, Unit::Count, "Status words that no adapter knows"),
-    ("mediagate_submissions_unconfirmed_total", Kind::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
-    ("mediagate_submissions_found_total", Kind::Counter, Unit::Count, "Unconfirmed submissions that turned out to have been taken"),
+    ("mediagate_submissions_unconfirmed_total", Kind::Counter, Unit::Count, "Submissions with an unknown outcome"),
+    ("mediagate_submissions_found_total", Kind::Counter, Unit::Count, "Unconfirmed submissions whose job was found later"),
     ("mediagate_cancelled_jobs_total", Kind::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
-    ("mediagate_requests_joined_total", Kind::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
-    ("mediagate_tasks_restored", Kind::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
-    ("mediagate_durability", Kind::Gauge, Unit::Count, "1 while a synchronous standby has what was committed, or the operator says so, else 0"),
-    ("mediagate_ledger_mismatches", Kind::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
-    ("mediagate_provider_reachable", Kind::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
-    ("mediagate_route_open", Kind::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
-    ("mediagate_build_info", Kind::Gauge, Unit::Count, "1; the label says which version runs"),
+    ("mediagate_requests_joined_total", Kind::Counter, Unit::Count, "Requests that joined an earlier one, by way"),
+    ("mediagate_tasks_restored", Kind::Gauge, Unit::Count, "Open tasks of a restored backup that are held"),
+    ("mediagate_durability", Kind::Gauge, Unit::Count, "1 while a synchronous standby has all commits, or durability is \"assumed\", else 0"),
+    ("mediagate_ledger_mismatches", Kind::Gauge, Unit::Count, "Ledger mismatches at the last check; should be 0"),
+    ("mediagate_provider_reachable", Kind::Gauge, Unit::Count, "1 if the provider's host accepted a connection when last probed, else 0"),
+    ("mediagate_route_open", Kind::Gauge, Unit::Count, "1 while a route's circuit breaker is open, else 0"),
+    ("mediagate_build_info", Kind::Gauge, Unit::Count, "1; the label is the running version"),
 ];
 
 /// Upper bounds of histogram buckets, in seconds.
@@ -92,7 +92,7 @@ pub fn count() -> &'static PrometheusHandle {
         let recorder = builder.unwrap_or_default().build_recorder();
         let handle = recorder.handle();
         if metrics::set_global_recorder(recorder).is_err() {
-            tracing::warn!("somebody else counts already; /metrics stays empty");
+            tracing::warn!("another metrics recorder is installed; /metrics stays empty");
         }
         for (name, kind, unit, meaning) in METRICS {
             match kind {

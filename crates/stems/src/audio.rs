@@ -1,30 +1,30 @@
 //! Sound in memory: one vector of samples per channel, full scale at plus and minus one.
 //!
-//! It does not convert rates or channel counts; what comes in is what goes out.
+//! Rates and channels are never converted here.
 
-/// Planar audio. Every channel has the same length, which [`Audio::new`] checks once.
+/// Planar audio. All channels have the same length, which [`Audio::new`] checks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Audio {
     rate: u32,
     channels: Vec<Vec<f32>>,
 }
 
-/// Why samples are no valid [`Audio`].
+/// Why samples are not valid [`Audio`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AudioError {
-    /// A rate of zero gives no meaning to a length.
+    /// The rate is zero.
     #[error("the sample rate is 0 Hz")]
     NoRate,
-    /// There must be at least one channel, even when it is empty.
+    /// At least one channel is required, even if it is empty.
     #[error("there is no channel")]
     NoChannel,
-    /// Channels sound together, so they last equally long.
+    /// Channels have different lengths.
     #[error("the channels have different lengths")]
     Ragged,
 }
 
 impl Audio {
-    /// Takes `rate` in Hz and at least one channel; all channels must have the same length.
+    /// `rate` is in Hz; at least one channel, all of the same length.
     pub fn new(rate: u32, channels: Vec<Vec<f32>>) -> Result<Self, AudioError> {
         let Some(first) = channels.first() else {
             return Err(AudioError::NoChannel);
@@ -38,44 +38,41 @@ impl Audio {
         Ok(Self { rate, channels })
     }
 
-    /// For callers inside the crate that build equal channels by construction.
+    /// For callers in the crate whose channels are equal by construction.
     pub(crate) fn from_equal(rate: u32, channels: Vec<Vec<f32>>) -> Self {
         debug_assert!(rate > 0 && channels.windows(2).all(|w| w[0].len() == w[1].len()));
         Self { rate, channels }
     }
 
-    /// Samples a second, in Hz.
     pub fn rate(&self) -> u32 {
         self.rate
     }
 
-    /// The channels in the file's order, for instance left then right.
     pub fn channels(&self) -> &[Vec<f32>] {
         &self.channels
     }
 
-    /// The channels, for a caller that wants to keep or change them.
+    /// Gives up the channels, to keep or change them.
     pub fn into_channels(self) -> Vec<Vec<f32>> {
         self.channels
     }
 
-    /// How many samples each channel has.
     pub fn frames(&self) -> usize {
         self.channels.first().map_or(0, Vec::len)
     }
 
-    /// How long it sounds, in seconds.
+    /// Duration in seconds.
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     pub fn seconds(&self) -> f64 {
         self.frames() as f64 / f64::from(self.rate)
     }
 
-    /// The largest absolute sample over all channels; values that are no numbers count as zero.
+    /// The largest absolute sample of all channels; NaN and infinite values count as zero.
     pub fn peak(&self) -> f32 {
         self.samples().fold(0.0, |peak, x| peak.max(x.abs()))
     }
 
-    /// The root mean square over all channels, 0 when there is no sample.
+    /// The root mean square over all channels; 0 without samples.
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     pub fn rms(&self) -> f64 {
         let count = (self.frames() * self.channels.len()).max(1) as f64;
@@ -92,7 +89,7 @@ impl Audio {
     }
 }
 
-/// What is no number is silence.
+/// NaN and infinite values become silence.
 pub(crate) fn finite(x: f32) -> f32 {
     if x.is_finite() { x } else { 0.0 }
 }

@@ -1,10 +1,9 @@
-//! Long clips in blocks of 24 seconds, at any rate, so that memory stays flat.
+//! Processes long clips in blocks of 24 seconds, at any rate, so that memory stays constant.
 //!
-//! A block is cut out, brought to the analysis rate, separated, brought back, and cross-faded into
-//! its neighbours over three seconds. Every block is that long, even where less of it is used: the
-//! cues compare moments, and the more of them there are, the better. The estimates need not sum to
-//! anything: what is asked for as a remainder is subtracted from the mix, sample by sample, as the
-//! last step.
+//! A block is cut out, resampled to the analysis rate, separated, resampled back, and cross-faded
+//! with its neighbours over three seconds. Every block has the full length, even if less of it is
+//! used: the cues compare moments, and more of them are better. The estimates need not sum to
+//! anything: remainders are subtracted from the mix, sample by sample, as the last step.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -46,13 +45,13 @@ pub struct Separator {
     needed: [bool; ESTIMATED],
     blocks: VecDeque<Block>,
     count: usize,
-    /// The mix from the start of the next block to what has arrived.
+    /// The mix from the start of the next block to the last sample received.
     mix: Vec<Vec<f32>>,
-    /// What the last block left of its estimates for the one after, already weighted.
+    /// What the last block contributes to the next, already weighted.
     tails: Estimates,
 }
 
-/// Takes the number of a wanted stem and a piece of it; `false` ends the separation.
+/// Receives the index of a wanted stem and a piece of it; `false` ends the separation.
 pub type Take<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;
 
 impl Separator {
@@ -73,8 +72,8 @@ impl Separator {
         })
     }
 
-    /// Takes the next samples of every channel, and writes what is finished. Samples beyond the
-    /// announced length are ignored, and so are channels beyond the announced number.
+    /// Adds samples of every channel, and writes what is finished. Samples and channels beyond
+    /// those announced are ignored.
     pub fn push(
         &mut self,
         samples: &[Vec<f32>],
@@ -98,7 +97,7 @@ impl Separator {
         Ok(())
     }
 
-    /// Ends the clip; what never arrived counts as silence.
+    /// Ends the clip; samples that never arrived count as silence.
     pub fn finish(
         &mut self,
         control: &mut Control<'_>,
@@ -113,7 +112,7 @@ impl Separator {
         Ok(())
     }
 
-    /// Separates the next block if all of it is there.
+    /// Separates the next block once all of it has arrived.
     #[expect(clippy::cast_precision_loss, reason = "a handful of blocks")]
     fn go_on(
         &mut self,
@@ -133,7 +132,7 @@ impl Separator {
         let mut report = |part: f32| {
             (control.progress)((number as f32 + part.min(0.99)) / self.count as f32);
         };
-        // Nothing in this clip, or nothing that single precision could scale.
+        // Silent, or too quiet to scale in single precision.
         let mut parts = if self.shape.peak < 1e-25 {
             let silence = vec![vec![0.0; block.end - block.start]; self.shape.channels];
             self.needed
@@ -163,8 +162,8 @@ impl Separator {
         Ok(())
     }
 
-    /// Writes every wanted stem, remainders by subtraction from the `place` of the mix where the
-    /// parts begin.
+    /// Writes every wanted stem; remainders are subtracted from the mix, in which `parts` start at
+    /// `place`.
     fn write(
         &self,
         parts: &Estimates,
@@ -188,7 +187,7 @@ impl Separator {
                 Stem::Drums => write(number, drums),
                 Stem::Bass => write(number, bass),
                 Stem::Other => write(number, &without(&[vocals, drums, bass])),
-                // INVARIANT: `new` took no other stem but the instrumental.
+                // INVARIANT: `new` accepted no other stem than the instrumental.
                 _ => write(number, &without(&[vocals])),
             };
             if !go_on {
@@ -209,7 +208,7 @@ fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
     ]
 }
 
-/// Estimates of one block, at the clip's own rate.
+/// Estimates of one block, at the clip's rate.
 fn estimate(
     mix: &[Vec<f32>],
     shape: Shape,
@@ -222,7 +221,7 @@ fn estimate(
     let scaled = mix.iter().map(|c| c.iter().map(|x| x * gain).collect());
     let scaled: Vec<Vec<f32>> = scaled.collect();
     let frames = length as u64 * u64::from(RATE) / u64::from(rate);
-    // One channel at a time, to hear of a cancellation between them.
+    // One channel at a time, so that cancellation is noticed in between.
     let convert = |channel: &Vec<f32>, from: u32, to: u32, frames: usize| {
         stop.check()?;
         Ok(resample(channel, from, to, frames))
@@ -250,10 +249,10 @@ fn estimate(
 /// A stretch of the clip, in samples.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
-    /// What is analysed.
+    /// Start of what is analysed.
     start: usize,
     end: usize,
-    /// What is used of that, and how much of each end is shared with the neighbours.
+    /// Start of the part that is used, and how much of each end overlaps with the neighbours.
     from: usize,
     to: usize,
     fade_in: usize,
@@ -261,7 +260,7 @@ struct Block {
 }
 
 impl Block {
-    /// Straight fades at both ends; two neighbours' weights sum to one.
+    /// Linear fades at both ends; two neighbours' weights sum to one.
     #[expect(clippy::cast_precision_loss, reason = "a fade of a few seconds")]
     fn fade(&self, part: &mut [f32]) {
         let length = part.len();
@@ -274,8 +273,8 @@ impl Block {
     }
 }
 
-/// Blocks of equal length, which are used in equal parts; a clip that is only a little longer than
-/// one block is one block.
+/// Cuts a clip into blocks of equal length, of which equal parts are used; a clip only a little
+/// longer than a block is one block.
 fn cut(frames: usize, rate: usize) -> Vec<Block> {
     let (block, overlap) = (BLOCK_SECONDS * rate, OVERLAP_SECONDS * rate);
     if frames <= block + overlap {

@@ -1,16 +1,16 @@
-//! How the caller of a separation follows and stops it.
+//! How the caller follows and cancels a separation.
 
-/// The caller's two handles on a running separation. The default shows nothing and never stops.
+/// Progress and cancellation of a separation. The default reports nothing and never cancels.
 pub struct Control<'a> {
-    /// Told the finished part, from 0 to 1; it only grows, and 1 comes last.
+    /// Receives the finished part, 0 to 1; never decreasing, and 1 at the end.
     pub progress: &'a mut dyn FnMut(f32),
-    /// Asked every few milliseconds of work, from several threads; `true` ends the run.
+    /// Called every few milliseconds of work, from several threads; `true` cancels.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Default for Control<'_> {
     fn default() -> Self {
-        // A closure without captures has no size, so that this box allocates nothing.
+        // A closure without captures has no size, so this box allocates nothing.
         Self {
             progress: Box::leak(Box::new(|_| ())),
             cancelled: &|| false,

@@ -1,8 +1,8 @@
-//! Samples to files: 24-bit FLAC for listeners, 32-bit float WAV for the program.
+//! Writes samples: 24-bit FLAC for listeners, 32-bit float WAV for programs.
 //!
-//! FLAC is lossless and browsers play it, so stems sum to the mix after download too: each value
-//! is rounded once to 2^-23, and `n` stems sum to within `n/2` such steps. What lies beyond full
-//! scale is clipped, as an integer format must. Lossy formats are deliberately not made here.
+//! FLAC is lossless and browsers play it, so stems sum to the mix after download too: each value is
+//! rounded once to 2^-23, and `n` stems sum to within `n/2` such steps. Values beyond full scale
+//! are clipped, as an integer format requires. Lossy formats are deliberately not supported.
 
 use std::io::{Cursor, Seek, Write};
 
@@ -24,22 +24,22 @@ pub enum EncodeError {
     /// FLAC holds up to 655,350 Hz.
     #[error("a sample rate of {0} Hz does not fit a FLAC file")]
     Rate(u32),
-    /// A FLAC file without a sample is not valid.
+    /// A FLAC file needs at least one sample.
     #[error("there is no sample to write")]
     NoAudio,
-    /// The encoder refused what should fit.
+    /// The encoder failed on valid input.
     #[error("the FLAC encoder failed: {0}")]
     Flac(String),
-    /// The file cannot be written to.
+    /// Writing failed.
     #[error("the FLAC file could not be written: {0}")]
     Write(#[from] std::io::Error),
-    /// The WAV file cannot be written; its size field ends at 4 GiB.
+    /// Writing failed; WAV's size field ends at 4 GiB.
     #[error("the WAV file could not be written: {0}")]
     Wav(#[from] hound::Error),
 }
 
-/// Writes a 24-bit FLAC file. One sample step is 2^-23; values beyond full scale are clipped and
-/// values that are no numbers become 0.
+/// Writes a 24-bit FLAC file. A sample step is 2^-23; values beyond full scale are clipped and NaN
+/// becomes 0.
 pub fn flac24(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
     let mut file = Cursor::new(Vec::new());
     let mut writer = FlacWriter::new(&mut file, audio.rate(), audio.channels().len())?;
@@ -48,7 +48,7 @@ pub fn flac24(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
     Ok(file.into_inner())
 }
 
-/// Writes a 24-bit FLAC file of samples that arrive piece by piece, and holds one block of them.
+/// Writes a 24-bit FLAC file from samples that arrive piece by piece, holding one block.
 pub struct FlacWriter<W> {
     to: W,
     rate: u32,
@@ -61,7 +61,7 @@ pub struct FlacWriter<W> {
 }
 
 impl<W: Write + Seek> FlacWriter<W> {
-    /// Begins a file at the start of `to`.
+    /// Starts a file at the start of `to`.
     pub fn new(to: W, rate: u32, channels: usize) -> Result<Self, EncodeError> {
         if channels > 8 {
             return Err(EncodeError::Channels(channels));
@@ -95,12 +95,12 @@ impl<W: Write + Seek> FlacWriter<W> {
             block,
             bits: ByteSink::new(),
         };
-        // Its place; what is in it is known at the end.
+        // A placeholder; its content is known at the end.
         writer.write_header()?;
         Ok(writer)
     }
 
-    /// Takes the next samples of every channel.
+    /// Adds the next samples of every channel.
     pub fn push(&mut self, samples: &[Vec<f32>]) -> Result<(), EncodeError> {
         for at in 0..samples.first().map_or(0, Vec::len) {
             let values = samples.iter().map(|channel| to_24_bits(channel[at]));
@@ -112,7 +112,7 @@ impl<W: Write + Seek> FlacWriter<W> {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Completes the file.
     pub fn finish(mut self) -> Result<(), EncodeError> {
         self.write_block()?;
         let total = self.frame.1.total_samples();
@@ -135,8 +135,8 @@ impl<W: Write + Seek> FlacWriter<W> {
         Ok(self.to.write_all(&bytes)?)
     }
 
-    /// Encodes what there is of a block. The search may err in other ways with signals that nobody
-    /// plays, so a block that came out longer than its samples is written as just those.
+    /// Encodes a block, possibly a short last one. The encoder's search may also fail in other ways
+    /// on unusual signals, so a block that came out longer than its samples is stored uncompressed.
     fn write_block(&mut self) -> Result<(), EncodeError> {
         let channels = self.block.channels;
         let count = self.block.read_samples(BLOCK, &mut self.frame);

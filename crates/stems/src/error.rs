@@ -6,29 +6,29 @@ use crate::Stem;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeparateError {
-    /// [`Control::cancelled`](crate::Control::cancelled) said so.
+    /// [`Control::cancelled`](crate::Control::cancelled) returned true.
     #[error("the separation was cancelled")]
     Cancelled,
-    /// The rate is outside what music is sampled at.
+    /// Not a rate that music is sampled at.
     #[error("a sample rate of {0} Hz is not supported, only 1,000 to 384,000 Hz")]
     Rate(u32),
-    /// More channels than any layout that can be folded down to stereo.
+    /// More channels than any layout that can be mixed down to stereo.
     #[error("{0} channels are not supported, at most 8 are")]
     Channels(usize),
-    /// A stem was asked for that the engine or the model does not make.
+    /// The engine or the model does not make this stem.
     #[error("there is no {stem} here, only {offered}")]
     NotOffered {
-        /// What was asked for.
+        /// The requested stem.
         stem: Stem,
-        /// What there is, separated by commas.
+        /// The available stems, separated by commas.
         offered: String,
     },
-    /// A model of the operator failed on this clip, in the runtime's words.
+    /// An operator's model failed on this clip; the message is the runtime's.
     #[error("the model failed: {0}")]
     Model(String),
 }
 
-/// Refuses a stem that is not among the `offered`.
+/// Refuses stems that are not `offered`.
 pub(crate) fn check_offered(wanted: &[Stem], offered: &[Stem]) -> Result<(), SeparateError> {
     match wanted.iter().find(|stem| !offered.contains(stem)) {
         None => Ok(()),

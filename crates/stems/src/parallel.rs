@@ -1,11 +1,11 @@
-//! A few threads for work on rows, and the cooperative stop that all of it obeys.
+//! A few threads for work on rows, and cooperative cancellation.
 //!
-//! Work is cut by place and each piece computes the same numbers wherever it runs, so that results
-//! do not depend on the number of threads.
+//! Work is divided by position, and each piece computes the same numbers wherever it runs, so
+//! results do not depend on the number of threads.
 
 use crate::SeparateError;
 
-/// The work was told to stop. Converts into the public error at the crate's edge.
+/// The work was cancelled. Converted to the public error at the crate's edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopped;
 
@@ -15,7 +15,7 @@ impl From<Stopped> for SeparateError {
     }
 }
 
-/// The caller's question whether to go on, asked once for each row of work.
+/// Asks whether to stop, once per row of work.
 #[derive(Clone, Copy)]
 pub(crate) struct Stop<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync));
 
@@ -25,7 +25,7 @@ impl Stop<'_> {
     }
 }
 
-/// More threads than this bring little: the work between them is memory-bound.
+/// More threads bring little: the work is memory-bound.
 const MAX_THREADS: usize = 4;
 
 /// Rows below which starting a thread costs more than it saves.
@@ -72,7 +72,7 @@ pub(crate) fn fill_bands<T: Send>(
     })
 }
 
-/// Runs two pieces of work side by side when there is a second core.
+/// Runs two pieces of work in parallel if there is a second core.
 pub(crate) fn both<A: Send, B: Send>(
     first: impl FnOnce() -> Result<A, Stopped> + Send,
     second: impl FnOnce() -> Result<B, Stopped> + Send,
@@ -87,7 +87,7 @@ pub(crate) fn both<A: Send, B: Send>(
     })
 }
 
-/// Computes `make(0..count)` on a few threads, in order in the answer.
+/// Computes `make(0..count)` on a few threads; results are in order.
 pub(crate) fn map<T: Send>(
     count: usize,
     stop: Stop<'_>,
@@ -117,7 +117,7 @@ pub(crate) fn map<T: Send>(
     })
 }
 
-/// The thread's answer; should it have panicked, so does its owner, as without threads.
+/// The thread's result; if it panicked, panics too, as without threads.
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Stopped>>) -> Result<T, Stopped> {
     thread
         .join()
@@ -126,7 +126,7 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Stopped>>) -> R
 
 #[cfg(test)]
 thread_local! {
-    /// Lets a test choose the number of threads for the work that it starts.
+    /// Lets a test choose the number of threads.
     pub(crate) static FORCED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
 }
 

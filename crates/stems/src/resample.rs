@@ -1,14 +1,14 @@
-//! Changes sample rates with a linear-phase windowed sinc, applied in the frequency domain.
+//! Changes sample rates with a linear-phase windowed sinc in the frequency domain.
 //!
-//! The filter is long enough to be transparent: flat within 0.01 dB to 20 kHz between 44.1 kHz and
-//! higher rates, and what would come back as an alias is at least 100 dB down from 23.5 kHz. It
-//! keeps no state between calls, so that blocks are independent.
+//! The filter is transparent: flat within 0.01 dB to 20 kHz between 44.1 kHz and higher rates, with
+//! aliases at least 100 dB down from 23.5 kHz. It keeps no state between calls, so blocks are
+//! independent.
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, FixedSync, Resampler, ResamplerConstructionError, WindowFunction};
 
-/// Resamples one channel and returns exactly `frames` samples, cut or filled with silence at the
-/// end. Should the rates be impossible, the answer is silence.
+/// Resamples one channel and returns exactly `frames` samples, truncated or padded with silence. If
+/// the rates are invalid, returns silence.
 pub(crate) fn resample(channel: &[f32], from: u32, to: u32, frames: usize) -> Vec<f32> {
     let mut fitted = match channel {
         [] => Vec::new(),
@@ -19,19 +19,19 @@ pub(crate) fn resample(channel: &[f32], from: u32, to: u32, frames: usize) -> Ve
     fitted
 }
 
-/// Resamples one channel that arrives in pieces; gives what [`resample`] gives for the whole.
+/// Resamples one channel that arrives in pieces; equals [`resample`] of the whole.
 pub(crate) struct Converter {
-    /// `None` where the rates are equal.
+    /// `None` if the rates are equal.
     inner: Option<Fft<f32>>,
     pending: Vec<f32>,
-    /// How much of the coming output is the filter's delay.
+    /// Output samples to skip: the filter's delay.
     skip: usize,
-    /// How many samples are still to be given out.
+    /// Output samples still to come.
     left: usize,
 }
 
 impl Converter {
-    /// Prepares to give out `frames` samples in all.
+    /// Prepares to return `frames` samples in total.
     pub(crate) fn new(from: u32, to: u32, frames: usize) -> Self {
         let inner = (from != to).then(|| resampler(from as usize, to as usize).ok());
         let inner = inner.flatten();
@@ -43,7 +43,7 @@ impl Converter {
         }
     }
 
-    /// Takes the next samples and appends what is finished to `out`.
+    /// Adds samples and appends finished output to `out`.
     pub(crate) fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         let Some(chunk) = self.inner.as_ref().map(Resampler::input_frames_next) else {
             return self.give(samples, out);
@@ -62,7 +62,7 @@ impl Converter {
         self.pending.drain(..at);
     }
 
-    /// Gives out the rest, as if silence followed.
+    /// Returns the rest, as if silence followed.
     pub(crate) fn finish(&mut self, out: &mut Vec<f32>) {
         let chunk = self.inner.as_ref().map(Resampler::input_frames_next);
         let silence = vec![0.0; chunk.unwrap_or(self.left)];
@@ -70,7 +70,8 @@ impl Converter {
             let before = (self.left, self.skip);
             self.push(&silence, out);
             if before == (self.left, self.skip) {
-                // INVARIANT: a whole piece gives something; without this an error would be a hang.
+                // INVARIANT: a whole piece produces output; otherwise an error would be an endless
+                // loop.
                 out.resize(out.len() + self.left, 0.0);
                 self.left = 0;
             }

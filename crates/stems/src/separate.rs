@@ -1,16 +1,16 @@
-//! The engine's front door: whole clips in, stems with exact sums out.
+//! Separates whole clips into stems with exact sums.
 //!
-//! Clips in memory are handed to the [`Separator`] whole; longer ones can be given to it in pieces.
+//! Clips in memory are passed to the [`Separator`] whole; longer ones can be passed in pieces.
 
 use crate::audio::finite;
 use crate::{Audio, Control, SeparateError, Separator, Shape, Stem, Take};
 
-/// Separates `mix` and returns the `wanted` stems in the order asked for.
+/// Separates `mix` and returns the `wanted` stems in order.
 ///
-/// Each has the rate, the channels and the length of the mix. Samples that are no finite numbers
-/// count as 0. More than two channels are analysed as a stereo fold-down (front left and right,
-/// the centre to both, surrounds to their side) and each channel is split by the same shares, so
-/// that the sums hold channel by channel.
+/// Each has the rate, the channels and the length of the mix. NaN and infinite samples count as 0.
+/// More than two channels are analysed as a stereo mix-down (front left and right, the centre to
+/// both, surrounds to their side), and each channel is split by the same shares, so that the sums
+/// hold channel by channel.
 pub fn separate(
     mix: &Audio,
     wanted: &[Stem],
@@ -28,7 +28,7 @@ pub fn separate(
     })
 }
 
-/// Collects what `run` writes of the `wanted` stems into clips of the mix's shape.
+/// Collects the `wanted` stems that `run` writes into clips of the mix's shape.
 pub(crate) fn gather(
     mix: &Audio,
     wanted: &[Stem],
@@ -56,8 +56,8 @@ pub(crate) fn gather(
         .collect())
 }
 
-/// The mix without one stem, for instance "no drums". Both must have the same shape; where the
-/// stem is shorter, the mix is left as it is.
+/// The mix without one stem, for example "no drums". Both must have the same shape; beyond a
+/// shorter stem the mix is unchanged.
 #[must_use]
 pub fn rest(mix: &Audio, stem: &Audio) -> Audio {
     without(mix, &[stem.channels()])

@@ -1,4 +1,4 @@
-//! What must be known of a clip before its first sample is separated, and how it is measured.
+//! A clip's properties that must be known before its first sample is separated.
 
 use crate::audio::finite;
 use crate::{Audio, SeparateError};
@@ -6,9 +6,7 @@ use crate::{Audio, SeparateError};
 /// Rate, size and loudness of a clip.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Samples a second, in Hz.
     pub rate: u32,
-    /// How many channels there are.
     pub channels: usize,
     /// How many samples each channel has.
     pub frames: usize,
@@ -29,7 +27,7 @@ impl Shape {
         levels.shape(audio.rate(), audio.channels().len(), audio.frames())
     }
 
-    /// Refuses rates and channel counts that no engine here takes.
+    /// Refuses rates and channel counts that no engine supports.
     pub(crate) fn check(&self) -> Result<(), SeparateError> {
         if !(1_000..=384_000).contains(&self.rate) {
             return Err(SeparateError::Rate(self.rate));
@@ -41,7 +39,7 @@ impl Shape {
     }
 }
 
-/// Sums over a clip that arrives in pieces. Values that are no numbers count as zero.
+/// Running sums over a clip. NaN and infinite values count as zero.
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
     peak: f32,
@@ -50,7 +48,7 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Takes the next samples of every channel.
+    /// Adds samples of every channel.
     #[expect(clippy::cast_precision_loss, reason = "a handful of channels")]
     pub(crate) fn add(&mut self, piece: &[Vec<f32>]) {
         let share = 1.0 / piece.len().max(1) as f64;

@@ -24,9 +24,7 @@ pub enum Stem {
     Synth,
     /// Effects and noises.
     Fx,
-    /// Brass.
     Brass,
-    /// Woodwinds.
     Woodwinds,
     /// The mix without all that the engine or the model can tell apart.
     Other,

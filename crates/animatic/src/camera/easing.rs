@@ -1,9 +1,8 @@
-//! Easing: how far a move has come at a time of it.
+//! Easing: progress of a move over time.
 
 use crate::direction::Easing;
 
-/// Progress of a move with the easing asked for. Even a constant speed starts and ends within a
-/// few frames rather than in none.
+/// Progress of a move. Even a constant speed starts and ends over a few frames.
 pub(super) fn eased(easing: Easing, t: f64) -> f64 {
     let t = t.clamp(0.0, 1.0);
     match easing {

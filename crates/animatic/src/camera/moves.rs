@@ -1,4 +1,4 @@
-//! Moves: how far each takes the camera, by its pace and its length.
+//! Moves: how far each takes the camera, by pace and length.
 
 use super::pose::{Pose, Room};
 use crate::direction::{Axis, Leg, Move, MoveKind, Pace};
@@ -39,7 +39,7 @@ pub(super) fn moved(from: Pose, leg: &Leg, seconds: f64, room: &Room) -> Pose {
     to
 }
 
-/// A picture wider than the frame has more to show: go up to twice as far where it costs nothing.
+/// A picture wider than the frame has more to show: up to twice as far.
 fn stretched(amount: f64, slack: f64) -> f64 {
     amount.max(slack.min(amount * 2.0))
 }

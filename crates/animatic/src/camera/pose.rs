@@ -1,4 +1,4 @@
-//! Poses: where a camera is, before its way is fitted to a picture, and the room that it has.
+//! Poses: camera positions before they are fitted to a picture, and the space for them.
 
 /// The camera's state, relative to the shot's base window: lengths in widths of that window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) struct Pose {
     pub(super) sweep: f64,
 }
 
-/// A pose as one layer shows it.
+/// A pose as seen by one layer.
 pub(super) struct Apparent {
     pub(super) x: f64,
     pub(super) y: f64,

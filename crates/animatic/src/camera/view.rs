@@ -1,4 +1,4 @@
-//! Views: what of the picture fills the frame from where the camera stands.
+//! Views: which part of the picture fills the frame.
 
 use super::pose::Pose;
 
@@ -21,7 +21,7 @@ impl View {
         self.roll == 0.0 && self.yaw == 0.0
     }
 
-    /// What carries points of the frame to points of the picture.
+    /// Maps points of the frame to points of the picture.
     pub(crate) fn lens(&self) -> Lens {
         Lens {
             centre: self.centre,
@@ -31,7 +31,7 @@ impl View {
     }
 }
 
-/// A view made ready for many points.
+/// A view prepared for many points.
 pub(crate) struct Lens {
     centre: (f64, f64),
     width: f64,

@@ -21,7 +21,7 @@ use crate::working::reduced;
 use fill::{Colours, filled};
 use plane::{Guided, Plane};
 
-/// The picture as sheets from the farthest to the nearest: one where no depth was made out.
+/// The picture as sheets, farthest first: just one if no depth was found.
 pub(crate) fn sheets(picture: &Picture) -> Result<Vec<Sheet>, RenderError> {
     let (width, height) = picture.size();
     let flat = || vec![Sheet::solid(width, height, picture.rgb())];
@@ -62,8 +62,8 @@ fn colours(picture: &Picture) -> Colours {
     })
 }
 
-/// The direction in which the subject's mean colour differs from the ground's: along it the two
-/// are easiest to tell apart.
+/// The direction between the mean colours of subject and ground: along it the two are easiest to
+/// separate.
 fn axis(colours: &Colours, subject: &Plane) -> [f32; 3] {
     let share = |plane: &Plane| plane.values.iter().sum::<f32>();
     let (inside, all) = (share(subject).max(1e-3), whole(subject.values.len()));
@@ -72,7 +72,7 @@ fn axis(colours: &Colours, subject: &Plane) -> [f32; 3] {
         within / inside - (share(colour) - within) / (all - inside).max(1e-3)
     });
     let length = apart.iter().map(|d| d * d).sum::<f32>().sqrt();
-    // Where the means are the same, brightness has to do.
+    // If the means are equal, use brightness.
     if length < 0.05 {
         LUMA
     } else {
@@ -175,7 +175,8 @@ fn oddness(colours: &Colours) -> Plane {
     })
 }
 
-/// Where nearness falls into two, if it does so clearly and into sensible shares.
+/// The threshold where nearness splits into two, if it does so clearly and in reasonable
+/// proportions.
 fn cut(nearness: &Plane) -> Option<f32> {
     let mut counts = [0.0_f32; BINS];
     for value in &nearness.values {
@@ -315,7 +316,7 @@ const LUMA: [f32; 3] = [0.30, 0.59, 0.11];
 /// Longer side of the map on which the cues are weighed.
 const MAP: f64 = 320.0;
 
-/// Pictures with a shorter side hold nothing to take apart.
+/// Pictures with a shorter side have no depth worth finding.
 const SMALLEST: u32 = 64;
 
 const BINS: usize = 64;

@@ -71,7 +71,7 @@ pub(super) fn ambience(clauses: &[Clause]) -> Vec<Ambience> {
     once(find(clauses, SOUNDS).iter().map(|hit| hit.means))
 }
 
-/// What is asked for by a known name and can't be done, in the words of the table.
+/// Phrases for what cannot be done, as in the table.
 pub(super) fn refused(clauses: &[Clause]) -> Vec<&'static str> {
     once(find(clauses, REFUSED).iter().map(|hit| hit.means))
 }

@@ -1,4 +1,4 @@
-//! What a prompt can say of a shot, each as a value.
+//! What a prompt can say about a shot, as values.
 
 /// Moves that happen together; at most one per axis, never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +35,7 @@ pub enum MoveKind {
     TiltUp,
     /// The camera looks down.
     TiltDown,
-    /// The camera travels sideways to the left.
     TruckLeft,
-    /// The camera travels sideways to the right.
     TruckRight,
     /// The camera rises.
     PedestalUp,
@@ -81,7 +79,6 @@ pub enum Pace {
     Fast,
 }
 
-/// The shape of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// 16:9.
@@ -140,10 +137,9 @@ pub enum Particles {
     Confetti,
 }
 
-/// How much of the particles there is.
+/// Density of the particles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Amount {
-    /// A little.
     Light,
     /// Plainly visible.
     #[default]
@@ -152,25 +148,24 @@ pub enum Amount {
     Heavy,
 }
 
-/// Weather that the prompt asks for.
+/// Weather in the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weather {
-    /// What.
+    /// Kind of particles.
     pub particles: Particles,
-    /// How much.
+    /// Density.
     pub amount: Amount,
 }
 
 /// What a fade comes from or goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fade {
-    /// Black.
     Black,
     /// White.
     White,
 }
 
-/// How a move gets under way and ends.
+/// How a move starts and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Easing {
     /// Softly at both ends.
@@ -178,9 +173,9 @@ pub enum Easing {
     Smooth,
     /// At one speed.
     Linear,
-    /// Gathering speed to the end.
+    /// Accelerating to the end.
     In,
-    /// Fast at first, coming to rest.
+    /// Decelerating to rest.
     Out,
 }
 

@@ -61,11 +61,11 @@ pub use kinds::{Amount, Easing, Fade, Leg, Look, Move, MoveKind, Pace, Particles
 pub struct Direction {
     /// The legs of the shot, one after the other; never empty.
     pub legs: Vec<Leg>,
-    /// Whether the legs are the default because the prompt names no move.
+    /// Whether `legs` is the default, because the prompt names no move.
     pub assumed: bool,
-    /// How the moves get under way and end, where the prompt says so.
+    /// How the moves start and end, if the prompt says so.
     pub easing: Option<Easing>,
-    /// The length named, in seconds, as it was named: it may be outside the offer.
+    /// The length in the prompt, in seconds; may be out of range.
     pub seconds: Option<f64>,
     /// The shape named.
     pub shape: Option<Shape>,
@@ -81,14 +81,14 @@ pub struct Direction {
     pub titles: Vec<String>,
     /// The sounds named.
     pub ambience: Vec<Ambience>,
-    /// What the prompt asks for by a known name and this engine can't do.
+    /// What the prompt asks for that is known but cannot be done.
     pub refused: Vec<&'static str>,
-    /// The prompt without the words in quotes: what a scene is drawn from.
+    /// The prompt without quoted words: what a scene is drawn from.
     pub(crate) scenery: String,
 }
 
 impl Direction {
-    /// Whether the camera leaves its place, so that near things move past far ones.
+    /// Whether the camera travels, so that near things move past far ones.
     pub(crate) fn travels(&self) -> bool {
         let mut moves = self.legs.iter().flat_map(|leg| &leg.moves);
         moves.any(|m| {
@@ -107,8 +107,8 @@ impl Direction {
         })
     }
 
-    /// What was understood, in the order of the shot: `["slow push in", "then pan left",
-    /// "6 seconds", "vertical 9:16"]`.
+    /// What was understood, in the order of the shot: `["slow push in", "then pan left", "6
+    /// seconds", "vertical 9:16"]`.
     pub fn understood(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for (i, leg) in self.legs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! That the model's page (`docs/models/animatic-1.md`) and the tables say the same.
+//! Checks that the model's page (`docs/models/animatic-1.md`) and the tables agree.
 
 use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
 use super::words::clauses;
@@ -6,7 +6,7 @@ use super::*;
 
 const PAGE: &str = include_str!("../../../../docs/models/animatic-1.md");
 
-/// What stands in backquotes in a text.
+/// The words in backquotes.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }

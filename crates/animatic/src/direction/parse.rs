@@ -1,7 +1,9 @@
 //! The grammar of direction over the words of a prompt.
 //!
-//! One pass from left to right; every decision looks at a handful of neighbouring words, so the
-//! time is linear however long a prompt is.
+//! One pass from left to right. Every decision looks only at a few neighbouring words of its
+//! clause, so the time is linear in the length of the prompt. The order of the checks matters: a
+//! direction before the verb ("left pan") is tried first, then one after it, and only then does a
+//! verb count without one, because most verbs are also everyday words.
 
 use super::words::{
     self, Clause, Towards, Verb, is_camera_word, is_direction_word, is_filler, is_format_word,
@@ -11,7 +13,7 @@ use super::{Axis, Direction, Leg, Move, MoveKind, Pace, Shape};
 use super::{effects, quotes};
 
 impl Direction {
-    /// Reads a prompt. Takes any text, and time linear in its length.
+    /// Parses a prompt. Accepts any text; takes linear time.
     pub fn parse(prompt: &str) -> Self {
         direction(prompt)
     }
@@ -47,7 +49,7 @@ fn direction(prompt: &str) -> Direction {
     }
 }
 
-/// A move found in a clause: which one, and the words that it takes up.
+/// A move found in a clause, and the words it uses up.
 struct Found {
     kind: MoveKind,
     from: usize,
@@ -143,8 +145,8 @@ fn static_at(clause: &[String], at: usize) -> Option<Found> {
         }
         _ => return None,
     };
-    // "Still life" and "static on the radio" are subjects: the word has to stand by a camera
-    // word, by a word of holding, or alone in its clause.
+    // "Still life" and "static on the radio" are subjects: the word must be next to a camera word
+    // or a word of holding, or alone in its clause.
     let beside = |i: Option<&String>| {
         i.is_some_and(|w| {
             is_camera_word(w) || matches!(w.as_str(), "hold" | "stay" | "stays" | "keep" | "tripod")
@@ -159,7 +161,7 @@ fn static_at(clause: &[String], at: usize) -> Option<Found> {
     })
 }
 
-/// `behind` is where the move before ended: its words are spent.
+/// `behind` is the end of the previous move, whose words are used up.
 fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
     if clause[at] == "ken" && word(clause, at + 1) == "burns" {
         return Some(Found {
@@ -196,7 +198,7 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
     }
 }
 
-/// Looks behind a verb for where it goes; "from left to right" goes right.
+/// Looks after a verb for its direction; "from left to right" means right.
 fn towards_after(clause: &[String], at: usize, verb: Verb) -> Option<(MoveKind, usize)> {
     let mut found = None;
     for i in at + 1..(at + 6).min(clause.len()) {
@@ -212,7 +214,7 @@ fn towards_after(clause: &[String], at: usize, verb: Verb) -> Option<(MoveKind, 
             None if is_filler(w) => {}
             None => break,
         }
-        // Only "left to right" goes on after the first word of direction.
+        // Only "left to right" continues after the first word of direction.
         if found.is_some() && word(clause, i + 1) != "to" && word(clause, i) != "to" {
             break;
         }
@@ -220,7 +222,7 @@ fn towards_after(clause: &[String], at: usize, verb: Verb) -> Option<(MoveKind, 
     found
 }
 
-/// What a verb means with a direction; `None` when the two don't go together.
+/// The move for a verb with a direction; `None` if the two don't go together.
 fn kind(verb: Verb, towards: Towards) -> Option<MoveKind> {
     use MoveKind as M;
     use Towards as T;
@@ -247,7 +249,7 @@ fn kind(verb: Verb, towards: Towards) -> Option<MoveKind> {
     })
 }
 
-/// What a verb means without a direction, where it is clearly meant for the camera.
+/// The move for a verb without a direction, if it is clearly meant for the camera.
 fn unaided(clause: &[String], at: usize, verb: Verb) -> Option<MoveKind> {
     let camera = near_camera(clause, at);
     let paced = (at.saturating_sub(2)..at).any(|i| words::pace(&clause[i]).is_some());
@@ -267,7 +269,7 @@ fn unaided(clause: &[String], at: usize, verb: Verb) -> Option<MoveKind> {
         Verb::Pedestal if word(clause, at + 1) == "shot" => Some(MoveKind::PedestalUp),
         Verb::Travel if camera && clause[at].starts_with("ris") => Some(MoveKind::PedestalUp),
         Verb::Tilt if camera && around => Some(MoveKind::TiltUp),
-        // A sushi roll is food; a clause of nothing but direction has nothing to roll but the camera.
+        // A sushi roll is food; in a clause of nothing but direction only the camera can roll.
         Verb::Roll
             if clause[at].starts_with("roll")
                 && (camera || clause.iter().all(|w| is_direction_word(w))) =>
@@ -286,7 +288,7 @@ fn near_camera(clause: &[String], at: usize) -> bool {
         || is_camera_word(word(clause, at + 1))
 }
 
-/// The pace nearest to a move, not reaching across a joining word or into the move before.
+/// The pace nearest to a move, but not across a joining word or inside the previous move.
 fn pace_around(clause: &[String], behind: usize, found: &Found) -> Pace {
     let inside = clause[found.from..found.to].iter();
     let ahead = clause[found.to..]
@@ -369,7 +371,7 @@ fn shape(clause: &[String]) -> Option<Shape> {
     })
 }
 
-/// A shape word that needs its neighbours to be one.
+/// A shape word that counts only next to certain words.
 fn loose_shape(clause: &[String], at: usize) -> Option<Shape> {
     let shape = match clause[at].as_str() {
         "vertical" | "vertically" | "portrait" => Shape::Vertical,
@@ -390,5 +392,5 @@ fn word(clause: &[String], at: usize) -> &str {
     clause.get(at).map_or("", String::as_str)
 }
 
-/// More legs than this leave no time for any of them.
+/// With more legs there is no time for any of them.
 const MAX_LEGS: usize = 8;

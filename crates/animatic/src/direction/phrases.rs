@@ -1,10 +1,10 @@
-//! Phrases: the words of direction that need no grammar, only their neighbours.
+//! Phrases: words of direction that need no grammar, only their neighbours.
 //!
-//! A table says which phrase means what, and when a phrase that is also everyday language counts.
+//! A table gives the meaning of each phrase, and when one that is also everyday language counts.
 
 use super::words::{Clause, is_direction_word, is_negation};
 
-/// A phrase, in lower-case words with single spaces, and what it means.
+/// A phrase, in lower case with single spaces, and its meaning.
 pub(super) struct Phrase<T: 'static> {
     pub(super) words: &'static str,
     pub(super) means: T,
@@ -31,8 +31,8 @@ pub(super) struct Hit<'a, T> {
     pub(super) at: usize,
 }
 
-/// Every phrase of a table in the order of the prompt. Of phrases that begin at one word, the one
-/// that is first in the table counts.
+/// Finds every phrase of a table, in the order of the prompt. If several start at the same word,
+/// the first in the table wins.
 pub(super) fn find<'a, T: Copy>(clauses: &'a [Clause], table: &[Phrase<T>]) -> Vec<Hit<'a, T>> {
     let mut hits = Vec::new();
     for clause in clauses {
@@ -54,9 +54,9 @@ pub(super) fn find<'a, T: Copy>(clauses: &'a [Clause], table: &[Phrase<T>]) -> V
     hits
 }
 
-/// The number of words of a phrase that stands at a place.
+/// The number of words of the phrase, if it is at this place.
 fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
-    // By the text as it is: most phrases differ in their first letters.
+    // Compares the text directly: most phrases differ in their first letters.
     let mut rest = phrase;
     for (word, length) in clause[at..].iter().zip(1..) {
         rest = rest.strip_prefix(word.as_str())?;
@@ -90,7 +90,7 @@ fn is_denied(clause: &Clause, at: usize) -> bool {
         .any(|word| is_negation(word) || matches!(word.as_str(), "after" | "before"))
 }
 
-/// Words of how much.
+/// Words for amounts.
 pub(super) fn is_measure(word: &str) -> bool {
     is_light(word) || is_heavy(word) || matches!(word, "falling" | "drifting" | "floating" | "some")
 }

@@ -1,9 +1,9 @@
-//! Quotes: the words of a prompt that are to be shown, taken out of those that direct.
+//! Quoted words, which are shown as titles, separated from the direction.
 
-/// A prompt without its quoted words, and those, in their order.
+/// The prompt without its quoted words, and those words, in order.
 ///
-/// Quotes are straight or of any nation's shape; one that is never closed, or holds nothing to
-/// show, is left in the text.
+/// Quotes may be straight or of any language; one that is not closed, or is empty, stays in the
+/// text.
 pub(super) fn taken_out(prompt: &str) -> (String, Vec<String>) {
     let mut rest = String::with_capacity(prompt.len());
     let mut quotes = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn taken_out(prompt: &str) -> (String, Vec<String>) {
             .collect::<Vec<_>>()
             .join(" ");
         if words.chars().any(char::is_alphanumeric) {
-            // The place of a quote parts the words around it.
+            // A quote separates the words around it.
             rest.push_str(", ");
             quotes.push(words);
         }
@@ -32,7 +32,7 @@ pub(super) fn taken_out(prompt: &str) -> (String, Vec<String>) {
     (rest, quotes)
 }
 
-/// The characters that end a quote which this one begins.
+/// The characters that close a quote opened by this one.
 fn closing(open: char) -> Option<&'static [char]> {
     Some(match open {
         '"' => &['"'],

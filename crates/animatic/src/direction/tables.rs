@@ -1,6 +1,6 @@
-//! The tables of phrases: looks, weather, fades, easing, sounds, and what can't be done.
+//! Tables of phrases: looks, weather, fades, easing, sounds, and what cannot be done.
 //!
-//! A new phrase is a new row; longer phrases stand before the shorter ones that begin alike.
+//! A new phrase is a new row; longer phrases must come before shorter ones with the same start.
 
 use super::kinds::{Amount, Easing, Look, Particles};
 use super::phrases::Counts::{self, Always, Beside, OnlyBeside};

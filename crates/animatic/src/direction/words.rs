@@ -1,10 +1,10 @@
-//! The words of direction: cutting a prompt into them, and the vocabulary.
+//! Splits a prompt into words, and knows the vocabulary.
 //!
-//! Nothing here knows the grammar; it only says what a single word may mean.
+//! It does not know the grammar, only what a single word may mean.
 
 use super::kinds::Pace;
 
-/// A stretch of the prompt between two stops, as lower-case words.
+/// The words between two stops, in lower case.
 pub(super) type Clause = Vec<String>;
 
 /// Cuts a prompt into clauses of words.
@@ -67,7 +67,7 @@ fn is_stop(c: char) -> bool {
     )
 }
 
-/// What a verb of camera movement belongs to.
+/// The family of a camera verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Zoom,
@@ -80,11 +80,11 @@ pub(super) enum Verb {
     Pedestal,
     Roll,
     Orbit,
-    /// Any way of travelling; means the camera only next to a camera word.
+    /// Any kind of travel; counts only next to a camera word.
     Travel,
 }
 
-/// Where a move goes.
+/// The direction of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Towards {
     In,
@@ -146,7 +146,7 @@ pub(super) fn pace(word: &str) -> Option<Pace> {
     })
 }
 
-/// Words that may stand between a verb and where it goes.
+/// Words allowed between a verb and its direction.
 pub(super) fn is_filler(word: &str) -> bool {
     pace(word).is_some()
         || matches!(
@@ -172,7 +172,7 @@ pub(super) fn is_filler(word: &str) -> bool {
         )
 }
 
-/// Words that make the verb beside them a camera's.
+/// Words that make a neighbouring verb a camera move.
 pub(super) fn is_camera_word(word: &str) -> bool {
     matches!(
         word,

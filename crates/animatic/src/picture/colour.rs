@@ -1,14 +1,14 @@
-//! Colour profiles: what a picture's embedded ICC profile means, in sRGB.
+//! Converts pictures with an embedded ICC profile to sRGB.
 //!
-//! A profile that is broken, or made for other channels than the picture has left (a CMYK profile
-//! after its decoder has made RGB), is passed over: the picture itself may be fine, and its
-//! colours are then taken for sRGB, as they are without a profile.
+//! A profile that is damaged, or for other channels than the decoded picture has (a CMYK profile
+//! after its decoder has made RGB), is ignored: the picture itself may be fine, and is then taken
+//! for sRGB, as without a profile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use moxcms::{ColorProfile, DataColorSpace, Layout, TransformOptions};
 
-/// How many bytes a pixel has.
+/// Bytes per pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pixels {
     Rgb = 3,
@@ -17,7 +17,7 @@ pub(super) enum Pixels {
 
 /// Converts pixels in place from the space of an ICC profile to sRGB.
 pub(super) fn to_srgb(pixels: &mut [u8], kind: Pixels, icc: &[u8]) {
-    // A profile is as hostile as the picture it comes in.
+    // A profile is as untrusted as its picture.
     let _ = catch_unwind(AssertUnwindSafe(|| convert(pixels, kind, icc)));
 }
 
@@ -45,7 +45,7 @@ fn convert_rgb(
         layout,
         TransformOptions::default(),
     )?;
-    // A stretch at a time, so that no second picture is held.
+    // In pieces, so that no second picture is held.
     let mut stretch = [0; 1024 * 12];
     for chunk in pixels.chunks_mut(stretch.len()) {
         let done = &mut stretch[..chunk.len()];
@@ -55,7 +55,7 @@ fn convert_rgb(
     Ok(())
 }
 
-/// By a table: a grey has 256 values only, and they are in all three channels by now.
+/// With a table: there are only 256 greys, and all three channels are equal.
 fn convert_grey(
     pixels: &mut [u8],
     kind: Pixels,

@@ -1,6 +1,6 @@
-//! Decoding: from untrusted bytes to a picture.
+//! Decodes untrusted bytes.
 //!
-//! Every limit is checked on the header before anything of the picture's size is allocated.
+//! Every limit is checked on the header, before anything of the picture's size is allocated.
 
 use std::error::Error;
 use std::io::Cursor;
@@ -13,31 +13,31 @@ use super::colour::{self, Pixels};
 use super::ground::{self, Ground};
 use super::plain::Picture;
 
-/// What may be decoded. Exceeding one is [`PictureError::TooLarge`] or a relative of it.
+/// Limits of [`decode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureLimits {
     /// Most pixels, in millions.
     pub max_megapixels: u32,
-    /// Longest side, in pixels: keeps out strips that are legal by area and useless as a frame.
+    /// Longest side, in pixels: rejects strips that are small by area but useless as a frame.
     pub max_side: u32,
-    /// Most memory that the decoder may hold at once, in bytes, the decoded pixels included.
+    /// Most memory for decoding, in bytes, including the decoded pixels.
     pub max_memory_bytes: u64,
 }
 
-/// What the header says about a picture.
+/// From the picture's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureInfo {
-    /// The kind that the bytes are.
+    /// Detected from the bytes.
     pub format: PictureFormat,
-    /// Width in pixels as [`decode`] would give it, orientation applied.
+    /// In pixels, with orientation applied.
     pub width: u32,
-    /// Height in pixels as [`decode`] would give it, orientation applied.
+    /// In pixels, with orientation applied.
     pub height: u32,
-    /// Most memory that [`decode`] takes beside the bytes themselves.
+    /// Memory that [`decode`] needs at most, besides the input.
     pub decoding_bytes: u64,
 }
 
-/// The kinds of picture that are taken.
+/// Supported formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PictureFormat {
     /// JPEG, baseline and progressive; grey, colour and CMYK.
@@ -54,25 +54,25 @@ pub enum PictureFormat {
     Tiff,
 }
 
-/// Why a picture can't be used. The messages are written for the one who sent it.
+/// Why a picture cannot be used. The messages are for the one who sent it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
     /// No bytes at all.
     #[error("the picture is empty (0 bytes)")]
     Empty,
-    /// The first bytes belong to no kind of picture.
+    /// Not a known format.
     #[error("this is not a picture of a known kind; send JPEG, PNG, WebP, GIF, BMP or TIFF")]
     UnknownFormat,
-    /// A known kind, but of a variety that is not taken.
+    /// A known format, but an unsupported variety.
     #[error("this variety of picture is not supported: {what}")]
     Unsupported {
-        /// What it is, in a few words.
+        /// The variety, in a few words.
         what: String,
     },
-    /// The bytes break the rules of their own format.
+    /// The bytes are invalid.
     #[error("the picture is damaged: {reason}")]
     Damaged {
-        /// What the decoder tripped over.
+        /// The decoder's reason.
         reason: String,
     },
     /// More pixels than allowed.
@@ -80,32 +80,31 @@ pub enum PictureError {
     TooLarge {
         /// The picture's size in megapixels, rounded up.
         megapixels: u32,
-        /// The limit in megapixels.
+        /// In megapixels.
         limit: u32,
     },
     /// A side longer than allowed.
     #[error("the picture is {side} pixels on its longer side; the limit is {limit}")]
     TooLong {
-        /// The longer side in pixels.
+        /// The longer side, in pixels.
         side: u32,
-        /// The limit in pixels.
+        /// In pixels.
         limit: u32,
     },
-    /// Decoding would take more memory than allowed.
+    /// Decoding would need more memory than allowed.
     #[error("the picture needs more than {limit_mb} MB of memory to decode")]
     TooMuchMemory {
-        /// The limit in megabytes.
+        /// In megabytes.
         limit_mb: u64,
     },
 }
 
-/// Decodes a picture of any kind in [`PictureFormat`], a transparent one over [`Ground::Contrast`].
-/// Never panics, whatever the bytes are.
+/// Decodes any supported format; a transparent picture over [`Ground::Contrast`]. Never panics.
 pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, PictureError> {
     decode_over(bytes, limits, Ground::default())
 }
 
-/// Decodes like [`decode`], a transparent picture over a chosen ground.
+/// Like [`decode`], but with a chosen background for transparency.
 pub fn decode_over(
     bytes: &[u8],
     limits: &PictureLimits,
@@ -114,7 +113,7 @@ pub fn decode_over(
     guarded(|| {
         let (mut decoder, info) = open(bytes, limits)?;
         let orientation = orientation_of(&mut decoder);
-        // An unreadable profile is no profile.
+        // Ignore an unreadable profile.
         let profile = decoder.icc_profile().ok().flatten();
         let image = DynamicImage::from_decoder(decoder)
             .map_err(|error| translate(info.format, &error, limits))?;
@@ -122,7 +121,7 @@ pub fn decode_over(
     })
 }
 
-/// Reads the headers only: kind and size, without decoding a pixel.
+/// Reads only the header, without decoding a pixel.
 pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, PictureError> {
     guarded(|| {
         let (mut decoder, mut info) = open(bytes, limits)?;
@@ -188,12 +187,11 @@ impl PictureFormat {
     }
 }
 
-/// Runs a decoder with a net under it.
+/// Runs a decoder and catches panics.
 ///
-/// The decoders are other people's code fed with hostile bytes. They are written not to panic,
-/// and each has had releases in which some input made it panic all the same; a caller's file must
-/// not take the worker's thread with it. Nothing half-changed survives the unwinding: the closure
-/// owns all it touches.
+/// Decoders are third-party code for untrusted bytes. They should not panic, but each has had
+/// releases that did; a caller's file must not take the worker's thread with it. Unwinding leaves
+/// nothing half-changed: the closure owns all it touches.
 fn guarded<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(PictureError::Damaged {
@@ -202,14 +200,14 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, Pictu
     })
 }
 
-/// A decoder that has read the header and passed every limit that the header can tell.
+/// A decoder that has read the header, which is within all limits.
 fn open<'a>(
     bytes: &'a [u8],
     limits: &PictureLimits,
 ) -> Result<(impl ImageDecoder + use<'a>, PictureInfo), PictureError> {
     let (format, known) = PictureFormat::of(bytes)?;
     let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
-    // Sides are checked below, where the message can name both the size and the limit.
+    // Sides are checked below, where the message can have both the size and the limit.
     let mut allowed = image::Limits::no_limits();
     allowed.max_alloc = Some(limits.max_memory_bytes);
     reader.limits(allowed);
@@ -262,7 +260,7 @@ fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), Pic
     Ok(())
 }
 
-/// Unreadable orientation is no orientation: the picture itself may be fine.
+/// Ignore an unreadable orientation: the picture itself may be fine.
 fn orientation_of(decoder: &mut impl ImageDecoder) -> Orientation {
     decoder.orientation().unwrap_or(Orientation::NoTransforms)
 }
@@ -314,7 +312,7 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
             what: in_short(&unsupported.to_string()),
         },
         other => {
-            // The cause says what is wrong; the error around it only that something is.
+            // The cause says what is wrong; the outer error only that something is.
             let words = other
                 .source()
                 .map_or_else(|| other.to_string(), ToString::to_string);
@@ -332,7 +330,7 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
     }
 }
 
-/// How the decoders say that bytes are missing.
+/// Decoders' messages for missing bytes.
 const SIGNS_OF_AN_EARLY_END: &[&str] = &[
     "enough bytes",
     "failed to fill",
@@ -342,7 +340,7 @@ const SIGNS_OF_AN_EARLY_END: &[&str] = &[
     "exhausted",
 ];
 
-/// One line of a decoder's words, cut to a length that suits an error message.
+/// A line of a decoder's message, shortened.
 fn in_short(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     line.chars().take(160).collect()

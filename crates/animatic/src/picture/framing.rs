@@ -11,16 +11,15 @@ use crate::resize::{self, FilterType, Part};
 use super::plain::Picture;
 
 impl Picture {
-    /// The whole picture in the shape of `frame` (width and height, of which only the ratio counts),
-    /// on a soft, dark copy of itself, at most twice the frame's size. A picture that has the shape
-    /// already is only copied.
+    /// The whole picture in the shape of `frame` (only its ratio counts), on a soft, dark copy of
+    /// itself, at most twice the frame's size. A picture that has this shape is copied.
     #[must_use]
     pub fn fitted(&self, frame: (u32, u32)) -> Self {
         fit(self, frame).unwrap_or_else(|| self.clone())
     }
 }
 
-/// As [`Picture::fitted`]; `None` where the shape is right already.
+/// Like [`Picture::fitted`]; `None` if it has the shape already.
 fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
     if window(picture.size(), frame) == picture.size() {
         return None;
@@ -47,7 +46,7 @@ fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
     Picture::from_rgb(canvas.0, canvas.1, out)
 }
 
-/// The largest size of the frame's shape within `size`.
+/// The largest size with the frame's shape within `size`.
 fn window(size: (u32, u32), frame: (u32, u32)) -> (u32, u32) {
     let wide = u64::from(size.0) * u64::from(frame.1);
     let tall = u64::from(size.1) * u64::from(frame.0);
@@ -97,7 +96,7 @@ fn resized(size: (u32, u32), rgb: &[u8], to: (u32, u32), filter: FilterType) -> 
     Some(out)
 }
 
-/// How much each column and each row of a picture draws the eye.
+/// How much each column and row of a picture draws the eye.
 pub(crate) struct Interest {
     columns: Vec<f64>,
     rows: Vec<f64>,
@@ -115,7 +114,7 @@ impl Interest {
         })
     }
 
-    /// The corner from which a window of the picture holds the most interest. All in pixels.
+    /// The corner of the window with the most interest, in pixels.
     pub(crate) fn best_corner(&self, (width, height): (f64, f64)) -> (f64, f64) {
         (
             best_start(&self.columns, self.size.0, width, 0.5),
@@ -191,8 +190,8 @@ fn apart(one: [f64; 3], other: [f64; 3]) -> f64 {
     one.iter().zip(other).map(|(a, b)| (a - b).abs()).sum()
 }
 
-/// Where a window of `length` out of `side` pixels begins so that it holds the most interest;
-/// where it makes no difference, at the `usual` share of the way.
+/// The start of the `length` out of `side` pixels with the most interest; if that makes no
+/// difference, the `usual` fraction.
 fn best_start(interest: &[f64], side: f64, length: f64, usual: f64) -> f64 {
     let slack = (side - length).max(0.0);
     #[expect(clippy::cast_precision_loss, reason = "a small picture")]
@@ -218,10 +217,10 @@ fn best_start(interest: &[f64], side: f64, length: f64, usual: f64) -> f64 {
     best.1
 }
 
-/// Of a picture much taller than the frame, faces and skylines are above the middle.
+/// In pictures much taller than the frame, faces and skylines are above the middle.
 const ABOVE: f64 = 0.38;
 
-/// Window positions that are compared.
+/// Window positions to compare.
 const STEPS: u32 = 100;
 
 fn whole(side: f64) -> u32 {

@@ -1,17 +1,17 @@
-//! What lies under a transparent picture.
+//! The background of a transparent picture.
 
 /// The colour under a transparent picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Ground {
-    /// A plain grey: a light one under dark pixels and a dark one under light pixels, so that a
-    /// logo never vanishes into its ground.
+    /// Plain grey: light under dark pixels and dark under light ones, so that a logo never
+    /// disappears.
     #[default]
     Contrast,
-    /// This colour: red, green, blue.
+    /// Red, green, blue.
     Colour([u8; 3]),
 }
 
-/// Lays RGBA pixels over the ground and gives RGB.
+/// Lays RGBA pixels over the background and returns RGB.
 pub(super) fn lay_over(rgba: &[u8], ground: Ground) -> Vec<u8> {
     let colour = match ground {
         Ground::Colour(colour) => colour,

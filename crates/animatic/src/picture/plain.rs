@@ -1,4 +1,4 @@
-//! The picture itself: plain pixels, and the file that they are written to.
+//! Decoded pixels, and writing them to a file.
 
 use image::codecs::jpeg::JpegEncoder;
 use image::{ExtendedColorType, ImageEncoder};
@@ -11,30 +11,27 @@ pub struct Picture {
     rgb: Vec<u8>,
 }
 
-/// An encoder refused a picture; carries its words.
+/// An encoder refused a picture, with its message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the picture could not be written: {0}")]
 pub struct WriteError(String);
 
 impl Picture {
-    /// A picture from its pixels. `None` when a side is zero or `rgb` is not exactly
-    /// `width * height * 3` bytes.
+    /// `None` if a side is zero or `rgb` is not exactly `width * height * 3` bytes.
     pub fn from_rgb(width: u32, height: u32, rgb: Vec<u8>) -> Option<Self> {
         let expected = u64::from(width) * u64::from(height) * 3;
         (expected > 0 && rgb.len() as u64 == expected).then_some(Self { width, height, rgb })
     }
 
-    /// A picture that was decoded, whose pixels are as many as its size says.
+    /// For decoded pixels, whose number fits the size.
     pub(super) fn of(width: u32, height: u32, rgb: Vec<u8>) -> Self {
         Self { width, height, rgb }
     }
 
-    /// Width in pixels.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Height in pixels.
     pub fn height(&self) -> u32 {
         self.height
     }
@@ -49,7 +46,7 @@ impl Picture {
         &self.rgb
     }
 
-    /// The bytes of a JPEG file; `quality` from 1 to 100.
+    /// Encodes a JPEG file; `quality` from 1 to 100.
     pub fn to_jpeg(&self, quality: u8) -> Result<Vec<u8>, WriteError> {
         let mut out = Vec::new();
         JpegEncoder::new_with_quality(&mut out, quality.clamp(1, 100))
@@ -60,7 +57,7 @@ impl Picture {
 }
 
 impl std::fmt::Debug for Picture {
-    /// The size only: a dump of the pixels helps nobody.
+    /// Size only: nobody wants a dump of the pixels.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Picture({}x{})", self.width, self.height)
     }

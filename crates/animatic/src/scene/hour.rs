@@ -1,6 +1,5 @@
 //! The hour and the air of a scene.
 
-/// The time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hour {
     Dawn,

@@ -28,12 +28,12 @@ use stage::Stage;
 pub(crate) struct Scene {
     hour: Hour,
     weather: Weather,
-    /// What is in the scene, each at most once, in the order of [`Place`].
+    /// Each at most once, in the order of [`Place`].
     places: Vec<Place>,
     seed: u64,
 }
 
-/// What a scene may hold, from the back to the front.
+/// What a scene can contain, back to front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Space,
@@ -48,10 +48,10 @@ pub(crate) enum Place {
 }
 
 impl Scene {
-    /// Reads a scene out of a prompt. Words that name nothing drawable still vary the picture.
+    /// Reads a scene from a prompt. Other words still vary the picture.
     pub(crate) fn imagine(prompt: &str, seed: u64) -> Self {
         let words = words_of(prompt);
-        // A room tone is a sound.
+        // "Room tone" is a sound.
         let tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
         let mut places: Vec<Place> = (0..words.len())
             .filter(|i| !tone(*i))
@@ -98,7 +98,7 @@ impl Scene {
         format!("drawn scene: {list} {hour}{weather}")
     }
 
-    /// Draws the scene at a size in pixels, in sheets from the farthest to the nearest.
+    /// Draws the scene in sheets, farthest first.
     pub(crate) fn draw(&self, width: u32, height: u32) -> Vec<Sheet> {
         let mut stage = Stage::new(width.max(2), height.max(2), self.seed);
         if self.has(Place::Space) {

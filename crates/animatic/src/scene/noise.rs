@@ -1,4 +1,4 @@
-//! Noise: seeded chance that is smooth in space. Pure functions of position and seed.
+//! Noise: seeded and smooth. Pure functions of position and seed.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

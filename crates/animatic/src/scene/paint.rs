@@ -25,7 +25,7 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// A canvas with nothing on it.
+    /// Empty.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
         Self {

@@ -108,7 +108,7 @@ fn check_name(name: Option<&str>) -> Result<(), CliError> {
     if fits {
         Ok(())
     } else {
-        let message = "--name: must have 1 to 100 characters, none of them a control character";
+        let message = "--name: must be 1 to 100 characters without control characters";
         Err(CliError::Usage(message.into()))
     }
 }
@@ -116,7 +116,7 @@ fn check_name(name: Option<&str>) -> Result<(), CliError> {
 pub(super) async fn find(app: &App, handle: &str) -> Result<Account, CliError> {
     accounts::by_handle(app, handle).await?.ok_or_else(|| {
         CliError::failed(format!(
-            "there is no account {handle:?}; see: mediagate accounts list"
+            "no account {handle:?}; see: mediagate accounts list"
         ))
     })
 }
@@ -137,13 +137,13 @@ async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
     } else {
         "unlimited"
     };
-    say(&format!("Made the account {} ({policy}).", account.handle))
+    say(&format!("Created account {} ({policy}).", account.handle))
 }
 
 async fn list(app: &App) -> Result<(), CliError> {
     let accounts = books::accounts(app).await?;
     if accounts.is_empty() {
-        return say("There are no accounts yet. The first start of the server makes one.");
+        return say("There are no accounts yet. The server creates one when it first starts.");
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -179,7 +179,7 @@ async fn credit(app: &App, args: &CreditArgs) -> Result<(), CliError> {
     let credited = books::credit(app, account.id, args.amount, args.note.clone()).await?;
     if credited.was_unlimited {
         say(&format!(
-            "{} was unlimited and is prepaid from now on; what it spent before counts. \
+            "{} was unlimited and is now prepaid; what it spent before counts. \
              To undo that: mediagate accounts update {} --unlimited",
             account.handle, account.handle
         ))?;

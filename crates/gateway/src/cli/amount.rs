@@ -24,14 +24,14 @@ pub(super) fn positive_or_none(text: &str) -> Result<Bound, String> {
 
 /// May be negative.
 pub(super) fn signed(text: &str) -> Result<Micros, String> {
-    Micros::signed(text).map_err(|error| format!("{error}; a negative one begins with -"))
+    Micros::signed(text).map_err(|error| format!("{error}; negative amounts begin with -"))
 }
 
 /// Checks a note for the ledger.
 pub(super) fn note(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     if text.trim().is_empty() || length > 500 || text.chars().any(char::is_control) {
-        return Err("must have 1 to 500 characters, none of them a control character".into());
+        return Err("must be 1 to 500 characters without control characters".into());
     }
     Ok(text.to_owned())
 }
@@ -42,7 +42,7 @@ pub(super) fn check_moved(name: &str, amount: Micros) -> Result<(), CliError> {
         return Err(CliError::Usage(format!("{name}: 0.00 changes nothing")));
     }
     if amount > MOST || amount < Micros::ZERO.minus(MOST) {
-        let message = format!("{name}: at most {MOST} USD are moved at once");
+        let message = format!("{name}: at most {MOST} USD at once");
         return Err(CliError::Usage(message));
     }
     Ok(())

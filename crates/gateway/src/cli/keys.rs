@@ -122,7 +122,7 @@ async fn list(app: &App) -> Result<(), CliError> {
     let keys = keys::list(app).await?;
     let money: HashMap<_, _> = keys::money(app).await?.into_iter().collect();
     if keys.is_empty() {
-        return say("There are no keys yet. Make one with: mediagate keys create --name NAME");
+        return say("There are no keys yet. Create one with: mediagate keys create --name NAME");
     }
     let now = app.clock.now();
     let mut table = Table::new();
@@ -173,12 +173,10 @@ fn scopes(key: &ApiKey) -> String {
 async fn revoke(app: &App, which: &str) -> Result<(), CliError> {
     match keys::revoke(app, which).await? {
         Revocation::Done(id) => say(&format!("Revoked {id}.")),
-        Revocation::Before => say("The key had been revoked before."),
+        Revocation::Before => say("The key was already revoked."),
         Revocation::NoSuchKey => Err(CliError::failed(
-            "no key has this id or beginning; see: mediagate keys list",
+            "no key has this id or prefix; see: mediagate keys list",
         )),
-        Revocation::Ambiguous => Err(CliError::failed(
-            "several keys begin so; name one by its id",
-        )),
+        Revocation::Ambiguous => Err(CliError::failed("several keys have this prefix; use an id")),
     }
 }

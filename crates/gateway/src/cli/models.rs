@@ -177,7 +177,7 @@ fn or_dash(text: String) -> String {
 fn add(catalogue: &Catalogue, args: &AddArgs) -> Result<(), CliError> {
     let Some((provider, name)) = args.model.split_once('/') else {
         return Err(CliError::Usage(
-            "write PROVIDER/MODEL, such as fal/veo-3.1".into(),
+            "write PROVIDER/MODEL, for example fal/veo-3.1".into(),
         ));
     };
     let model = catalogue.by_name(provider, name).ok_or_else(|| {
@@ -234,7 +234,7 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
         Some((unit, usd)) => {
             let _ = writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}");
         }
-        None => text.push_str("# no list price is known: say what a caller pays, or it is free\n"),
+        None => text.push_str("# no list price is known: without a price it is free\n"),
     }
     let _ = writeln!(
         text,
@@ -242,7 +242,7 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
         model.id
     );
     if model.id.ends_with('*') {
-        text.push_str("# put the rest of the model's name in the place of the star\n");
+        text.push_str("# replace the star by the rest of the model's name\n");
     }
     Ok(text)
 }
@@ -273,7 +273,5 @@ fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {
         .collect();
     names.dedup();
     let meant = crate::config::file::meant(name, &names);
-    CliError::Usage(format!(
-        "no models of a provider {name:?} are known; {meant}"
-    ))
+    CliError::Usage(format!("no models of provider {name:?} are known; {meant}"))
 }

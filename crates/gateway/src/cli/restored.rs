@@ -55,7 +55,7 @@ pub(super) fn run(command: &RestoredCommand, settings: &Overrides) -> Result<(),
 async fn list(app: &App) -> Result<(), CliError> {
     let held = restored::list(app).await?;
     if held.is_empty() {
-        return say("no task of a restored backup waits");
+        return say("no tasks of a restored backup are held");
     }
     let lines: Vec<String> = held
         .into_iter()
@@ -74,7 +74,7 @@ async fn ids(app: &App, which: &Which) -> Result<Vec<TaskId>, CliError> {
 
 fn done(id: TaskId, what: &str, was_held: bool) -> Result<(), CliError> {
     if !was_held {
-        let message = format!("{id} does not wait for this: see `mediagate restored list`");
+        let message = format!("{id} is not held: see `mediagate restored list`");
         return Err(CliError::Failed(message));
     }
     say(&format!("{id} {what}"))

@@ -114,7 +114,7 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
     let files = match setrlimit(Resource::Nofile, raised) {
         Ok(()) => files.maximum,
         Err(error) => {
-            tracing::warn!(%error, "the limit of open files stays as it is");
+            tracing::warn!(%error, "cannot raise the limit of open files");
             files.current
         }
     };

@@ -234,9 +234,9 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text)
-        .map(Some)
-        .map_err(|_| serde::de::Error::custom("must be a time such as \"30s\", \"15m\" or \"30d\""))
+    humantime::parse_duration(&text).map(Some).map_err(|_| {
+        serde::de::Error::custom("must be a duration such as \"30s\", \"15m\" or \"30d\"")
+    })
 }
 
 #[cfg(test)]
@@ -274,7 +274,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("a.toml:1: `wait_limit`: must be a time such as"),
+                .starts_with("a.toml:1: `wait_limit`: must be a duration such as"),
             "{error}"
         );
     }

@@ -372,7 +372,7 @@ impl Config {
             return Err(wrong("decoding_memory_mb", "must be from 64 to 1048576"));
         }
         if self.wait_limit.is_zero() {
-            return Err(wrong("wait_limit", "must be longer than nothing"));
+            return Err(wrong("wait_limit", "must be greater than zero"));
         }
         if self.media_ttl < Duration::from_secs(1) {
             return Err(wrong("media_ttl", "must be at least a second"));
@@ -453,7 +453,7 @@ fn check_public_url(url: &Url) -> Result<String, ConfigError> {
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || url.query().is_some() {
         return Err(wrong(
             "public_url",
-            "must be an http or https address without a query",
+            "must be an http or https URL without a query",
         ));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
@@ -469,10 +469,7 @@ fn read_database(source: &SecretSource) -> Result<Database, ConfigError> {
         url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
             Ok(Database::Postgres(secret))
         }
-        _ => Err(wrong(
-            "database",
-            "must be \"sqlite\" or an address that starts with postgres://",
-        )),
+        _ => Err(wrong("database", "must be \"sqlite\" or a postgres:// URL")),
     }
 }
 

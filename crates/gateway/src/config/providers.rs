@@ -77,7 +77,7 @@ impl ProviderTable {
         if self.api_key.is_some() && !self.api_keys.is_empty() {
             return Err(wrong(
                 "api_keys",
-                "say api_key or api_keys, not both".into(),
+                "set api_key or api_keys, not both".into(),
             ));
         }
         let (key, sources) = match self.api_key {
@@ -91,11 +91,11 @@ impl ProviderTable {
         if let Some(url) = &self.base_url
             && (!matches!(url.scheme(), "http" | "https") || url.query().is_some())
         {
-            let message = "must be an http or https address without a query";
+            let message = "must be an http or https URL without a query";
             return Err(wrong("base_url", message.into()));
         }
         if self.max_running == Some(0) || self.per_minute == Some(0) {
-            let message = "0 would mean that nothing is ever sent; leave the provider out instead";
+            let message = "with 0 nothing would ever be sent; remove the provider instead";
             let key = if self.max_running == Some(0) {
                 "max_running"
             } else {
@@ -293,7 +293,7 @@ impl PriceSettings {
         }
         if let Some(end) = entries.last().and_then(|last| last.until) {
             return Err(format!(
-                "there would be no price from {} on; leave the last until out",
+                "there would be no price from {} on; remove the last `until`",
                 end.rfc3339()
             ));
         }
@@ -308,7 +308,7 @@ impl PriceSettings {
         let schedule = Schedule::new(dated.collect()).map_err(|error| error.to_string())?;
         match schedule.begins() {
             Some(begin) if begin > now => Err(format!(
-                "there would be no price before {}; add one without from",
+                "there would be no price before {}; add one without `from`",
                 begin.rfc3339()
             )),
             _ => Ok(schedule),

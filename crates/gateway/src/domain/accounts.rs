@@ -47,9 +47,10 @@ pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
 
 pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
     let handle = handle.to_owned();
-    app.store
-        .read(move |conn| store::accounts::by_handle(conn, &handle).map_err(Error::from))
-        .await
+    Ok(app
+        .store
+        .read(move |conn| store::accounts::by_handle(conn, &handle))
+        .await?)
 }
 
 /// Whether a text is a valid handle.

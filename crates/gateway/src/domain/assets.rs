@@ -65,7 +65,7 @@ pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Res
     let limit = app.config.storage_limit;
     let kept = app
         .store
-        .read(move |conn| store::assets::kept(conn, account).map_err(Error::from))
+        .read(move |conn| store::assets::kept(conn, account))
         .await?;
     // At the limit nothing fits, not even input of unknown size.
     if kept.saturating_add(more_bytes.max(1)) > limit.0 {
@@ -80,8 +80,8 @@ pub fn check_disk(app: &Parts) -> Result<(), Error> {
     if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
         return Ok(());
     }
-    tracing::warn!("what callers hand in is refused: the disk is almost full");
-    let message = "There is almost no room for files. Try again later.";
+    tracing::warn!("uploads are refused: the disk is almost full");
+    let message = "The disk is almost full. Try again later.";
     Err(Error::later(ErrorCode::Overloaded, message, 60))
 }
 
@@ -95,8 +95,8 @@ pub fn check_kept(conn: &mut Conn<'_>, account: AccountId, limit: ByteSize) -> R
 
 fn storage_full(limit: ByteSize) -> Error {
     let message = format!(
-        "The account keeps as much as it may: its storage_limit is {limit}. \
-         Delete videos, or wait until older files have passed their time."
+        "The account has used up its storage_limit of {limit}. \
+         Delete videos, or wait until older files expire."
     );
     Error::plain(ErrorCode::StorageFull, message)
 }
@@ -145,7 +145,7 @@ fn record(
 pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Error> {
     let asset = app
         .store
-        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .read(move |conn| store::assets::by_id(conn, id))
         .await?;
     let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
         return Ok(None);
@@ -158,7 +158,7 @@ pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Er
 pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Error> {
     let asset = app
         .store
-        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .read(move |conn| store::assets::by_id(conn, id))
         .await?;
     let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
         return Ok(None);

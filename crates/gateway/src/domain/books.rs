@@ -49,9 +49,7 @@ fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Err
 
 /// Every account with its sums and number of keys.
 pub async fn accounts(app: &App) -> Result<Vec<(Account, AccountMoney, i64)>, Error> {
-    app.store
-        .examine(|conn| store::accounts::all(conn).map_err(Error::from))
-        .await
+    Ok(app.store.examine(store::accounts::all).await?)
 }
 
 /// Changes to an account; `None` leaves a value as it is.
@@ -164,7 +162,7 @@ fn write_adjustment(
             return refused("The task's money is still held; wait until it ends.".into());
         }
         Money::Free => {
-            return refused("The task was free: there is nothing to put right.".into());
+            return refused("The task was free: there is nothing to adjust.".into());
         }
     }
     let filter = Filter {
@@ -174,7 +172,7 @@ fn write_adjustment(
     let entries = store::ledger::list(conn, &filter, 10)?;
     if let Some(before) = entries.iter().find(|one| one.kind == EntryKind::Adjust) {
         return refused(format!(
-            "The task was adjusted by {} USD at {} already, and is only once; credit the account instead.",
+            "The task was already adjusted by {} USD at {}, which is possible only once; credit the account instead.",
             before.spent,
             before.created_at.rfc3339()
         ));
@@ -183,7 +181,7 @@ fn write_adjustment(
     let after = paid.plus(amount);
     if after < Micros::ZERO {
         return refused(format!(
-            "The task cost {paid} USD; no more than that can be given back."
+            "The task cost {paid} USD; no more than that can be refunded."
         ));
     }
     let change = Change {
@@ -204,7 +202,7 @@ fn check_amount(amount: Micros) -> Result<(), Error> {
     let message = if amount == Micros::ZERO {
         "An amount of 0.00 USD changes nothing.".to_owned()
     } else if amount > MOST || amount < Micros::ZERO.minus(MOST) {
-        format!("At most {MOST} USD are moved at once.")
+        format!("At most {MOST} USD at once.")
     } else {
         return Ok(());
     };
@@ -247,15 +245,13 @@ pub async fn costs_of(app: &Parts, entries: &[Entry]) -> Result<HashMap<TaskId, 
 }
 
 pub async fn counts(app: &Parts) -> Result<[i64; 4], Error> {
-    app.store
-        .examine(|conn| store::ledger::counts(conn).map_err(Error::from))
-        .await
+    Ok(app.store.examine(store::ledger::counts).await?)
 }
 
 /// Creates an account. The handle must be new.
 pub async fn create(app: &Parts, handle: &str, changes: Changes) -> Result<Account, Error> {
     if accounts::by_handle(app, handle).await?.is_some() {
-        let message = format!("There is an account {handle:?} already.");
+        let message = format!("The account {handle:?} already exists.");
         return Err(Error::plain(ErrorCode::InvalidValue, message));
     }
     let account = accounts::ensure(app, handle).await?;

@@ -48,7 +48,7 @@ impl Catalog {
         for model in own {
             // An embedded model keeps its name.
             if models.iter().any(|known| known.id == model.id) {
-                tracing::error!(model = %model.id, "a model of the models folder has the name of an embedded one and is left out");
+                tracing::error!(model = %model.id, "a model in the models folder has the name of an embedded model and is ignored");
             } else {
                 models.push(model);
             }
@@ -127,8 +127,7 @@ impl Catalog {
         param: &str,
     ) -> Result<Model, Error> {
         let not_found = || {
-            let message =
-                format!("There is no model named {name:?}. See /v1/models for those there are.");
+            let message = format!("There is no model {name:?}. /v1/models lists them.");
             Error::at(ErrorCode::ModelNotFound, param, message)
         };
         let named = self.named(name);
@@ -137,7 +136,7 @@ impl Catalog {
             .ok_or_else(not_found)?;
         if model.kind() != kind {
             let message = format!(
-                "{:?} is a {} model; a {kind} model is needed here.",
+                "{:?} is a {} model; a {kind} model is needed.",
                 model.id,
                 model.kind()
             );
@@ -182,7 +181,7 @@ fn apply(
     };
     if let Some(routes) = &settings.routes {
         if models.iter().any(|model| model.id == id) {
-            let message = "is an embedded model, which has no routes; give this one another name";
+            let message = "is an embedded model, which has no routes; use another name";
             return Err(wrong("", message.into()));
         }
         models.push(routed(id, settings, routes, shelves, now)?);
@@ -198,12 +197,12 @@ fn apply(
         .ok_or_else(|| {
             wrong(
                 "",
-                format!("there is no such model; there are {known}; a new one needs routes"),
+                format!("there is no such model; the models are {known}; a new one needs routes"),
             )
         })?;
     model.price = price(&wrong, settings.price.as_ref(), model.kind(), now)?;
     if prices_nobody_chooses(model) {
-        let message = "usd_without_audio: nobody can choose between sound and none here";
+        let message = "usd_without_audio: callers cannot choose the sound of this model";
         return Err(wrong(".price", message.into()));
     }
     if let Some(why) = fault_of_pass(model, &settings.pass) {
@@ -241,9 +240,9 @@ fn fault_of_pass(model: &Model, pass: &[String]) -> Option<&'static str> {
         return Some("an embedded model has no provider");
     }
     let mut parts = pass.iter().flat_map(|name| name.split('.'));
-    parts
-        .any(str::is_empty)
-        .then_some("names fields of the provider's request, as in [\"style\", \"input.steps\"]")
+    parts.any(str::is_empty).then_some(
+        "lists fields of the provider's request, for example [\"style\", \"input.steps\"]",
+    )
 }
 
 fn price(
@@ -281,7 +280,7 @@ fn routed(
     let kind = match settings.kind {
         Some(ModelKind::Video) => Kind::Video,
         Some(ModelKind::Music) => Kind::Music,
-        None => return Err(wrong("", "say kind = \"video\" or kind = \"music\"".into())),
+        None => return Err(wrong("", "set kind = \"video\" or kind = \"music\"".into())),
     };
     let mut made = Vec::new();
     for route in routes {
@@ -292,7 +291,7 @@ fn routed(
         ];
         if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
             let message =
-                format!("{key} = 0 would mean that nothing is ever sent; leave the route out");
+                format!("with {key} = 0 nothing would ever be sent; remove the route instead");
             return Err(wrong(".routes", message));
         }
         let site = sites.get(&route.provider).ok_or_else(|| {

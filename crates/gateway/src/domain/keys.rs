@@ -53,7 +53,7 @@ pub async fn create(
     let (key, secret) = draft(app, account, new)?;
     let row = key.clone();
     app.store
-        .write(move |conn| accounts::insert_key(conn, &row).map_err(Error::from))
+        .write(move |conn| accounts::insert_key(conn, &row))
         .await?;
     Ok((key, secret))
 }
@@ -107,16 +107,12 @@ pub async fn create_first(app: &Parts, account: &Account) -> Result<Option<Secre
 
 /// Every key with its account's handle, oldest first.
 pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
-    app.store
-        .examine(|conn| accounts::keys(conn).map_err(Error::from))
-        .await
+    Ok(app.store.examine(accounts::keys).await?)
 }
 
 /// The money of every key, by id.
 pub async fn money(app: &Parts) -> Result<Vec<(KeyId, KeyMoney)>, Error> {
-    app.store
-        .examine(|conn| ledger::of_keys(conn).map_err(Error::from))
-        .await
+    Ok(app.store.examine(ledger::of_keys).await?)
 }
 
 /// Result of revoking a key.
@@ -156,7 +152,7 @@ pub async fn revoke(app: &Parts, which: &str) -> Result<Revocation, Error> {
                 .store
                 .write(move |conn| accounts::revoke_key(conn, id, now))
                 .await;
-            Ok(if revoked.map_err(Error::from)? {
+            Ok(if revoked? {
                 Revocation::Done(id)
             } else {
                 Revocation::Before
@@ -229,7 +225,7 @@ async fn look_up(
     let (read_at, hash) = (tokio::time::Instant::now(), sha256.clone());
     let read = app
         .store
-        .read(move |conn| accounts::caller_by_sha256(conn, &hash).map_err(Error::from));
+        .read(move |conn| accounts::caller_by_sha256(conn, &hash));
     let found = read.await?;
     if let Some(caller) = &found {
         app.callers.insert(

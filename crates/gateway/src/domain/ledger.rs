@@ -46,7 +46,7 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
 fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
     let short = |available: Option<Micros>| available.is_some_and(|left| left < Micros::ZERO);
     let refused = |why: String| {
-        let message = format!("This would cost up to {cost} USD; {why}. Nothing was charged.");
+        let message = format!("This could cost {cost} USD; {why}. Nothing was charged.");
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
     };
     if let Some(key) = sums.key.filter(|key| short(key.available())) {
@@ -155,11 +155,11 @@ pub async fn check_recent(app: &App) -> Result<(), Error> {
     let began = app.clock.now();
     let read = app
         .store
-        .examine(|conn| store::meta::get(conn, CHECKED_UNTIL).map_err(Error::from));
+        .examine(|conn| store::meta::get(conn, CHECKED_UNTIL));
     let since = read.await?.map(Timestamp::from_micros);
     let found = run(app, since.map_or_else(Check::whole, Check::since)).await?;
     for mismatch in found.iter().take(MOST_LOGGED) {
-        tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the money does not add up");
+        tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the ledger does not add up");
     }
     let count = i64::try_from(found.len()).unwrap_or(i64::MAX);
     app.store
@@ -177,7 +177,7 @@ pub async fn check_recent(app: &App) -> Result<(), Error> {
 pub async fn tell(app: &App) -> Result<(), Error> {
     let read = app
         .store
-        .examine(|conn| store::meta::get::<i64>(conn, MISMATCHES).map_err(Error::from));
+        .examine(|conn| store::meta::get::<i64>(conn, MISMATCHES));
     let count = u32::try_from(read.await?.unwrap_or(0)).unwrap_or(u32::MAX);
     telemetry::ledger_checked(count);
     app.mismatches.store(count, Ordering::Relaxed);

@@ -122,7 +122,7 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::AudioFetchBlocked,
             param,
-            format!("The recording's address may not be fetched: {why}."),
+            format!("Fetching the recording's URL is not allowed: {why}."),
         ),
         FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
             ErrorCode::AudioFetchFailed,
@@ -254,7 +254,7 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
         Limits::Video(_) => None,
     };
     let offered = offered.ok_or_else(|| {
-        let message = format!("{} does not separate.", model.id);
+        let message = format!("{} does not separate recordings.", model.id);
         Error::at(ErrorCode::UnsupportedValue, "mv", message)
     })?;
     let group = wanted_group(model, offered, order.group_name.as_deref())?;
@@ -264,7 +264,7 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
             check_offered(model, offered, group)?;
             let rest = StemTarget::Without(group);
             if !has_rest(offered, group) {
-                let message = format!("{} cannot give the rest beside {group}.", model.id);
+                let message = format!("{} cannot make the rest without {group}.", model.id);
                 let error = Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message);
                 return Err(error);
             }
@@ -277,7 +277,7 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
                 .collect())
         }
         StemTask::Twelve => {
-            let message = format!("{} makes no full split.", model.id);
+            let message = format!("{} does not support a full split.", model.id);
             Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
         }
     }
@@ -318,11 +318,14 @@ fn check_routes(app: &Parts, model: &Model, job: &StemsJob) -> Result<(), Error>
     let (param, message) = if handed {
         (
             "stem_task",
-            format!("No provider of {} makes all that is asked for.", model.id),
+            format!(
+                "No single provider of {} can make everything in this request.",
+                model.id
+            ),
         )
     } else {
         let message =
-            "Recordings cannot be handed to this model's provider: this gateway has no public_url.";
+            "This model's provider fetches recordings by URL, and this gateway has no public_url.";
         ("continue_clip_id", message.to_owned())
     };
     Err(Error::at(ErrorCode::UnsupportedValue, param, message))
@@ -358,7 +361,10 @@ fn refuse_group(model: &Model, offered: &StemLimits, name: &str) -> Error {
         .map(|group| group.name())
         .collect::<Vec<_>>()
         .join(", ");
-    let message = format!("{} cannot tell {name:?} apart. It can: {groups}.", model.id);
+    let message = format!(
+        "{} cannot separate {name:?}. It can separate: {groups}.",
+        model.id
+    );
     Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message)
 }
 
@@ -381,7 +387,7 @@ fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
     }
     match (source.state, source.media) {
         (ClipState::Complete, Some(_)) if source.media_removed => {
-            Err(not_ready("is past its time: its audio was removed"))
+            Err(not_ready("has expired: its audio was removed"))
         }
         (ClipState::Complete, Some(media)) => Ok(media),
         (ClipState::Failed, _) => Err(not_ready(
@@ -397,15 +403,16 @@ pub async fn clips_of_task(
     account: AccountId,
     task: TaskId,
 ) -> Result<Vec<Clip>, Error> {
-    app.store
-        .read(move |conn| store::clips::of_task(conn, task, account).map_err(Error::from))
-        .await
+    Ok(app
+        .store
+        .read(move |conn| store::clips::of_task(conn, task, account))
+        .await?)
 }
 
 pub async fn clip(app: &App, account: AccountId, id: ClipId) -> Result<Clip, Error> {
     let found = app
         .store
-        .read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from))
+        .read(move |conn| store::clips::by_id(conn, id, account))
         .await?;
     found.ok_or_else(clip_not_found)
 }
@@ -424,7 +431,7 @@ pub async fn clip_param(
 ) -> Result<Clip, Error> {
     let found = app
         .store
-        .read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from))
+        .read(move |conn| store::clips::by_id(conn, id, account))
         .await?;
     found.ok_or_else(|| {
         Error::at(
@@ -455,9 +462,9 @@ pub async fn list(
     page: Page<ClipId>,
 ) -> Result<(Vec<Clip>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app.store.examine(move |conn| {
-        store::clips::page(conn, account, is_trashed, one_more).map_err(Error::from)
-    });
+    let read = app
+        .store
+        .examine(move |conn| store::clips::page(conn, account, is_trashed, one_more));
     let mut clips = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut clips, limit);
     Ok((clips, has_more))
@@ -470,9 +477,9 @@ pub async fn set_trashed(
     id: ClipId,
     is_trashed: bool,
 ) -> Result<Clip, Error> {
-    let written = app.store.write(move |conn| {
-        store::clips::set_trashed(conn, id, account, is_trashed).map_err(Error::from)
-    });
+    let written = app
+        .store
+        .write(move |conn| store::clips::set_trashed(conn, id, account, is_trashed));
     store::soon(written).await?;
     clip(app, account, id).await
 }

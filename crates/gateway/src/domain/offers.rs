@@ -30,7 +30,7 @@ fn video_narrowed(
     }
     if let Some(durations) = &settings.seconds {
         if durations.min() == 0 || durations.min() > durations.max() {
-            let message = "lengths are whole seconds from 1 on, ascending";
+            let message = "lengths are whole seconds, at least 1, ascending";
             return Err(("seconds", message.into()));
         }
         limits.durations = durations.clone();
@@ -54,7 +54,7 @@ fn video_narrowed(
     limits.seed = settings.seed.unwrap_or(limits.seed);
     match settings.audio {
         Some(true) if limits.audio.is_none() => {
-            let message = "this protocol has no way to choose sound for this model";
+            let message = "this protocol cannot choose sound for this model";
             return Err(("audio", message.into()));
         }
         Some(false) => limits.audio = None,
@@ -62,7 +62,7 @@ fn video_narrowed(
     }
     if let Some(references) = settings.references {
         if references > 0 && limits.pictures.most_references() == 0 {
-            let message = "this protocol has no way to hand reference images to this model";
+            let message = "this protocol cannot send reference images to this model";
             return Err(("references", message.into()));
         }
         match limits.pictures.purpose {
@@ -86,7 +86,7 @@ fn music_narrowed(
     if let Some(names) = &settings.stems {
         let group = |name: &String| {
             StemGroup::from_name(name)
-                .ok_or_else(|| ("stems", format!("{name:?} is no stem group")))
+                .ok_or_else(|| ("stems", format!("{name:?} is not a stem group")))
         };
         let groups = names.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         match &mut limits.stems {

@@ -194,7 +194,7 @@ pub async fn get(
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let found = app
         .store
-        .read(move |conn| store::personas::by_id(conn, id, account).map_err(Error::from))
+        .read(move |conn| store::personas::by_id(conn, id, account))
         .await?;
     let persona = found.ok_or_else(not_found)?;
     let clips = music::clips(app, account, persona.clips.clone()).await?;
@@ -218,7 +218,7 @@ pub async fn list(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .examine(move |conn| store::personas::page(conn, account, one_more).map_err(Error::from));
+        .examine(move |conn| store::personas::page(conn, account, one_more));
     let mut personas = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut personas, limit);
     let mut with_clips = Vec::with_capacity(personas.len());

@@ -123,7 +123,7 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::ImageFetchBlocked,
             param,
-            format!("The picture's address may not be fetched: {why}."),
+            format!("Fetching the picture's URL is not allowed: {why}."),
         ),
         FetchError::Failed(why) => Error::at(
             ErrorCode::ImageFetchFailed,
@@ -156,14 +156,14 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
         Error::at(
             ErrorCode::ImageInvalid,
             param,
-            format!("The data: address cannot be read: {why}."),
+            format!("The data: URL cannot be read: {why}."),
         )
     };
     let (head, data) = address
         .split_once(',')
         .ok_or_else(|| broken("it has no comma"))?;
     if !head.to_ascii_lowercase().ends_with(";base64") {
-        return Err(broken("only base64 content is taken"));
+        return Err(broken("only base64 content is supported"));
     }
     let clean: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     base64::engine::general_purpose::GeneralPurpose::new(
@@ -173,7 +173,7 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     )
     .decode(clean)
     .map(Bytes::from)
-    .map_err(|_| broken("its base64 is broken"))
+    .map_err(|_| broken("its base64 is invalid"))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     }
     if !writable {
         return Err(unready(
-            "Nothing can be written: a disk is full, or broken.",
+            "Nothing can be written: a disk is full or failing.",
         ));
     }
     if app.config.durability == Durability::Replicated && !is_replicated(app).await {
@@ -98,7 +98,7 @@ async fn has_room(app: &App) -> bool {
     match tokio::time::timeout(ANSWER, written).await {
         Ok(Ok(Ok(()))) | Err(_) => true,
         Ok(Ok(Err(error))) => {
-            tracing::warn!(%error, "the data folder takes nothing");
+            tracing::warn!(%error, "cannot write to the data folder");
             false
         }
         Ok(Err(_)) => false,

@@ -92,16 +92,13 @@ pub async fn keep_mark(app: App, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         if let Err(error) = move_mark(&app, &mut newest).await {
-            tracing::warn!(inside = ?error.inside(), "cannot mark the database");
+            tracing::warn!(inside = ?error.inside(), "cannot update the database's mark");
         }
     }
 }
 
 async fn move_mark(app: &App, newest: &mut Option<String>) -> Result<(), Error> {
-    let sent = app
-        .store
-        .read(|conn| store::restored::newest_submission(conn).map_err(Error::from))
-        .await?;
+    let sent = app.store.read(store::restored::newest_submission).await?;
     if sent == *newest {
         return Ok(());
     }
@@ -130,17 +127,16 @@ async fn move_mark(app: &App, newest: &mut Option<String>) -> Result<(), Error> 
 
 /// Held tasks with their model and time of acceptance.
 pub async fn list(app: &Parts) -> Result<Vec<(TaskId, String, Timestamp)>, Error> {
-    app.store
-        .read(|conn| store::restored::held(conn).map_err(Error::from))
-        .await
+    Ok(app.store.read(store::restored::held).await?)
 }
 
 /// Releases a held task to be made, possibly for the second time. Returns whether it was held.
 pub async fn resubmit(app: &Parts, id: TaskId) -> Result<bool, Error> {
     let now = app.clock.now();
-    app.store
-        .write(move |conn| store::restored::let_go(conn, id, now).map_err(Error::from))
-        .await
+    Ok(app
+        .store
+        .write(move |conn| store::restored::let_go(conn, id, now))
+        .await?)
 }
 
 /// Ends a held task, uncharged. Returns whether it was held.
@@ -151,7 +147,7 @@ pub async fn fail(app: &Parts, id: TaskId) -> Result<bool, Error> {
             let Some(task) = store::tasks::of_anyone(conn, id)? else {
                 return Ok(false);
             };
-            let message = "The gateway's data was restored from a backup, and whether a provider made this cannot be found out. Nothing was charged.";
+            let message = "The gateway's data was restored from a backup, and it is not known whether a provider made this. Nothing was charged.";
             let failure = TaskFailure {
                 code: ErrorCode::SubmissionUnconfirmed,
                 message: message.to_owned(),

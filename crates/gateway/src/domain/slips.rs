@@ -101,7 +101,7 @@ fn of_name(
     let meant = config.catalogue.meant(protocol, name);
     let meant = meant.filter(|_| !is_described && is_own(site))?;
     slip(format!(
-        "{name} is not known; write \"{meant}\", or say its limits"
+        "{name} is not known; write \"{meant}\", or set its limits"
     ))
 }
 
@@ -134,7 +134,7 @@ fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {
     };
     let address = route.model.contains("://").then(|| {
         let host = &route.provider;
-        format!("is an address: write the name by which {host} knows the model")
+        format!("is a URL: write {host}'s name for the model")
     });
     let name = address
         .or_else(|| adapter.fault_of_model(kind, &route.model))
@@ -144,7 +144,7 @@ fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {
         .find(|size| !adapter.can_say(&route.model, **size))
         .map(|(width, height)| {
             let message = format!(
-                "{} cannot be asked for {width}x{height}: leave it out of sizes",
+                "{} does not support {width}x{height}: remove it from sizes",
                 route.provider
             );
             slip("limits", message)

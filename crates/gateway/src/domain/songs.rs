@@ -72,22 +72,22 @@ pub async fn prepare(
     for (param, id) in &order.clips {
         let clip = music::clip_param(app, account, *id, param).await?;
         if clip.is_trashed || clip.state != ClipState::Complete || clip.media_removed {
-            let message = "The clip is not complete, in the trash, or past its time.";
+            let message = "The clip is not complete, in the trash, or expired.";
             return Err(Error::at(ErrorCode::ClipNotReady, param, message));
         }
     }
     if let Some(persona) = order.persona {
         let found = app
             .store
-            .read(move |conn| store::personas::by_id(conn, persona, account).map_err(Error::from))
+            .read(move |conn| store::personas::by_id(conn, persona, account))
             .await?;
         let Some(upstream) = found.and_then(|persona| persona.upstream) else {
-            let message = "There is no persona with this id that a provider can sing with.";
+            let message = "There is no persona with this id at a provider.";
             return Err(Error::at(ErrorCode::PersonaNotFound, "persona_id", message));
         };
         let mut routes = model.routes().iter();
         if !routes.any(|route| route.provider == upstream.provider) {
-            let message = format!("The persona does not sing for {}.", model.id);
+            let message = format!("The persona cannot be used with {}.", model.id);
             return Err(Error::at(
                 ErrorCode::UnsupportedValue,
                 "persona_id",
@@ -168,7 +168,7 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     tasks.push("gen_stem");
     tasks.sort_unstable();
     tasks.dedup();
-    let mut message = format!("The tasks that can be done here: {}.", tasks.join(", "));
+    let mut message = format!("The supported tasks are: {}.", tasks.join(", "));
     if ["generate", "extend"].contains(&order.task.as_str()) {
         message = format!("No model here makes songs in this way: {MAKERS} {message}");
     }

@@ -122,7 +122,7 @@ pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Er
     if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
         let open = store::accounts::open_tasks(conn, key.id)?;
         let message = format!(
-            "The API key has {open} open tasks and may have {}.",
+            "The API key has {open} open tasks; its limit is {}.",
             key.max_running
         );
         return Err(Error::later(ErrorCode::TooManyTasks, message, 5));
@@ -186,7 +186,7 @@ pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "No provider of {} can be reached now. Nothing was charged.",
+        "No provider of {} is reachable at the moment. Nothing was charged.",
         model.id
     );
     Err(Error::later(ErrorCode::ProviderUnavailable, message, 5))

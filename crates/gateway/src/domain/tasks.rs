@@ -22,7 +22,7 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
     }
     let read = app
         .store
-        .read(move |conn| store::tasks::by_id(conn, id, account).map_err(Error::from));
+        .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
     if task.state.is_terminal() && task.money != Money::Held {
         app.ended.insert(id, Arc::new(task.clone()));
@@ -47,14 +47,14 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
         let before = app.clock.now().minus(ttl);
         let past = app
             .store
-            .examine(move |conn| store::records::past(conn, before, BATCH).map_err(Error::from))
+            .examine(move |conn| store::records::past(conn, before, BATCH))
             .await?;
         if past.is_empty() {
             return Ok(());
         }
-        tracing::info!(tasks = past.len(), "records removed: their time was over");
+        tracing::info!(tasks = past.len(), "records removed: they expired");
         app.store
-            .write(move |conn| store::records::remove(conn, &past).map_err(Error::from))
+            .write(move |conn| store::records::remove(conn, &past))
             .await?;
     }
 }
@@ -71,9 +71,9 @@ pub async fn list(
     page: Page<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app.store.examine(move |conn| {
-        store::tasks::page(conn, account, &filter, one_more).map_err(Error::from)
-    });
+    let read = app
+        .store
+        .examine(move |conn| store::tasks::page(conn, account, &filter, one_more));
     let mut tasks = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
@@ -151,7 +151,7 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
             let at_work = last.is_some_and(|last| last.state.is_open());
             let ending = cancellation(&task, at_work && policy == CancelPolicy::Charge);
             if !endings::end(conn, &task, None, &ending, now)? {
-                let message = "The task has ended already and cannot be cancelled.";
+                let message = "The task has already ended and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
             }
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
@@ -170,14 +170,14 @@ fn cancellation(task: &Task, is_charged: bool) -> Ending {
     let (money, cost, message) = match task.money {
         Money::Held if is_charged => {
             let message = format!(
-                "The task was cancelled while its provider worked on it. What the provider makes all the same is charged, {} USD at most; the rest comes back when its job has ended.",
+                "The task was cancelled while its provider was working on it. What the provider makes anyway is charged, at most {} USD; the rest is released when its job has ended.",
                 task.reserved
             );
             (Money::Held, task.reserved, message)
         }
         Money::Held => {
             let message = format!(
-                "The task was cancelled. The {} USD that were held for it came back.",
+                "The task was cancelled. The {} USD held for it were released.",
                 task.reserved
             );
             (Money::Released, Micros::ZERO, message)
@@ -203,10 +203,10 @@ pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, E
         model.to_owned(),
         app.clock.now().minus(Duration::from_hours(24)),
     );
-    let read = app.store.examine(move |conn| {
-        store::tasks::median_run_time(conn, &model, since).map_err(Error::from)
-    });
-    store::soon(read).await
+    let read = app
+        .store
+        .examine(move |conn| store::tasks::median_run_time(conn, &model, since));
+    Ok(store::soon(read).await?)
 }
 
 /// Cached for a few seconds, because thousands of jobs need it.

@@ -17,8 +17,8 @@ pub fn model() -> Model {
         aliases: Vec::new(),
         summary: "Makes an animatic: a camera move over your picture, or over a scene drawn from the prompt.".into(),
         notes: vec![
-            "Runs inside this gateway: nothing leaves the machine.".into(),
-            "Made without anyone's pretrained weights: it moves a camera, it does not imagine new content.".into(),
+            "Runs in this gateway: nothing leaves the machine.".into(),
+            "Uses no pretrained weights: it moves a camera, it does not generate new content.".into(),
         ],
         limits: Limits::Video(VideoLimits {
             sizes: sizes(),

@@ -57,7 +57,7 @@ impl Shelf {
             match model {
                 Ok(model) if groups(&model).is_empty() => tracing::warn!(
                     model = model.name(),
-                    "the model tells nothing apart that callers can ask for"
+                    "the model separates nothing that callers can ask for"
                 ),
                 Ok(model) => usable.push(model),
                 Err(error) => refused.push(error),
@@ -111,9 +111,9 @@ fn model(graphs: &Graphs) -> Model {
     let groups = groups(graphs);
     let names: Vec<String> = groups.iter().map(ToString::to_string).collect();
     let mut notes = vec![
-        "Runs inside this gateway: nothing leaves the machine.".to_owned(),
-        "A neural model that the operator of this gateway put here.".to_owned(),
-        "The stems always sum to the mix exactly.".to_owned(),
+        "Runs in this gateway: nothing leaves the machine.".to_owned(),
+        "A neural model installed by the operator of this gateway.".to_owned(),
+        "The stems always sum exactly to the mix.".to_owned(),
     ];
     let manifest = graphs.manifest();
     if !manifest.license.is_empty() {
@@ -122,7 +122,7 @@ fn model(graphs: &Graphs) -> Model {
     Model {
         id: graphs.name().to_owned(),
         aliases: Vec::new(),
-        summary: format!("Tells apart in a song: {}.", names.join(", ")),
+        summary: format!("Separates a song into: {}.", names.join(", ")),
         notes,
         limits: Limits::Music(MusicLimits {
             stems: Some(StemLimits {

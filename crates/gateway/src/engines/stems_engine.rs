@@ -21,9 +21,9 @@ pub fn model() -> Model {
         summary: "Separates a song into vocals, drums, bass and the rest, by signal processing."
             .into(),
         notes: vec![
-            "Runs inside this gateway: nothing leaves the machine.".into(),
-            "Made without anyone's pretrained weights: expect audible bleed between stems.".into(),
-            "The stems always sum to the mix exactly.".into(),
+            "Runs in this gateway: nothing leaves the machine.".into(),
+            "Uses no pretrained weights: expect audible bleed between stems.".into(),
+            "The stems always sum exactly to the mix.".into(),
         ],
         limits: Limits::Music(MusicLimits {
             stems: Some(StemLimits {

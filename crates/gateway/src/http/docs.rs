@@ -70,7 +70,7 @@ impl<T: ToSchema> ToSchema for Events<T> {
 pub(super) fn base() -> OpenApi {
     let mut info = Info::new("Mediagate", "1.0.0");
     info.description = Some(
-        "One gateway in front of video and music models. Errors have one shape everywhere; \
+        "A gateway in front of video and music models. All errors have the same shape; \
          429, 500 and 503 can be retried after `Retry-After` seconds, nothing else can."
             .into(),
     );

@@ -70,18 +70,15 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
 /// not passed on.
 fn foreign(status: StatusCode) -> Option<Error> {
     let (code, message) = match status.as_u16() {
-        404 => (
-            ErrorCode::RouteNotFound,
-            "There is nothing at this address.",
-        ),
+        404 => (ErrorCode::RouteNotFound, "There is nothing at this URL."),
         405 => (
             ErrorCode::MethodNotAllowed,
-            "This endpoint does not take this method.",
+            "This endpoint does not support this method.",
         ),
         413 => (ErrorCode::BodyTooLarge, "The body is too large."),
         415 => (
             ErrorCode::UnsupportedMediaType,
-            "The body's media type is not taken here.",
+            "The endpoint does not accept this media type.",
         ),
         400..=499 => (ErrorCode::InvalidValue, "The request is malformed."),
         500..=599 => return Some(Error::internal(format!("an answer with status {status}"))),
@@ -108,7 +105,7 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
 pub(super) fn log(error: &Error) {
     match error.inside() {
         Some(inside) if error.code() == ErrorCode::Overloaded => {
-            tracing::warn!(%inside, "request refused: the database is away");
+            tracing::warn!(%inside, "request refused: the database is unavailable");
         }
         Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed inside"),
         None => {
@@ -147,13 +144,13 @@ pub(super) async fn route_not_found(uri: axum::http::Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
     Error::plain(
         ErrorCode::RouteNotFound,
-        format!("There is no endpoint {path:?}. See /docs for those there are."),
+        format!("There is no endpoint {path:?}. /docs lists them."),
     )
 }
 
 /// For a method that an endpoint does not have; the router adds `Allow`.
 pub(super) async fn method_not_allowed(method: axum::http::Method) -> Error {
     let message =
-        format!("This endpoint does not take {method}; the Allow header names what it takes.");
+        format!("This endpoint does not support {method}; the Allow header lists what it does.");
     Error::plain(ErrorCode::MethodNotAllowed, message)
 }

@@ -17,7 +17,7 @@ use crate::store;
 /// Get a stored file. The URL itself is the permission.
 #[utoipa::path(get, path = "/media/{ticket}/{name}", tag = "media", security(()), params(
     ("ticket" = String, Path, description = "Expiry and signature"),
-    ("name" = String, Path, description = "The file's id and ending"),
+    ("name" = String, Path, description = "The file's id and extension"),
 ), responses((status = 200, description = "The file", content_type = "application/octet-stream", body = Vec<u8>),
              (status = 206, description = "The part asked for"), (status = 304, description = "Unchanged")))]
 pub(super) async fn file(
@@ -36,16 +36,13 @@ pub(super) async fn file(
 }
 
 fn not_found() -> Error {
-    Error::plain(
-        ErrorCode::MediaNotFound,
-        "There is no file at this address.",
-    )
+    Error::plain(ErrorCode::MediaNotFound, "There is no file at this URL.")
 }
 
 fn expired() -> Error {
     Error::plain(
         ErrorCode::LinkExpired,
-        "The address is past its time. Ask the API for the record again.",
+        "The URL has expired. Get the record again for a new one.",
     )
 }
 
@@ -58,7 +55,7 @@ pub(super) async fn serve(
 ) -> Result<Response, Error> {
     let found = app
         .store
-        .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+        .read(move |conn| store::assets::by_id(conn, id))
         .await?;
     let asset = found
         .filter(|asset| asset.media == media)
@@ -180,7 +177,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
 fn unsatisfiable(size: u64) -> Result<Response, Error> {
     let error = Error::plain(
         ErrorCode::RangeNotSatisfiable,
-        format!("The file has {size} bytes; the range lies outside."),
+        format!("The file has {size} bytes; the range is outside."),
     );
     let size = HeaderValue::try_from(format!("bytes */{size}")).map_err(Error::internal)?;
     Ok(([(header::CONTENT_RANGE, size)], error).into_response())

@@ -45,7 +45,7 @@ pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) 
             query.fault(
                 "after",
                 ErrorCode::InvalidValue,
-                "Must be the id of an item of this list.",
+                "Must be the id of an item in this list.",
             );
         }
         id

@@ -1,3 +1,5 @@
+//! Records of stored files; the bytes are in `blob`.
+
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::Asset;

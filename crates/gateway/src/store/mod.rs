@@ -76,7 +76,7 @@ pub enum StoreError {
     )]
     TooOld { found: i64, known: i64 },
     /// A statement was refused; its transaction was rolled back.
-    #[error("a write was refused and is undone")]
+    #[error("a write was refused and rolled back")]
     Refused,
     /// The database cannot be reached or written to; nothing was changed.
     #[error("the database cannot be reached or written to")]
@@ -85,10 +85,10 @@ pub enum StoreError {
     #[error("the database did not answer in time")]
     Late,
     /// Too many calls are waiting for the database.
-    #[error("too much waits for the database")]
+    #[error("too many calls are waiting for the database")]
     Busy,
     /// It is not known yet whether a write was committed.
-    #[error("the database did not say in time whether it committed")]
+    #[error("the database did not confirm the commit in time")]
     InDoubt,
     /// The database's threads have stopped.
     #[error("the store is closed")]

@@ -1,3 +1,5 @@
+//! Personas.
+
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, PersonaId};
 use crate::model::music::Persona;

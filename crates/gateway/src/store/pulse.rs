@@ -47,7 +47,7 @@ impl Pulse {
     pub(super) fn wrote(&self, is_taken: bool) {
         let before = self.change(|known| known.takes_writes = is_taken);
         if before.takes_writes && !is_taken {
-            tracing::error!("the database takes no writes");
+            tracing::error!("the database accepts no writes");
         }
     }
 

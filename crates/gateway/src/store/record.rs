@@ -1,3 +1,6 @@
+//! Records which statements ran, for a test that looks at their query plans. Compiled out of release
+//! builds.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};

@@ -91,7 +91,7 @@ impl Site {
             message,
         };
         if name == EMBEDDED {
-            let message = "is the name of the models in this process; choose another";
+            let message = "is reserved for embedded models; choose another name";
             return Err(ConfigError::Value {
                 key: format!("providers.{name}"),
                 message: message.into(),

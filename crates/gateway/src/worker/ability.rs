@@ -63,7 +63,7 @@ pub(super) async fn fail_stranded(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         crew.pause(LOOK).await;
         if let Err(error) = look(&crew.app, &mut since).await {
-            tracing::warn!(inside = ?error.inside(), "cannot look for tasks that nobody can do");
+            tracing::warn!(inside = ?error.inside(), "cannot look for tasks that no process can run");
         }
     }
 }
@@ -121,7 +121,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
 }
 
 fn stranded(task: &Task) -> Ending {
-    let message = "For ten minutes no part of the gateway had the model. Nothing was charged.";
+    let message = "The model was not available for ten minutes. Nothing was charged.";
     let failure = TaskFailure {
         code: ErrorCode::ProviderUnavailable,
         message: message.into(),

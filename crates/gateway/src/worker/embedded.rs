@@ -44,7 +44,7 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
     if task.deaths >= Some(DEATHS) {
         // Retrying would kill more processes, so the failure is not retryable.
         let message = format!(
-            "The job ended its process {DEATHS} times and is not tried again. It costs nothing."
+            "The task crashed its process {DEATHS} times and is not tried again. It costs nothing."
         );
         return Outcome::failed(ErrorCode::ProviderRejected, message);
     }
@@ -82,7 +82,7 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
             })
         }
         Err(RunError::Gone) => {
-            let message = "The source's media was removed before the task began.".into();
+            let message = "The source's media was removed before the task started.".into();
             Outcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
@@ -125,7 +125,7 @@ impl From<Error> for RunError {
 /// Counts a death; the task is run again, or fails.
 fn died(task: &Task, why: &str) -> Outcome {
     let deaths = task.deaths.unwrap_or(0) + 1;
-    tracing::error!(deaths, %why, "the job ended its process");
+    tracing::error!(deaths, %why, "the task crashed its process");
     Outcome::Died(deaths, AFTER_DEATH)
 }
 

@@ -240,7 +240,7 @@ async fn end(
         Ok(ended) => ended,
         Err(NotEnded::Inside(error)) => return Err(error),
         Err(NotEnded::Moved) => {
-            tracing::warn!("its submission is not as it was; the task is looked at again");
+            tracing::warn!("the submission has changed; the task is looked at again");
             give_back(app, owner, task, now, None).await?;
             return Ok(false);
         }
@@ -249,7 +249,7 @@ async fn end(
         crash::point("task-ended");
         telemetry::task_ended(task, state);
     } else {
-        tracing::info!("the task ended otherwise before this run did");
+        tracing::info!("the task ended before this run did");
     }
     Ok(ended)
 }

@@ -84,7 +84,7 @@ async fn beat(crew: &Crew) -> Result<(), Error> {
     if crew.holds.has_entered() && !prolong(crew).await? {
         // Others took over our tasks while this process was suspended. It continues under another
         // name, so that it cannot end tasks that are theirs now.
-        tracing::warn!("the lease was lost; it is entered anew");
+        tracing::warn!("the lease was lost; taking a new one");
         crew.holds.start_over();
     }
     if !crew.holds.has_entered() {
@@ -161,7 +161,7 @@ async fn stop_ended(crew: &Crew) -> Result<(), Error> {
     let ended = crew
         .app
         .store
-        .read(move |conn| store::tasks::ended_since(conn, since).map_err(Error::from))
+        .read(move |conn| store::tasks::ended_since(conn, since))
         .await?;
     crew.holds.stop_all(&ended);
     Ok(())
@@ -197,7 +197,7 @@ async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
         })
         .await?;
     if freed > 0 {
-        tracing::warn!(tasks = freed, "a worker is gone; its tasks are free");
+        tracing::warn!(tasks = freed, "a worker is gone; its tasks were released");
         crew.app.bell.ring_for_work();
         crew.app.bell.ring_for_upstream();
     }
@@ -224,7 +224,7 @@ async fn compare(crew: &Crew) -> Result<(), Error> {
     tracing::warn!(
         tasks = tasks.len(),
         strays = strays.len(),
-        "nothing here works on what this process holds; it is given back"
+        "this process holds tasks that it is not running; releasing them"
     );
     let (name, now) = (lease.name.clone(), crew.app.clock.now());
     crew.app
@@ -278,7 +278,7 @@ async fn pull_near(crew: &Crew) -> Result<(), Error> {
         .await?;
     tracing::warn!(
         tasks = pulled,
-        "a clock was set back: what was put off beyond reason is due now"
+        "a clock was set back: tasks postponed too far are due now"
     );
     crew.app.bell.ring_for_work();
     crew.app.bell.ring_for_upstream();

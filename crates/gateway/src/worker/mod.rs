@@ -95,11 +95,11 @@ impl Workers {
             .await
             .is_err()
         {
-            tracing::warn!("submissions without an answer are left behind");
+            tracing::warn!("stopping with unanswered submissions");
         }
         let app = &self.crew.app;
         if let Err(error) = intents::note_leavers(app).await {
-            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+            tracing::warn!(inside = ?error.inside(), "cannot record which callers left");
         }
         let (lease, callers) = (self.crew.holds.lease(), app.attendance.name().to_owned());
         let left = app.store.write(move |conn| -> Result<(), StoreError> {
@@ -107,7 +107,7 @@ impl Workers {
             store::workers::leave(conn, &lease.name)
         });
         if let Err(error) = left.await {
-            tracing::warn!(%error, "cannot give the lease back; it runs out");
+            tracing::warn!(%error, "cannot release the lease; it will expire");
         }
     }
 }
@@ -148,7 +148,7 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
     let any = crew
         .app
         .store
-        .read(move |conn| store::tasks::any_due(conn, &wanted, now).map_err(Error::from));
+        .read(move |conn| store::tasks::any_due(conn, &wanted, now));
     if !any.await? {
         return Ok(None);
     }
@@ -158,7 +158,7 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
     let claimed = crew
         .app
         .store
-        .write(move |conn| store::tasks::claim(conn, &by, &models, now).map_err(Error::from))
+        .write(move |conn| store::tasks::claim(conn, &by, &models, now))
         .await?;
     Ok(claimed.map(|task| {
         let hold = crew.holds.take(task.id, lease);
@@ -193,7 +193,7 @@ impl Crew {
         loop {
             let written = finish::finish(&self.app, hold.owner(), task, &outcome, closing.as_ref());
             let Err(error) = written.await else { break };
-            tracing::error!(inside = ?error.inside(), "cannot write how a task ended; it is tried again");
+            tracing::error!(inside = ?error.inside(), "cannot write a task's outcome; trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = hold.lease.lost() => break,
@@ -254,7 +254,7 @@ async fn note_leavers(crew: Arc<Crew>) {
         }
         crew.pause(LEAVING).await;
         if let Err(error) = intents::note_leavers(&crew.app).await {
-            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+            tracing::warn!(inside = ?error.inside(), "cannot record which callers left");
             crew.pause(HEARTBEAT).await;
         }
     }

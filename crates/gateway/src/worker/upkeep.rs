@@ -133,7 +133,7 @@ async fn look(app: &App, kind: Kind) {
     let lease = LEASE.min(every / 2);
     let taken = app
         .store
-        .write(move |conn| store::upkeep::take(conn, kind.name(), lease).map_err(Error::from));
+        .write(move |conn| store::upkeep::take(conn, kind.name(), lease));
     match taken.await {
         Ok(Some(turn)) => {
             let turn = while_prolonged(app, turn, lease, work(app, kind)).await;
@@ -144,7 +144,7 @@ async fn look(app: &App, kind: Kind) {
             }
         }
         Ok(None) => {}
-        Err(error) => note(kind, Err(error)),
+        Err(error) => note(kind, Err(error.into())),
     }
     if matches!(kind, Kind::Ledger) {
         note(kind, ledger::tell(app).await);
@@ -168,21 +168,22 @@ async fn while_prolonged(
             () = &mut work => return Some(turn),
             () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
                 Ok(prolonged) => turn = prolonged?,
-                Err(error) => tracing::warn!(inside = ?error.inside(), "cannot prolong a turn at upkeep"),
+                Err(error) => tracing::warn!(inside = ?error.inside(), "cannot extend a turn at upkeep"),
             },
         }
     }
 }
 
 async fn put_off(app: &App, turn: Turn, pause: Duration) -> Result<Option<Turn>, Error> {
-    app.store
-        .write(move |conn| store::upkeep::put_off(conn, &turn, pause).map_err(Error::from))
-        .await
+    Ok(app
+        .store
+        .write(move |conn| store::upkeep::put_off(conn, &turn, pause))
+        .await?)
 }
 
 fn note(kind: Kind, done: Result<(), Error>) {
     if let Err(error) = done {
-        tracing::error!(kind = kind.name(), inside = ?error.inside(), "upkeep failed; it is tried again later");
+        tracing::error!(kind = kind.name(), inside = ?error.inside(), "upkeep failed; trying again later");
     }
 }
 
@@ -192,7 +193,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
         let now = app.clock.now();
         let expired = app
             .store
-            .read(move |conn| store::assets::expired(conn, now).map_err(Error::from))
+            .read(move |conn| store::assets::expired(conn, now))
             .await?;
         if expired.is_empty() {
             return Ok(());
@@ -201,11 +202,9 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
             // The file first: the next round repairs a crash in between.
             app.blobs.delete(asset.id, asset.media).await?;
             app.store
-                .write(move |conn| {
-                    store::assets::mark_removed(conn, asset.id, now).map_err(Error::from)
-                })
+                .write(move |conn| store::assets::mark_removed(conn, asset.id, now))
                 .await?;
-            tracing::info!(asset_id = %asset.id, "media removed: its time was over");
+            tracing::info!(asset_id = %asset.id, "media removed: it expired");
         }
     }
 }
@@ -227,7 +226,7 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     {
         let known = app
             .store
-            .read(move |conn| store::assets::by_id(conn, id).map_err(Error::from))
+            .read(move |conn| store::assets::by_id(conn, id))
             .await?;
         if known.is_none() {
             app.blobs.delete(id, media).await?;

@@ -20,7 +20,7 @@ pub(crate) struct Cues {
 }
 
 impl Cues {
-    /// Measures everything that needs more than one frame. `report` hears the finished part.
+    /// Measures everything that needs more than one frame. `report` gets the finished part, 0 to 1.
     pub(crate) fn measure(
         sound: &[Vec<f32>; 2],
         spectra: &[Spectra; 2],

@@ -2,7 +2,6 @@
 
 use crate::stft::{MAIN, RATE};
 
-/// How many cues there are.
 pub(crate) const COUNT: usize = 31;
 
 /// The place of each cue in a bin's numbers. The order is fixed.

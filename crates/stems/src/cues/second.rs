@@ -1,9 +1,9 @@
-//! The second pass: cues measured on the first pass's own estimates.
+//! The second pass: cues measured on the first pass's estimates.
 //!
-//! One round of backfitting: once there is a guess at every stem, neighbourhoods can be asked how
-//! much of each stem they hold, the voice's pitch can be followed in the voice alone, repetition
-//! can be looked for in the voice and in the rest apart, and a bin can be compared with where in
-//! the stereo image each stem stands at its frequency.
+//! One round of backfitting. With a guess at every stem, more can be measured: how much of each
+//! stem there is around a bin, the voice's pitch in the voice alone, repetition in the voice and in
+//! the rest separately, and how a bin's stereo position fits each stem's at its frequency. The
+//! first pass cannot measure these, because the stems mask each other in the mix.
 
 use super::first::Cues;
 use super::row::Row;
@@ -15,10 +15,10 @@ use crate::stem::STEMS;
 use crate::stft::{MAIN, Spectra};
 use crate::wiener::Wiener;
 
-/// How many cues the second pass knows, those of the first included.
+/// Number of cues in the second pass, including the first's.
 pub(crate) const COUNT: usize = place::SIDES + 2 * NEIGHBOURS.len();
 
-/// The place of each cue that is new in the second pass; the first pass's come before.
+/// Indices of the second pass's own cues; the first pass's come before.
 mod place {
     use crate::cues::row::{COUNT, at};
     use crate::stem::STEMS;
@@ -49,17 +49,18 @@ mod place {
     const _: () = assert!(at::BASS_ON + 1 == SHARES);
 }
 
-/// How many bins or frames away a neighbour is.
+/// Offsets of neighbours, in bins or frames.
 const NEIGHBOURS: [isize; 4] = [-2, -1, 1, 2];
 
-/// The stems whose neighbourhoods are asked: vocals, drums and bass. What is left is the rest.
+/// Stems whose neighbourhoods are measured: vocals, drums and bass. The share of the rest follows
+/// from theirs.
 const ASKED: usize = 3;
 
 pub(crate) struct Second<'a> {
     first: &'a Cues,
     shares: &'a Shares,
     spectra: &'a [Spectra; 2],
-    /// For each frame the asked stems' parts of its energy, smoothed over half a second.
+    /// Per frame: each measured stem's part of its energy, smoothed over half a second.
     frames: Vec<[f32; ASKED]>,
     voice: pitch::Line,
     bass: pitch::Line,
@@ -72,7 +73,7 @@ pub(crate) struct Second<'a> {
 }
 
 impl<'a> Second<'a> {
-    /// Measures everything that needs more than one frame. `report` hears the finished part.
+    /// Measures everything that needs more than one frame. `report` gets the finished part, 0 to 1.
     pub(crate) fn measure(
         first: &'a Cues,
         shares: &'a Shares,
@@ -136,7 +137,7 @@ impl<'a> Second<'a> {
         })
     }
 
-    /// Writes the cues of frame `t`, the first pass's among them.
+    /// Writes the cues of frame `t`, including the first pass's.
     pub(crate) fn fill(&self, t: usize, row: &mut Row) {
         self.first.fill(t, row);
         for stem in 0..STEMS {
@@ -163,7 +164,8 @@ impl<'a> Second<'a> {
         self.fill_sides(t, row);
     }
 
-    /// The shares of the power in the nine frames and in the nine bins around each bin.
+    /// Each stem's share of the power in the nine frames and the nine bins around each bin: a
+    /// single bin's share is noisy, and stems come in patches.
     fn fill_neighbourhood(&self, t: usize, row: &mut Row) {
         let bins = MAIN.bins();
         let near = self.first.amplitude.near(t, REACH);
@@ -219,7 +221,7 @@ impl<'a> Second<'a> {
         }
     }
 
-    /// How much louder or softer the neighbours are.
+    /// Level differences to the neighbours.
     fn fill_sides(&self, t: usize, row: &mut Row) {
         let log = &self.first.change.log;
         let own = log.row(t);
@@ -240,7 +242,7 @@ impl<'a> Second<'a> {
     }
 }
 
-/// How much of each stem is taken to come from all sides alike.
+/// The part of each stem assumed to come from all directions.
 const ANYWHERE: f32 = 0.05;
 
 const EPS: f32 = 1e-10;

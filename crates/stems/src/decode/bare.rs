@@ -1,8 +1,8 @@
-//! Containers without what is not sound: comments, pictures, chunks of other programs.
+//! Removes from containers what is not sound: comments, pictures, chunks of other programs.
 //!
-//! A file's readers take every comment and chunk apart, and a small file can hold millions of empty
-//! ones. Here they are counted and stepped over, so that the readers meet only what they need. Where a
-//! container cannot be cut without being written anew (Ogg, MPEG-4), its entries are counted.
+//! Readers parse every comment and chunk, and a small file can contain millions of empty ones. Here
+//! they are counted and skipped, so that readers see only what they need. In containers that cannot be
+//! cut without rewriting them (Ogg, MPEG-4) entries are only counted.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -11,16 +11,16 @@ use symphonia::core::io::MediaSource;
 use super::error::DecodeError;
 use super::format::AudioFormat;
 
-/// Most chunks, blocks or boxes beside the sound. Programs write a few dozen.
+/// Most chunks, blocks or boxes besides the sound. Programs write a few dozen.
 const MAX_PARTS: usize = 1_000;
 /// Most boxes of an MPEG-4 file: one in fragments of a second has ten for each.
 const MAX_BOXES: usize = 100_000;
 /// Most comments of an Ogg file.
 const MAX_COMMENTS: u32 = 10_000;
-/// Most bytes of a chunk that says how the sound is kept.
+/// Longest chunk with the sample format, in bytes.
 const MAX_FORMAT: usize = 64 * 1024;
 
-/// The file with nothing in front of its sound but what says how to read it.
+/// The file with only the headers it needs before its sound.
 pub(super) fn strip<'a>(
     format: AudioFormat,
     mut media: Box<dyn MediaSource + 'a>,
@@ -80,7 +80,7 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         let padded = u64::from(size) + u64::from(size & 1);
         match &kind {
             b"data" => {
-                // What streams are given, for a length that nobody knew, stays.
+                // The length of a stream of unknown length stays as it is.
                 if announced != u32::MAX {
                     let kept = u64::from(announced).saturating_sub(skipped);
                     let kept = u32::try_from(kept).unwrap_or(u32::MAX);
@@ -141,15 +141,15 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
     Err(invalid(TOO_MANY))
 }
 
-/// Looks at the comments' own count, which is at the start of the second page.
+/// Checks the comments' own count, at the start of the second page.
 fn ogg(media: &mut dyn MediaSource) -> io::Result<()> {
-    /// A page's body is that long at most.
+    /// A page's body has at most this length.
     const PAGE: u32 = 65_025;
     let first = ogg_page(media)?;
     skip(media, first)?;
     ogg_page(media)?;
     let mut start = [0; 11];
-    // What follows may be anything; the reader will say.
+    // Anything else is left to the reader.
     if media.read_exact(&mut start).is_err() || &start[..7] != b"\x03vorbis" {
         return Ok(());
     }
@@ -165,7 +165,7 @@ fn ogg(media: &mut dyn MediaSource) -> io::Result<()> {
     Ok(())
 }
 
-/// Steps over a page's header; the length of its body.
+/// Skips a page's header; returns the length of its body.
 fn ogg_page(media: &mut dyn MediaSource) -> io::Result<u64> {
     let mut header = [0; 27];
     media.read_exact(&mut header)?;
@@ -179,9 +179,9 @@ fn skip(media: &mut dyn MediaSource, bytes: u64) -> io::Result<()> {
     media.seek(SeekFrom::Current(bytes)).map(|_| ())
 }
 
-/// Whether there are no more boxes than `left`, those inside others included.
+/// Whether there are at most `left` boxes, including nested ones.
 fn count_boxes(body: &[u8], depth: usize, left: &mut usize) -> bool {
-    /// No container is deeper.
+    /// Real containers are not deeper.
     const DEEPEST: usize = 12;
     const CONTAINERS: [&[u8; 4]; 14] = [
         b"moov", b"trak", b"mdia", b"minf", b"stbl", b"udta", b"ilst", b"edts", b"dinf", b"mvex",
@@ -192,9 +192,9 @@ fn count_boxes(body: &[u8], depth: usize, left: &mut usize) -> bool {
             return false;
         };
         *left = fewer;
-        // A list of tags has a box of its own for each, whatever its name.
+        // A list of tags has a box for each, with any name.
         let is_container = CONTAINERS.contains(&&kind) || kind[0] == 0xa9;
-        // Some write the version of `meta`, and some do not.
+        // Some programs write a version in `meta`, some do not.
         let contents = match contents {
             [0, 0, 0, 0, inner @ ..] if &kind == b"meta" => inner,
             contents => contents,
@@ -206,11 +206,11 @@ fn count_boxes(body: &[u8], depth: usize, left: &mut usize) -> bool {
     true
 }
 
-/// A head of our own, and behind it the rest of a file from some place on.
+/// A header of our own, followed by the rest of a file.
 struct Bare<'a> {
     head: Vec<u8>,
     rest: Box<dyn MediaSource + 'a>,
-    /// Where the rest begins in the file.
+    /// Offset of the rest in the file.
     start: u64,
     at: u64,
 }
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(read(&with_chunks(0)), tone());
         assert_eq!(read(&with_chunks(900)), tone());
         let plain = read(&flac24(&tone()).unwrap());
-        // Four million empty comments, which a reader takes apart for seconds.
+        // A reader would parse four million empty comments for seconds.
         assert_eq!(read(&with_comments(4_000_000)), plain);
     }
 

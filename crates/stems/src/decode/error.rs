@@ -1,8 +1,8 @@
-//! What a file may cost, and why it could not be decoded.
+//! Limits of decoding, and why it failed.
 
 use super::format::AudioFormat;
 
-/// What a decoded file may cost. Checked while decoding, so that a lying header allocates nothing.
+/// Limits of a decoded file. Checked while decoding, so that a false header allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// Longest clip in seconds; default 900.
@@ -13,8 +13,8 @@ pub struct DecodeLimits {
     pub max_rate: u32,
     /// Most memory for the decoded samples in bytes (4 per sample and channel); default 1 GiB.
     pub max_bytes: usize,
-    /// Whether more than two channels are folded down to stereo as they are read, as quiet as they
-    /// must be for their sum to stay within full scale; default no.
+    /// Whether to mix more than two channels down to stereo while reading, attenuated to stay
+    /// within full scale; default false.
     pub fold_down: bool,
 }
 
@@ -30,51 +30,51 @@ impl Default for DecodeLimits {
     }
 }
 
-/// Why bytes could not be decoded. Each message is fit for the client who sent them.
+/// Why bytes could not be decoded. The messages are for the one who sent them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// There was not a single byte.
+    /// Empty input.
     #[error("the file is empty")]
     Empty,
-    /// The bytes are none of the known sound formats.
+    /// Not a known sound format.
     #[error("the file is not WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis audio")]
     UnknownFormat,
-    /// A sound format, or a kind of one, that is not decoded here.
+    /// A format, or a variety of one, that is not supported.
     #[error("{what} is not supported; send WAV, FLAC, MP3, AAC-LC, M4A or Ogg Vorbis")]
     Unsupported {
-        /// What the file holds, such as "Opus audio".
+        /// What the file contains: "Opus audio".
         what: String,
     },
-    /// The right kind of file, but its contents do not hold together.
+    /// A known format, but invalid content.
     #[error("the {format} file is damaged: {reason}")]
     Damaged {
-        /// What the file is, as far as its first bytes say.
+        /// According to the first bytes.
         format: AudioFormat,
-        /// What did not hold, in a few words.
+        /// In a few words.
         reason: String,
     },
-    /// The file is in order but holds no sound.
+    /// A valid file without sound.
     #[error("the file contains no audio")]
     NoAudio,
-    /// It lasts longer than [`DecodeLimits::max_seconds`].
+    /// Longer than [`DecodeLimits::max_seconds`].
     #[error("the audio is longer than {limit_seconds} seconds")]
     TooLong {
-        /// The limit that was passed.
+        /// In seconds.
         limit_seconds: u32,
     },
-    /// It has more channels than [`DecodeLimits::max_channels`].
+    /// More channels than [`DecodeLimits::max_channels`].
     #[error("the audio has {channels} channels, at most {limit} are supported")]
     TooManyChannels {
-        /// What the file has.
+        /// Of the file.
         channels: usize,
-        /// The limit that was passed.
+        /// The limit.
         limit: usize,
     },
     /// Its samples need more memory than [`DecodeLimits::max_bytes`].
     #[error("the decoded audio is larger than {limit_bytes} bytes")]
     TooLarge {
-        /// The limit that was passed.
+        /// In bytes.
         limit_bytes: usize,
     },
 }

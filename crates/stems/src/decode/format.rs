@@ -1,6 +1,6 @@
 //! The kinds of sound files.
 
-/// The kinds of sound files that are decoded.
+/// Supported formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AudioFormat {
     /// RIFF WAVE with integer or float PCM, A-law or µ-law.

@@ -1,16 +1,16 @@
-//! What a file is, from its first bytes. It reads nothing but headers and never the samples.
+//! Detects a file's kind from its first bytes. Reads only headers, never samples.
 
 use super::error::DecodeError;
 use super::format::AudioFormat;
 
-/// A known kind of file, and the part of it that holds the sound.
+/// A detected kind, and the part of the file with the sound.
 pub(super) struct Found<'a> {
     pub(super) format: AudioFormat,
-    /// Without the tags that players write before and after the stream.
+    /// Without the tags that programs write before and after it.
     pub(super) body: &'a [u8],
 }
 
-/// Tells the kind, or says why the bytes are of no use.
+/// Detects the kind, or says why the bytes cannot be used.
 pub(super) fn detect(bytes: &[u8]) -> Result<Found<'_>, DecodeError> {
     if bytes.is_empty() {
         return Err(DecodeError::Empty);
@@ -27,7 +27,7 @@ pub(super) fn detect(bytes: &[u8]) -> Result<Found<'_>, DecodeError> {
         });
     }
     if tagged {
-        // Only MP3 files carry such a tag in practice, so this one lost the rest of itself.
+        // In practice only MP3 files have such a tag, so this one was truncated.
         return Err(DecodeError::Damaged {
             format: AudioFormat::Mp3,
             reason: "no audio frame follows its tag".to_owned(),
@@ -68,7 +68,7 @@ fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
     Ok(Some(format))
 }
 
-/// An Ogg page's first packet names the codec; only Vorbis is decoded.
+/// The codec named in an Ogg page's first packet; only Vorbis is supported.
 fn ogg_codec(body: &[u8]) -> Result<AudioFormat, DecodeError> {
     let segments = usize::from(body.get(26).copied().unwrap_or(0));
     let packet = body.get(27 + segments..).unwrap_or(&[]);
@@ -86,8 +86,8 @@ fn ogg_codec(body: &[u8]) -> Result<AudioFormat, DecodeError> {
     }
 }
 
-/// Cuts `ID3v2` tags off the front and an `ID3v1` tag off the end: they are text and pictures, and
-/// pictures contain anything, false audio headers included.
+/// Cuts `ID3v2` tags off the start and an `ID3v1` tag off the end: they contain text and pictures,
+/// and a picture may contain false audio headers.
 fn without_tags(mut bytes: &[u8]) -> &[u8] {
     while let Some(header) = bytes.first_chunk::<10>().filter(|h| h.starts_with(b"ID3")) {
         let size = header[6..]
@@ -102,11 +102,11 @@ fn without_tags(mut bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// How far a bare stream may start after rubbish, which cut recordings and stations' dumps have.
+/// Junk allowed before a bare stream, as in cut recordings and radio dumps.
 const MAX_RUBBISH: usize = 64 * 1024;
 
-/// MP3 and ADTS have no magic, only frame headers. One at the very start is taken at its word; a
-/// later one must be followed by a second at the place that it announces.
+/// MP3 and ADTS have no magic number, only frame headers. One at the very start is trusted; a later
+/// one must be followed by a second at the offset it implies.
 fn by_frame_headers(body: &[u8]) -> Option<(AudioFormat, usize)> {
     if let Some((format, _)) = frame_header(body) {
         return Some((format, 0));

@@ -1,8 +1,8 @@
-//! Bytes of a sound file to samples, within limits, without trusting a byte of it.
+//! Decodes sound files within limits, without trusting a byte.
 //!
-//! The kind of a file is decided by its bytes (`kind`), the container and codec are read by
-//! `symphonia`, and every limit is checked on what was really decoded, never on what a header
-//! claims. Names, addresses and media types are deliberately no input.
+//! The kind is detected from the bytes (`kind`), container and codec are read by `symphonia`, and
+//! every limit is checked on what was actually decoded, never on what a header claims. Names, URLs
+//! and media types are deliberately not used.
 
 mod bare;
 mod error;
@@ -25,13 +25,13 @@ use crate::{Audio, Shape};
 /// A decoded file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// The samples; never empty, and every one a finite number.
+    /// Never empty; all samples are finite.
     pub audio: Audio,
-    /// What the bytes turned out to be.
+    /// Detected from the bytes.
     pub format: AudioFormat,
 }
 
-/// Decodes a whole file held in memory.
+/// Decodes a whole file in memory.
 pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeError> {
     let mut channels: Vec<Vec<f32>> = Vec::new();
     let mut keep = |packet: &[Vec<f32>]| {
@@ -50,24 +50,24 @@ pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeErro
     Ok(Decoded { audio, format })
 }
 
-/// What a file holds, found by decoding all of it and keeping nothing.
+/// A file's properties, found by decoding all of it without keeping the samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
     /// Rate, channels, length and levels.
     pub shape: Shape,
-    /// What the bytes turned out to be.
+    /// Detected from the bytes.
     pub format: AudioFormat,
     span: Range<usize>,
 }
 
-/// Reads a file once for its shape, so that [`replay`] can hand out its samples in pieces: long
-/// files need twice the time, which is little, and hardly any memory.
+/// Reads a file once for its shape, so that [`replay`] can then return its samples in pieces: long
+/// files take twice the time, but hardly any memory.
 pub fn scan(recording: &Recording, limits: &DecodeLimits) -> Result<Scan, DecodeError> {
     let scan = scan_while(recording, limits, &|| true)?;
     scan.ok_or(DecodeError::NoAudio)
 }
 
-/// The same as long as `go_on` says so; `None` when it said no.
+/// Like [`scan`], while `go_on` returns true; `None` once it returned false.
 pub fn scan_while(
     recording: &Recording,
     limits: &DecodeLimits,
@@ -92,8 +92,8 @@ pub fn scan_while(
     }))
 }
 
-/// Decodes a file again that [`scan`] has read, and gives `take` its samples piece by piece, all
-/// channels at a time; `take` ends it by `false`.
+/// Decodes a file again after [`scan`], and passes its samples to `take` piece by piece, all
+/// channels at a time; `take` ends it by returning false.
 pub fn replay(
     recording: &Recording,
     limits: &DecodeLimits,
@@ -126,10 +126,10 @@ fn read(
     sink: &mut stream::Sink<'_>,
 ) -> Result<(AudioFormat, stream::Totals), DecodeError> {
     let format = opened.format;
-    // The decoders are safe code, but they compute with numbers that a hostile file chose, and
-    // overflow and index checks turn the cases that they missed into panics. One bad upload must
-    // not take a worker down, so a panic in there is an answer about the file. Nothing that they
-    // touched outlives the call, which is what makes the assertion of unwind safety true.
+    // The decoders are safe code, but compute with numbers from an untrusted file, so missed cases
+    // become panics by overflow or index checks. A bad upload must not kill a worker, so a panic
+    // counts as an error of the file. Nothing that they touched outlives the call, so asserting
+    // unwind safety is correct.
     let attempt = catch_unwind(AssertUnwindSafe(|| stream::read(opened, limits, sink)));
     let totals = attempt.unwrap_or_else(|_| {
         Err(DecodeError::Damaged {

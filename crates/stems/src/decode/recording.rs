@@ -1,5 +1,5 @@
-//! A recording that is read more than once. It knows where the bytes are, and nothing of what they
-//! mean beyond their kind.
+//! A recording that is read more than once. It knows where the bytes are, and otherwise only their
+//! kind.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,8 +10,8 @@ use super::format::AudioFormat;
 use super::kind;
 use super::stream::{Opened, in_memory};
 
-/// A sound file for [`super::scan`] and [`super::replay`]: one of a kind that is large stays on the
-/// disk and is read through, so that its length costs no memory.
+/// A sound file for [`super::scan`] and [`super::replay`]. Files of large formats stay on disk, so
+/// that their length costs no memory.
 pub struct Recording(Held);
 
 enum Held {
@@ -46,7 +46,7 @@ impl Recording {
         Ok(Self(Held::Memory(bytes)))
     }
 
-    /// From its first byte again.
+    /// Opened at its first byte.
     pub(super) fn opened(&self) -> Result<Opened<'_>, DecodeError> {
         match &self.0 {
             Held::Memory(bytes) => in_memory(bytes),
@@ -75,7 +75,7 @@ impl From<Vec<u8>> for Recording {
     }
 }
 
-/// As much as the kind is told by.
+/// Enough to detect the kind.
 const HEAD: u64 = 64 * 1024;
 
 /// The size of a tag behind the sound.

@@ -1,4 +1,4 @@
-//! Packets of one sound track to planar samples, with every limit checked as samples arrive.
+//! Converts packets of one sound track to planar samples, checking every limit as samples arrive.
 
 use symphonia::core::audio::GenericAudioBufferRef;
 use symphonia::core::codecs::CodecParameters;
@@ -14,14 +14,14 @@ use super::format::AudioFormat;
 use super::{bare, kind, mp4};
 use crate::engine::to_stereo;
 
-/// Takes what a packet holds, channel by channel; `false` ends the decoding.
+/// Receives a packet's samples, by channel; `false` ends the decoding.
 pub(super) type Sink<'a> = dyn FnMut(&[Vec<f32>]) -> bool + 'a;
 
-/// What a file turned out to hold.
+/// Totals of a decoded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) rate: u32,
-    /// Which of the decoded samples are the recording; the rest is encoders' padding.
+    /// The recording's part of the decoded samples; the rest is encoder padding.
     pub(super) span: std::ops::Range<usize>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Opened<'a> {
     pub(super) format: AudioFormat,
     /// Its bytes without tags.
     pub(super) media: Box<dyn MediaSource + 'a>,
-    /// All of them once more, of an MPEG-4 file.
+    /// The whole file, if it is MPEG-4.
     pub(super) mp4: Option<&'a [u8]>,
 }
 
@@ -79,13 +79,14 @@ pub(super) fn read(
                     packets.bad_run = 0;
                     sound.append(&buffer)?;
                 }
-                // Encoders' delay is trimmed off whole packets, which is no fault of theirs.
+                // Encoder delay removed all of this packet's samples; that is normal.
                 Ok(_) if packet.trim_start.get() > 0 || packet.trim_end.get() > 0 => {}
                 Ok(_) => packets.empty += 1,
                 Err(e) => packets.failed(e),
             },
             Ok(None) => break,
-            // Only a second recording behind the first asks for this; half an answer is none.
+            // Only a second recording after the first requires this; half of a file is not
+            // returned.
             Err(Error::ResetRequired) => {
                 let what = "an Ogg file of several recordings in a row".to_owned();
                 return Err(DecodeError::Unsupported { what });
@@ -111,10 +112,10 @@ pub(super) fn read(
     })
 }
 
-/// What an MP3 file says of its length in its first frame, if it does. The demultiplexer ends the
-/// sound there, and where nothing is said at a guess from the first bit rates, which is wrong for
-/// files whose rate varies, and for several that were put into one. So it is not let, and the end is
-/// cut off only where what lies behind it is no more than the encoder's padding.
+/// The length in an MP3 file's first frame, if there is one. The demultiplexer ends the sound there
+/// or, without it, at a guess from the first bit rates, which is wrong for variable rates and for
+/// concatenated files. So it is told to read on, and the end is cut off only if what follows is no
+/// more than encoder padding.
 struct Announced {
     length: Option<u64>,
     padding: u64,
@@ -141,8 +142,8 @@ impl Announced {
 
 type Reader<'a> = Box<dyn FormatReader + 'a>;
 
-/// The reader is chosen by kind and not probed for, so that rubbish is never searched for a
-/// format that happens to match somewhere inside.
+/// The reader is chosen by kind instead of probed for, so that junk is never searched for a format
+/// that happens to match somewhere inside.
 fn open(format: AudioFormat, source: MediaSourceStream<'_>) -> Result<Reader<'_>, Error> {
     let options = FormatOptions::default();
     Ok(match format {
@@ -182,8 +183,8 @@ fn damaged(format: AudioFormat, reason: &str) -> DecodeError {
     }
 }
 
-/// How the packets fared. A stream cut out of a longer one has a bad packet or two at either end
-/// and is still the recording; one that fails all over is not.
+/// How decoding the packets went. A stream cut from a longer one has a bad packet or two at either
+/// end and is still usable; one that fails everywhere is not.
 #[derive(Default)]
 struct Packets {
     good: usize,
@@ -205,7 +206,7 @@ impl Packets {
         self.fault.get_or_insert(error);
     }
 
-    /// Packets of another track cost time and bring nothing, so their number is bounded too.
+    /// Packets of other tracks cost time for nothing, so their number is limited too.
     fn skipped(&mut self) -> Result<(), DecodeError> {
         self.others += 1;
         if self.others > MAX_OTHER_PACKETS {
@@ -214,7 +215,7 @@ impl Packets {
         Ok(())
     }
 
-    /// Tables in a small file can announce billions of packets that hold nothing.
+    /// Tables in a small file can announce billions of empty packets.
     fn hopeless(&self) -> bool {
         self.bad_run > MAX_BAD_RUN || self.empty > MAX_EMPTY
     }
@@ -223,7 +224,8 @@ impl Packets {
         let too_many = self.bad > 4 + self.good / 4;
         match self.fault {
             Some(error) if frames == 0 || too_many => Err(match failed(format, &error) {
-                // Setting up succeeded, so this is one bad packet and not a kind of file.
+                // The decoder was set up, so this is one bad packet rather than an unsupported
+                // kind.
                 DecodeError::Unsupported { .. } if self.good > 0 => {
                     damaged(format, "its contents change on the way")
                 }
@@ -239,10 +241,10 @@ const MAX_BAD_RUN: usize = 256;
 const MAX_EMPTY: usize = 4_096;
 const MAX_OTHER_PACKETS: usize = 1_000_000;
 
-/// The lowest rate that is music rather than a typing error in a header.
+/// Lower rates are errors in a header.
 const MIN_RATE: u32 = 1_000;
 
-/// The samples so far: counted and checked, and handed on.
+/// The samples so far: counted, checked and passed on.
 struct Sound<'a, 'b> {
     limits: &'a DecodeLimits,
     sink: &'a mut Sink<'b>,
@@ -289,7 +291,7 @@ impl<'a, 'b> Sound<'a, 'b> {
         }
         self.frames = frames;
         buffer.copy_to_vecs_planar(&mut self.packet);
-        // Float files may hold values that are no numbers; they would poison every sum.
+        // Float files may contain NaN, which would spoil every sum.
         for x in self.packet.iter_mut().flatten() {
             *x = if x.is_finite() { *x } else { 0.0 };
         }
@@ -322,8 +324,8 @@ impl<'a, 'b> Sound<'a, 'b> {
     }
 }
 
-/// The part of `frames` that the file calls its recording. A span outside the sound is a mistake
-/// of the file's, not an empty recording.
+/// The part of `frames` that is the recording according to the file. A span outside the sound is an
+/// error of the file and is ignored.
 fn within(frames: usize, span: Option<mp4::Span>) -> std::ops::Range<usize> {
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let Some(span) = span else {

@@ -6,12 +6,12 @@ use crate::Stem;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The manifest, or the graph where it contradicts the manifest.
+    /// A field of the manifest is wrong, or the graph contradicts it.
     #[error("{field}: {reason}")]
     Field {
-        /// Which field of the manifest is wrong, such as `mdx.n_fft`.
+        /// The field: `mdx.n_fft`.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
     /// A file cannot be read.
@@ -19,10 +19,10 @@ pub enum ModelError {
     File {
         /// Its name in the models folder.
         file: String,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
-    /// There is no runtime to run graphs with. The words may name the library's path.
+    /// There is no ONNX Runtime library. The message may contain its path.
     #[error(
         "the ONNX runtime library cannot be loaded: {0}; install onnxruntime 1.17 or newer and let \
          ORT_DYLIB_PATH name its libonnxruntime.so"

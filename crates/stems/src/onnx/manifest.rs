@@ -1,6 +1,6 @@
-//! The manifest beside a model: what its graph wants and makes, read from TOML and checked.
+//! A model's manifest: the graph's inputs and outputs, read from TOML and validated.
 //!
-//! Every error names its field, as in `mdx.n_fft: …`. Knows no graph and no file but by name.
+//! Every error names its field: `mdx.n_fft: …`. Graphs and files are known only by name.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -11,14 +11,14 @@ use super::error::ModelError;
 use crate::Stem;
 use crate::stft::RATE;
 
-/// A manifest that holds together.
+/// A validated manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// What users call the model.
+    /// The name that callers use.
     pub name: String,
-    /// Free text; empty when the operator wrote none.
+    /// Free text of the operator; may be empty.
     pub license: String,
-    /// The graph's family and what that needs to know.
+    /// The graph's family and its settings.
     pub kind: Kind,
 }
 
@@ -38,7 +38,7 @@ pub enum Kind {
 pub struct GraphFile {
     /// Its name, relative to the models folder and inside it.
     pub file: String,
-    /// The SHA-256 that it must have, in lower-case hexadecimal.
+    /// The required SHA-256, in lower-case hexadecimal.
     pub sha256: Option<String>,
 }
 
@@ -57,13 +57,13 @@ pub struct MdxSettings {
     pub dim_f: usize,
     /// How many frames it takes.
     pub dim_t: usize,
-    /// What its stem must be multiplied by.
+    /// The stem must be multiplied by this.
     pub compensate: f32,
-    /// The part of a chunk that it shares with the next.
+    /// The part of a chunk that overlaps the next.
     pub overlap: f64,
-    /// Runs each chunk as it is and upside down, which cancels the graph's own noise.
+    /// Runs each chunk twice, once inverted, which cancels the graph's own noise.
     pub denoise: bool,
-    /// It takes the lead voice only and leaves the others in the instrumental.
+    /// Takes only the lead voice and leaves the others in the instrumental.
     pub karaoke: bool,
 }
 
@@ -76,11 +76,11 @@ pub struct HtDemucsSettings {
     pub stems: Vec<Stem>,
     /// Samples in one segment.
     pub segment: usize,
-    /// The part of a segment that it shares with the next.
+    /// The part of a segment that overlaps the next.
     pub overlap: f64,
-    /// Where the Fourier transform is done; `None` lets the graph's inputs tell.
+    /// Where the Fourier transform is done; `None` to tell from the graph's inputs.
     pub stft: Option<Stft>,
-    /// Names of the graph's ports where their ranks do not tell them apart.
+    /// Names of the graph's ports, if their ranks are ambiguous.
     pub ports: Ports,
 }
 
@@ -119,7 +119,7 @@ pub struct OpenUnmixSettings {
     pub hop: usize,
     /// Frames in one segment, where the graph leaves that open.
     pub frames: Option<usize>,
-    /// The part of a segment that it shares with the next.
+    /// The part of a segment that overlaps the next.
     pub overlap: f64,
     /// Refines the magnitudes by a multichannel Wiener filter.
     pub wiener: bool,
@@ -129,7 +129,6 @@ pub struct OpenUnmixSettings {
 pub(super) const MAX_BYTES: u64 = 64 * 1024;
 
 impl Manifest {
-    /// Reads a manifest's text.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let table = toml::Deserializer::parse(text)
             .map_err(|e| ModelError::field("manifest", e.to_string().trim_end()))?;
@@ -401,7 +400,7 @@ impl Raw {
 }
 
 impl MdxSettings {
-    /// Checks the numbers, wherever they come from.
+    /// Validates the numbers, whatever their source.
     pub(super) fn check(self) -> Result<Self, ModelError> {
         check_transform("mdx", self.n_fft, self.hop)?;
         within("mdx.dim_f", self.dim_f, 8, self.n_fft / 2 + 1)?;

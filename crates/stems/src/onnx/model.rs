@@ -85,7 +85,6 @@ impl Model {
         Self::load(folder, files::read_manifest(folder, name)?, options)
     }
 
-    /// What users call it.
     pub fn name(&self) -> &str {
         &self.manifest.name
     }

@@ -1,6 +1,6 @@
-//! The ONNX runtime: finds its library, loads graphs, and runs them on plain slices.
+//! ONNX Runtime: finds its library, loads graphs, and runs them on plain slices.
 //!
-//! Knows tensors by shape only. The library is shared by the process and stays loaded.
+//! Knows tensors only by shape. The library is shared by the process and stays loaded.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -19,16 +19,16 @@ use crate::parallel::{Stop, Stopped};
 /// How graphs are run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The runtime's library. `None` takes what `ORT_DYLIB_PATH` names, else what the system
-    /// finds as `libonnxruntime.so`. The first that was loaded serves the whole process.
+    /// The runtime's library. If `None`, `ORT_DYLIB_PATH`, else the system's `libonnxruntime.so`.
+    /// The first one loaded serves the whole process.
     pub library: Option<PathBuf>,
-    /// Threads for one run of one graph; 0 means one for each core.
+    /// Threads for a run of a graph; 0 is one per core.
     pub threads: usize,
 }
 
 static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
 
-/// Loads the library unless that was done, and tells why it cannot be.
+/// Loads the library once, or says why it cannot be loaded.
 pub(super) fn environment(options: &Options) -> Result<Environment, ModelError> {
     let mut slot = locked(&ENVIRONMENT);
     if let Some(environment) = &*slot {
@@ -48,19 +48,19 @@ pub(super) fn environment(options: &Options) -> Result<Environment, ModelError> 
         environment.map_err(|e| e.to_string())
     });
     let environment = made.map_err(ModelError::NoRuntime)?;
-    // It would write to the standard error output; all that matters comes back as errors.
+    // It would write to standard error; everything that matters is returned as an error.
     environment.set_log_level(ort::logging::LogLevel::Fatal);
     *slot = Some(environment.clone());
     Ok(environment)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is in there stays usable after a panic of someone else.
+    // The content stays valid if another thread panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The binding panics where a library or a graph breaks its rules; here that is an error. Nothing
-/// that the closure touched is used afterwards, which makes the assertion of unwind safety true.
+/// The binding panics if a library or a graph breaks its rules; this makes it an error. Nothing
+/// that the closure touched is used afterwards, so asserting unwind safety is correct.
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err("the runtime broke down on it".to_owned()))
@@ -70,9 +70,9 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Port {
     pub(super) name: String,
-    /// Its size in each dimension, -1 where it is open.
+    /// Size of each dimension; -1 if dynamic.
     pub(super) dims: Vec<i64>,
-    /// It holds 32-bit floats.
+    /// Whether it has 32-bit floats.
     pub(super) float: bool,
 }
 
@@ -89,8 +89,8 @@ impl Port {
         }
     }
 
-    /// Checks that the port takes or gives floats of this shape. `fields` names, for each
-    /// dimension, what in the manifest says how large it is.
+    /// Checks that the port has floats of this shape. `fields` are the manifest's fields for each
+    /// dimension.
     pub(super) fn check(&self, shape: &[usize], fields: &[&str]) -> Result<(), ModelError> {
         let words = |reason: &str| {
             let Self { name, dims, .. } = self;
@@ -112,7 +112,7 @@ impl Port {
     }
 }
 
-/// A graph that is ready to run. Runs come one after another, whoever asks.
+/// A loaded graph. Runs are serialised.
 #[derive(Debug)]
 pub(super) struct Net {
     session: Mutex<Session>,
@@ -120,10 +120,10 @@ pub(super) struct Net {
     pub(super) outputs: Vec<Port>,
 }
 
-/// A tensor that goes in: the input's number, its shape, its values.
+/// An input tensor: port number, shape, values.
 pub(super) type Given<'a> = (usize, &'a [usize], &'a [f32]);
 
-/// A tensor that is wanted: the output's number and the shape that it must have.
+/// An output tensor: port number and required shape.
 pub(super) type Wanted<'a> = (usize, &'a [usize]);
 
 impl Net {
@@ -146,7 +146,7 @@ impl Net {
         })
     }
 
-    /// Runs the graph, and gives the wanted outputs in their order. All of their values are finite.
+    /// Runs the graph and returns the wanted outputs in order. All values are finite.
     pub(super) fn run(
         &self,
         given: &[Given<'_>],
@@ -213,5 +213,5 @@ impl Net {
     }
 }
 
-/// How often a run in progress asks whether it shall stop.
+/// How often a run checks for cancellation.
 const WATCH: Duration = Duration::from_millis(20);

@@ -1,8 +1,8 @@
-//! The short-time Fourier transform as neural models want it: centred, edges reflected.
+//! The short-time Fourier transform that neural models expect: centred, with reflected edges.
 //!
 //! Frame `t` is centred on sample `t * hop`; half a window beyond each end the sound is mirrored
 //! about its first and last sample. The window is a periodic Hann. The inverse adds overlapping
-//! frames and divides by the sum of squared windows. All lengths are fixed when it is made.
+//! frames and divides by the sum of squared windows. All lengths are fixed at construction.
 
 use std::sync::Arc;
 

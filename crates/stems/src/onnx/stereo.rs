@@ -1,6 +1,5 @@
 //! Left and right.
 
-/// Left and right, equally long.
 pub(super) type Stereo = [Vec<f32>; 2];
 
 /// What is left and right, two and two.

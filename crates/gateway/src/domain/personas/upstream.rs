@@ -69,7 +69,7 @@ pub(super) async fn create(
                 && let Err(error) = record.sent(app, false).await
             {
                 // For a while the same request is answered that the outcome is unknown.
-                tracing::warn!(inside = ?error.inside(), "cannot write that no persona was made");
+                tracing::warn!(inside = ?error.inside(), "cannot record that no persona was made");
             }
             return Err(refused(error));
         }
@@ -105,7 +105,7 @@ fn refused(error: SubmitError<Error>) -> Error {
     let error = match error {
         SubmitError::Intent(error) => return error,
         SubmitError::TooLate => {
-            let message = "The gateway stood still before it could ask the provider.";
+            let message = "The gateway was suspended before it could ask the provider.";
             return Error::later(ErrorCode::Overloaded, message, 5);
         }
         SubmitError::Before(error)
@@ -120,11 +120,11 @@ fn refused(error: SubmitError<Error>) -> Error {
         Class::Rejected | Class::Unfit => Error::plain(ErrorCode::ProviderRejected, message),
         Class::Unclear => Error::plain(
             ErrorCode::SubmissionUnconfirmed,
-            "Whether the provider made the persona cannot be found out. Nothing was charged.",
+            "It is not known whether the provider made the persona. Nothing was charged.",
         ),
         _ => Error::later(
             ErrorCode::ProviderUnavailable,
-            "The provider that made the clip makes no personas now.",
+            "The provider that made the clip does not make personas at the moment.",
             5,
         ),
     }

@@ -71,7 +71,7 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
             if let Some((_, param)) = order.every_picture().next()
                 && !assets::can_be_handed(app, offered.pictures.handover)
             {
-                let message = "Pictures cannot be handed to this model's provider: this gateway has no public_url.";
+                let message = "This model's provider fetches pictures by URL, and this gateway has no public_url.";
                 refused.push(fault(param, message.into()));
             }
             if refused.is_empty() {
@@ -179,7 +179,7 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
         if !takes.takes_end() {
             refuse(param, format!("{model} takes no last frame."));
         } else if frames != 1 {
-            let message = "A last frame goes with exactly one other picture, the first frame.";
+            let message = "A last frame needs exactly one other picture, the first frame.";
             refuse(param, message.into());
         }
     }

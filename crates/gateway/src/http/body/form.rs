@@ -144,7 +144,7 @@ impl Gate {
     fn error(&self, error: &MultipartError, limit: u64) -> Error {
         match self.refusal.load(Ordering::Relaxed) {
             TOO_LARGE => too_large("The form", usize::try_from(limit).unwrap_or(usize::MAX)),
-            LONG_HEAD => malformed(&format!("a part's head has more than {HEAD} bytes")),
+            LONG_HEAD => malformed(&format!("a part's headers have more than {HEAD} bytes")),
             _ => malformed(&error.body_text()),
         }
     }

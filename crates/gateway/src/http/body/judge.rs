@@ -65,7 +65,7 @@ impl Judge {
         }
         if self.plain > PLAIN {
             return Err(super::too_large(
-                "The body's JSON, data: addresses not counted,",
+                "The body's JSON, not counting data: URLs,",
                 PLAIN,
             ));
         }

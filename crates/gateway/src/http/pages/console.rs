@@ -76,7 +76,7 @@ fn tasks() -> Markup {
                     tbody #task-rows {}
                 }
             }
-            p.empty #no-tasks hidden { "No tasks yet. Make the first one above." }
+            p.empty #no-tasks hidden { "No tasks yet. Create the first one above." }
         }
     }
 }
@@ -125,7 +125,7 @@ fn routes() -> Markup {
         section #routes-section aria-labelledby="routes-title" hidden {
             div.section-head {
                 h2 #routes-title { "Providers" }
-                p.muted { "How each route stands now. A paused route is tried again by itself." }
+                p.muted { "The current state of each route. Paused routes are retried automatically." }
             }
             div.scroll {
                 table.tasks {

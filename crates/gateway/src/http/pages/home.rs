@@ -9,9 +9,9 @@ pub fn home(page: &HomePage) -> String {
     let body = html! {
         section.hero {
             p.eyebrow { (count(page.available_models)) }
-            h1 { "One gateway for video and music models. " span.glow { "Nobody pays twice." } }
+            h1 { "A gateway for video and music models. " span.glow { "Nobody pays twice." } }
             p.lead {
-                "Ask for a video, take a song apart into stems, or make a persona: over plain HTTP, with the clients "
+                "Make a video, separate a song into stems, or make a persona: over plain HTTP, with the clients "
                 "you already have. Every accepted task survives a restart and is charged at most once."
             }
             p.actions {
@@ -30,7 +30,7 @@ pub fn home(page: &HomePage) -> String {
         section aria-labelledby="more" {
             h2 #more { "Around them" }
             ul.tiles {
-                li { a href="/v1/models" { "GET /v1/models" } span { "what can be asked for, with a key" } }
+                li { a href="/v1/models" { "GET /v1/models" } span { "the models and prices, with a key" } }
                 li { a href="/pricing.json" { "GET /pricing.json" } span { "prices and live availability" } }
                 li { a href="/openapi.json" { "GET /openapi.json" } span { "the whole API, machine-readable" } }
                 li { a href="/docs" { "GET /docs" } span { "the whole API, for people" } }
@@ -62,7 +62,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
         card(&Endpoint {
             title: "Make a video",
             path: "/v1/chat/completions",
-            what: "A chat completion whose answer is the address of an MP4. Add an image part to start from a picture.",
+            what: "A chat completion that returns the URL of an MP4. Add an image part to start from a picture.",
             json: format!(
                 r#"{{"model": "{}",
  "messages": [{{"role": "user",

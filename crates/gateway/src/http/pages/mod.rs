@@ -37,7 +37,7 @@ fn layout(site: &Site, frame: &Frame) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="description" content="One gateway in front of video and music models.";
+                meta name="description" content="A gateway in front of video and music models.";
                 title { (frame.title) " · Mediagate" }
                 link rel="icon" type="image/svg+xml" href=(versioned("favicon.svg"));
                 link rel="stylesheet" href=(versioned("style.css"));

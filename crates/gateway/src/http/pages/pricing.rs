@@ -10,7 +10,7 @@ pub fn pricing(page: &PricingPage) -> String {
     let body = html! {
         section.hero.low {
             p.eyebrow { "Models and prices" }
-            h1 { "What can be asked for, and what it costs" }
+            h1 { "The models, and what they cost" }
             p.lead {
                 span #up-count { (up) } " of " (page.models.len()) " models available. "
                 span.muted { "As of " time #as-of datetime=(page.generated_at) { (page.generated_at) } "." }
@@ -24,7 +24,7 @@ pub fn pricing(page: &PricingPage) -> String {
         (group("Video", ModelKind::Video, &page.models))
         (group("Music", ModelKind::Music, &page.models))
         p.muted {
-            "A price is reserved when a task is accepted and settled by what was really made; a task that fails costs "
+            "A price is reserved when a task is accepted, and charged for what was made; a task that fails costs "
             "nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
         }
     };

@@ -112,7 +112,7 @@ pub async fn serve(
         .await
         .is_err()
     {
-        tracing::warn!("requests in flight are ended: the grace is over");
+        tracing::warn!("the grace period is over: closing requests in flight");
         shutdown.closing.cancel();
         drop(tokio::time::timeout(LAST_WORDS, connections.wait()).await);
     }

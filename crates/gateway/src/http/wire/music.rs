@@ -37,10 +37,7 @@ pub struct TaskRecord {
 
 /// A clip, in a task record or alone.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the fields that the API documents"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
 pub struct ClipRecord {
     /// The clip's id.
     pub id: String,
@@ -115,10 +112,7 @@ pub struct ClipView {
 
 /// What a task or a clip is and where it came from.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the fields that the API documents"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
 pub struct RecordMetadata {
     /// Lyrics or prompt; empty for uploads and stems.
     pub prompt: String,
@@ -341,7 +335,7 @@ impl ClipRecord {
             is_public: false,
             allow_comments: false,
             more: if clip.media_removed {
-                "media removed: its time was over".into()
+                "media removed: it expired".into()
             } else {
                 String::new()
             },

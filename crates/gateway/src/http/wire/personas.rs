@@ -16,10 +16,7 @@ pub const BRAND_FIELD: &str = "is_service_persona";
 
 /// A persona.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the fields that the API documents"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
 pub struct PersonaRecord {
     /// The persona's id.
     pub id: String,
@@ -70,10 +67,7 @@ pub struct PersonaClipItem {
 
 /// A clip in a persona.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the fields that the API documents"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
 pub struct PersonaClip {
     /// The clip's id.
     pub id: String,
@@ -129,10 +123,7 @@ pub struct PersonaClip {
 
 /// What a persona's clip is.
 #[derive(Debug, Serialize, ToSchema)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the fields that the API documents"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
 pub struct PersonaClipMetadata {
     /// Always empty.
     pub tags: String,

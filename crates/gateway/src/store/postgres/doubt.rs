@@ -112,7 +112,7 @@ impl Doubts {
                     Ok(Fate::Open) => {}
                     Ok(fate) => self.tell(&transaction, fate),
                     Err(error) => {
-                        tracing::warn!(%error, transaction, "cannot ask what became of a transaction");
+                        tracing::warn!(%error, transaction, "cannot ask for a transaction's outcome");
                         session = None;
                     }
                 }

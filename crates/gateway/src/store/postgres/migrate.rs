@@ -28,7 +28,7 @@ pub(super) fn run(server: &Server, migrate: Migrate) -> Result<(), StoreError> {
             Err(error) if left == 0 || session.trouble() != Some(Trouble::InTheWay) => {
                 return Err(error);
             }
-            Err(error) => tracing::warn!(%error, "a migration has to wait"),
+            Err(error) => tracing::warn!(%error, "a migration is waiting"),
             Ok(()) => return Ok(()),
         }
         session.roll_back();

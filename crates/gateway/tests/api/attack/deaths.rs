@@ -313,7 +313,7 @@ async fn a_task_that_ends_its_process_three_times_is_failed() {
     );
     assert_eq!(ended["error"]["code"], "provider_rejected", "{ended}");
     let message = ended["error"]["message"].as_str().unwrap();
-    assert!(message.contains("ended its process 3 times"), "{message}");
+    assert!(message.contains("crashed its process 3 times"), "{message}");
     let account = victim.account().await;
     assert_eq!(
         (&account["held_usd"], &account["spent_usd"]),

@@ -97,7 +97,7 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
         .await,
     );
     assert!(
-        said.contains("prepaid from now on") && said.contains("4.90 USD available"),
+        said.contains("is now prepaid") && said.contains("4.90 USD available"),
         "{said}"
     );
     let said = done(run(data, &["accounts", "credit", "owls", "-1.00"]).await);

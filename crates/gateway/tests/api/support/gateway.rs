@@ -402,7 +402,7 @@ impl Drop for TestGateway {
         }
         let sums = self.app.store.read(super::mismatches);
         let mismatches = sums.now_or_never().unwrap_or_else(|| Ok(Vec::new()));
-        assert_eq!(mismatches.unwrap(), [], "the money does not add up");
+        assert_eq!(mismatches.unwrap(), [], "the ledger does not add up");
         let look = self.app.store.read(|conn| {
             conn.all(
                 "SELECT t.id FROM tasks t WHERE

@@ -52,7 +52,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             format!("{ACME}max_running = 0\n"),
             4,
-            "nothing is ever sent",
+            "nothing would ever be sent",
         ),
         (format!("{ACME}per_minute = -1\n"), 4, "per_minute"),
         (
@@ -336,12 +336,12 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route("fal", key, "video", "fal-ai/veo3.1/fsat"),
             6,
-            "write \"fal-ai/veo3.1/fast\", or say its limits",
+            "write \"fal-ai/veo3.1/fast\", or set its limits",
         ),
         (
             route("fal", key, "video", "https://fal.run/fal-ai/veo3.1"),
             6,
-            "is an address",
+            "is a URL",
         ),
         (
             route("fal", "api_key = \"Key a:b\"", "video", "fal-ai/veo3.1"),
@@ -357,13 +357,13 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
             route("fal", key, "video", "minimax/h3-max/text-to-video")
                 + "limits = { sizes = [\"2560x1440\"] }\n",
             7,
-            "cannot be asked for 2560x1440",
+            "does not support 2560x1440",
         ),
         (
             route("replicate", key, "video", "minimax/hailuo-2.3")
                 + "limits = { sizes = [\"2560x1440\"] }\n",
             7,
-            "cannot be asked for 2560x1440",
+            "does not support 2560x1440",
         ),
         (
             route("minimax", key, "video", "MiniMax-H3"),
@@ -441,30 +441,30 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
             route("modelark", key, "video", "seedance-2-0")
                 + "limits = { sizes = [\"1280x720\", \"3840x2160\"] }\n",
             7,
-            "cannot be asked for 3840x2160",
+            "does not support 3840x2160",
         ),
         (
             route("kling", "api_key = \"a:b\"", "video", "kling-v3")
                 + "limits = { sizes = [\"3840x2160\"] }\n",
             7,
-            "cannot be asked for 3840x2160",
+            "does not support 3840x2160",
         ),
         (
             route("modelark", key, "video", "seedance-2-0")
                 + "limits = { sizes = [\"1000x720\"] }\n",
             7,
-            "cannot be asked for 1000x720",
+            "does not support 1000x720",
         ),
         (
             route("recipe:vidu", key, "video", "viduq3-pro")
                 + "limits = { sizes = [\"1280x720\", \"1920x800\"] }\n",
             7,
-            "cannot be asked for 1920x800",
+            "does not support 1920x800",
         ),
         (
             route("fal", key, "video", "fal-ai/veo3.1") + "limits = { sizes = [\"720x720\"] }\n",
             7,
-            "cannot be asked for 720x720",
+            "does not support 720x720",
         ),
         (
             route(
@@ -474,7 +474,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "MiniMax-H3-Max",
             ) + "limits = { sizes = [\"854x480\"] }\n",
             8,
-            "cannot be asked for 854x480",
+            "does not support 854x480",
         ),
     ] {
         let said = refused(&toml).await;
@@ -531,9 +531,9 @@ async fn what_callers_may_choose_has_to_be_there() {
             r#"price = { unit = "second", usd = "0.40", usd_without_audio = "0.20" }"#,
             "usd_without_audio",
         ),
-        ("limits = { audio = true }", "no way to choose sound"),
-        ("limits = { references = 3 }", "no way to hand reference"),
-        (r#"pass = ["style", ""]"#, "names fields"),
+        ("limits = { audio = true }", "cannot choose sound"),
+        ("limits = { references = 3 }", "cannot send reference"),
+        (r#"pass = ["style", ""]"#, "lists fields"),
     ] {
         let said = refused(&film(more)).await;
         assert!(said.contains(words), "{more}: {said}");
