@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 
+use crate::media;
 use crate::wire;
 use crate::world::{Job, Role, World};
 
@@ -195,6 +196,19 @@ impl Request {
         self.header("authorization")
             .strip_prefix("Bearer ")
             .filter(|key| !key.is_empty())
+    }
+
+    /// The video of the job that the path names as `id`, at an address that this
+    /// member of the query signs and that expires.
+    pub fn signed_video(&self, by: &str) -> Reply {
+        let job = self.world.job(self.param("id"));
+        let is_signed = self.query.contains_key(by);
+        let Some(job) = job.filter(|_| is_signed && !self.expired) else {
+            return Reply::json(403, &json!("Request has expired"));
+        };
+        let seconds = job.input["duration"].as_u64().unwrap_or(5);
+        let seconds = u32::try_from(seconds).unwrap_or(5);
+        Reply::file("video/mp4", media::video(seconds))
     }
 
     /// A number of the query; `usual` when there is none.

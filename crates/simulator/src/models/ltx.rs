@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::Model;
-use crate::media;
 use crate::server::{Reply, Request};
 use crate::world::{End, Phase, Role};
 
@@ -15,7 +14,9 @@ pub(super) const MODEL: Model = Model {
         )
         .route("POST", "/v2/{way}", Role::Submit, submit)
         .route("GET", "/v2/{way}/{id}", Role::Poll, poll)
-        .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+        .route("GET", "/cdn/{id}/output.mp4", Role::Download, |request| {
+            request.signed_video("sign")
+        })
     },
 };
 
@@ -95,19 +96,6 @@ fn poll(request: &Request) -> Reply {
         told["status"] = json!("polishing");
     }
     Reply::json(200, &told)
-}
-
-fn download(request: &Request) -> Reply {
-    let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("sign");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
-    };
-    let seconds = job.input["duration"].as_u64().unwrap_or(5);
-    Reply::file(
-        "video/mp4",
-        media::video(u32::try_from(seconds).unwrap_or(5)),
-    )
 }
 
 fn error(status: u16, kind: &str, message: &str) -> Reply {

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::Model;
-use crate::media;
 use crate::server::{Reply, Request};
 use crate::world::{End, Job, Phase, Role};
 
@@ -29,7 +28,9 @@ pub(super) const MODEL: Model = Model {
             Role::Cancel,
             delete,
         )
-        .route("GET", "/tos/{id}/video.mp4", Role::Download, download)
+        .route("GET", "/tos/{id}/video.mp4", Role::Download, |request| {
+            request.signed_video("X-Tos-Signature")
+        })
     },
 };
 
@@ -230,19 +231,6 @@ fn delete(request: &Request) -> Reply {
         Phase::Ended(_) | Phase::Cancelled => request.world.forget(id),
     }
     Reply::json(200, &json!({}))
-}
-
-fn download(request: &Request) -> Reply {
-    let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("X-Tos-Signature");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
-    };
-    let seconds = job.input["duration"].as_u64().unwrap_or(5);
-    Reply::file(
-        "video/mp4",
-        media::video(u32::try_from(seconds).unwrap_or(5)),
-    )
 }
 
 fn error(status: u16, code: &str, message: &str) -> Reply {

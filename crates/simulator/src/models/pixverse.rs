@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use super::Model;
-use crate::media;
 use crate::server::{Reply, Request};
 use crate::world::{End, Phase, Role};
 
@@ -17,7 +16,9 @@ pub(super) const MODEL: Model = Model {
             .route("POST", "/video/img/generate", Role::Submit, from_picture)
             .route("POST", "/video/transition/generate", Role::Submit, from_two)
             .route("GET", "/video/result/{id}", Role::Poll, result)
-            .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+            .route("GET", "/cdn/{id}/output.mp4", Role::Download, |request| {
+                request.signed_video("signature")
+            })
     },
 };
 
@@ -142,19 +143,6 @@ fn result(request: &Request) -> Reply {
     };
     told["status"] = json!(status);
     said(0, "Success", &told)
-}
-
-fn download(request: &Request) -> Reply {
-    let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("signature");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
-    };
-    let seconds = job.input["duration"].as_u64().unwrap_or(5);
-    Reply::file(
-        "video/mp4",
-        media::video(u32::try_from(seconds).unwrap_or(5)),
-    )
 }
 
 /// Every answer comes under status 200.
