@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, ensure};
 use providers::driver::{Accepted, Driver, Polled, Provider, Rules, SendBefore, Watch};
 use providers::order::{
-    File, Picture, PictureRole, Recording, StemGroup, StemTarget, Stems, Video,
+    File, Picture, PictureRole, Recording, Song, StemGroup, StemTarget, Stems, Video,
 };
 use providers::{Order, Output, Secret, Settings, Source, Work};
 use serde_json::{Map, Value, json};
@@ -108,6 +108,11 @@ fn cases() -> Vec<Case> {
         ),
         case("fal: cancel", "fal-ai/veo3.1", video(8, hd, [])).called_off(),
         case("fal: stems", "fal-ai/demucs", stems()),
+        case(
+            "fal: song",
+            "fal-ai/stable-audio-25/text-to-audio",
+            song(json!({"prompt": BLUES, "seconds": 60})),
+        ),
         case("replicate: text", "google/veo-3.1", video(8, hd, [])),
         case(
             "replicate: picture",
@@ -122,6 +127,11 @@ fn cases() -> Vec<Case> {
         case("replicate: cancel", "google/veo-3.1", video(8, hd, [])).called_off(),
         case("replicate: find", "google/veo-3.1", video(8, hd, [])).looked_for(),
         case("replicate: stems", DEMUCS, stems()),
+        case(
+            "replicate: song",
+            "stability-ai/stable-audio-2.5",
+            song(json!({"prompt": BLUES, "seconds": 60})),
+        ),
         case("xai: text", "grok-imagine-video", video(5, hd, [])),
         case(
             "xai: picture",
@@ -236,6 +246,11 @@ fn cases() -> Vec<Case> {
         case("gemini-veo: interactions cancel", OMNI, video(8, hd, []))
             .with(interactions())
             .called_off(),
+        case(
+            "gemini-veo: interactions song",
+            "lyria-3.5",
+            song(json!({"prompt": BLUES})),
+        ),
         case("elevenlabs: stems", "six_stems_v1", stems()),
         case("musicai: stems", "stems", stems()),
         case("musicai: find", "stems", stems()).looked_for(),
@@ -267,6 +282,16 @@ fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [Picture; N])
         audio: None,
         user: None,
         conversation: Vec::new(),
+    })
+}
+
+const BLUES: &str = "slow blues";
+
+fn song(fields: Value) -> Work {
+    Work::Song(Song {
+        task: "generate".into(),
+        fields: fields.as_object().cloned().unwrap_or_default(),
+        uploads: Vec::new(),
     })
 }
 

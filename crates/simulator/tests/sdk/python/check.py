@@ -23,6 +23,7 @@ import runwayml
 from google import genai
 
 from common import (
+    DESCRIPTION,
     HTTPS,
     KEY,
     LARGE_PICTURE,
@@ -120,6 +121,13 @@ class Replicate(Check):
         for stem in ("vocals", "drums", "bass", "guitar", "piano", "other"):
             self.assert_audio(fetch(prediction.output[stem]))
 
+    def test_song(self):
+        prediction = self.client.models.predictions.create(
+            "stability-ai/stable-audio-2.5", input={"prompt": DESCRIPTION, "duration": 60}
+        )
+        prediction.wait()
+        self.assert_audio(fetch(prediction.output))
+
 
 class Fal(Check):
     sdk = "fal_client"
@@ -157,6 +165,11 @@ class Fal(Check):
         stems = handle.get()
         for stem in ("vocals", "drums", "bass", "guitar", "piano", "other"):
             self.assert_audio(fetch(stems[stem]["url"]))
+
+    def test_song(self):
+        order = {"prompt": DESCRIPTION, "seconds_total": 60}
+        handle = self.client.submit("fal-ai/stable-audio-25/text-to-audio", order)
+        self.assert_audio(fetch(handle.get()["audio"]["url"]))
 
 
 class Veo(Check):

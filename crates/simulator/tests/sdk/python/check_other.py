@@ -8,7 +8,7 @@ import openai
 from google import genai
 from google.oauth2.credentials import Credentials
 
-from common import HTTPS, KEY, PICTURE, PROMPT, Check, main
+from common import DESCRIPTION, HTTPS, KEY, PICTURE, PROMPT, Check, main
 
 
 class OpenAI(Check):
@@ -111,6 +111,12 @@ class Interactions(Check):
     def test_picture(self):
         data = base64.b64encode(PICTURE).decode()
         self.finish("image_to_video", {"type": "image", "data": data, "mime_type": "image/png"})
+
+    def test_song(self):
+        made = self.client.interactions.create(model="lyria-3.5", input=DESCRIPTION)
+        parts = [part for step in made.steps for part in step.content]
+        sound = next(part for part in parts if part.type == "audio")
+        self.assert_audio(base64.b64decode(sound.data))
 
     def test_cancel(self):
         self.assertEqual(self.client.interactions.cancel(self.start().id).status, "cancelled")

@@ -16,6 +16,7 @@ PROMPT = "a lighthouse in a storm"
 PICTURE = b"\x89PNG\r\n\x1a\n"
 PICTURE_DATA = "data:image/png;base64,iVBORw0KGgo="
 LARGE_PICTURE = PICTURE.ljust(5_000_000, b"\0")
+DESCRIPTION = "slow blues"
 PICTURE_URL = "https://example.com/picture.png"
 SONG = b"ID3\x04"
 SONG_DATA = "data:audio/mpeg;base64,SUQzBA=="
