@@ -44,14 +44,11 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 struct Xai;
 
 impl Adapter for Xai {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        let mut sizes = vec![(1280, 720), (720, 1280), (720, 720), (854, 480), (480, 854)];
-        if model.contains("1.5") {
-            sizes.extend([(1920, 1080), (1080, 1920), (1080, 1080)]);
-        }
+    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
         (kind == Kind::Video).then(|| {
             Limits::Video(VideoLimits {
-                sizes,
+                // What single models make beside these is in the catalogue.
+                sizes: vec![(1280, 720), (720, 1280), (720, 720), (854, 480), (480, 854)],
                 durations: Durations::Range { min: 1, max: 15 },
                 default_seconds: 6,
                 pictures: Pictures {

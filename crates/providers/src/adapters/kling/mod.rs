@@ -101,13 +101,8 @@ impl Adapter for Kling {
         }
         Some(Limits::Video(VideoLimits {
             sizes,
-            durations: if model.starts_with("kling-v4") {
-                Durations::Range { min: 3, max: 30 }
-            } else if model.starts_with("kling-v3") {
-                Durations::Range { min: 3, max: 15 }
-            } else {
-                Durations::Only(vec![5, 10])
-            },
+            // Of those up to 2.6; what newer ones offer is in the catalogue.
+            durations: Durations::Only(vec![5, 10]),
             default_seconds: 5,
             pictures: Pictures::frames(if has_modes(model) { 2 } else { 1 }),
             negative_prompt: true,

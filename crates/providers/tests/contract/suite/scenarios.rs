@@ -9,7 +9,7 @@ use simulator::{End, Fault, Phase, Plan, Role};
 use tokio::net::TcpSocket;
 
 use super::Makes;
-use super::stage::{Stage, plan, provider};
+use super::stage::{Stage, limits, plan, provider};
 
 /// Protocols whose answers have no status word that could be unknown.
 const WORDLESS: [&str; 2] = ["gemini-veo", "comfyui"];
@@ -28,7 +28,7 @@ const CODELESS: [&str; 4] = [
 pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
     let (order, adapter) = (&stage.case.order, stage.provider.adapter());
     assert_eq!(order.model, stage.case.model);
-    let limits = adapter.limits(order.work.kind(), stage.case.model).unwrap();
+    let limits = limits(&stage.case, &stage.provider, order.work.kind()).unwrap();
     match (&order.work, limits) {
         (Work::Video(video), Limits::Video(limits)) => {
             assert!(limits.sizes.contains(&video.size), "{limits:?}");

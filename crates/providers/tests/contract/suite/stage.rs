@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use providers::catalogue::Catalogue;
 use providers::driver::{
     Accepted, DownloadError, Downloaded, Driver, Polled, Provider, Rules, SendBefore, SubmitError,
     Watch,
@@ -212,11 +213,16 @@ impl Stage {
     }
 }
 
+/// What the case's model may be asked for, as a gateway sees it.
+pub(super) fn limits(case: &Case, provider: &Provider, kind: Kind) -> Option<Limits> {
+    let own = provider.adapter().limits(kind, case.model)?;
+    Some(Catalogue::embedded().limits(case.protocol, case.model, own))
+}
+
 /// The case with a size and a length that the model offers.
 fn fitting(mut case: Case, provider: &Provider) -> Case {
-    if let Work::Video(video) = &mut case.order.work
-        && let Some(Limits::Video(limits)) = provider.adapter().limits(Kind::Video, case.model)
-    {
+    let limits = limits(&case, provider, Kind::Video);
+    if let (Work::Video(video), Some(Limits::Video(limits))) = (&mut case.order.work, limits) {
         if !limits.sizes.contains(&video.size) {
             video.size = limits.sizes[0];
         }
