@@ -38,17 +38,16 @@ fn seeds() -> Vec<Vec<u8>> {
     SHIPPED.map(|text| text.as_bytes().to_vec()).into()
 }
 
-pub(crate) const SHIPPED: [&str; 12] = [
+pub(crate) const SHIPPED: [&str; 11] = [
     include_str!("../../../recipes/hunyuan.toml"),
     include_str!("../../../recipes/kie.toml"),
     include_str!("../../../recipes/kie-suno.toml"),
     include_str!("../../../recipes/ltx.toml"),
-    include_str!("../../../recipes/minimax.toml"),
-    include_str!("../../../recipes/modelark.toml"),
     include_str!("../../../recipes/mureka.toml"),
     include_str!("../../../recipes/openai-videos.toml"),
     include_str!("../../../recipes/openrouter.toml"),
     include_str!("../../../recipes/pixverse.toml"),
     include_str!("../../../recipes/vidu.toml"),
     include_str!("../../../recipes/wavespeed.toml"),
+    include_str!("../../providers/tests/data/lookup.toml"),
 ];

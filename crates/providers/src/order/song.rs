@@ -12,8 +12,9 @@ pub struct Song {
     pub task: String,
     /// The other fields as the caller sent them.
     pub fields: Map<String, Value>,
-    /// Recordings that the provider has to be given first, and the field that
-    /// is to hold the id it gives them.
+    /// The recordings of the clips that fields name, by field. One that the
+    /// provider has goes by its id there; any other has to be given first, and
+    /// the field holds the id that it then gets.
     pub uploads: Vec<(String, Recording)>,
 }
 

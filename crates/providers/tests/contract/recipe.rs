@@ -134,6 +134,15 @@ fn song_cases() -> Vec<Case> {
             ..shipped(name, protocol, model)
         }
     };
+    let cover = |name, fields| {
+        let mut case = song(name, suno, "V5", fields);
+        if let providers::Work::Song(song) = &mut case.order.work {
+            "cover".clone_into(&mut song.task);
+            let recording = orders::recording();
+            song.uploads = vec![("cover_clip_id".into(), recording)];
+        }
+        case
+    };
     let (words, about) = (
         json!({"prompt": "[Verse] rain", "tags": "blues"}),
         json!({"prompt": "about rain"}),
@@ -155,10 +164,12 @@ fn song_cases() -> Vec<Case> {
             "auto",
             further.clone(),
         ),
-        song("recipe/kie-suno: words", suno, "V5", words),
-        song("recipe/kie-suno: description", suno, "V5", about),
+        song("recipe/kie-suno: words", suno, "V5", words.clone()),
+        song("recipe/kie-suno: description", suno, "V5", about.clone()),
         song("recipe/kie-suno: nobody sings", suno, "V5", nobody),
         song("recipe/kie-suno: a song goes on", suno, "V5", further),
+        cover("recipe/kie-suno: a cover in words", words),
+        cover("recipe/kie-suno: a cover", about),
         Case {
             order: orders::persona("V5"),
             makes: Makes::Persona,
@@ -169,9 +180,7 @@ fn song_cases() -> Vec<Case> {
 
 pub(crate) fn cases() -> Vec<Case> {
     let openai = include_str!("../../../../recipes/openai-videos.toml");
-    let modelark = include_str!("../../../../recipes/modelark.toml");
-    let minimax = include_str!("../../../../recipes/minimax.toml");
-    let seedance = "seedance-1-5-pro-251215";
+    let lookup = include_str!("../data/lookup.toml");
     let frames = |model| {
         let with_first = orders::with_picture(orders::video(model));
         orders::with_picture_as(with_first, PictureRole::LastFrame)
@@ -186,19 +195,10 @@ pub(crate) fn cases() -> Vec<Case> {
             order: orders::with_picture(orders::video("sora-2")),
             ..case("recipe/openai-videos: picture", openai, "sora-2")
         },
-        Case {
-            cancels: true,
-            ..case("recipe/modelark: text", modelark, seedance)
-        },
-        Case {
-            cancels: true,
-            order: frames(seedance),
-            ..case("recipe/modelark: two frames", modelark, seedance)
-        },
-        case("recipe/minimax: text", minimax, "MiniMax-Hailuo-2.3"),
+        case("recipe/minimax: text", lookup, "MiniMax-Hailuo-2.3"),
         Case {
             order: frames("MiniMax-Hailuo-02"),
-            ..case("recipe/minimax: two frames", minimax, "MiniMax-Hailuo-02")
+            ..case("recipe/minimax: two frames", lookup, "MiniMax-Hailuo-02")
         },
     ];
     [own, shipped_cases(), song_cases()].concat()

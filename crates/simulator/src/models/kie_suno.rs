@@ -14,6 +14,8 @@ pub(super) const MODEL: Model = Model {
         site.error(|status| json!({"code": status, "msg": "simulated"}))
             .route("POST", "/generate", Role::Submit, generate)
             .route("POST", "/generate/extend", Role::Submit, extend)
+            .route("POST", "/api/file-stream-upload", Role::Other, upload)
+            .route("POST", "/generate/upload-cover", Role::Submit, cover)
             .route("POST", "/generate/generate-persona", Role::Submit, persona)
             .route("GET", "/generate/record-info", Role::Poll, record)
             .route("GET", "/cdn/{id}/{name}", Role::Download, download)
@@ -36,7 +38,40 @@ const CUSTOM: [&str; 11] = [
     "continueAt",
 ];
 
+/// Takes a file, of whose name there is one.
+fn upload(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return said(401, "You do not have access permissions", &Value::Null);
+    }
+    let body = &request.body;
+    let text = |name: &str| body[name].as_str().unwrap_or_default();
+    if body["file"]["bytes"].as_u64().is_none() || text("uploadPath").is_empty() {
+        return said(400, "file and uploadPath are required", &Value::Null);
+    }
+    let path = format!("{}/{}", text("uploadPath"), text("fileName"));
+    let address = format!("{}/files/{path}", request.base);
+    request.world.keep_file(address.clone(), json!({}));
+    said(
+        200,
+        "File uploaded successfully",
+        &json!({"downloadUrl": address, "filePath": path}),
+    )
+}
+
+/// A song like an uploaded one.
+fn cover(request: &Request) -> Reply {
+    let address = request.body["uploadUrl"].as_str().unwrap_or_default();
+    if request.world.file(address).is_none() {
+        return said(413, "File fetch failed", &Value::Null);
+    }
+    made_by(request, &["uploadUrl"])
+}
+
 fn generate(request: &Request) -> Reply {
+    made_by(request, &[])
+}
+
+fn made_by(request: &Request, own: &[&'static str]) -> Reply {
     let body = &request.body;
     let custom = body["customMode"] == true;
     let sung = body["instrumental"] == false;
@@ -55,7 +90,7 @@ fn generate(request: &Request) -> Reply {
         );
     }
     let longest = if custom { 5_000 } else { 500 };
-    take(request, needed, &[known, &flags].concat(), longest)
+    take(request, needed, &[known, &flags, own].concat(), longest)
 }
 
 fn extend(request: &Request) -> Reply {

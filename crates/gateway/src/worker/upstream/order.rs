@@ -189,16 +189,15 @@ async fn song(
         let media = clip.media.ok_or(Unusable::Gone("A clip"))?;
         let (recording, with) = recording(app, &clip, media.audio, route).await?;
         credential = credential.or(with);
-        let Some(known) = &recording.upstream else {
-            song.uploads.push((field.clone(), recording));
-            continue;
-        };
-        put(&mut song.fields, field, &known.clip_id);
-        if let (0, Some(task_id)) = (number, &known.task_id) {
-            // It leads the provider to the account that owns the clip.
-            song.fields
-                .insert("task_id".into(), Value::from(task_id.as_str()));
+        if let Some(known) = &recording.upstream {
+            put(&mut song.fields, field, &known.clip_id);
+            if let (0, Some(task_id)) = (number, &known.task_id) {
+                // It leads the provider to the account that owns the clip.
+                song.fields
+                    .insert("task_id".into(), Value::from(task_id.as_str()));
+            }
         }
+        song.uploads.push((field.clone(), recording));
     }
     if job.persona.is_some() {
         match persona_upstream(app, task, job).await {

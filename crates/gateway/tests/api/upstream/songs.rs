@@ -219,6 +219,27 @@ async fn songs_by_kie_and_one_that_goes_on() {
 }
 
 #[tokio::test]
+async fn a_cover_by_kie_of_any_recording() {
+    let simulator = simulator().await;
+    let gateway = singing(&simulator, "recipe:kie-suno", "V5").await;
+    let mine = gateway.upload("Mine").await["id"].clone();
+    let cover = |clip: &Value| {
+        json!({"task": "cover", "prompt": "[Verse] rain", "tags": "blues", "mv": "singer",
+            "cover_clip_id": clip})
+    };
+    let (_, clips) = sung(&gateway, &cover(&mine)).await;
+    assert_eq!(clips.len(), 2);
+    // One that kie.ai made is handed over all the same.
+    sung(&gateway, &cover(&clips[0]["id"])).await;
+    let sent = all_submitted(&simulator);
+    let address = |at: usize| sent[at]["uploadUrl"].as_str().unwrap_or_default();
+    assert!(address(0).contains("/files/mediagate/"), "{}", sent[0]);
+    assert!(address(1).contains("/files/mediagate/"), "{}", sent[1]);
+    assert_ne!(address(0), address(1));
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_song_goes_on_only_where_it_was_made() {
     let simulator = simulator().await;
     let gateway = singing(&simulator, "recipe:mureka", "mureka-9").await;

@@ -28,6 +28,7 @@
 //! cancellation answers, so a 2xx is believed.
 
 mod graph;
+mod record;
 mod v2;
 
 use std::sync::Arc;
@@ -37,14 +38,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use self::graph::Graphs;
+use self::record::finished;
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Picture};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Output, Pace, Part, RESULT,
-    Source, Step, What,
+    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Pace, Part, Step,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -294,79 +295,6 @@ fn history(stage: &'static str, handle: &Handle) -> Call {
     // The graph is in it, and whatever its nodes have to say.
     call.limit_bytes = 100_000_000;
     call
-}
-
-/// A record of the history: the job ended.
-fn finished(record: &Value) -> Result<Step, ProviderError> {
-    match text_at(record, "/status/status_str").as_deref() {
-        Some("success") | None => Step::done(video_of(record).into_iter().collect()),
-        Some("error") => Err(failure(record)),
-        Some(word) => Ok(Step::unknown(word)),
-    }
-}
-
-fn failure(record: &Value) -> ProviderError {
-    let messages = record.pointer("/status/messages").and_then(Value::as_array);
-    let find = |event: &str| {
-        let found = messages?
-            .iter()
-            .find(|message| message[0].as_str() == Some(event));
-        found.map(|message| &message[1])
-    };
-    if find("execution_interrupted").is_some() {
-        return ProviderError::new(Class::Lost, "the job was called off at the server");
-    }
-    let Some(error) = find("execution_error") else {
-        return ProviderError::new(Class::Failed, "the graph failed");
-    };
-    let said = text_at(error, "/exception_message");
-    let said = said.map_or_else(|| "the graph failed".into(), |text| text.trim().to_owned());
-    let class = if said.contains("content_policy_violation") {
-        Class::Refused
-    } else {
-        Class::Failed
-    };
-    let message = match text_at(error, "/node_type") {
-        Some(node) => format!("{node}: {said}"),
-        None => said,
-    };
-    ProviderError {
-        code: text_at(error, "/exception_type"),
-        ..ProviderError::new(class, message)
-    }
-}
-
-/// The video among a record's outputs, whatever key its node puts it under:
-/// a film before an animated picture, kept files before previews.
-fn video_of(record: &Value) -> Option<Output> {
-    let nodes = record.get("outputs")?.as_object()?.values();
-    let files = nodes
-        .filter_map(Value::as_object)
-        .flat_map(Map::values)
-        .filter_map(Value::as_array)
-        .flatten();
-    let ranked = files.filter_map(|file| {
-        let name = file.get("filename")?.as_str()?;
-        let extension = name.rsplit('.').next()?.to_ascii_lowercase();
-        let kind = match extension.as_str() {
-            "mp4" | "webm" | "mov" | "mkv" | "m4v" => 0,
-            "gif" | "webp" | "apng" => 1,
-            _ => return None,
-        };
-        let preview = file.get("type").and_then(Value::as_str) != Some("output");
-        Some(((preview, kind), file))
-    });
-    let (_, file) = ranked.min_by_key(|(rank, _)| *rank)?;
-    let mut call = Call::get("view", "/api/view");
-    for member in ["filename", "subfolder", "type"] {
-        let value = file.get(member).and_then(Value::as_str).unwrap_or_default();
-        call = call.with_query(member, value);
-    }
-    call.limit_bytes = RESULT;
-    Some(Output {
-        what: What::Video,
-        source: Source::Call(Box::new(call)),
-    })
 }
 
 /// `{"error": {"type", "message", "details"}, "node_errors"}`; what is wrong with

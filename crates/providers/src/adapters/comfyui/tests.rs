@@ -3,6 +3,7 @@ use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::limits::Durations;
 use crate::order::PictureRole;
 use crate::order::Work;
+use crate::port::Source;
 
 const ID: &str = "0197aaaa-0000-7000-8000-000000000001";
 

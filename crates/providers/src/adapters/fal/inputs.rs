@@ -7,24 +7,12 @@
 //! sent. fal checks inputs when a job starts, so a wrong member ends as a failed
 //! job (422), which fal may charge for if a runner had begun.
 
-use std::sync::LazyLock;
-
 use serde_json::{Map, Value, json};
 
+use super::endpoint::{Endpoint, Length, known};
 use crate::limits::{Durations, Pictures, Purpose, VideoLimits};
 use crate::order::{File, PictureRole, Video};
 use crate::shape;
-
-/// How a length is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
-    /// `5`
-    Number,
-    /// `"5"`
-    Text,
-    /// `"5s"`
-    Seconds,
-}
 
 /// Where a file goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,49 +23,8 @@ pub(super) enum Place {
     List(&'static str),
 }
 
-/// A line of `endpoints.tsv`.
-#[derive(Debug, Clone)]
-struct Endpoint {
-    path: String,
-    /// The member for the picture or the first frame.
-    picture: Option<&'static str>,
-    last: Option<&'static str>,
-    references: Option<&'static str>,
-    /// Whether nothing is made without a picture.
-    needs_picture: bool,
-    seconds: Vec<u32>,
-    default_seconds: u32,
-    /// How the length is written; without it there is no member for it.
-    length: Option<Length>,
-    /// Finenesses by the shorter side and the word for each, the default first.
-    tiers: Vec<(u32, &'static str)>,
-    /// Whether `resolution` is a member.
-    has_resolution: bool,
-    /// Names of shapes; none where there is no member for it.
-    shapes: Vec<&'static str>,
-    /// `n` where it takes a negative prompt, `s` where it takes a seed; how sound
-    /// is chosen: see [`AUDIO`].
-    takes: &'static str,
-}
-
-/// Letters of the last column: the member that chooses between sound and none,
-/// and what comes without it.
-const AUDIO: [(char, &str, bool); 3] = [
-    ('a', "generate_audio", true),
-    ('q', "generate_audio", false),
-    ('w', "generate_audio_switch", false),
-];
-
 /// Most references that every model takes that takes any.
 const REFERENCES: usize = 3;
-
-static KNOWN: LazyLock<Vec<Endpoint>> =
-    LazyLock::new(|| lines().filter_map(Endpoint::read).collect());
-
-fn lines() -> impl Iterator<Item = &'static str> {
-    let all = include_str!("endpoints.tsv").lines();
-    all.filter(|line| !line.starts_with('#') && !line.is_empty())
-}
 
 /// A model: the endpoint that was named, and those beside it.
 #[derive(Debug, Clone)]
@@ -262,170 +209,16 @@ impl Inputs {
     }
 }
 
-impl Endpoint {
-    /// Reads a line; `None` when it is not one.
-    fn read(line: &'static str) -> Option<Self> {
-        let mut columns = line.split('\t');
-        let mut next = || columns.next();
-        let path = next()?.to_owned();
-        let (picture, picture_needed) = member(next()?);
-        let (last, _) = member(next()?);
-        let (references, references_needed) = member(next()?);
-        let (lengths, default) = match next()?.split_once('/') {
-            Some((lengths, default)) => (lengths, Some(default)),
-            None => (path_length(line)?, None),
-        };
-        let bare = lengths.trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
-        let length = match lengths.get(bare.len()..)? {
-            "n" => Some(Length::Number),
-            "t" => Some(Length::Text),
-            "s" => Some(Length::Seconds),
-            _ => None,
-        };
-        let seconds = seconds(bare)?;
-        let tiers = next()?;
-        let fixed = tiers.strip_prefix('=');
-        let words = fixed.unwrap_or(tiers).split(',');
-        let tiers = words.map(|word| Some((shorter_side(word)?, word)));
-        let shapes = next()?.split(',').filter(|shape| *shape != "-");
-        let takes = next()?;
-        Some(Self {
-            path,
-            picture,
-            last,
-            references,
-            needs_picture: picture_needed || references_needed,
-            default_seconds: match default {
-                Some(default) => default.parse().ok()?,
-                None => *seconds.first()?,
-            },
-            seconds,
-            length,
-            tiers: tiers.collect::<Option<_>>()?,
-            has_resolution: fixed.is_none(),
-            shapes: shapes.collect(),
-            takes,
-        })
-    }
-
-    /// What most models offer.
-    fn unknown(path: &str) -> Self {
-        let of_text = path.contains("/text-to-video");
-        let of_picture = path.contains("-to-video") && !of_text;
-        Self {
-            path: path.to_owned(),
-            picture: (!of_text).then_some("image_url"),
-            last: None,
-            references: None,
-            needs_picture: of_picture,
-            seconds: vec![5],
-            default_seconds: 5,
-            length: Some(Length::Number),
-            tiers: vec![(720, "720p")],
-            has_resolution: true,
-            // A picture brings its own shape.
-            shapes: if of_picture {
-                Vec::new()
-            } else {
-                vec!["16:9", "9:16"]
-            },
-            takes: "s",
-        }
-    }
-
-    fn sizes(&self) -> Vec<(u32, u32)> {
-        let shapes = match (self.shapes.is_empty(), self.needs_picture) {
-            (false, _) => &self.shapes[..],
-            // The picture decides.
-            (true, true) => &["16:9", "9:16"],
-            (true, false) => &["16:9"],
-        };
-        // The usual one first, whatever the endpoint's own order.
-        let wide = shapes.iter().filter(|shape| **shape == "16:9");
-        let shapes: Vec<&str> = wide
-            .chain(shapes.iter().filter(|shape| **shape != "16:9"))
-            .copied()
-            .collect();
-        let tiers = self.tiers.iter();
-        let all = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
-        all.collect()
-    }
-
-    /// The member that chooses between sound and none, and what comes without it.
-    fn audio(&self) -> Option<(&'static str, bool)> {
-        let found = AUDIO
-            .iter()
-            .find(|(letter, ..)| self.takes.contains(*letter));
-        found.map(|(_, member, usual)| (*member, *usual))
-    }
-
-    /// The word for a size's fineness. An endpoint that is not known is asked
-    /// for what the operator's limits say, in the usual word.
-    fn tier(&self, size: (u32, u32)) -> String {
-        let short = size.0.min(size.1);
-        let found = self.tiers.iter().find(|(tier, _)| *tier == short);
-        found.map_or_else(|| shape::tier(size), |(_, word)| (*word).to_owned())
-    }
-}
-
-fn known(path: &str) -> Option<Endpoint> {
-    KNOWN.iter().find(|one| one.path == path).cloned()
-}
-
 /// The path of the endpoint for a picture beside one for text.
 fn swapped(path: &str) -> Option<String> {
     path.contains("/text-to-video")
         .then(|| path.replacen("/text-to-video", "/image-to-video", 1))
 }
 
-/// The lengths of an endpoint that has but one and no member for it.
-fn path_length(line: &'static str) -> Option<&'static str> {
-    line.split('\t').nth(4)
-}
-
-/// A member's name, and whether it is needed.
-fn member(text: &'static str) -> (Option<&'static str>, bool) {
-    let name = text.trim_end_matches('!');
-    (
-        Some(name).filter(|name| *name != "-"),
-        name.len() < text.len(),
-    )
-}
-
-/// `5,10` or `3..15`.
-fn seconds(text: &str) -> Option<Vec<u32>> {
-    if let Some((min, max)) = text.split_once("..") {
-        return Some((min.parse().ok()?..=max.parse().ok()?).collect());
-    }
-    text.split(',').map(|one| one.parse().ok()).collect()
-}
-
-/// `720p`, `768P`, `4k`, or a bare number.
-fn shorter_side(word: &str) -> Option<u32> {
-    match word {
-        "4k" | "4K" => Some(2160),
-        "2k" | "2K" => Some(1440),
-        word => word.trim_end_matches(['p', 'P']).parse().ok(),
-    }
-}
-
-/// A size of this shape whose shorter side is the tier. Coders want even
-/// numbers: 854×480, 1366×768.
-fn size(tier: u32, shape: &str) -> Option<(u32, u32)> {
-    let (width, height) = shape.split_once(':')?;
-    let (width, height): (u32, u32) = (width.parse().ok()?, height.parse().ok()?);
-    let (short, long) = (width.min(height), width.max(height));
-    let long = (tier * long).div_ceil(short).next_multiple_of(2);
-    Some(if width >= height {
-        (long, tier)
-    } else {
-        (tier, long)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapters::fal::endpoint::lines;
 
     #[test]
     fn every_line_is_read() {

@@ -22,6 +22,7 @@
 //! account (`balance`, as reported by users).
 
 mod answers;
+mod endpoint;
 mod inputs;
 
 use std::sync::Arc;
@@ -46,7 +47,8 @@ use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 
 use answers::{before_submission, classed, describe, result};
-use inputs::{Length, Place};
+use endpoint::Length;
+use inputs::Place;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "fal",

@@ -14,8 +14,9 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::WITH_MEDIA;
 use super::errors::failed;
-use super::{WITH_MEDIA, source};
+use super::results::source;
 use crate::answer::{Described, required_text, text_at};
 use crate::error::{Class, ProviderError};
 use crate::order::{PictureRole, Video};

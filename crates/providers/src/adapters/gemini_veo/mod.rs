@@ -25,6 +25,7 @@
 mod errors;
 mod interactions;
 mod lyria;
+mod results;
 mod service_account;
 
 use std::sync::Arc;
@@ -33,20 +34,18 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, required_text, text_at};
+use crate::answer::{Answer, required_text};
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, Video, Work};
 use crate::port::names::in_path;
-use crate::port::{
-    Adapter, Asked, Authorization, Call, Handle, Header, ModelNames, Output, Pace, RESULT, Source,
-    Step, What,
-};
+use crate::port::{Adapter, Asked, Authorization, Call, Handle, Header, ModelNames, Pace, Step};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
 
 use errors::{classed, describe, operation_failed};
+use results::delivered;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "gemini-veo",
@@ -376,67 +375,6 @@ fn instance(video: &Video) -> Value {
 
 fn inline(file: &File) -> Value {
     json!({"bytesBase64Encoded": file.base64(), "mimeType": file.mime})
-}
-
-/// The videos of an operation that is done, or why there are none.
-fn delivered(response: &Value) -> Result<Step, ProviderError> {
-    let list = |member: &str| response[member].as_array().and_then(|all| all.first());
-    let sample = list("generatedSamples").map(|sample| &sample["video"]);
-    if let Some(video) = sample.or(list("videos")) {
-        return Step::done(vec![Output {
-            what: What::Video,
-            source: source(video, "v1beta")?,
-        }]);
-    }
-    let reason = text_at(response, "/raiMediaFilteredReasons/0");
-    let filtered = response["raiMediaFilteredCount"].as_u64().unwrap_or(0) > 0;
-    if filtered || reason.is_some() {
-        let message = reason.unwrap_or("a filter holds the video back".into());
-        return Err(ProviderError::new(Class::Refused, message));
-    }
-    Step::done(Vec::new())
-}
-
-/// Where a video is to be had: a file of this version of the Gemini API, or
-/// right here.
-fn source(video: &Value, version: &str) -> Result<Source, ProviderError> {
-    for member in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
-        if let Some(text) = text_at(video, member) {
-            use base64::Engine as _;
-            let bytes = base64::engine::general_purpose::STANDARD.decode(text);
-            let wrong = |_| ProviderError::unreadable("the video in the answer is not base64");
-            return Ok(Source::Bytes(bytes.map_err(wrong)?.into()));
-        }
-    }
-    let uri = ["/uri", "/gcsUri"]
-        .iter()
-        .find_map(|member| text_at(video, member));
-    let uri = uri.ok_or_else(|| {
-        ProviderError::new(
-            Class::Failed,
-            "the provider names a video and no place of it",
-        )
-    })?;
-    if uri.starts_with("gs://") {
-        let message = "the video is in a Cloud Storage bucket, which Mediagate does not read: \
-                       have the project deliver inline";
-        return Err(ProviderError::new(Class::Failed, message));
-    }
-    let Some(id) = file_id(&uri) else {
-        return Ok(Source::Address(uri));
-    };
-    let mut content =
-        Call::get("content", format!("/{version}/files/{id}:download")).with_query("alt", "media");
-    content.limit_bytes = RESULT;
-    Ok(Source::Call(Box::new(content)))
-}
-
-/// The id in `…/files/{id}:download?alt=media`.
-fn file_id(uri: &str) -> Option<&str> {
-    let (_, after) = uri.split_once("files/")?;
-    let id = after.split([':', '?', '/', '#']).next()?;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    (!id.is_empty() && id.bytes().all(plain)).then_some(id)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::Picture;
 use crate::order::PictureRole;
+use crate::port::Source;
 use crate::port::{Body, Effect, Target};
 
 const ACCOUNT: &str = include_str!("../../../tests/data/service-account.json");

@@ -1,4 +1,5 @@
-//! The calls of a recipe.
+//! The calls of a recipe: what each section says beside the lines that describe
+//! a call.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +8,77 @@ use toml::Spanned;
 
 use super::body::Node;
 use super::pointer::{Condition, Places};
+use super::request::Request;
 use super::schema::Templates;
 use super::template::Template;
 
-/// `[upload]`: the call that hands over a file before the order.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Upload {
-    /// The values of the order that are handed over so.
-    pub(super) files: Vec<Spanned<String>>,
-    #[serde(default = "post")]
-    pub(super) method: Verb,
-    pub(super) path: Spanned<Template>,
-    #[serde(default)]
-    pub(super) query: Templates,
-    #[serde(default)]
-    pub(super) headers: Templates,
-    #[serde(default)]
-    pub(super) encoding: Encoding,
-    pub(super) body: Option<Spanned<Node>>,
-    /// What the answer calls the file.
-    pub(super) id: Places,
-    /// Where the answer says that the bytes are to be put, by a call of its own.
-    pub(super) put: Option<Places>,
+/// A section that describes a call by the same five lines as all, and has some
+/// of its own. Its path is below the base address, or a whole address that was kept.
+macro_rules! call {
+    ($(#[$about:meta])* $name:ident, $method:literal { $($own:tt)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            #[serde(default = $method)]
+            pub(super) method: Verb,
+            pub(super) path: Spanned<Template>,
+            #[serde(default)]
+            pub(super) query: Templates,
+            #[serde(default)]
+            pub(super) headers: Templates,
+            pub(super) body: Option<Spanned<Node>>,
+            $($own)*
+        }
+
+        impl $name {
+            /// The call, its body in JSON.
+            pub(super) fn request(&self) -> Request<'_> {
+                Request {
+                    method: self.method,
+                    path: &self.path,
+                    query: &self.query,
+                    headers: &self.headers,
+                    encoding: Encoding::Json,
+                    body: self.body.as_ref(),
+                }
+            }
+        }
+    };
+}
+pub(super) use call;
+
+call! {
+    /// `[upload]`: the call that hands over a file before the order.
+    Upload, "post" {
+        /// Where that is, if not with the other calls; below it is the path. Who
+        /// goes to the provider by another address goes by that here too.
+        pub(super) base_url: Option<Spanned<String>>,
+        /// The values of the order that are handed over so.
+        pub(super) files: Vec<Spanned<String>>,
+        #[serde(default)]
+        pub(super) encoding: Encoding,
+        /// What the answer calls the file.
+        pub(super) id: Places,
+        /// Where the answer says that the bytes are to be put, by a call of its own.
+        pub(super) put: Option<Places>,
+    }
 }
 
-/// `[submit]`: the call that orders.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Submit {
-    #[serde(default = "post")]
-    pub(super) method: Verb,
-    pub(super) path: Spanned<Template>,
-    #[serde(default)]
-    pub(super) query: Templates,
-    #[serde(default)]
-    pub(super) headers: Templates,
-    #[serde(default)]
-    pub(super) encoding: Encoding,
-    pub(super) body: Option<Spanned<Node>>,
-    /// What to keep of the answer, by name.
-    pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
-    /// What to keep of the order, by name.
-    #[serde(default)]
-    pub(super) remember: Templates,
-    /// Orders that are submitted in another way; the first that fits.
-    #[serde(default)]
-    pub(super) variant: Vec<Variant>,
+call! {
+    /// `[submit]`: the call that orders.
+    Submit, "post" {
+        #[serde(default)]
+        pub(super) encoding: Encoding,
+        /// What to keep of the answer, by name.
+        pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
+        /// What to keep of the order, by name.
+        #[serde(default)]
+        pub(super) remember: Templates,
+        /// Orders that are submitted in another way; the first that fits.
+        #[serde(default)]
+        pub(super) variant: Vec<Variant>,
+    }
 }
 
 /// `[[submit.variant]]`: replaces lines of `[submit]`.
@@ -129,22 +154,13 @@ pub(super) const fn post() -> Verb {
     Verb::Post
 }
 
-/// `[poll]`: the call that asks how a job stands.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Poll {
-    #[serde(default = "get")]
-    pub(super) method: Verb,
-    /// Under the base address, or a whole address that was kept.
-    pub(super) path: Spanned<Template>,
-    #[serde(default)]
-    pub(super) query: Templates,
-    #[serde(default)]
-    pub(super) headers: Templates,
-    pub(super) body: Option<Spanned<Node>>,
-    /// What a status alone means.
-    #[serde(default)]
-    pub(super) statuses: BTreeMap<Spanned<String>, StatusMeaning>,
+call! {
+    /// `[poll]`: the call that asks how a job stands.
+    Poll, "get" {
+        /// What a status alone means.
+        #[serde(default)]
+        pub(super) statuses: BTreeMap<Spanned<String>, StatusMeaning>,
+    }
 }
 
 /// What a poll's status alone means.
@@ -157,78 +173,54 @@ pub(super) enum StatusMeaning {
     Lost,
 }
 
-/// `[result.lookup]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Lookup {
-    #[serde(default = "get")]
-    pub(super) method: Verb,
-    pub(super) path: Spanned<Template>,
-    #[serde(default)]
-    pub(super) query: Templates,
-    #[serde(default)]
-    pub(super) headers: Templates,
-    pub(super) body: Option<Spanned<Node>>,
-    /// What to take from the poll's answer, by name.
-    #[serde(default)]
-    pub(super) keep: BTreeMap<String, Places>,
+call! {
+    /// `[result.lookup]`.
+    Lookup, "get" {
+        /// What to take from the poll's answer, by name.
+        #[serde(default)]
+        pub(super) keep: BTreeMap<String, Places>,
+    }
 }
 
-/// `[cancel]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Cancel {
-    #[serde(default = "post")]
-    pub(super) method: Verb,
-    pub(super) path: Spanned<Template>,
-    #[serde(default)]
-    pub(super) query: Templates,
-    #[serde(default)]
-    pub(super) headers: Templates,
-    pub(super) body: Option<Spanned<Node>>,
-    /// Whether a good answer proves that the job is called off.
-    #[serde(default = "yes")]
-    pub(super) certain: bool,
+call! {
+    /// `[cancel]`.
+    Cancel, "post" {
+        /// Whether a good answer proves that the job is called off.
+        #[serde(default = "yes")]
+        pub(super) certain: bool,
+    }
 }
 
 const fn yes() -> bool {
     true
 }
 
-/// `[find]`: the call that looks for the job of a submission whose answer was lost.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Find {
-    #[serde(default = "get")]
-    pub(super) method: Verb,
-    pub(super) path: Spanned<Template>,
-    #[serde(default)]
-    pub(super) query: Templates,
-    #[serde(default)]
-    pub(super) headers: Templates,
-    pub(super) body: Option<Spanned<Node>>,
-    /// The list of jobs; without it the answer is the job.
-    pub(super) items: Option<Places>,
-    /// Where a job repeats `{key}`.
-    pub(super) reference: Option<Places>,
-    /// Where it repeats the prompt and the model.
-    pub(super) prompt: Option<Places>,
-    pub(super) model: Option<Places>,
-    pub(super) created_at: Option<Places>,
-    /// What to keep of a job; as of the submission's answer when left out.
-    pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
-    /// The next page's address, or its mark when there is `next_query`.
-    pub(super) next: Option<Places>,
-    pub(super) next_query: Option<String>,
-    /// The query member for a page's number.
-    pub(super) page_query: Option<String>,
-    #[serde(default = "one")]
-    pub(super) first_page: u16,
-    /// What is true when there is a next page.
-    pub(super) more: Option<Condition>,
-    /// Whether a job that is not found was never taken.
-    #[serde(default)]
-    pub(super) absence_is_proof: bool,
+call! {
+    /// `[find]`: the call that looks for the job of a submission whose answer was lost.
+    Find, "get" {
+        /// The list of jobs; without it the answer is the job.
+        pub(super) items: Option<Places>,
+        /// Where a job repeats `{key}`.
+        pub(super) reference: Option<Places>,
+        /// Where it repeats the prompt and the model.
+        pub(super) prompt: Option<Places>,
+        pub(super) model: Option<Places>,
+        pub(super) created_at: Option<Places>,
+        /// What to keep of a job; as of the submission's answer when left out.
+        pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
+        /// The next page's address, or its mark when there is `next_query`.
+        pub(super) next: Option<Places>,
+        pub(super) next_query: Option<String>,
+        /// The query member for a page's number.
+        pub(super) page_query: Option<String>,
+        #[serde(default = "one")]
+        pub(super) first_page: u16,
+        /// What is true when there is a next page.
+        pub(super) more: Option<Condition>,
+        /// Whether a job that is not found was never taken.
+        #[serde(default)]
+        pub(super) absence_is_proof: bool,
+    }
 }
 
 const fn one() -> u16 {

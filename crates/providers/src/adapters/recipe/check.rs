@@ -5,18 +5,14 @@
 //! meanings, limits that promise what the calls do not ask for.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use toml::Spanned;
 
-use super::body::{Node, Table};
-use super::calls::{Encoding, Upload, When};
+use super::calls::When;
 use super::fault::{Checked, Fault, explained, nearest};
-use super::placeholder::{How, Names, Placeholder, Sort};
-use super::request::{Request, request};
+use super::placeholder::{Names, Sort};
 use super::schema::{Recipe, Templates};
-use super::template::Template;
-use super::{limits, order, persona};
+use super::{limits, order};
 use crate::order::StemGroup;
 
 /// Reads and checks a recipe.
@@ -121,16 +117,16 @@ impl Recipe {
         }
         let kept = keep.keys().chain(self.submit.remember.keys());
         let mut names: Names<'_> = kept.map(|name| (name.as_str(), Sort::Text)).collect();
-        self.check_request(&request!(poll), &names)?;
+        self.check_request(&poll.request(), &names)?;
         if let Some(cancel) = &self.cancel {
-            self.check_request(&request!(cancel), &names)?;
+            self.check_request(&cancel.request(), &names)?;
         }
         for status in poll.statuses.keys() {
             check_status(status, 100..=599)?;
         }
         if let Some(lookup) = &self.result.lookup {
             names.extend(lookup.keep.keys().map(|name| (name.as_str(), Sort::Text)));
-            self.check_request(&request!(lookup), &names)?;
+            self.check_request(&lookup.request(), &names)?;
         }
         if let Some(path) = &self.result.content {
             self.check_path(path, &names)?;
@@ -160,198 +156,6 @@ impl Recipe {
             }
             None => Ok(()),
         }
-    }
-
-    /// The files that are handed over before the order.
-    fn check_upload(&self, names: &Names<'_>) -> Checked {
-        let files: &[Spanned<String>] = self.upload.as_ref().map_or(&[], |upload| &upload.files);
-        for request in self.submit.requests() {
-            for placeholder in request.placeholders() {
-                let list = match placeholder.name.as_str() {
-                    "reference" => "references",
-                    name => name,
-                };
-                let is_uploaded = files.iter().any(|file| file.get_ref() == list);
-                if placeholder.how == How::Uploaded && !is_uploaded {
-                    let message = format!(
-                        "{{{}:uploaded}} is not among the files of [upload]",
-                        placeholder.name
-                    );
-                    return Err(Fault::new(&request.path.span(), message));
-                }
-            }
-        }
-        let Some(upload) = &self.upload else {
-            return Ok(());
-        };
-        for file in files {
-            check_name(file, names)?;
-            let name = file.get_ref().as_str();
-            if !matches!(names.get(name), Some(Sort::File | Sort::Files)) {
-                return Err(Fault::new(&file.span(), format!("{name:?} is no file")));
-            }
-            let requests = self.submit.requests();
-            let mut all = requests.iter().flat_map(Request::placeholders);
-            let one = name.trim_end_matches('s');
-            let is_used = |used: &Placeholder| {
-                used.how == How::Uploaded && (used.name == name || used.name == one)
-            };
-            if !all.any(is_used) {
-                let message = format!("the order does not say {{{name}:uploaded}}");
-                return Err(Fault::new(&file.span(), message));
-            }
-        }
-        let own = [
-            ("file", Sort::File),
-            ("number", Sort::Number),
-            ("key", Sort::Text),
-            ("model", Sort::Text),
-        ];
-        self.check_request(&upload.request(), &own.into())
-    }
-
-    fn check_persona(&self) -> Checked {
-        let Some(persona) = &self.persona else {
-            return Ok(());
-        };
-        self.check_request(&request!(persona), &persona::names())?;
-        let requests = self.submit.requests();
-        if !requests.iter().any(|request| request.mentions("persona")) {
-            let message = "no song names the {persona} that [persona] makes";
-            return Err(Fault::new(&persona.path.span(), message));
-        }
-        Ok(())
-    }
-
-    fn check_sign(&self) -> Checked {
-        let auth = &self.auth;
-        if auth.sign.is_none() {
-            return Ok(());
-        }
-        let upload = self.upload.iter().map(Upload::request);
-        for request in self.submit.requests().into_iter().chain(upload) {
-            if request.encoding == Encoding::Multipart {
-                let message = "a form with files cannot be signed; write encoding = \"json\"";
-                return Err(Fault::new(&request.path.span(), message));
-            }
-        }
-        if auth.header.is_some() || auth.scheme.is_some() || auth.none {
-            let message = "[auth] says sign, and how a key is sent besides: leave one out";
-            return Err(Fault::new(&self.submit.path.span(), message));
-        }
-        Ok(())
-    }
-
-    pub(super) fn check_request(&self, request: &Request<'_>, names: &Names<'_>) -> Checked {
-        self.check_path(request.path, names)?;
-        self.check_templates(request.query, names)?;
-        self.check_templates(request.headers, names)?;
-        for (name, template) in request.headers {
-            if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-                let message = format!("{name:?} is no name of a header");
-                return Err(Fault::new(&template.span(), message));
-            }
-        }
-        let Some(body) = request.body else {
-            return Ok(());
-        };
-        if let Node::Table(table) = body.get_ref() {
-            let is_multipart = request.encoding == Encoding::Multipart;
-            return self.check_table(table, names, is_multipart);
-        }
-        if request.encoding == Encoding::Json {
-            return self.check_node(body, names);
-        }
-        Err(Fault::new(
-            &body.span(),
-            "this body must be a table of fields",
-        ))
-    }
-
-    fn check_path(&self, path: &Spanned<Template>, names: &Names<'_>) -> Checked {
-        self.check_template(path, names)?;
-        let template = path.get_ref();
-        if template.is_path() || template.is_value() {
-            return Ok(());
-        }
-        let message = "a path begins with a slash; a whole address is one kept value";
-        Err(Fault::new(&path.span(), message))
-    }
-
-    fn check_templates(&self, templates: &Templates, names: &Names<'_>) -> Checked {
-        let mut all = templates.values();
-        all.try_for_each(|template| self.check_template(template, names))
-    }
-
-    fn check_template(&self, template: &Spanned<Template>, names: &Names<'_>) -> Checked {
-        self.check_text(template.get_ref(), &template.span(), names, false)
-    }
-
-    fn check_text(
-        &self,
-        template: &Template,
-        span: &Range<usize>,
-        names: &Names<'_>,
-        may_be_file: bool,
-    ) -> Checked {
-        template
-            .check(names, &self.maps)
-            .map_err(|message| Fault::new(span, message))?;
-        if template.file().is_some() && !may_be_file {
-            let message = "a file can only be a field of a multipart body";
-            return Err(Fault::new(span, message));
-        }
-        limits::check_values(self, template).map_err(|message| Fault::new(span, message))
-    }
-
-    fn check_node(&self, node: &Spanned<Node>, names: &Names<'_>) -> Checked {
-        match node.get_ref() {
-            Node::Constant(_) => Ok(()),
-            Node::Template(template) => self.check_text(template, &node.span(), names, false),
-            Node::Table(table) => self.check_table(table, names, false),
-            Node::List(items) => items.iter().try_for_each(|item| {
-                let each = match item.get_ref() {
-                    Node::Table(table) => table.for_each.as_ref(),
-                    _ => None,
-                };
-                let Some(each) = each else {
-                    return self.check_node(item, names);
-                };
-                if each.get_ref() != "references" {
-                    return Err(Fault::new(
-                        &each.span(),
-                        "for_each knows \"references\" only",
-                    ));
-                }
-                check_name(each, names)?;
-                let mut names = names.clone();
-                names.insert("reference", Sort::File);
-                self.check_node(item, &names)
-            }),
-        }
-    }
-
-    fn check_table(&self, table: &Table, names: &Names<'_>, is_multipart: bool) -> Checked {
-        for condition in table.only_with.iter().chain(&table.only_without) {
-            check_name(condition, names)?;
-        }
-        if let Some(each) = &table.for_each
-            && !names.contains_key("reference")
-        {
-            return Err(Fault::new(
-                &each.span(),
-                "for_each stands in tables of a list",
-            ));
-        }
-        table
-            .members
-            .iter()
-            .try_for_each(|(_, node)| match node.get_ref() {
-                Node::Template(template) => {
-                    self.check_text(template, &node.span(), names, is_multipart)
-                }
-                _ => self.check_node(node, names),
-            })
     }
 
     fn check_words(&self) -> Checked {
@@ -464,7 +268,7 @@ fn check_when(when: &Spanned<When>, names: &Names<'_>) -> Checked {
     all.try_for_each(|name| check_name(&Spanned::new(when.span(), name.clone()), names))
 }
 
-fn check_name(name: &Spanned<String>, names: &Names<'_>) -> Checked {
+pub(super) fn check_name(name: &Spanned<String>, names: &Names<'_>) -> Checked {
     let text = name.get_ref().as_str();
     if names.contains_key(text) {
         return Ok(());

@@ -9,7 +9,7 @@ use super::answers::{Stage, keep};
 use super::calls::Find;
 use super::fault::{Checked, Fault};
 use super::placeholder::Names;
-use super::request::{Request, request};
+use super::request::Request;
 use super::schema::Recipe;
 use super::{Cook, order};
 use crate::answer::Answer;
@@ -20,10 +20,6 @@ use crate::port::{Absence, Asked, Call, Found, FoundJob, Handle, Identity, Targe
 use crate::when;
 
 impl Find {
-    fn request(&self) -> Request<'_> {
-        request!(self)
-    }
-
     /// Whether the call itself asks for one job by the order's key.
     fn is_by_key(&self) -> bool {
         self.items.is_none() && self.request().mentions("key")

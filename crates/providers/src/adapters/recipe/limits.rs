@@ -237,7 +237,7 @@ fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
     };
     recipe
         .submit
-        .request(|name| names.contains(&name) || order::is_always_there(name, own))
+        .request_for(|name| names.contains(&name) || order::is_always_there(name, own))
 }
 
 /// Of each of these sets, one name at least must be handed over.

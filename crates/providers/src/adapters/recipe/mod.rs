@@ -11,7 +11,7 @@
 //! pointer    places in answers            answers         what an answer means
 //! upload     files before the order           sign  calls that are signed
 //! songs      what [music] may ask, and the clips of an answer       persona
-//! find       the job of a lost submission
+//! find       the job of a lost submission       results  handles, and what a job made
 //! shipped    recipes that are part of the program
 //! ```
 //!
@@ -35,6 +35,7 @@ mod persona;
 mod placeholder;
 mod pointer;
 mod request;
+mod results;
 mod schema;
 mod shipped;
 mod sign;
@@ -45,17 +46,14 @@ mod upload;
 pub(crate) use fault::distance;
 pub(crate) use shipped::SHIPPED;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use self::answers::{Kept, Stage, Standing};
-use self::calls::{Encoding, Verb};
 use self::persona::PERSONA;
-use self::pointer::text_of;
-use self::request::{Request, request};
 use self::schema::Recipe;
 use crate::adapters::Protocol;
 use crate::answer::Answer;
@@ -63,10 +61,8 @@ use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
-use crate::port::no_jobs;
 use crate::port::{
-    Adapter, Asked, Authorization, Call, ClipFacts, Found, Handle, Output, Pace, RESULT, Source,
-    Step, What,
+    Adapter, Asked, Authorization, Call, Found, Handle, Pace, RESULT, Step, no_jobs,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -94,11 +90,11 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| SettingsError::at("recipe", format!("cannot read {path}: {error}")))?,
     };
-    cook(&text)
+    cook(&text, settings)
 }
 
 /// What works by this recipe.
-fn cook(text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn cook(text: &str, settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let recipe = check::read(text).map_err(|fault| SettingsError {
         key: Some("recipe".into()),
         line: Some(fault.line(text)),
@@ -109,6 +105,7 @@ fn cook(text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     Ok(Arc::new(Cook {
         recipe,
         auth_header,
+        at_home: settings.base_url.is_none(),
     }))
 }
 
@@ -131,6 +128,8 @@ fn lasting(name: &str) -> &'static str {
 struct Cook {
     recipe: Recipe,
     auth_header: &'static str,
+    /// Whether the provider is at the recipe's own address.
+    at_home: bool,
 }
 
 impl Adapter for Cook {
@@ -240,7 +239,7 @@ impl Adapter for Cook {
             return Err(no_jobs());
         };
         let kept = Kept::of(handle, &Value::Null);
-        request!(poll).call("poll", &self.recipe, &kept.values())
+        poll.request().call("poll", &self.recipe, &kept.values())
     }
 
     fn polled(
@@ -268,7 +267,7 @@ impl Adapter for Cook {
         let kept = answers::keep(&lookup.keep, &body);
         let memo = Value::Object(kept.map_err(|error| error.of_class(Class::Failed))?);
         let kept = Kept::of(handle, &memo);
-        let call = request!(lookup).call("lookup", recipe, &kept.values())?;
+        let call = lookup.request().call("lookup", recipe, &kept.values())?;
         Ok(Step::next(call.with_memo(memo.clone())))
     }
 
@@ -281,7 +280,9 @@ impl Adapter for Cook {
     fn cancel(&self, handle: &Handle) -> Option<Call> {
         let cancel = self.recipe.cancel.as_ref()?;
         let kept = Kept::of(handle, &Value::Null);
-        let call = request!(cancel).call("cancel", &self.recipe, &kept.values());
+        let call = cancel
+            .request()
+            .call("cancel", &self.recipe, &kept.values());
         call.ok()
     }
 
@@ -320,84 +321,15 @@ impl Cook {
         if let Some(upload) = &recipe.upload
             && let Some(file) = upload.files(&values).nth(ids.len())
         {
-            return upload.call(recipe, order, file, ids);
+            return upload.call(recipe, order, file, ids, self.at_home);
         }
-        let request = recipe.submit.request(|name| order::has(&values, name));
+        let request = recipe.submit.request_for(|name| order::has(&values, name));
         let call = request.call(SUBMIT, recipe, &values)?.submits();
         Ok(if recipe.poll.is_some() {
             call
         } else {
             call.works(RESULT)
         })
-    }
-
-    /// The result that is the answer to the order itself.
-    fn answered(&self, order: &Order, answer: &Answer) -> Result<Step, ProviderError> {
-        // What is JSON tells an error, whatever its status.
-        if !answer.status.is_success() || answer.json().is_ok() {
-            self.recipe.accepted(answer, Stage::Submission)?;
-            let what = "the provider's answer is no result";
-            return Err(ProviderError::unreadable(what));
-        }
-        let source = Source::Bytes(answer.body.clone());
-        let what = What::Video;
-        Step::done(vec![match &order.work {
-            Work::Song(song) => Output::song(song, &order.model, source),
-            _ => Output { what, source },
-        }])
-    }
-
-    /// What names a job from now on.
-    fn handle(&self, order: &Order, mut kept: Map<String, Value>) -> Result<Handle, ProviderError> {
-        let values = order::values(&self.recipe, order, &[])?;
-        let remembered = self
-            .recipe
-            .submit
-            .remembered(|name| order::has(&values, name));
-        for (name, template) in remembered {
-            let value = template.get_ref().text(&values, &self.recipe.maps)?;
-            kept.insert(name.clone(), json!(value.unwrap_or_default()));
-        }
-        let mut handle = json!({"kept": kept});
-        if let Work::Stems(stems) = &order.work {
-            // What the results are depends on what was asked.
-            handle["stems"] = json!({"wanted": stems.wanted()});
-        }
-        if let Work::Song(song) = &order.work {
-            handle["song"] = json!(ClipFacts::of_song(song, &order.model));
-        }
-        Ok(Handle(handle))
-    }
-
-    /// The results, from the answer that tells of them.
-    fn finish(&self, handle: &Handle, memo: &Value, body: &Value) -> Result<Step, ProviderError> {
-        let result = &self.recipe.result;
-        if let Some(wanted) = handle.0.pointer("/stems/wanted") {
-            return Step::done(result.stems_in(body, wanted));
-        }
-        let what = handle.what();
-        if let (What::Clip(facts), Some(_)) = (&what, &result.address) {
-            let music = self.recipe.music.as_ref();
-            let most = music.map_or(1, |music| music.get_ref().clips);
-            let job = handle.0.pointer("/kept/id").and_then(text_of);
-            let mut clips = result.clips_in(body, facts, job.as_deref());
-            clips.truncate(most);
-            return Step::done(clips);
-        }
-        if let Some(path) = &result.content {
-            let kept = Kept::of(handle, memo);
-            let request = Request {
-                method: Verb::Get,
-                path,
-                query: &result.content_query,
-                headers: &BTreeMap::new(),
-                encoding: Encoding::Json,
-                body: None,
-            };
-            let call = request.call("content", &self.recipe, &kept.values())?;
-            return Step::done(vec![answers::result_by(call, what)]);
-        }
-        Step::done(result.one_in(body, what)?.into_iter().collect())
     }
 }
 

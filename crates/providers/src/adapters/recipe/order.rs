@@ -42,7 +42,7 @@ pub(super) const STEMS: [Known; 3] = [
 
 /// The values of songs; `instrumental` is there to be written in any case, and
 /// counts as there where it is true.
-pub(super) const MUSIC: [Known; 12] = [
+pub(super) const MUSIC: [Known; 13] = [
     ("prompt", Sort::Text, true),
     ("lyrics", Sort::Text, false),
     ("tags", Sort::Text, false),
@@ -53,6 +53,7 @@ pub(super) const MUSIC: [Known; 12] = [
     ("instrumental", Sort::Text, false),
     ("persona", Sort::Text, false),
     ("clip", Sort::Text, false),
+    ("recording", Sort::File, false),
     ("continue_at", Sort::Number, false),
     ("continue_at_ms", Sort::Number, false),
 ];

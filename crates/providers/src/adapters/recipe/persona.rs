@@ -10,11 +10,13 @@ use toml::Spanned;
 use super::Cook;
 use super::answers::Stage;
 use super::body::Node;
-use super::calls::{Verb, post};
+use super::calls::{Encoding, Verb, call, post};
+use super::fault::{Checked, Fault};
 use super::placeholder::{Datum, Sort, Values};
 use super::pointer::Places;
-use super::request::request;
-use super::schema::Templates;
+use super::request::Request;
+use super::schema::{Recipe, Templates};
+use super::template::Template;
 use crate::answer::Answer;
 use crate::error::{Class, ProviderError};
 use crate::order::{Order, Persona};
@@ -23,19 +25,12 @@ use crate::port::{Call, Output, Source, Step, What};
 /// The stage of the call.
 pub(super) const PERSONA: &str = "persona";
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PersonaSection {
-    #[serde(default = "post")]
-    pub(super) method: Verb,
-    pub(super) path: Spanned<super::template::Template>,
-    #[serde(default)]
-    pub(super) query: Templates,
-    #[serde(default)]
-    pub(super) headers: Templates,
-    pub(super) body: Option<Spanned<Node>>,
-    /// What the answer calls the persona.
-    pub(super) id: Places,
+call! {
+    /// `[persona]`.
+    PersonaSection, "post" {
+        /// What the answer calls the persona.
+        pub(super) id: Places,
+    }
 }
 
 /// What the call may name.
@@ -74,7 +69,7 @@ impl Cook {
         if let Some(job) = &persona.root_job {
             values.insert("job", Datum::Plain(json!(job)));
         }
-        let call = request!(section).call(PERSONA, &self.recipe, &values)?;
+        let call = section.request().call(PERSONA, &self.recipe, &values)?;
         Ok(call.submits())
     }
 
@@ -89,5 +84,20 @@ impl Cook {
             what: What::Persona { id, record },
             source: Source::Nothing,
         }])
+    }
+}
+
+impl Recipe {
+    pub(super) fn check_persona(&self) -> Checked {
+        let Some(persona) = &self.persona else {
+            return Ok(());
+        };
+        self.check_request(&persona.request(), &names())?;
+        let requests = self.submit.requests();
+        if !requests.iter().any(|request| request.mentions("persona")) {
+            let message = "no song names the {persona} that [persona] makes";
+            return Err(Fault::new(&persona.path.span(), message));
+        }
+        Ok(())
     }
 }

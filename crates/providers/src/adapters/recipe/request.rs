@@ -1,12 +1,16 @@
 //! A call as a recipe describes it, whichever section it comes from.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use toml::Spanned;
 
-use super::body::Node;
+use super::body::{Node, Table};
 use super::calls::{Encoding, Submit, Upload, Verb};
-use super::placeholder::{Placeholder, Values};
+use super::check::check_name;
+use super::fault::{Checked, Fault};
+use super::limits;
+use super::placeholder::{Names, Placeholder, Sort, Values};
 use super::pointer::Places;
 use super::schema::{Recipe, Templates};
 use super::template::Template;
@@ -24,27 +28,12 @@ pub(super) struct Request<'r> {
     pub(super) body: Option<&'r Spanned<Node>>,
 }
 
-/// The lines of a section that describe a call.
-macro_rules! request {
-    ($section:expr) => {
-        $crate::adapters::recipe::request::Request {
-            method: $section.method,
-            path: &$section.path,
-            query: &$section.query,
-            headers: &$section.headers,
-            encoding: $crate::adapters::recipe::calls::Encoding::Json,
-            body: $section.body.as_ref(),
-        }
-    };
-}
-pub(super) use request;
-
 impl Upload {
     /// The call for a file.
-    pub(super) fn request(&self) -> Request<'_> {
+    pub(super) fn encoded(&self) -> Request<'_> {
         Request {
             encoding: self.encoding,
-            ..request!(self)
+            ..self.request()
         }
     }
 }
@@ -59,16 +48,12 @@ impl Submit {
     }
 
     /// The call for an order: that of the first variant whose value it has.
-    pub(super) fn request(&self, has: impl Fn(&str) -> bool) -> Request<'_> {
+    pub(super) fn request_for(&self, has: impl Fn(&str) -> bool) -> Request<'_> {
         let mut all = self.requests().into_iter();
-        let general = Request {
-            encoding: self.encoding,
-            ..request!(self)
-        };
         let variants = self.variant.iter().map(|variant| variant.fits(&has));
         // The general call is the last of all.
         let at = variants.take_while(|fits| !fits).count();
-        all.nth(at).unwrap_or(general)
+        all.nth(at).unwrap_or_else(|| self.encoded())
     }
 
     /// What is kept of an order that has these values.
@@ -79,12 +64,16 @@ impl Submit {
             .unwrap_or(&self.remember)
     }
 
+    /// The general call.
+    fn encoded(&self) -> Request<'_> {
+        Request {
+            encoding: self.encoding,
+            ..self.request()
+        }
+    }
+
     /// Every variant's call, and then the general one.
     pub(super) fn requests(&self) -> Vec<Request<'_>> {
-        let general = Request {
-            encoding: self.encoding,
-            ..request!(self)
-        };
         let variants = self.variant.iter().map(|own| Request {
             method: own.method.unwrap_or(self.method),
             path: own.path.as_ref().unwrap_or(&self.path),
@@ -93,7 +82,7 @@ impl Submit {
             encoding: own.encoding.unwrap_or(self.encoding),
             body: own.body.as_ref().or(self.body.as_ref()),
         });
-        variants.chain([general]).collect()
+        variants.chain([self.encoded()]).collect()
     }
 }
 
@@ -161,5 +150,120 @@ impl Request<'_> {
             (false, true) => Target::Root(text),
             (false, false) => Target::Address(text),
         })
+    }
+}
+
+/// What is wrong with one, where these names are known.
+impl Recipe {
+    pub(super) fn check_request(&self, request: &Request<'_>, names: &Names<'_>) -> Checked {
+        self.check_path(request.path, names)?;
+        self.check_templates(request.query, names)?;
+        self.check_templates(request.headers, names)?;
+        for (name, template) in request.headers {
+            if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                let message = format!("{name:?} is no name of a header");
+                return Err(Fault::new(&template.span(), message));
+            }
+        }
+        let Some(body) = request.body else {
+            return Ok(());
+        };
+        if let Node::Table(table) = body.get_ref() {
+            let is_multipart = request.encoding == Encoding::Multipart;
+            return self.check_table(table, names, is_multipart);
+        }
+        if request.encoding == Encoding::Json {
+            return self.check_node(body, names);
+        }
+        Err(Fault::new(
+            &body.span(),
+            "this body must be a table of fields",
+        ))
+    }
+
+    pub(super) fn check_path(&self, path: &Spanned<Template>, names: &Names<'_>) -> Checked {
+        self.check_template(path, names)?;
+        let template = path.get_ref();
+        if template.is_path() || template.is_value() {
+            return Ok(());
+        }
+        let message = "a path begins with a slash; a whole address is one kept value";
+        Err(Fault::new(&path.span(), message))
+    }
+
+    pub(super) fn check_templates(&self, templates: &Templates, names: &Names<'_>) -> Checked {
+        let mut all = templates.values();
+        all.try_for_each(|template| self.check_template(template, names))
+    }
+
+    fn check_template(&self, template: &Spanned<Template>, names: &Names<'_>) -> Checked {
+        self.check_text(template.get_ref(), &template.span(), names, false)
+    }
+
+    fn check_text(
+        &self,
+        template: &Template,
+        span: &Range<usize>,
+        names: &Names<'_>,
+        may_be_file: bool,
+    ) -> Checked {
+        template
+            .check(names, &self.maps)
+            .map_err(|message| Fault::new(span, message))?;
+        if template.file().is_some() && !may_be_file {
+            let message = "a file can only be a field of a multipart body";
+            return Err(Fault::new(span, message));
+        }
+        limits::check_values(self, template).map_err(|message| Fault::new(span, message))
+    }
+
+    fn check_node(&self, node: &Spanned<Node>, names: &Names<'_>) -> Checked {
+        match node.get_ref() {
+            Node::Constant(_) => Ok(()),
+            Node::Template(template) => self.check_text(template, &node.span(), names, false),
+            Node::Table(table) => self.check_table(table, names, false),
+            Node::List(items) => items.iter().try_for_each(|item| {
+                let each = match item.get_ref() {
+                    Node::Table(table) => table.for_each.as_ref(),
+                    _ => None,
+                };
+                let Some(each) = each else {
+                    return self.check_node(item, names);
+                };
+                if each.get_ref() != "references" {
+                    return Err(Fault::new(
+                        &each.span(),
+                        "for_each knows \"references\" only",
+                    ));
+                }
+                check_name(each, names)?;
+                let mut names = names.clone();
+                names.insert("reference", Sort::File);
+                self.check_node(item, &names)
+            }),
+        }
+    }
+
+    fn check_table(&self, table: &Table, names: &Names<'_>, is_multipart: bool) -> Checked {
+        for condition in table.only_with.iter().chain(&table.only_without) {
+            check_name(condition, names)?;
+        }
+        if let Some(each) = &table.for_each
+            && !names.contains_key("reference")
+        {
+            return Err(Fault::new(
+                &each.span(),
+                "for_each stands in tables of a list",
+            ));
+        }
+        table
+            .members
+            .iter()
+            .try_for_each(|(_, node)| match node.get_ref() {
+                Node::Template(template) => {
+                    self.check_text(template, &node.span(), names, is_multipart)
+                }
+                _ => self.check_node(node, names),
+            })
     }
 }

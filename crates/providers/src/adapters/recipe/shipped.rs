@@ -26,6 +26,6 @@ pub(crate) const SHIPPED: [Protocol; 9] = shipped!(
     "openrouter" "wavespeed" "kie" "pixverse" "hunyuan" "vidu" "ltx" "mureka" "kie-suno"
 );
 
-fn build(_: &Settings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
-    super::cook(text)
+fn build(settings: &Settings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
+    super::cook(text, settings)
 }

@@ -11,6 +11,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use super::calls::{Encoding, Upload};
+use super::fault::{Checked, Fault};
+use super::schema::Recipe;
 use crate::error::{Class, ProviderError};
 use crate::port::{Header, Leaving, Sign};
 use crate::secret::Secret;
@@ -168,4 +171,25 @@ fn query(url: &url::Url) -> String {
         .collect();
     pairs.sort();
     pairs.join("&")
+}
+
+impl Recipe {
+    pub(super) fn check_sign(&self) -> Checked {
+        let auth = &self.auth;
+        if auth.sign.is_none() {
+            return Ok(());
+        }
+        let upload = self.upload.iter().map(Upload::encoded);
+        for request in self.submit.requests().into_iter().chain(upload) {
+            if request.encoding == Encoding::Multipart {
+                let message = "a form with files cannot be signed; write encoding = \"json\"";
+                return Err(Fault::new(&request.path.span(), message));
+            }
+        }
+        if auth.header.is_some() || auth.scheme.is_some() || auth.none {
+            let message = "[auth] says sign, and how a key is sent besides: leave one out";
+            return Err(Fault::new(&self.submit.path.span(), message));
+        }
+        Ok(())
+    }
 }

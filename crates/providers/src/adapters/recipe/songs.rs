@@ -8,13 +8,13 @@ use toml::Spanned;
 use super::fault::{Checked, Fault};
 use super::offers::MusicSection;
 use super::order;
-use super::placeholder::{Datum, Values};
+use super::placeholder::{Datum, Handed, Values};
 use super::pointer::Places;
 use super::request::Request;
 use super::schema::{Recipe, ResultSection};
 use crate::error::{Class, ProviderError};
 use crate::limits::SongLimits;
-use crate::order::Song;
+use crate::order::{File, Song};
 use crate::port::{ClipFacts, Output, What};
 
 /// Most clips of an order.
@@ -31,15 +31,22 @@ pub(super) struct ClipPlaces {
 }
 
 /// The values of an order for a song.
-pub(super) fn values<'a>(recipe: &Recipe, song: &Song) -> Result<Values<'a>, ProviderError> {
-    if !song.uploads.is_empty() {
-        let message = "the provider goes on from clips of its own only, and did not make this one";
-        return Err(ProviderError::new(Class::Rejected, message));
-    }
+pub(super) fn values<'a>(recipe: &Recipe, song: &'a Song) -> Result<Values<'a>, ProviderError> {
     let names = |name: &str| {
         let requests = recipe.submit.requests();
         requests.iter().any(|request| request.mentions(name))
     };
+    let recording = covered(song).filter(|_| names("recording"));
+    let mut others = song.uploads.iter();
+    if others.any(|(field, one)| one.upstream.is_none() && (field != COVER || recording.is_none()))
+    {
+        let message = "the provider goes on from clips of its own only, and did not make this one";
+        return Err(ProviderError::new(Class::Rejected, message));
+    }
+    if recording.is_some_and(|file| file.bytes.is_empty()) {
+        let message = "the provider is given the recording itself, of which no copy is left here";
+        return Err(ProviderError::new(Class::Rejected, message));
+    }
     // What has no place of its own is part of the prompt.
     let lyrics = song.lyrics();
     let plain = song.text("prompt").filter(|text| lyrics != Some(text));
@@ -65,6 +72,8 @@ pub(super) fn values<'a>(recipe: &Recipe, song: &Song) -> Result<Values<'a>, Pro
         ("title", Datum::Plain(json!(title))),
         ("instrumental", Datum::Plain(json!(song.is_instrumental()))),
     ]);
+    let recording = recording.map(|file| ("recording", Datum::File(Handed::new(file))));
+    values.extend(recording);
     let text = |text: Option<&str>| text.map(|text| json!(text));
     let number = |name: &str| {
         song.fields
@@ -99,6 +108,16 @@ pub(super) fn values<'a>(recipe: &Recipe, song: &Song) -> Result<Values<'a>, Pro
     Ok(values)
 }
 
+/// The field that names the clip of which a cover is made.
+const COVER: &str = "cover_clip_id";
+
+/// The recording of that clip.
+fn covered(song: &Song) -> Option<&File> {
+    let mut uploads = song.uploads.iter();
+    let found = uploads.find(|(field, _)| field == COVER);
+    found.map(|(_, recording)| &recording.file)
+}
+
 /// A number without a fraction is written without one.
 fn whole(value: Value) -> Value {
     let float = value
@@ -124,16 +143,17 @@ fn beginning(prompt: &str) -> String {
 fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
     let is_there =
         |name: &str| names.contains(&name) || order::is_always_there(name, &order::MUSIC);
-    recipe.submit.request(is_there)
+    recipe.submit.request_for(is_there)
 }
 
 /// What the submission of an order may depend on.
-const SHAPES: [&str; 4] = ["lyrics", "style", "instrumental", "clip"];
+const SHAPES: [&str; 5] = ["lyrics", "style", "instrumental", "clip", "recording"];
 
 impl MusicSection {
     /// Whether the call hands this over whatever else the order has.
     fn heeds(&self, recipe: &Recipe, name: &str) -> bool {
-        let extends = self.tasks.iter().any(|task| task == "extend");
+        let does = |wanted: &str| self.tasks.iter().any(|task| task == wanted);
+        let (extends, covers) = (does("extend"), does("cover"));
         let sets = (0..1_usize << SHAPES.len()).map(|bits| {
             let names = SHAPES.iter().enumerate();
             let names = names
@@ -142,6 +162,9 @@ impl MusicSection {
             names.chain([name]).collect::<Vec<_>>()
         });
         sets.filter(|names| extends || !names.contains(&"clip"))
+            .filter(|names| covers || !names.contains(&"recording"))
+            // An order is one of the two.
+            .filter(|names| !["clip", "recording"].iter().all(|one| names.contains(one)))
             .all(|names| request(recipe, &names).mentions(name))
     }
 
@@ -184,8 +207,10 @@ pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> Checked
         }
         super::limits::all_mentioned(&request(recipe, &["seconds"]), &[&["seconds"]])?;
     }
-    if music.tasks.iter().any(|task| task == "extend") {
-        super::limits::all_mentioned(&request(recipe, &["clip"]), &[&["clip"]])?;
+    for (task, name) in [("extend", "clip"), ("cover", "recording")] {
+        if music.tasks.iter().any(|one| one == task) {
+            super::limits::all_mentioned(&request(recipe, &[name]), &[&[name]])?;
+        }
     }
     let told: &[&str] = &["prompt", "lyrics", "tags", "style"];
     super::limits::all_mentioned(&request(recipe, &[]), &[told])

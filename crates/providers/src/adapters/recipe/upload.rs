@@ -3,17 +3,21 @@
 //! by them, so they are repeated freely.
 
 use serde_json::{Value, json};
+use toml::Spanned;
 
 use super::Cook;
 use super::answers::Stage;
 use super::calls::Upload;
-use super::placeholder::{Datum, Handed, Values};
+use super::check::check_name;
+use super::fault::{Checked, Fault};
+use super::placeholder::{Datum, Handed, How, Names, Placeholder, Sort, Values};
+use super::request::Request;
 use super::schema::Recipe;
 use crate::answer::Answer;
 use crate::error::ProviderError;
 use crate::jobs::upload::{self, before_the_order};
 use crate::order::{File, Order};
-use crate::port::{Asked, Call, Step};
+use crate::port::{Asked, Call, Step, Target};
 
 /// The stage of the call that says where the bytes go, or takes them.
 const UPLOAD: &str = "upload";
@@ -44,13 +48,15 @@ impl Upload {
         }
     }
 
-    /// The call for a file; `ids` are those of the files before it.
+    /// The call for a file; `ids` are those of the files before it, `at_home`
+    /// where the provider is at the recipe's own address.
     pub(super) fn call(
         &self,
         recipe: &Recipe,
         order: &Order,
         file: &File,
         ids: &[Value],
+        at_home: bool,
     ) -> Result<Call, ProviderError> {
         let values = Values::from([
             ("file", Datum::File(Handed::new(file))),
@@ -59,8 +65,16 @@ impl Upload {
             ("key", Datum::Plain(json!(order.key))),
             ("model", Datum::Plain(json!(order.model))),
         ]);
-        let call = self.request().call(UPLOAD, recipe, &values)?;
-        Ok(call.with_memo(json!({"ids": ids})))
+        let call = self.encoded().call(UPLOAD, recipe, &values)?;
+        let call = call.with_memo(json!({"ids": ids}));
+        let own = self.base_url.as_ref().filter(|_| at_home);
+        Ok(match (own, &call.to) {
+            (Some(own), Target::Path(path)) => {
+                let address = format!("{}{path}", own.get_ref().trim_end_matches('/'));
+                call.to(Target::Address(address))
+            }
+            _ => call,
+        })
     }
 }
 
@@ -93,5 +107,64 @@ impl Cook {
         let file = section.files(&values).nth(at).ok_or_else(missing)?;
         let call = upload::put(PUT, address, file);
         Ok(Step::next(call.with_memo(json!({"ids": ids}))))
+    }
+}
+
+impl Recipe {
+    /// The files that are handed over before the order.
+    pub(super) fn check_upload(&self, names: &Names<'_>) -> Checked {
+        let files: &[Spanned<String>] = self.upload.as_ref().map_or(&[], |upload| &upload.files);
+        for request in self.submit.requests() {
+            for placeholder in request.placeholders() {
+                let list = match placeholder.name.as_str() {
+                    "reference" => "references",
+                    name => name,
+                };
+                let is_uploaded = files.iter().any(|file| file.get_ref() == list);
+                if placeholder.how == How::Uploaded && !is_uploaded {
+                    let message = format!(
+                        "{{{}:uploaded}} is not among the files of [upload]",
+                        placeholder.name
+                    );
+                    return Err(Fault::new(&request.path.span(), message));
+                }
+            }
+        }
+        let Some(upload) = &self.upload else {
+            return Ok(());
+        };
+        if let Some(url) = &upload.base_url {
+            let host = url::Url::parse(url.get_ref()).ok();
+            let host = host.as_ref().and_then(url::Url::host_str);
+            if !host.is_some_and(|host| self.hosts.iter().any(|one| one == host)) {
+                let message =
+                    "base_url of [upload] needs its host among hosts, to be given the key";
+                return Err(Fault::new(&url.span(), message));
+            }
+        }
+        for file in files {
+            check_name(file, names)?;
+            let name = file.get_ref().as_str();
+            if !matches!(names.get(name), Some(Sort::File | Sort::Files)) {
+                return Err(Fault::new(&file.span(), format!("{name:?} is no file")));
+            }
+            let requests = self.submit.requests();
+            let mut all = requests.iter().flat_map(Request::placeholders);
+            let one = name.trim_end_matches('s');
+            let is_used = |used: &Placeholder| {
+                used.how == How::Uploaded && (used.name == name || used.name == one)
+            };
+            if !all.any(is_used) {
+                let message = format!("the order does not say {{{name}:uploaded}}");
+                return Err(Fault::new(&file.span(), message));
+            }
+        }
+        let own = [
+            ("file", Sort::File),
+            ("number", Sort::Number),
+            ("key", Sort::Text),
+            ("model", Sort::Text),
+        ];
+        self.check_request(&upload.encoded(), &own.into())
     }
 }

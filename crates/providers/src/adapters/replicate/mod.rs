@@ -31,6 +31,7 @@
 
 mod inputs;
 mod list;
+mod outputs;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -46,14 +47,14 @@ use crate::jobs::errors::Ends;
 use crate::jobs::status::Status;
 use crate::jobs::{Job, Opened, upload};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
-use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
+use crate::order::{File, Kind, Order, StemGroup, Work};
 use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Output, Pace, Part, Step,
-    What,
+    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Pace, Part, Step,
 };
 
 use inputs::Place;
+use outputs::{outputs, progress};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "replicate",
@@ -289,61 +290,6 @@ fn version(model: &str) -> Option<&str> {
 fn name_of(group: StemGroup) -> Option<&'static str> {
     let found = STEMS.iter().find(|(known, _)| *known == group);
     found.map(|(_, name)| *name)
-}
-
-/// An address, a list of them, or an object of them. A model's preview pictures
-/// may be among them.
-fn outputs(handle: &Handle, output: &Value) -> Vec<Output> {
-    if let stems @ ("all" | "vocals" | "drums" | "bass" | "guitar" | "piano") = handle.text("stems")
-    {
-        return stem_outputs(stems, output);
-    }
-    let mut urls: Vec<&str> = match output {
-        Value::String(url) => vec![url],
-        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
-        Value::Object(members) => members.values().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    };
-    urls.retain(|url| url.starts_with("http"));
-    let what = handle.what();
-    let is_film = |url: &&&str| {
-        let mut endings = [".mp4", ".webm", ".mov"].iter();
-        what == What::Video && endings.any(|end| url.contains(end))
-    };
-    let url = urls.iter().find(is_film).or(urls.first()).copied();
-    url.map(|url| Output::at(what, url)).into_iter().collect()
-}
-
-/// With one stem wanted, `other` is everything else.
-fn stem_outputs(wanted: &str, output: &Value) -> Vec<Output> {
-    let at = |name: &str| output.get(name).and_then(Value::as_str);
-    let mut outputs = Vec::new();
-    for (group, name) in STEMS {
-        if wanted == "all" || wanted == name {
-            outputs.extend(at(name).map(|url| Output::stem_at(StemTarget::Only(group), url)));
-        }
-    }
-    let rest = STEMS
-        .iter()
-        .find(|(_, name)| *name == wanted)
-        .map_or(StemTarget::Other, |(group, _)| StemTarget::Without(*group));
-    // Without a single stem the rest alone is no separation.
-    if !outputs.is_empty() {
-        outputs.extend(at("other").map(|url| Output::stem_at(rest, url)));
-    }
-    outputs
-}
-
-/// The last `NN%|` of the logs, as progress bars write it.
-fn progress(body: &Value) -> Option<u8> {
-    let (before, _) = body["logs"].as_str()?.rsplit_once("%|")?;
-    let start = before
-        .trim_end_matches(|digit: char| digit.is_ascii_digit())
-        .len();
-    before[start..]
-        .parse()
-        .ok()
-        .filter(|percent| *percent <= 100)
 }
 
 /// Problem JSON: `{title, status, detail}`.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::order::StemTarget;
 use crate::order::{Picture, PictureRole};
 use crate::port::{Effect, Source, Target, What};
 

@@ -17,20 +17,8 @@ use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::{Picture, PictureRole, StemGroup, StemTarget, Video};
 use crate::port::{Body, Effect, Output, Part, Source, Target, What};
 
-const SHIPPED: [(&str, &str); 3] = [
-    (
-        "openai-videos",
-        include_str!("../../../../../../recipes/openai-videos.toml"),
-    ),
-    (
-        "modelark",
-        include_str!("../../../../../../recipes/modelark.toml"),
-    ),
-    (
-        "minimax",
-        include_str!("../../../../../../recipes/minimax.toml"),
-    ),
-];
+const OPENAI: &str = include_str!("../../../../../../recipes/openai-videos.toml");
+const LOOKUP: &str = include_str!("../../../../tests/data/lookup.toml");
 
 /// The shortest recipe.
 const SHORT: &str = r#"base_url = "https://api.example.com"
@@ -124,88 +112,48 @@ fn fault(recipe: &str) -> (usize, String) {
 }
 
 #[test]
-fn shipped_recipes_send_what_the_native_adapters_send() {
-    let pictured = |model: &str| {
-        video_with(model, |video| {
-            video.pictures.push(frame(PictureRole::FirstFrame));
-        })
-    };
-    let between = |model: &str| {
-        video_with(model, |video| {
-            video.pictures.push(frame(PictureRole::FirstFrame));
-            video.pictures.push(frame(PictureRole::LastFrame));
-        })
-    };
-    let seeded = |model: &str| {
-        video_with(model, |video| {
-            video.seed = Some(7_000_000_000);
-            video.size = (496, 864);
-        })
-    };
-    let with_seed = |mut order: Order| {
-        if let Work::Video(video) = &mut order.work {
-            video.seed = Some(7);
-        }
-        order
-    };
-    let wide = |mut order: Order| {
-        if let Work::Video(video) = &mut order.work {
-            (video.size, video.seconds) = ((1366, 768), 6);
-        }
-        order
-    };
-    let orders = |name: &str| match name {
-        "openai-videos" => vec![
-            video("sora-2"),
-            pictured("sora-2"),
-            video_with("wan", |video| {
-                (video.seed, video.negative_prompt) = (Some(7), Some("fog".into()));
-            }),
-        ],
-        // The native one gives a seed to orders that name none.
-        "modelark" => vec![
-            with_seed(pictured("seedance-1-5-pro-251215")),
-            with_seed(between("seedance-1-5-pro-251215")),
-            seeded("seedance-1-5-pro-251215"),
-        ],
-        _ => vec![
-            wide(video("MiniMax-Hailuo-2.3")),
-            wide(pictured("MiniMax-Hailuo-2.3")),
-            wide(between("MiniMax-Hailuo-02")),
-        ],
-    };
-    for (name, recipe) in SHIPPED {
-        let (native, cook) = (adapter(name, &json!({})), cook(recipe).unwrap());
-        let own = crate::adapters::protocol(name).unwrap().base_url;
-        assert_eq!(cook.base_url(), native.base_url().or(own), "{name}");
-        for order in orders(name) {
-            let (theirs, ours) = (native.start(&order).unwrap(), cook.start(&order).unwrap());
-            assert_eq!(ours.method, theirs.method);
-            assert_eq!(ours.to, theirs.to);
-            assert_eq!((ours.query, ours.headers), (theirs.query, theirs.headers));
-            assert_eq!(content(&ours.body), content(&theirs.body), "{name}");
-            assert_eq!(
-                (ours.effect, theirs.effect),
-                (Effect::Submission, Effect::Submission)
-            );
-        }
-        assert_eq!(cook.pace(), native.pace(), "{name}");
-        let model = &orders(name)[0].model;
-        let (Some(Limits::Video(ours)), Some(Limits::Video(theirs))) = (
-            cook.limits(Kind::Video, model),
-            native.limits(Kind::Video, model),
-        ) else {
-            panic!("no limits");
-        };
-        let allowed = |size| theirs.sizes.contains(size);
-        assert!(ours.sizes.iter().all(allowed), "{name}: {ours:?}");
-        assert_eq!(ours.pictures, theirs.pictures, "{name}");
-        assert_eq!(ours.durations, theirs.durations, "{name}");
+fn a_recipe_sends_what_the_native_adapter_sends() {
+    let name = "openai-videos";
+    let (native, cook) = (adapter(name, &json!({})), cook(OPENAI).unwrap());
+    let own = crate::adapters::protocol(name).unwrap().base_url;
+    assert_eq!(cook.base_url(), native.base_url().or(own));
+    assert_eq!(cook.pace(), native.pace());
+    let pictured = video_with("sora-2", |video| {
+        video.pictures.push(frame(PictureRole::FirstFrame));
+    });
+    let told = video_with("wan", |video| {
+        (video.seed, video.negative_prompt) = (Some(7), Some("fog".into()));
+    });
+    for order in [video("sora-2"), pictured, told] {
+        let (theirs, ours) = (native.start(&order).unwrap(), cook.start(&order).unwrap());
+        assert_eq!((ours.method, ours.to), (theirs.method, theirs.to));
+        assert_eq!((ours.query, ours.headers), (theirs.query, theirs.headers));
+        assert_eq!(content(&ours.body), content(&theirs.body));
         assert_eq!(
-            (ours.seed, ours.negative_prompt),
-            (theirs.seed, theirs.negative_prompt)
+            (ours.effect, theirs.effect),
+            (Effect::Submission, Effect::Submission)
         );
     }
+    let limits = |adapter: &dyn Adapter| match adapter.limits(Kind::Video, "sora-2") {
+        Some(Limits::Video(limits)) => limits,
+        other => panic!("{other:?}"),
+    };
+    let (ours, theirs) = (limits(cook.as_ref()), limits(native.as_ref()));
+    assert!(ours.sizes.iter().all(|size| theirs.sizes.contains(size)));
+    assert_eq!(
+        (
+            ours.pictures,
+            ours.durations,
+            ours.seed,
+            ours.negative_prompt
+        ),
+        (
+            theirs.pictures,
+            theirs.durations,
+            theirs.seed,
+            theirs.negative_prompt
+        )
+    );
 }
 
 #[test]

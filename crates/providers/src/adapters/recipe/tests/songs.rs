@@ -151,14 +151,67 @@ fn the_way_to_order_is_told_by_all_that_a_song_has() {
         }
         assert!(body.get(has_not).is_none(), "{fields}: {body}");
     }
-    let mut strange = song(json!({"prompt": "sun", "tags": "blues"}));
-    if let Work::Song(song) = &mut strange.work {
+    let strange = with_recording("continue_clip_id", json!({"prompt": "sun"}));
+    assert_eq!(cook.start(&strange).unwrap_err().class, Class::Rejected);
+}
+
+fn with_recording(field: &str, fields: Value) -> Order {
+    let mut order = song(fields);
+    if let Work::Song(song) = &mut order.work {
         let Work::Stems(stems) = stems("m").work else {
             panic!("no recording");
         };
-        song.uploads = vec![("continue_clip_id".into(), stems.source)];
+        song.uploads = vec![(field.into(), stems.source)];
     }
-    assert_eq!(cook.start(&strange).unwrap_err().class, Class::Rejected);
+    order
+}
+
+#[test]
+fn a_cover_is_made_of_a_recording_that_was_uploaded() {
+    for (base_url, to) in [
+        (
+            None,
+            Target::Address("https://kieai.redpandaai.co/api/file-stream-upload".into()),
+        ),
+        (
+            Some("https://relay.test/v1"),
+            Target::Path("/api/file-stream-upload".into()),
+        ),
+    ] {
+        let settings = Settings {
+            name: "test".into(),
+            base_url: base_url.map(|url| url.parse().unwrap()),
+            options: json!({"recipe": KIE}).as_object().cloned().unwrap(),
+        };
+        let cook = build(&settings).unwrap();
+        let order = with_recording(
+            "cover_clip_id",
+            json!({"prompt": "[Verse] rain", "tags": "blues"}),
+        );
+        let upload = cook.start(&order).unwrap();
+        assert_eq!((&upload.to, upload.effect), (&to, Effect::Free));
+        assert_eq!(content(&upload.body)["fileName"], "0197-key-song.flac");
+        let taken = json!({"code": 200, "data": {"downloadUrl": "https://files.test/1"}});
+        let taken = Answer::json_of(200, &taken);
+        let Ok(Step::Next(call)) = cook.submitted(&order, &upload.asked(), &taken) else {
+            panic!("no order");
+        };
+        assert_eq!(call.to, Target::Path("/generate/upload-cover".into()));
+        let body = content(&call.body);
+        assert_eq!(body["uploadUrl"], "https://files.test/1");
+        assert_eq!(
+            (&body["customMode"], &body["prompt"]),
+            (&json!(true), &json!("[Verse] rain"))
+        );
+    }
+    let mut gone = with_recording("cover_clip_id", json!({"prompt": "rain"}));
+    if let Work::Song(song) = &mut gone.work {
+        song.uploads[0].1.file.bytes = bytes::Bytes::new();
+    }
+    assert_eq!(
+        cook(KIE).unwrap().start(&gone).unwrap_err().class,
+        Class::Rejected
+    );
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! Where Google's videos and songs are, and why there are none.
+
+use serde_json::Value;
+
+use crate::answer::text_at;
+use crate::error::{Class, ProviderError};
+use crate::port::{Call, Output, RESULT, Source, Step, What};
+
+/// The videos of an operation that is done, or why there are none.
+pub(super) fn delivered(response: &Value) -> Result<Step, ProviderError> {
+    let list = |member: &str| response[member].as_array().and_then(|all| all.first());
+    let sample = list("generatedSamples").map(|sample| &sample["video"]);
+    if let Some(video) = sample.or(list("videos")) {
+        return Step::done(vec![Output {
+            what: What::Video,
+            source: source(video, "v1beta")?,
+        }]);
+    }
+    let reason = text_at(response, "/raiMediaFilteredReasons/0");
+    let filtered = response["raiMediaFilteredCount"].as_u64().unwrap_or(0) > 0;
+    if filtered || reason.is_some() {
+        let message = reason.unwrap_or("a filter holds the video back".into());
+        return Err(ProviderError::new(Class::Refused, message));
+    }
+    Step::done(Vec::new())
+}
+
+/// Where a video is to be had: a file of this version of the Gemini API, or
+/// right here.
+pub(super) fn source(video: &Value, version: &str) -> Result<Source, ProviderError> {
+    for member in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
+        if let Some(text) = text_at(video, member) {
+            use base64::Engine as _;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+            let wrong = |_| ProviderError::unreadable("the video in the answer is not base64");
+            return Ok(Source::Bytes(bytes.map_err(wrong)?.into()));
+        }
+    }
+    let uri = ["/uri", "/gcsUri"]
+        .iter()
+        .find_map(|member| text_at(video, member));
+    let uri = uri.ok_or_else(|| {
+        ProviderError::new(
+            Class::Failed,
+            "the provider names a video and no place of it",
+        )
+    })?;
+    if uri.starts_with("gs://") {
+        let message = "the video is in a Cloud Storage bucket, which Mediagate does not read: \
+                       have the project deliver inline";
+        return Err(ProviderError::new(Class::Failed, message));
+    }
+    let Some(id) = file_id(&uri) else {
+        return Ok(Source::Address(uri));
+    };
+    let mut content =
+        Call::get("content", format!("/{version}/files/{id}:download")).with_query("alt", "media");
+    content.limit_bytes = RESULT;
+    Ok(Source::Call(Box::new(content)))
+}
+
+/// The id in `…/files/{id}:download?alt=media`.
+fn file_id(uri: &str) -> Option<&str> {
+    let (_, after) = uri.split_once("files/")?;
+    let id = after.split([':', '?', '/', '#']).next()?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (!id.is_empty() && id.bytes().all(plain)).then_some(id)
+}
