@@ -111,7 +111,7 @@ fn cases() -> Vec<Case> {
         case(
             "fal: song",
             "fal-ai/stable-audio-25/text-to-audio",
-            song(json!({"prompt": BLUES, "seconds": 60})),
+            song(&json!({"prompt": BLUES, "seconds": 60})),
         ),
         case("replicate: text", "google/veo-3.1", video(8, hd, [])),
         case(
@@ -130,7 +130,7 @@ fn cases() -> Vec<Case> {
         case(
             "replicate: song",
             "stability-ai/stable-audio-2.5",
-            song(json!({"prompt": BLUES, "seconds": 60})),
+            song(&json!({"prompt": BLUES, "seconds": 60})),
         ),
         case("xai: text", "grok-imagine-video", video(5, hd, [])),
         case(
@@ -249,7 +249,7 @@ fn cases() -> Vec<Case> {
         case(
             "gemini-veo: interactions song",
             "lyria-3.5",
-            song(json!({"prompt": BLUES})),
+            song(&json!({"prompt": BLUES})),
         ),
         case("elevenlabs: stems", "six_stems_v1", stems()),
         case("musicai: stems", "stems", stems()),
@@ -287,7 +287,7 @@ fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [Picture; N])
 
 const BLUES: &str = "slow blues";
 
-fn song(fields: Value) -> Work {
+fn song(fields: &Value) -> Work {
     Work::Song(Song {
         task: "generate".into(),
         fields: fields.as_object().cloned().unwrap_or_default(),
