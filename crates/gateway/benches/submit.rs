@@ -25,7 +25,7 @@ use axum::{Json, Router};
 use mediagate::app::App;
 use mediagate::domain::submit::{self, NewTask, Purpose};
 use mediagate::domain::video::{self, VideoOrder};
-use mediagate::domain::{self, intents};
+use mediagate::domain::{self, idempotency};
 use mediagate::error::Error;
 use mediagate::http;
 use mediagate::http::auth::Wants;
@@ -205,7 +205,7 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
         loop {
             app.attendance.somebody_left().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
-            intents::note_leavers(&app).await.unwrap();
+            idempotency::note_leavers(&app).await.unwrap();
         }
     })
 }

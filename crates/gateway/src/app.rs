@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
@@ -10,20 +10,14 @@ use tokio_util::sync::CancellationToken;
 use crate::attendance::Attendance;
 use crate::bell::Bell;
 use crate::blob::Blobs;
+use crate::caches::Caches;
+use crate::catalog::{Catalog, slips};
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Database, ModelConfig, Overrides, cores};
-use crate::domain::catalog::Catalog;
-use crate::domain::keys::KnownCaller;
-use crate::domain::limits::RateLimits;
-use crate::domain::readiness::Writable;
-use crate::domain::room::Room;
-use crate::domain::shares::{Stock, Turns};
-use crate::domain::slips;
+use crate::config::{Config, ConfigError, Database, ModelConfig, Overrides};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
-use crate::ids::TaskId;
-use crate::model::task::Task;
+use crate::limits::Limits;
 use crate::private;
 use crate::signer::{self, Signer};
 use crate::store::{Options, Store};
@@ -54,53 +48,34 @@ pub struct Parts {
     pub shelf: Shelf,
     /// The models on offer; replaced when the settings change.
     pub catalog: ArcSwap<Catalog>,
-    /// Requests a minute.
-    pub limits: RateLimits,
-    /// Callers that were looked up a moment ago, by the hash of their secret.
-    pub callers: moka::sync::Cache<String, KnownCaller>,
-    /// Tasks that have ended, and so never change.
-    pub ended: moka::sync::Cache<TaskId, Arc<Task>>,
-    /// How long models usually take, as looked up a moment ago.
-    pub usual_times: moka::sync::Cache<String, Option<Duration>>,
+    /// What this process allows itself and its callers at once.
+    pub limits: Limits,
+    pub caches: Caches,
     /// Who waits for what.
     pub bell: Bell,
     /// Which callers still wait for an answer.
     pub attendance: Attendance,
-    /// How much of the ledger did not add up at the last check.
-    pub mismatches: AtomicU32,
-    /// Where media that callers hand in is decoded.
-    pub room: Room,
-    /// Bytes of memory for bodies that arrive or wait to be worked on.
-    pub bodies: Stock,
-    /// Bounds the large bodies that are parsed at once.
-    pub parsing: Arc<tokio::sync::Semaphore>,
-    /// Uploads that an account may have under way, those that arrive or are
-    /// fetched included.
-    pub uploads: Turns,
-    /// An account's own line for the room's recordings.
-    pub recordings_of_account: Turns,
-    /// Whether anything can be written, as found out a moment ago.
-    pub writable: Writable,
-    /// Set when this process is about to stop: a proxy should send no more.
-    pub draining: CancellationToken,
-    /// Set when requests in flight must end.
-    pub closing: CancellationToken,
+    pub health: Health,
+    pub stop: Stop,
 }
 
-/// How long a look-up of a model's usual time holds.
-const USUAL_TIMES: Duration = Duration::from_secs(5);
+/// What is known of this process's health.
+#[derive(Default)]
+pub struct Health {
+    /// How much of the ledger did not add up at the last check.
+    pub mismatches: AtomicU32,
+    /// Whether anything can be written, and since when that is known.
+    pub writable: tokio::sync::Mutex<Option<(Instant, bool)>>,
+}
 
-/// Recordings that are decoded at once.
-const RECORDINGS: usize = 2;
-
-/// Of those, an account's at once.
-const RECORDINGS_OF_ACCOUNT: usize = 1;
-/// Uploads of an account that are under way at once.
-const UPLOADS: usize = 8;
-
-/// Bytes of bodies in memory at once, of all accounts and of one.
-const BODIES: u64 = 512_000_000;
-const BODIES_OF_ACCOUNT: u64 = 128_000_000;
+/// How far this process is on its way down.
+#[derive(Default)]
+pub struct Stop {
+    /// It is about to stop: a proxy should send no more.
+    pub draining: CancellationToken,
+    /// Requests in flight must end.
+    pub closing: CancellationToken,
+}
 
 /// A gateway could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -171,24 +146,12 @@ impl App {
             shelf,
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
-            limits: RateLimits::default(),
-            callers: moka::sync::Cache::new(10_000),
-            ended: moka::sync::Cache::new(10_000),
-            usual_times: moka::sync::Cache::builder()
-                .max_capacity(1000)
-                .time_to_live(USUAL_TIMES)
-                .build(),
+            limits: Limits::new(&config),
+            caches: Caches::default(),
             bell: Bell::default(),
-            mismatches: AtomicU32::new(0),
             attendance: Attendance::new(clock.clone()),
-            room: Room::new((config.decoding_memory_mb as u64) << 20, RECORDINGS),
-            recordings_of_account: Turns::new(RECORDINGS_OF_ACCOUNT),
-            uploads: Turns::new(UPLOADS),
-            bodies: Stock::new(BODIES, BODIES_OF_ACCOUNT),
-            parsing: Arc::new(tokio::sync::Semaphore::new(cores())),
-            writable: Writable::default(),
-            draining: CancellationToken::new(),
-            closing: CancellationToken::new(),
+            health: Health::default(),
+            stop: Stop::default(),
             config,
             clock,
             store,

@@ -238,8 +238,10 @@ pub enum Error {
         /// Whether something may have been written anyway.
         is_open: bool,
     },
-    /// The caller has disconnected and nothing was made; its next attempt may have been served
-    /// meanwhile.
+    /// Another request with the same intent was first; nothing was made for this one.
+    Overtaken,
+    /// Whoever asked has left, and nothing was made: its next try may have been
+    /// served meanwhile.
     CallerLeft,
     /// Unexpected; the caller sees only that it happened.
     Internal(Box<dyn StdError + Send + Sync>),
@@ -301,7 +303,11 @@ impl Error {
             Self::Internal(_) => true,
             Self::Away { is_open, .. } => *is_open,
             Self::OfTask { error, .. } => error.leaves_open(),
-            Self::Invalid(_) | Self::Plain { .. } | Self::Later { .. } | Self::CallerLeft => false,
+            Self::Invalid(_)
+            | Self::Plain { .. }
+            | Self::Later { .. }
+            | Self::Overtaken
+            | Self::CallerLeft => false,
         }
     }
 
@@ -321,7 +327,7 @@ impl Error {
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
             Self::Plain { code, .. } | Self::Later { code, .. } => *code,
             Self::OfTask { error, .. } => error.code(),
-            Self::Away { .. } | Self::CallerLeft => ErrorCode::Overloaded,
+            Self::Away { .. } | Self::Overtaken | Self::CallerLeft => ErrorCode::Overloaded,
             Self::Internal(_) => ErrorCode::InternalError,
         }
     }
@@ -335,6 +341,7 @@ impl Error {
             Self::Away { .. } => {
                 "The gateway's database does not answer in time. Try again in a moment.".to_owned()
             }
+            Self::Overtaken => "Another request with the same intent took over.".to_owned(),
             Self::CallerLeft => "The caller left before anything was made.".to_owned(),
             Self::Internal(_) => {
                 "Something went wrong inside the gateway. Report the request id if it happens again.".to_owned()
@@ -351,7 +358,11 @@ impl Error {
                 .filter(|param| !param.is_empty()),
             Self::Plain { param, .. } => param.as_deref(),
             Self::OfTask { error, .. } => error.param(),
-            Self::Later { .. } | Self::Away { .. } | Self::CallerLeft | Self::Internal(_) => None,
+            Self::Later { .. }
+            | Self::Away { .. }
+            | Self::Overtaken
+            | Self::CallerLeft
+            | Self::Internal(_) => None,
         }
     }
 
@@ -360,6 +371,7 @@ impl Error {
         match self {
             Self::Later { retry_after, .. } => Some(*retry_after),
             Self::OfTask { error, .. } => error.retry_after(),
+            Self::Overtaken => Some(1),
             Self::Invalid(_)
             | Self::Plain { .. }
             | Self::Away { .. }

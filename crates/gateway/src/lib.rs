@@ -1,9 +1,16 @@
 //! Mediagate. See ARCHITECTURE.md for the map.
 
+#![allow(
+    missing_docs,
+    reason = "the library is for its own program, tests and benches"
+)]
+
 pub mod app;
 pub mod attendance;
 pub mod bell;
 pub mod blob;
+pub mod caches;
+pub mod catalog;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -15,6 +22,7 @@ pub mod error;
 pub mod fetch;
 pub mod http;
 pub mod ids;
+pub mod limits;
 pub mod model;
 pub mod patience;
 pub mod private;

@@ -41,37 +41,38 @@ pub fn start(config: &Config) -> Result<(), ConfigError> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Sort {
+    /// They are added up.
     Counter,
     Gauge,
     Histogram,
 }
 
-/// Name, kind, unit and meaning.
-pub type Metric = (&'static str, Kind, Unit, &'static str);
+/// A metric: its name, kind, unit and meaning.
+pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
 pub const METRICS: [Metric; 19] = [
-    ("mediagate_tasks_accepted_total", Kind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
-    ("mediagate_tasks_ended_total", Kind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
-    ("mediagate_upstream_open_jobs", Kind::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
-    ("mediagate_upstream_calls_total", Kind::Counter, Unit::Count, "Calls to a provider, by stage and outcome"),
-    ("mediagate_upstream_call_seconds", Kind::Histogram, Unit::Seconds, "Time until a call was answered, by stage"),
-    ("mediagate_upstream_poll_lag_seconds", Kind::Histogram, Unit::Seconds, "Time from when a poll was due until it left"),
-    ("mediagate_upstream_settle_seconds", Kind::Histogram, Unit::Seconds, "Time from the poll that showed a job's end until its task had ended"),
-    ("mediagate_upstream_download_bytes_total", Kind::Counter, Unit::Bytes, "Bytes of results fetched whole"),
-    ("mediagate_upstream_unknown_words_total", Kind::Counter, Unit::Count, "Status words that no adapter knows"),
-    ("mediagate_submissions_unconfirmed_total", Kind::Counter, Unit::Count, "Submissions with an unknown outcome"),
-    ("mediagate_submissions_found_total", Kind::Counter, Unit::Count, "Unconfirmed submissions whose job was found later"),
-    ("mediagate_cancelled_jobs_total", Kind::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
-    ("mediagate_requests_joined_total", Kind::Counter, Unit::Count, "Requests that joined an earlier one, by way"),
-    ("mediagate_tasks_restored", Kind::Gauge, Unit::Count, "Open tasks of a restored backup that are held"),
-    ("mediagate_durability", Kind::Gauge, Unit::Count, "1 while a synchronous standby has all commits, or durability is \"assumed\", else 0"),
-    ("mediagate_ledger_mismatches", Kind::Gauge, Unit::Count, "Ledger mismatches at the last check; should be 0"),
-    ("mediagate_provider_reachable", Kind::Gauge, Unit::Count, "1 if the provider's host accepted a connection when last probed, else 0"),
-    ("mediagate_route_open", Kind::Gauge, Unit::Count, "1 while a route's circuit breaker is open, else 0"),
-    ("mediagate_build_info", Kind::Gauge, Unit::Count, "1; the label is the running version"),
+    ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
+    ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
+    ("mediagate_upstream_open_jobs", Sort::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
+    ("mediagate_upstream_calls_total", Sort::Counter, Unit::Count, "Calls to a provider, by stage and outcome"),
+    ("mediagate_upstream_call_seconds", Sort::Histogram, Unit::Seconds, "Time until a call was answered, by stage"),
+    ("mediagate_upstream_poll_lag_seconds", Sort::Histogram, Unit::Seconds, "Time from when a poll was due until it left"),
+    ("mediagate_upstream_settle_seconds", Sort::Histogram, Unit::Seconds, "Time from the poll that showed a job's end until its task had ended"),
+    ("mediagate_upstream_download_bytes_total", Sort::Counter, Unit::Bytes, "Bytes of results fetched whole"),
+    ("mediagate_upstream_unknown_words_total", Sort::Counter, Unit::Count, "Status words that no adapter knows"),
+    ("mediagate_submissions_unconfirmed_total", Sort::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
+    ("mediagate_submissions_found_total", Sort::Counter, Unit::Count, "Unconfirmed submissions that turned out to have been taken"),
+    ("mediagate_cancelled_jobs_total", Sort::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
+    ("mediagate_requests_joined_total", Sort::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
+    ("mediagate_tasks_restored", Sort::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
+    ("mediagate_durability", Sort::Gauge, Unit::Count, "1 while a synchronous standby has what was committed, or the operator says so, else 0"),
+    ("mediagate_ledger_mismatches", Sort::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
+    ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
+    ("mediagate_route_open", Sort::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
+    ("mediagate_build_info", Sort::Gauge, Unit::Count, "1; the label says which version runs"),
 ];
 
 /// Upper bounds of histogram buckets, in seconds.
@@ -96,9 +97,9 @@ pub fn count() -> &'static PrometheusHandle {
         }
         for (name, kind, unit, meaning) in METRICS {
             match kind {
-                Kind::Counter => metrics::describe_counter!(name, unit, meaning),
-                Kind::Gauge => metrics::describe_gauge!(name, unit, meaning),
-                Kind::Histogram => metrics::describe_histogram!(name, unit, meaning),
+                Sort::Counter => metrics::describe_counter!(name, unit, meaning),
+                Sort::Gauge => metrics::describe_gauge!(name, unit, meaning),
+                Sort::Histogram => metrics::describe_histogram!(name, unit, meaning),
             }
         }
         metrics::gauge!("mediagate_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);

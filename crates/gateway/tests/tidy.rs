@@ -146,7 +146,16 @@ fn layers_know_only_what_lies_below() {
         ),
         (&["domain"], &["crate::http", "crate::worker", "crate::cli"]),
         (
-            &["store", "engines", "upstream"],
+            &[
+                "app",
+                "attendance",
+                "caches",
+                "catalog",
+                "engines",
+                "limits",
+                "store",
+                "upstream",
+            ],
             &[
                 "crate::domain",
                 "crate::http",

@@ -5,6 +5,8 @@ mod song;
 use std::fmt;
 
 use bytes::Bytes;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -20,6 +22,33 @@ pub enum Kind {
     Video,
     /// Works on music.
     Music,
+}
+
+impl Kind {
+    /// `video` or `music`, in settings, records and databases.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Video => "video",
+            Self::Music => "music",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        [Self::Video, Self::Music]
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or(())
+    }
 }
 
 /// Something to be made.

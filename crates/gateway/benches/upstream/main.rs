@@ -25,10 +25,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use mediagate::domain::intents::{self, Begun, Wanted};
+use mediagate::domain::idempotency::{self, Begun, Wanted};
 use mediagate::domain::submit::{self, Draft, NewTask};
 use mediagate::error::Error;
 use mediagate::ids::RequestId;
+use mediagate::model::intent::Body;
 use mediagate::model::money::Quantity;
 use mediagate::model::task::{Payload, VideoJob};
 use mediagate::telemetry;
@@ -175,14 +176,19 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
         let new = (first..count.min(first + ORDER)).map(|_| order(gateway, model));
         let request = RequestId::generate();
         let wanted = Wanted {
-            fingerprint: request.as_str().to_owned(),
+            body: Body {
+                key: gateway.caller.key.id,
+                fingerprint: request.as_str().to_owned(),
+            },
             idempotency_key: None,
             tries: 0,
             is_new: std::sync::Arc::default(),
             line: mediagate::attendance::Line::default(),
         };
         let (app, caller) = (&gateway.app, &gateway.caller);
-        let begun = intents::begin(app, caller, &wanted, false).await.unwrap();
+        let begun = idempotency::begin(app, caller, &wanted, false)
+            .await
+            .unwrap();
         let Begun::New(visit) = begun else {
             panic!("an intent that nobody had");
         };

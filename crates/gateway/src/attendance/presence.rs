@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::{Attendance, Leaving, Making};
+use super::Attendance;
+use super::book::{Leaving, Making};
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::ids::IntentId;
@@ -70,15 +71,15 @@ impl Presence {
     /// Whether nothing was made for it, for certain.
     pub fn made_nothing(&self) -> bool {
         let book = self.attendance.book();
-        let visit = book.visits.get(&self.id);
-        visit.is_some_and(|visit| visit.number == self.number && visit.making == Making::Nothing)
+        let entry = book.entries.get(&self.id);
+        entry.is_some_and(|entry| entry.number == self.number && entry.making == Making::Nothing)
     }
 
     /// Something is about to be written to the database; until the guard is
     /// dropped, nobody may conclude from its absence that it is not there.
     pub fn accepting(self: &Arc<Self>) -> Accepting {
-        if let Some(visit) = self.attendance.book().visits.get_mut(&self.id) {
-            visit.making = Making::UnderWay;
+        if let Some(entry) = self.attendance.book().entries.get_mut(&self.id) {
+            entry.making = Making::UnderWay;
         }
         Accepting {
             attendance: self.attendance.clone(),
@@ -99,12 +100,12 @@ impl Drop for Presence {
             Close::At(at) => at,
         });
         let mut book = self.attendance.book();
-        if let Some(visit) = book
-            .visits
+        if let Some(entry) = book
+            .entries
             .get_mut(&self.id)
-            .filter(|visit| visit.number == self.number)
+            .filter(|entry| entry.number == self.number)
         {
-            visit.left = Some(Leaving {
+            entry.left = Some(Leaving {
                 at: Instant::now(),
                 joinable_until,
             });
@@ -151,9 +152,9 @@ impl Accepting {
 impl Drop for Accepting {
     fn drop(&mut self) {
         let mut book = self.attendance.book();
-        if let Some(visit) = book.visits.get_mut(&self.id) {
-            visit.making = self.made;
-            visit.reserved |= self.is_reserved;
+        if let Some(entry) = book.entries.get_mut(&self.id) {
+            entry.making = self.made;
+            entry.reserved |= self.is_reserved;
         }
         book.forget_unwritten(self.id, self.number);
         drop(book);

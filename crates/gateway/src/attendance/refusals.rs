@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Attendance, Body};
+use super::Attendance;
 use crate::clock::Timestamp;
-use crate::ids::KeyId;
+use crate::model::intent::Body;
 
 /// How many are remembered here at once; more are a flood, of which nobody can
 /// say whose retry is whose.
@@ -17,8 +17,7 @@ const MOST: usize = 10_000;
 /// Tries with one body that were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The API key, and the fingerprint of endpoint and body.
-    pub body: (KeyId, String),
+    pub body: Body,
     /// How many tries came before, as the SDK counts.
     pub tries: u32,
     /// How many were refused.
@@ -65,17 +64,9 @@ struct Refused {
     is_moving: bool,
 }
 
-/// What is known here of a refused try.
-enum Known {
-    Taken,
-    /// The database is about to have it.
-    Moving,
-    Nothing,
-}
-
 impl Attendance {
     /// A retry is about to ask whether a try was refused.
-    pub fn asking(&self, body: &(KeyId, String)) -> Asking {
+    pub fn asking(&self, body: &Body) -> Asking {
         *self.refusals().asking.entry(body.clone()).or_default() += 1;
         Asking {
             attendance: self.clone(),
@@ -88,16 +79,12 @@ impl Attendance {
     }
 
     /// Waits until no retry with this body asks.
-    pub async fn nobody_asks(&self, body: &(KeyId, String)) {
-        let mut changes = self.0.changes.subscribe();
-        while self.is_asked(body) {
-            // The sender lives as long as this does.
-            let _ = changes.changed().await;
-        }
+    pub async fn nobody_asks(&self, body: &Body) {
+        self.until(|| (!self.is_asked(body)).then_some(())).await;
     }
 
     /// A try with this body was refused before anything was made.
-    pub fn refused(&self, body: (KeyId, String), tries: u32, until: Timestamp) {
+    pub fn refused(&self, body: Body, tries: u32, until: Timestamp) {
         let mut refusals = self.refusals();
         if refusals.bodies.len() >= MOST && !refusals.bodies.contains_key(&body) {
             return;
@@ -116,17 +103,9 @@ impl Attendance {
 
     /// Takes a refused try of which the database does not know yet, for its retry,
     /// before which there were so many.
-    pub async fn take_refused(&self, body: &(KeyId, String), tries: u32) -> bool {
-        let mut changes = self.0.changes.subscribe();
-        loop {
-            match self.refusals().take(body, tries, self.0.clock.now()) {
-                Known::Taken => return true,
-                Known::Nothing => return false,
-                Known::Moving => {}
-            }
-            // The sender lives as long as this does.
-            let _ = changes.changed().await;
-        }
+    pub async fn take_refused(&self, body: &Body, tries: u32) -> bool {
+        self.until(|| self.refusals().take(body, tries, self.0.clock.now()))
+            .await
     }
 
     /// What the database is to be told now, and whose [`Attendance::told`] is to follow.
@@ -169,23 +148,24 @@ impl Attendance {
 }
 
 impl Refusals {
-    /// The latest of the tries that came before, for some count from their second on.
-    fn take(&mut self, body: &Body, tries: u32, now: Timestamp) -> Known {
+    /// Takes the latest of the tries that came before, for some count from their second
+    /// on. Returns whether there was one; `None` while the database is about to have it.
+    fn take(&mut self, body: &Body, tries: u32, now: Timestamp) -> Option<bool> {
         let of_body = self.bodies.get_mut(body);
         let mut before = of_body
             .into_iter()
             .flat_map(|all| all.range_mut(..=tries).rev());
         let Some((_, refused)) = before.find(|(_, refused)| refused.until > now) else {
-            return Known::Nothing;
+            return Some(false);
         };
         if refused.is_moving {
-            return Known::Moving;
+            return None;
         }
         refused.count -= 1;
         if refused.count == 0 {
             self.retain(|refused| refused.count > 0);
         }
-        Known::Taken
+        Some(true)
     }
 
     fn retain(&mut self, is_kept: impl Fn(&Refused) -> bool) {
@@ -202,12 +182,16 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
+    use crate::ids::KeyId;
 
     #[tokio::test]
     async fn a_refusal_is_taken_once_and_leaves_for_the_database() {
         let all = Attendance::new(Clock::system());
         let until = all.0.clock.now().plus(Duration::from_mins(1));
-        let body = (KeyId::new(), "body".to_owned());
+        let body = Body {
+            key: KeyId::new(),
+            fingerprint: "body".to_owned(),
+        };
         all.refused(body.clone(), 1, until);
         assert!(!all.take_refused(&body, 0).await, "of a later try");
         assert!(all.take_refused(&body, 2).await);

@@ -1,33 +1,41 @@
 //! What is known of callers, from their coming to what the database is told.
 
 use super::*;
+use crate::ids::{AccountId, KeyId};
+
+fn body(key: KeyId, text: &str) -> Body {
+    Body {
+        key,
+        fingerprint: text.to_owned(),
+    }
+}
 
 fn attendance() -> Attendance {
     Attendance::new(Clock::system())
 }
 
 fn begin(attendance: &Attendance, id: IntentId, key: KeyId) -> Arc<Presence> {
-    let body = (key, "body".into());
+    let body = body(key, "body");
     attendance.begin(id, body, Line::default(), None).unwrap()
 }
 
 fn enter(attendance: &Attendance, id: IntentId, key: KeyId) -> Arc<Presence> {
-    attendance.enter(id, 1, (key, "body".into()), Line::default())
+    attendance.enter(id, 1, body(key, "body"), Line::default())
 }
 
 #[test]
 fn who_made_nothing_leaves_no_trace() {
     let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
     let presence = begin(&all, id, key);
-    assert!(matches!(all.standing(id), Some(Standing::Here(_))));
+    assert!(matches!(all.caller_of(id), Some(CallerIs::Waiting)));
     drop(presence);
-    assert_eq!((all.standing(id), all.leavers().len()), (None, 0));
+    assert_eq!((all.caller_of(id), all.leavers().len()), (None, 0));
     // Refused by the database's own transaction.
     let presence = begin(&all, id, key);
     presence.accepting().undone();
     drop(presence);
     assert_eq!(
-        (all.standing(id), all.with_body(key, "body").len()),
+        (all.caller_of(id), all.with_body(&body(key, "body")).len()),
         (None, 0)
     );
 }
@@ -39,22 +47,23 @@ async fn who_left_while_something_was_written_is_waited_for() {
     let accepting = presence.accepting();
     drop(presence);
     assert!(all.leavers().is_empty(), "not before it is written");
-    let settled = all.settled(key, "body");
+    let body = body(key, "body");
+    let settled = all.settled(&body);
     tokio::pin!(settled);
     let waits = tokio::time::timeout(Duration::from_millis(20), &mut settled).await;
     assert!(waits.is_err());
     drop(accepting);
     settled.await;
-    assert_eq!(all.standing(id), Some(Standing::Left(None)));
+    assert_eq!(all.caller_of(id), Some(CallerIs::Gone));
     assert_eq!(all.leavers().len(), 1);
-    all.noted(&[(id, 1)]);
-    assert_eq!(all.standing(id), None);
+    all.noted(id, 1, true);
+    assert_eq!(all.caller_of(id), None);
 }
 
 #[tokio::test]
 async fn no_retry_begins_while_another_one_asks_whether_it_is_new() {
     let (all, key) = (attendance(), KeyId::new());
-    let body = (key, "body".to_owned());
+    let body = body(key, "body");
     let retry = || all.begin(IntentId::new(), body.clone(), Line::default(), Some(&[]));
     let asking = all.asking(&body);
     let also_asking = all.asking(&body);
@@ -77,7 +86,8 @@ async fn no_retry_begins_while_another_one_asks_whether_it_is_new() {
 async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
     let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
     let presence = begin(&all, id, key);
-    let written = all.written(key, "body");
+    let body = body(key, "body");
+    let written = all.written(&body);
     tokio::pin!(written);
     for accepting in [None, Some(presence.accepting())] {
         let waits = tokio::time::timeout(Duration::from_millis(20), &mut written).await;
@@ -86,7 +96,7 @@ async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
     }
     written.await;
     let other = begin(&all, IntentId::new(), key);
-    let written = all.written(key, "body");
+    let written = all.written(&body);
     drop(other);
     written.await;
 }
@@ -99,14 +109,15 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
     let caller = caller.await.unwrap();
     let stream = Arc::new(listener.accept().await.unwrap().0);
     let begin = || {
-        let (body, line) = ((key, "body".into()), Line::of(&stream));
+        let (body, line) = (body(key, "body"), Line::of(&stream));
         all.begin(IntentId::new(), body, line, None).unwrap()
     };
     let (first, second) = (begin(), begin());
-    all.noticed(key, "body").await;
+    all.noticed(&body(key, "body")).await;
     drop(caller);
     stream.readable().await.unwrap();
-    let noticed = all.noticed(key, "body");
+    let same = body(key, "body");
+    let noticed = all.noticed(&same);
     tokio::pin!(noticed);
     for presence in [Some(first), None] {
         let waits = tokio::time::timeout(Duration::from_millis(20), &mut noticed).await;
@@ -123,7 +134,7 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
 fn a_retry_begins_only_where_nobody_else_came_since_it_looked() {
     let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
     let retry = |known: &[IntentId]| {
-        let body = (key, "body".into());
+        let body = body(key, "body");
         all.begin(IntentId::new(), body, Line::default(), Some(known))
             .is_some()
     };
@@ -133,7 +144,7 @@ fn a_retry_begins_only_where_nobody_else_came_since_it_looked() {
     drop(first.accepting());
     drop(first);
     assert!(!retry(&[]), "it was written in between");
-    all.noted(&[(id, 1)]);
+    all.noted(id, 1, true);
     assert!(retry(&[]));
 }
 
@@ -151,8 +162,8 @@ fn what_was_reserved_stays_known_when_its_caller_leaves() {
 fn a_key_is_claimed_until_the_database_has_its_intent() {
     let (all, key) = (attendance(), KeyId::new());
     let name = (AccountId::new(), "k".to_owned());
-    let claim = |body: &str| {
-        let body = (key, body.into());
+    let claim = |text: &str| {
+        let body = body(key, text);
         all.claim(IntentId::new(), body, Line::default(), name.clone())
     };
     let claimed = |is_here| Claimed {
@@ -170,12 +181,12 @@ fn a_key_is_claimed_until_the_database_has_its_intent() {
     drop(accepting);
     // Whoever claims it now is told by the database.
     let second = claim("b").ok().unwrap();
-    for (id, _) in all.with_body(key, "a") {
-        all.noted(&[(id, 1)]);
+    for (id, _) in all.with_body(&body(key, "a")) {
+        all.noted(id, 1, true);
     }
     assert!(claim("c").is_err(), "the first one's end frees nothing");
     drop(second);
-    assert!(all.book().by_key.is_empty() && all.with_body(key, "b").is_empty());
+    assert!(all.book().by_key.is_empty() && all.with_body(&body(key, "b")).is_empty());
 }
 
 #[test]
@@ -190,8 +201,8 @@ fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
             presence.written();
         }
         drop(presence);
-        let left = all.standing(id);
-        let is_closed = matches!(left, Some(Standing::Left(Some(_))));
+        let left = all.caller_of(id);
+        let is_closed = matches!(left, Some(CallerIs::Answered(_)));
         assert_eq!(is_closed, is_complete && is_written, "{left:?}");
     }
 }
@@ -200,12 +211,12 @@ fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
 fn a_later_visit_leaves_an_earlier_one_without_effect() {
     let (all, id, key) = (attendance(), IntentId::new(), KeyId::new());
     let first = enter(&all, id, key);
-    let second = all.enter(id, 2, (key, "body".into()), Line::default());
+    let second = all.enter(id, 2, body(key, "body"), Line::default());
     drop(first);
-    assert!(matches!(all.standing(id), Some(Standing::Here(_))));
+    assert!(matches!(all.caller_of(id), Some(CallerIs::Waiting)));
     drop(second);
-    assert_eq!(all.standing(id), Some(Standing::Left(None)));
-    all.noted(&[(id, 1)]);
-    assert_eq!(all.standing(id), Some(Standing::Left(None)), "of the first");
-    assert_eq!(all.with_body(key, "body").len(), 1);
+    assert_eq!(all.caller_of(id), Some(CallerIs::Gone));
+    all.noted(id, 1, true);
+    assert_eq!(all.caller_of(id), Some(CallerIs::Gone), "of the first");
+    assert_eq!(all.with_body(&body(key, "body")).len(), 1);
 }

@@ -104,7 +104,7 @@ async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
             tokio::signal::ctrl_c().await.map_err(CliError::failed)?;
         }
     }
-    app.draining.cancel();
+    app.stop.draining.cancel();
     server.await.map_err(CliError::failed)?;
     made.map(|_| ())
 }

@@ -9,11 +9,12 @@ use comfy_table::{Table, presets};
 use ipnet::IpNet;
 
 use crate::app::App;
+use crate::catalog::Catalog;
 use crate::cli::{CliError, amount, runtime, say};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Overrides};
+use crate::domain::accounts;
 use crate::domain::keys::{self, NewKey, Revocation};
-use crate::domain::{accounts, catalog::Catalog};
 use crate::model::account::{ApiKey, Scope};
 use crate::model::money::Micros;
 

@@ -166,8 +166,8 @@ fn run(cli: &Cli) -> Result<(), CliError> {
             shelf.scan();
             let now = crate::clock::Clock::system().now();
             let catalog =
-                crate::domain::catalog::Catalog::new(&config.models, shelf.models(), &sites, now)?;
-            let slips = crate::domain::slips::find(&config.models, &sites, &catalog, now);
+                crate::catalog::Catalog::new(&config.models, shelf.models(), &sites, now)?;
+            let slips = crate::catalog::slips::find(&config.models, &sites, &catalog, now);
             if !slips.is_empty() {
                 let lines: Vec<String> = slips.iter().map(ToString::to_string).collect();
                 return Err(CliError::Usage(lines.join("\n")));

@@ -52,12 +52,12 @@ pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), Cli
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
-        watch_signals(app.draining.clone())?;
+        watch_signals(app.stop.draining.clone())?;
         watch_settings(app.clone(), settings.clone())?;
         let workers = Workers::start(&app).await;
         tracing::info!(slots = app.config.workers, "working");
-        app.draining.cancelled().await;
-        app.closing.cancel();
+        app.stop.draining.cancelled().await;
+        app.stop.closing.cancel();
         workers.stop().await;
         tracing::info!("stopped");
         Ok(())
@@ -75,24 +75,24 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
     greet(&app, address, first_key.as_ref());
     app.warn_of_slips(&app.config.models);
     tracing::info!(%address, "listening");
-    watch_signals(app.draining.clone())?;
+    watch_signals(app.stop.draining.clone())?;
     watch_settings(app.clone(), settings)?;
     until_drained(&app, listener).await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Serves and works until `app.draining` is set and everything has finished.
+/// Serves and works until `app.stop.draining` is set and everything has come to its end.
 pub(super) async fn until_drained(app: &App, listener: TcpListener) {
     let workers = Workers::start(app).await;
     let closed = CancellationToken::new();
     let shutdown = Shutdown {
         draining: closed.clone(),
-        closing: app.closing.clone(),
+        closing: app.stop.closing.clone(),
         grace: app.config.shutdown_grace,
     };
     let close = async {
-        app.draining.cancelled().await;
+        app.stop.draining.cancelled().await;
         tokio::time::sleep(app.config.drain_delay).await;
         closed.cancel();
     };
@@ -100,7 +100,7 @@ pub(super) async fn until_drained(app: &App, listener: TcpListener) {
     let limits = connection_limits(&app.config);
     let serve = http::server::serve(listener, http::router(app), limits, shutdown);
     tokio::join!(serve, close);
-    app.closing.cancel();
+    app.stop.closing.cancel();
     workers.stop().await;
 }
 
@@ -206,7 +206,7 @@ fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
                         continue;
                     }
                 }
-                () = app.draining.cancelled() => return,
+                () = app.stop.draining.cancelled() => return,
             }
             seen = mark();
             last.clone_from(&seen);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::catalogue::Catalogue;
-use providers::{Durations, Secret};
+use providers::{Durations, Kind, Secret};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -142,9 +142,9 @@ pub(super) fn known(
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSettings {
-    /// Required with routes.
-    pub kind: Option<ModelKind>,
-    /// Free if `None`.
+    /// `video` or `music`; required with routes.
+    pub kind: Option<Kind>,
+    /// What its work costs; free when left out.
     pub price: Option<PriceSettings>,
     /// Alternative names, in which `*` matches any characters; the model's default ones if `None`.
     pub aliases: Option<Vec<String>>,
@@ -163,14 +163,7 @@ pub struct ModelSettings {
     pub limits: LimitSettings,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ModelKind {
-    Video,
-    Music,
-}
-
-/// A provider, and its model, that can do a model's work.
+/// One way to have a model's work done.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSettings {

@@ -240,6 +240,7 @@ pub async fn keep_clip(
     };
     let media = ClipMedia {
         audio: audio.id,
+        audio_type: audio.media,
         image: image.id,
         image_large: large.id,
         milliseconds: clip.milliseconds,

@@ -5,7 +5,7 @@
 //! Why it ended and what it made are the caller's business.
 
 use crate::clock::Timestamp;
-use crate::domain::{intents, ledger};
+use crate::domain::{idempotency, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::model::catalog::EMBEDDED;
 use crate::model::money::{Micros, Money};
@@ -33,7 +33,7 @@ pub fn end(
     ledger::end(conn, task, ending, now)?;
     let failure = ending.failure.as_ref();
     if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
-        intents::unconfirmed_ended(conn, task, now)?;
+        idempotency::unconfirmed_ended(conn, task, now)?;
     }
     Ok(true)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::app::Parts;
+use crate::caches::KnownCaller;
 use crate::error::{Error, ErrorCode};
 use crate::ids::KeyId;
 use crate::model::account::{Account, ApiKey, Caller, KeyMoney, Scope};
@@ -172,6 +173,7 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
     let (stamp, now) = (app.store.stamp(), tokio::time::Instant::now());
     let known = app
+        .caches
         .callers
         .get(&sha256)
         .filter(|known| known.is_fresh(stamp, now));
@@ -201,22 +203,6 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     Ok(caller)
 }
 
-/// A caller as it was in the store a moment ago.
-#[derive(Debug, Clone)]
-pub struct KnownCaller {
-    caller: Caller,
-    stamp: Option<Stamp>,
-    read_at: tokio::time::Instant,
-}
-
-impl KnownCaller {
-    /// Whether it can still be used: it is recent, and no process has committed since. A revocation
-    /// takes effect at the next request if the store has stamps, otherwise within a second.
-    fn is_fresh(&self, stamp: Option<Stamp>, now: tokio::time::Instant) -> bool {
-        self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
-    }
-}
-
 async fn look_up(
     app: &Parts,
     sha256: String,
@@ -228,7 +214,7 @@ async fn look_up(
         .read(move |conn| accounts::caller_by_sha256(conn, &hash));
     let found = read.await?;
     if let Some(caller) = &found {
-        app.callers.insert(
+        app.caches.callers.insert(
             sha256,
             KnownCaller {
                 caller: caller.clone(),

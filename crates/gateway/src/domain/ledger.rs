@@ -180,7 +180,7 @@ pub async fn tell(app: &App) -> Result<(), Error> {
         .examine(|conn| store::meta::get::<i64>(conn, MISMATCHES));
     let count = u32::try_from(read.await?.unwrap_or(0)).unwrap_or(u32::MAX);
     telemetry::ledger_checked(count);
-    app.mismatches.store(count, Ordering::Relaxed);
+    app.health.mismatches.store(count, Ordering::Relaxed);
     Ok(())
 }
 

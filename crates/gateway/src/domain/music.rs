@@ -5,7 +5,7 @@ use providers::{Limits, MusicLimits, StemLimits};
 use crate::app::{App, Parts};
 use crate::crash;
 use crate::domain::assets;
-use crate::domain::intents::Visit;
+use crate::domain::idempotency::Visit;
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::engines::clip::{self, KeepError, Picture};
 use crate::error::{Error, ErrorCode};
@@ -16,7 +16,7 @@ use crate::model::catalog::Model;
 use crate::model::intent::Made;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
-use crate::model::task::{Payload, StemTarget, StemTask, StemsJob, Task, TaskKind};
+use crate::model::task::{Kind, Payload, StemTarget, StemTask, StemsJob, Task};
 use crate::store;
 use crate::store::tasks::Page;
 
@@ -51,13 +51,13 @@ pub async fn upload(
             fetched.map_err(|error| fetch_error(error, param))?
         }
     };
-    // Wait for the account's own turn before queueing for memory inside.
-    let own_turn = app.recordings_of_account.wait(caller.account.id).await;
+    // The queue for the room is inside; an account's own is before it.
+    let own_turn = app.limits.recordings.wait(caller.account.id).await;
     let id = ClipId::new();
     let (name, spool) = (id.to_string(), app.config.spool_path());
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     let memory = clip::KEEPING_BYTES + size.len();
-    let made = app.room.recording(memory, move |left| {
+    let made = app.limits.room.recording(memory, move |left| {
         let _own_turn = own_turn;
         let limits = stems::DecodeLimits::default();
         let go_on = || !left.is_cancelled();
@@ -178,8 +178,8 @@ pub async fn prepare(
     let asked = order
         .model
         .clone()
-        .unwrap_or_else(|| catalog.default_name(TaskKind::Music).to_owned());
-    let model = catalog.choose(&caller.key, TaskKind::Music, &asked, "mv")?;
+        .unwrap_or_else(|| catalog.default_name(Kind::Music).to_owned());
+    let model = catalog.choose(&caller.key, Kind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
     if purpose == Purpose::Order {
         submit::check_available(app, &model)?;

@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::attendance::Accepting;
 use crate::crash;
 use crate::domain::assets::{self, Lifetime};
-use crate::domain::intents::{Record, Visit};
+use crate::domain::idempotency::{Record, Visit};
 use crate::domain::music;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, ClipId, PersonaId};
@@ -140,16 +140,16 @@ async fn keep(
     persona: Persona,
     image: Asset,
 ) -> Result<Persona, Error> {
+    let record = record.with(Made::Persona(persona.id));
     let write = || {
         let (row, image, record) = (persona.clone(), image.clone(), record.clone());
         app.store.write(move |conn| -> Result<(), Error> {
-            let made = Made::Persona(row.id);
-            if record.has_made(conn, &made)? {
+            if record.is_there(conn)? {
                 return Ok(());
             }
             store::assets::insert(conn, &image)?;
             store::personas::insert(conn, &row)?;
-            record.made(conn, made, None)
+            record.put(conn)
         })
     };
     if persona.upstream.is_some() {

@@ -70,7 +70,7 @@ pub async fn take(
         .map_err(|error| picture_error(&error, param))?;
     if purpose == Purpose::Order {
         let checked = bytes.clone();
-        let decoded = app.room.work(info.decoding_bytes, move |_| {
+        let decoded = app.limits.room.work(info.decoding_bytes, move |_| {
             animatic::picture::decode(&checked, &limits).map(drop)
         });
         decoded

@@ -17,12 +17,9 @@ const HOLDS: Duration = Duration::from_secs(2);
 /// Written to see whether the data folder has space.
 static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Whether writes succeed, and when that was tested.
-pub type Writable = tokio::sync::Mutex<Option<(Instant, bool)>>;
-
-/// Returns what is not answering although the process can serve; an error if it cannot.
+/// What is away now, while it can serve all the same; an error when it cannot.
 pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
-    if app.draining.is_cancelled() || app.closing.is_cancelled() {
+    if app.stop.draining.is_cancelled() || app.stop.closing.is_cancelled() {
         return Err(Error::shutting_down());
     }
     let (answers, writable) = tokio::join!(answers(app), is_writable(app));
@@ -60,7 +57,7 @@ async fn answers(app: &App) -> bool {
 
 /// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
-    let mut known = app.writable.lock().await;
+    let mut known = app.health.writable.lock().await;
     if let Some((at, is_writable)) = *known
         && at.elapsed() < HOLDS
     {

@@ -13,7 +13,7 @@ use crate::model::account::Caller;
 use crate::model::catalog::Model;
 use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipOrigin, ClipState};
-use crate::model::task::{Payload, SongJob, Task, TaskKind};
+use crate::model::task::{Kind, Payload, SongJob, Task};
 use crate::store;
 
 /// Length for which a price per minute is reserved: the longest song that these services make.
@@ -161,8 +161,8 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
         return Ok((model.clone(), asked));
     }
     if let Some(name) = &order.model {
-        // An unknown or forbidden name is reported before an unsupported task.
-        catalog.choose(&caller.key, TaskKind::Music, name, "mv")?;
+        // A name that nothing answers to goes before a task that nobody does.
+        catalog.choose(&caller.key, Kind::Music, name, "mv")?;
     }
     let mut tasks: Vec<&str> = usable().flat_map(tasks_of).collect();
     tasks.push("gen_stem");

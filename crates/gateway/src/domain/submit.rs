@@ -11,7 +11,7 @@ use crate::app::{App, Parts};
 use crate::config::size::ByteSize;
 use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
-use crate::domain::intents::Visit;
+use crate::domain::idempotency::Visit;
 use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, RequestId, TaskId};
@@ -60,11 +60,10 @@ pub async fn accept(
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let draft = Arc::new(draft);
     let accepted = async move {
-        let (ahead, new) = (record.ahead(), draft.clone());
-        let write = ahead.write(&app, account, move |conn| {
-            write_draft(conn, account, &key, &new, limit)?;
-            let made = Made::Tasks(new.tasks.iter().map(|task| task.id).collect());
-            record.made(conn, made, new.answer.as_ref())
+        let made = Made::Tasks(draft.tasks.iter().map(|task| task.id).collect());
+        let new = draft.clone();
+        let write = record.make(&app, made, draft.answer.as_ref(), move |conn| {
+            write_draft(conn, account, &key, &new, limit)
         });
         let written = write.await;
         accepting.done(&written);
@@ -195,7 +194,7 @@ pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
 /// `fp_` and ten hex digits that change with the route, its version or its settings.
 pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
     let maker = match (&model.maker, route) {
-        (Maker::Embedded { version }, _) => format!("{EMBEDDED} {version}"),
+        (Maker::Embedded { version, .. }, _) => format!("{EMBEDDED} {version}"),
         (Maker::Routes(_), Some(route)) => {
             format!(
                 "{} {} {:?} {:?} {:?}",

@@ -16,7 +16,7 @@ use crate::store::tasks::{Ending, Filter, Page};
 use crate::telemetry;
 
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
-    let known = app.ended.get(&id);
+    let known = app.caches.ended.get(&id);
     if let Some(task) = known.filter(|task| task.account == account && !is_past(app, task)) {
         return Ok(Task::clone(&task));
     }
@@ -25,7 +25,7 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
         .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
     if task.state.is_terminal() && task.money != Money::Held {
-        app.ended.insert(id, Arc::new(task.clone()));
+        app.caches.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
 }
@@ -100,7 +100,7 @@ pub async fn wait(
         tokio::select! {
             () = listener.changed() => {}
             () = tokio::time::sleep_until(deadline) => {}
-            () = app.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }
 }
@@ -130,7 +130,7 @@ pub async fn next_events(
         }
         tokio::select! {
             () = listener.changed() => {}
-            () = app.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }
 }
@@ -211,10 +211,10 @@ pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, E
 
 /// Cached for a few seconds, because thousands of jobs need it.
 pub async fn usual_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
-    if let Some(known) = app.usual_times.get(model) {
+    if let Some(known) = app.caches.usual_times.get(model) {
         return Ok(known);
     }
     let time = median_time(app, model).await?;
-    app.usual_times.insert(model.to_owned(), time);
+    app.caches.usual_times.insert(model.to_owned(), time);
     Ok(time)
 }

@@ -15,9 +15,9 @@ use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::Caller;
-use crate::model::catalog::{Maker, Model};
+use crate::model::catalog::{Engine, Maker, Model};
 use crate::model::money::Quantity;
-use crate::model::task::{Output, Payload, Task, TaskKind, VideoJob};
+use crate::model::task::{Kind, Output, Payload, Task, VideoJob};
 use crate::store;
 
 use fit::{refusals, video_limits};
@@ -72,8 +72,8 @@ pub async fn prepare(
     let asked = order
         .model
         .clone()
-        .unwrap_or_else(|| catalog.default_name(TaskKind::Video).to_owned());
-    let model = catalog.choose(&caller.key, TaskKind::Video, &asked, "model")?;
+        .unwrap_or_else(|| catalog.default_name(Kind::Video).to_owned());
+    let model = catalog.choose(&caller.key, Kind::Video, &asked, "model")?;
     fit::check(app, &model, order)?;
     if purpose == Purpose::Order {
         submit::check_available(app, &model)?;
@@ -143,7 +143,13 @@ fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result
         user: order.user.clone(),
     };
     match (&model.maker, &model.limits) {
-        (Maker::Embedded { .. }, limits) => {
+        (
+            Maker::Embedded {
+                engine: Engine::Animatic,
+                ..
+            },
+            limits,
+        ) => {
             let asked = animatic_engine::Asked {
                 size: order.size_among(&video_limits(limits)?.sizes, first_size),
                 seconds: order.seconds,
@@ -154,6 +160,9 @@ fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result
             (job.width, job.height) = (settled.width, settled.height);
             job.milliseconds = animatic_engine::milliseconds(settled.seconds);
             (job.fps, job.seed) = (settled.fps, settled.seed);
+        }
+        (Maker::Embedded { engine, .. }, _) => {
+            return Err(Error::internal(format!("{engine:?} makes no videos")));
         }
         (Maker::Routes(routes), _) => {
             // The most likely route decides the defaults.
@@ -206,7 +215,7 @@ pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Erro
         })
         .await?;
     match found {
-        (Some(task), false) if task.kind() == TaskKind::Video => Ok(task),
+        (Some(task), false) if task.kind() == Kind::Video => Ok(task),
         _ => Err(tasks::not_found()),
     }
 }
@@ -239,6 +248,6 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         Ok(())
     });
     store::soon(written).await?;
-    app.ended.invalidate(&id);
+    app.caches.ended.invalidate(&id);
     Ok(())
 }

@@ -7,7 +7,7 @@ use animatic::{
 use providers::{Durations, Limits, Pictures, VideoLimits};
 
 use crate::engines::{EngineError, Watch};
-use crate::model::catalog::{Maker, Model};
+use crate::model::catalog::{Engine, Maker, Model};
 use crate::model::task::VideoJob;
 
 /// The model's description and limits.
@@ -36,6 +36,7 @@ pub fn model() -> Model {
         price: None,
         pass: Vec::new(),
         maker: Maker::Embedded {
+            engine: Engine::Animatic,
             version: env!("CARGO_PKG_VERSION").into(),
         },
     }

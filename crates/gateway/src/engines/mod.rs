@@ -13,14 +13,24 @@ pub mod stems_engine;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use crate::model::catalog::Model;
+use crate::model::catalog::{Engine, Maker, Model};
 
 /// The built-in models.
 pub fn embedded_models() -> Vec<Model> {
     vec![animatic_engine::model(), stems_engine::model()]
 }
 
-/// Progress and cancellation of an engine that runs on another thread.
+/// The engine of a model that is always there.
+pub fn engine(model: &str) -> Option<Engine> {
+    let models = embedded_models().into_iter();
+    let mut named = models.filter(|known| known.id == model);
+    named.find_map(|model| match model.maker {
+        Maker::Embedded { engine, .. } => Some(engine),
+        Maker::Routes(_) => None,
+    })
+}
+
+/// How an engine that runs on another thread is watched and stopped.
 #[derive(Debug, Default)]
 pub struct Watch {
     progress: AtomicU8,

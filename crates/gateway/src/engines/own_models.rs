@@ -14,7 +14,7 @@ pub use stems::onnx::Model as Graphs;
 use stems::onnx::{Folder, Options, Refused};
 
 use crate::engines::stems_engine;
-use crate::model::catalog::{Maker, Model};
+use crate::model::catalog::{Engine, Maker, Model};
 use crate::model::music::StemGroup;
 
 /// The models folder as of the last scan.
@@ -140,6 +140,7 @@ fn model(graphs: &Graphs) -> Model {
         price: None,
         pass: Vec::new(),
         maker: Maker::Embedded {
+            engine: Engine::Onnx,
             version: format!("{:?}", manifest.kind),
         },
     }

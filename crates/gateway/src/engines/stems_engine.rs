@@ -9,7 +9,7 @@ use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take, 
 
 use crate::engines::clip::{self, ClipWriter, KeepError, MadeClip, Picture};
 use crate::engines::{EngineError, Watch};
-use crate::model::catalog::{Maker, Model};
+use crate::model::catalog::{self, Maker, Model};
 use crate::model::music::StemGroup;
 use crate::model::task::{StemTarget, StemsJob};
 
@@ -41,6 +41,7 @@ pub fn model() -> Model {
         price: None,
         pass: Vec::new(),
         maker: Maker::Embedded {
+            engine: catalog::Engine::Stems,
             version: env!("CARGO_PKG_VERSION").into(),
         },
     }

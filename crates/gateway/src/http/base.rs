@@ -12,6 +12,7 @@ use crate::domain::assets;
 use crate::ids::AssetId;
 use crate::model::account::{ApiKey, Scope};
 use crate::model::media::MediaType;
+use crate::model::music::Clip;
 
 /// Makes absolute URLs.
 #[derive(Clone)]
@@ -45,6 +46,20 @@ impl Base {
             self.origin,
             self.app.signer.path(id, media, expires_at)
         )
+    }
+
+    /// The addresses of a clip's audio, cover and large cover; empty once they are
+    /// removed, and while it has none.
+    pub fn files(&self, clip: &Clip) -> [String; 3] {
+        let files = clip.media.filter(|_| !clip.media_removed);
+        files.map_or_else(Default::default, |files| {
+            [
+                (files.audio, files.audio_type),
+                (files.image, MediaType::Png),
+                (files.image_large, MediaType::Png),
+            ]
+            .map(|(id, media)| self.media(id, media, files.expires_at))
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use futures_util::Stream;
 
 use crate::app::App;
 use crate::attendance::Presence;
-use crate::domain::intents::{self, Found, Visit};
+use crate::domain::idempotency::{self as intents, Found, Visit};
 use crate::domain::{submit, tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::Wants;

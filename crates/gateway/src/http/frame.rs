@@ -15,11 +15,11 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::domain::limits::RateState;
 use crate::error::{Error, ErrorCode};
 use crate::http::error;
 use crate::http::server::Crowded;
 use crate::ids::RequestId;
+use crate::limits::RateState;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::catalog::Catalog;
 use crate::clock::Timestamp;
-use crate::domain::catalog::Catalog;
 use crate::domain::tasks;
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, AnyKey};

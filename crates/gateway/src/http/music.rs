@@ -11,7 +11,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use crate::app::App;
 use crate::attendance::Presence;
-use crate::domain::intents::{self, Found, Visit};
+use crate::domain::idempotency::{self as intents, Found, Visit};
 use crate::domain::{music, songs, tasks};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};

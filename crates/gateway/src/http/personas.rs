@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::attendance::{Close, Presence};
-use crate::domain::intents::{Found, Visit};
+use crate::domain::idempotency::{Found, Visit};
 use crate::domain::personas::{self, NewPersona};
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::app::App;
 use crate::attendance::{Close, Presence};
 use crate::domain::assets;
-use crate::domain::intents::{Found, Visit};
+use crate::domain::idempotency::{Found, Visit};
 use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::Wants;
@@ -51,7 +51,7 @@ pub(super) async fn audio(
     } = wants;
     // Only from the first byte on, so that a slow upload delays nobody else.
     assets::check_room(&app, caller.account.id, 0).await?;
-    let _turn = app.uploads.wait(caller.account.id).await;
+    let _turn = app.limits.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
         let read = tokio::time::timeout(TIME, read_form(request, &app)).await;
         let in_time = read.map_err(|_| {

@@ -13,9 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::attendance::Presence;
-use crate::domain::intents::{self, Found, Visit};
+use crate::domain::idempotency::{self as intents, Found, Visit};
 use crate::domain::pictures::LIMIT_BYTES;
-use crate::domain::shares::Share;
 use crate::domain::tasks;
 use crate::domain::video::{self, VideoOrder};
 use crate::error::{Error, ErrorCode};
@@ -31,17 +30,18 @@ use crate::http::tasks::{about, about_all, video_file};
 use crate::http::wire::tasks::List;
 use crate::http::wire::videos::{VideoDeleted, VideoObject};
 use crate::ids::{AssetId, RequestId, TaskId};
+use crate::limits::Share;
 use crate::model::account::Caller;
 use crate::model::media::MediaType;
 use crate::model::music::Clip;
-use crate::model::task::{Output, Task, TaskKind};
+use crate::model::task::{Kind, Output, Task};
 use crate::store::tasks::Filter;
 
 /// Time for a form to arrive.
 const FORM_TIME: Duration = Duration::from_mins(2);
-/// Largest form, in bytes; a field may be a prompt, a `data:` URL or a file.
-const FORM_LIMIT: usize = 32_000_000;
-/// More files than any model takes; reading stops there.
+/// Largest form; a field may be a prompt, a data: address or a file.
+const FORM_LIMIT: usize = crate::http::body::LIMIT;
+/// More files than any model takes; the form is refused for them when it is read.
 const MOST_FILES: usize = 32;
 
 /// Make a video.
@@ -221,7 +221,7 @@ pub(super) async fn list(
 ) -> Result<Json<List<VideoObject>>, Error> {
     let page = query.read(|query| Some(page(query, |text| TaskId::from_video(text).ok())))?;
     let filter = Filter {
-        kind: Some(TaskKind::Video),
+        kind: Some(Kind::Video),
         without_deleted: true,
         ..Filter::default()
     };

@@ -7,11 +7,12 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 
 use crate::app::App;
+use crate::domain::pictures;
 use crate::error::{Error, ErrorCode};
 use crate::http::base::Base;
-use crate::http::pages::{self, ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
+use crate::http::pages::{self, ConsolePage, HomePage, ModelRow, PricingPage, Site};
 use crate::http::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
-use crate::model::task::TaskKind;
+use crate::model::task::Kind;
 
 /// Everything comes from this host, and no inline scripts run.
 const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
@@ -32,8 +33,8 @@ async fn home(base: Base, State(app): State<App>) -> Response {
     let catalog = app.catalog.load();
     page(pages::home(&HomePage {
         site: site(&base, &app),
-        video_model: catalog.default_name(TaskKind::Video).to_owned(),
-        music_model: catalog.default_name(TaskKind::Music).to_owned(),
+        video_model: catalog.default_name(Kind::Video).to_owned(),
+        music_model: catalog.default_name(Kind::Music).to_owned(),
         available_models: catalog.models().len(),
     }))
 }
@@ -42,8 +43,9 @@ async fn console(base: Base, State(app): State<App>) -> Response {
     let catalog = app.catalog.load();
     page(pages::console(&ConsolePage {
         site: site(&base, &app),
-        video_model: catalog.default_name(TaskKind::Video).to_owned(),
-        music_model: catalog.default_name(TaskKind::Music).to_owned(),
+        video_model: catalog.default_name(Kind::Video).to_owned(),
+        music_model: catalog.default_name(Kind::Music).to_owned(),
+        picture_bytes: pictures::LIMIT_BYTES,
     }))
 }
 
@@ -62,10 +64,10 @@ fn row(model: &ModelObject) -> ModelRow {
     ModelRow {
         id: model.id.clone(),
         summary: model.summary.clone(),
-        kind: if model.kind == TaskKind::Video.name() {
-            ModelKind::Video
+        kind: if model.kind == Kind::Video.name() {
+            Kind::Video
         } else {
-            ModelKind::Music
+            Kind::Music
         },
         takes: owned(&capabilities.input),
         makes: owned(&capabilities.output),

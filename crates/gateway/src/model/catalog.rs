@@ -8,7 +8,7 @@ use providers::{Limits, ModelNames};
 
 use crate::clock::Timestamp;
 use crate::model::money::{Quantity, RoutePrice, Schedule, Tariff};
-use crate::model::task::TaskKind;
+use crate::model::task::Kind;
 
 /// Provider name of tasks made in this process.
 pub const EMBEDDED: &str = "embedded";
@@ -45,11 +45,11 @@ impl PriceUnit {
         }
     }
 
-    /// Whether this kind of work has a quantity in this unit.
-    pub const fn fits(self, kind: TaskKind) -> bool {
+    /// Whether the unit can be counted for this kind of work.
+    pub const fn fits(self, kind: Kind) -> bool {
         match self {
-            Self::Second | Self::Video | Self::MegapixelSecond => matches!(kind, TaskKind::Video),
-            Self::AudioMinute | Self::Stem => matches!(kind, TaskKind::Music),
+            Self::Second | Self::Video | Self::MegapixelSecond => matches!(kind, Kind::Video),
+            Self::AudioMinute | Self::Stem => matches!(kind, Kind::Music),
             Self::Task => true,
         }
     }
@@ -85,6 +85,7 @@ pub struct Model {
 pub enum Maker {
     /// An engine in this process.
     Embedded {
+        engine: Engine,
         /// Part of `system_fingerprint`.
         version: String,
     },
@@ -92,7 +93,18 @@ pub enum Maker {
     Routes(Vec<Route>),
 }
 
-/// A provider, and its model, that can do a model's work.
+/// The engines that are part of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// Films from a prompt, or from a picture.
+    Animatic,
+    /// Stems by signal processing.
+    Stems,
+    /// Stems by an operator's ONNX model.
+    Onnx,
+}
+
+/// One way to have a model's work done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     pub provider: String,
@@ -127,10 +139,11 @@ impl Route {
 }
 
 impl Model {
-    pub const fn kind(&self) -> TaskKind {
+    /// The family of its work.
+    pub const fn kind(&self) -> Kind {
         match self.limits {
-            Limits::Video(_) => TaskKind::Video,
-            Limits::Music(_) => TaskKind::Music,
+            Limits::Video(_) => Kind::Video,
+            Limits::Music(_) => Kind::Music,
         }
     }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, ClipId, PersonaId, TaskId};
+use crate::model::media::MediaType;
 use crate::model::task::{Payload, StemTarget};
 
 pub use providers::StemGroup;
@@ -81,9 +82,9 @@ pub enum ClipState {
 /// The files of a complete clip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClipMedia {
-    /// 24-bit FLAC.
     pub audio: AssetId,
-    /// The small cover.
+    pub audio_type: MediaType,
+    /// Cover, small.
     pub image: AssetId,
     /// The large cover.
     pub image_large: AssetId,

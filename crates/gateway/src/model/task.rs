@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use providers::Kind;
 pub use providers::StemTarget;
 pub use providers::order::Message;
 use serde::{Deserialize, Serialize};
@@ -16,38 +17,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
 use crate::model::money::{Bill, Micros, Money, Tariff};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TaskKind {
-    Video,
-    Music,
-}
-
-impl TaskKind {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Video => "video",
-            Self::Music => "music",
-        }
-    }
-}
-
-impl fmt::Display for TaskKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for TaskKind {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        [Self::Video, Self::Music]
-            .into_iter()
-            .find(|kind| kind.name() == text)
-            .ok_or(UnknownWord)
-    }
-}
-
+/// A word that names nothing of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("unknown word")]
 pub struct UnknownWord;
@@ -123,10 +93,11 @@ pub enum Payload {
 }
 
 impl Payload {
-    pub const fn kind(&self) -> TaskKind {
+    /// The family of the work.
+    pub const fn kind(&self) -> Kind {
         match self {
-            Self::VideoV1(_) => TaskKind::Video,
-            Self::StemsV1(_) | Self::SongV1(_) => TaskKind::Music,
+            Self::VideoV1(_) => Kind::Video,
+            Self::StemsV1(_) | Self::SongV1(_) => Kind::Music,
         }
     }
 
@@ -346,7 +317,8 @@ pub struct Task {
 }
 
 impl Task {
-    pub const fn kind(&self) -> TaskKind {
+    /// The family of the work.
+    pub const fn kind(&self) -> Kind {
         self.payload.kind()
     }
 }

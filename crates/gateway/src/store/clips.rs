@@ -2,6 +2,7 @@
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, ClipId, TaskId};
+use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
 use crate::model::task::{StemTarget, TaskState};
 use crate::store::conn::to_json;
@@ -13,7 +14,7 @@ macro_rules! select {
         concat!(
             "SELECT c.id, c.account_id, COALESCE(c.task_id, c.past_task_id), c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
                     c.image, c.image_large, c.milliseconds, c.is_trashed, c.created_at,
-                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream, c.past_payload
+                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream, c.past_payload, a.media
              FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
             $rest
         )
@@ -188,6 +189,10 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
             let expires_at = row.int_or_null(18)?.map(Timestamp::from_micros);
             Some(ClipMedia {
                 audio,
+                // The row of a file that was removed may be gone, too.
+                audio_type: row
+                    .parse_or_null(21, "assets.media")?
+                    .unwrap_or(MediaType::Flac),
                 image,
                 image_large,
                 milliseconds,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use crate::clock::Timestamp;
-use crate::ids::{AccountId, IntentId, KeyId};
-use crate::model::intent::{Intent, IntentState, Made};
+use crate::ids::{AccountId, IntentId};
+use crate::model::intent::{Body, Intent, Made};
 use crate::model::task::Task;
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
@@ -20,16 +20,25 @@ macro_rules! columns {
     };
 }
 
-/// What an intent is looked up by: 64 bits of endpoint, body and API key. Others
-/// may have the same; they are told apart by the columns themselves.
-pub(super) fn lookup(key: KeyId, fingerprint: &str) -> i64 {
+/// 64 bits of a body, for an index. Others may have the same; they are told apart by
+/// the columns themselves.
+pub(super) fn lookup(body: &Body) -> i64 {
     let mut hash = Sha256::new();
-    hash.update(key.to_string().as_bytes());
-    hash.update(fingerprint.as_bytes());
+    hash.update(body.key.to_string().as_bytes());
+    hash.update(body.fingerprint.as_bytes());
     let digest = hash.finalize();
     let mut start = [0; 8];
     start.copy_from_slice(&digest[..8]);
     i64::from_le_bytes(start)
+}
+
+/// How the column `state` tells whether something was made.
+const fn state(intent: &Intent) -> &'static str {
+    if intent.made.is_some() {
+        "made"
+    } else {
+        "working"
+    }
 }
 
 /// Adds an intent. Returns whether its `Idempotency-Key` was free, without which
@@ -43,15 +52,15 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
         &[
             (&new.id.to_string()).into(),
             (&new.account.to_string()).into(),
-            (&new.key.to_string()).into(),
+            (&new.body.key.to_string()).into(),
             new.idempotency_key.as_ref().into(),
-            (&new.fingerprint).into(),
-            new.state.name().into(),
+            (&new.body.fingerprint).into(),
+            state(new).into(),
             made.as_ref().into(),
             new.holder.as_ref().into(),
             i64::from(new.visits).into(),
             new.created_at.micros().into(),
-            lookup(new.key, &new.fingerprint).into(),
+            lookup(&new.body).into(),
             new.answer.as_ref().into(),
         ],
     )?;
@@ -84,22 +93,12 @@ pub fn by_idempotency_key(
     )
 }
 
-/// Which body, of which API key, and since when.
-#[derive(Debug, Clone)]
-pub struct Body {
-    /// The API key.
-    pub key: KeyId,
-    /// Endpoint and body.
-    pub fingerprint: String,
-    /// Intents before this are forgotten.
-    pub since: Timestamp,
-}
-
 /// The intents with this body whose answer did not arrive, as far as other
-/// processes than `holder` know; at most 100, oldest first.
+/// processes than `holder` know; at most 100 begun after `since`, oldest first.
 pub fn open_elsewhere(
     conn: &mut Conn<'_>,
     body: &Body,
+    since: Timestamp,
     holder: &str,
     now: Timestamp,
 ) -> Result<Vec<Intent>, StoreError> {
@@ -120,8 +119,8 @@ pub fn open_elsewhere(
         (&key).into(),
         (&body.fingerprint).into(),
         holder.into(),
-        body.since.micros().into(),
-        lookup(body.key, &body.fingerprint).into(),
+        since.micros().into(),
+        lookup(body).into(),
         now.micros().into(),
     ];
     // Each request asks this and finds nothing. One statement for both would
@@ -133,9 +132,13 @@ pub fn open_elsewhere(
     Ok(found)
 }
 
-/// The intents with this body, delivered ones too; of those at most 100, closed
-/// last.
-pub fn all_with(conn: &mut Conn<'_>, body: &Body) -> Result<Vec<Intent>, StoreError> {
+/// The intents with this body begun after `since`, delivered ones too; of those at
+/// most 100, closed last.
+pub fn all_with(
+    conn: &mut Conn<'_>,
+    body: &Body,
+    since: Timestamp,
+) -> Result<Vec<Intent>, StoreError> {
     macro_rules! which {
         ($which:literal) => {
             concat!(
@@ -151,8 +154,8 @@ pub fn all_with(conn: &mut Conn<'_>, body: &Body) -> Result<Vec<Intent>, StoreEr
     let values = [
         (&key).into(),
         (&body.fingerprint).into(),
-        body.since.micros().into(),
-        lookup(body.key, &body.fingerprint).into(),
+        since.micros().into(),
+        lookup(body).into(),
     ];
     let open = which!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
     let mut found = conn.all(open, &values, intent)?;
@@ -184,16 +187,17 @@ pub fn made(
 }
 
 /// A request comes to an intent that it read as `seen`. Returns false when
-/// another one was first, or when something was made for it since.
+/// another one was first, or when something was made or sent for it since.
 pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET visits = visits + 1, holder = ?3, joinable_until = NULL
-         WHERE id = ?1 AND visits = ?2 AND state = ?4",
+         WHERE id = ?1 AND visits = ?2 AND state = ?4 AND sent_at IS NOT DISTINCT FROM ?5",
         &[
             (&seen.id.to_string()).into(),
             i64::from(seen.visits).into(),
             holder.into(),
-            seen.state.name().into(),
+            state(seen).into(),
+            seen.sent_at.map(Timestamp::micros).into(),
         ],
     )?;
     Ok(changed == 1)
@@ -253,17 +257,6 @@ pub fn lead_again(
     Ok(())
 }
 
-/// What became of a visit that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
-    /// It is written down.
-    Noted,
-    /// A later visit attends to the intent by now.
-    Overtaken,
-    /// The intent is not there, or not yet.
-    Missing,
-}
-
 /// Forgets an intent for which the visit number `visit` has made nothing and sent
 /// nothing. Returns false when there is something, or a later visit.
 pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, StoreError> {
@@ -275,32 +268,28 @@ pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, St
 }
 
 /// The visit number `visit` ended. An intent that made nothing, which only one
-/// that was `reserved` can have, is forgotten; another one leads requests with
-/// its body here until `joinable_until`.
+/// that was `reserved` can have, is forgotten; another one can be joined by requests
+/// with its body until `joinable_until`, unless there was a later visit. Returns false
+/// when the intent is not there, or not yet.
 pub fn leave(
     conn: &mut Conn<'_>,
     id: IntentId,
     visit: u32,
     reserved: bool,
     joinable_until: Option<Timestamp>,
-) -> Result<Left, StoreError> {
+) -> Result<bool, StoreError> {
     if reserved && abandon(conn, id, visit)? {
-        return Ok(Left::Noted);
+        return Ok(true);
     }
-    let name = id.to_string();
-    let at = [(&name).into(), i64::from(visit).into()];
     let changed = conn.execute(
         "UPDATE intents SET holder = NULL, joinable_until = ?3 WHERE id = ?1 AND visits = ?2",
-        &[at[0], at[1], joinable_until.map(Timestamp::micros).into()],
+        &[
+            (&id.to_string()).into(),
+            i64::from(visit).into(),
+            joinable_until.map(Timestamp::micros).into(),
+        ],
     )?;
-    if changed == 1 {
-        return Ok(Left::Noted);
-    }
-    Ok(if by_id(conn, id)?.is_some() {
-        Left::Overtaken
-    } else {
-        Left::Missing
-    })
+    Ok(changed == 1 || by_id(conn, id)?.is_some())
 }
 
 /// The key leads here no longer: its next request makes something new.
@@ -326,10 +315,11 @@ fn intent(row: &Row<'_>) -> Result<Intent, StoreError> {
     Ok(Intent {
         id: row.parse(0, "intents.id")?,
         account: row.parse(1, "intents.account_id")?,
-        key: row.parse(2, "intents.key_id")?,
+        body: Body {
+            key: row.parse(2, "intents.key_id")?,
+            fingerprint: row.text(4)?,
+        },
         idempotency_key: row.text_or_null(3)?,
-        fingerprint: row.text(4)?,
-        state: row.parse::<IntentState>(5, "intents.state")?,
         made: row
             .text_or_null(6)?
             .map(|_| row.json(6, "intents.made"))

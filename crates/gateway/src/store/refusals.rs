@@ -1,14 +1,14 @@
 //! Attempts that were refused before anything was made, kept until their retries arrive.
 
 use crate::clock::Timestamp;
-use crate::ids::KeyId;
+use crate::model::intent::Body;
 use crate::store::intents::lookup;
 use crate::store::{Conn, StoreError};
 
 /// Records a refused attempt with this body; `tries` attempts came before it.
 pub fn add(
     conn: &mut Conn<'_>,
-    (key, fingerprint): (KeyId, &str),
+    body: &Body,
     tries: u32,
     count: u32,
     until: Timestamp,
@@ -20,7 +20,7 @@ pub fn add(
              refused = CASE WHEN refusals.until_at > ?5 THEN refusals.refused ELSE 0 END + excluded.refused,
              until_at = CASE WHEN refusals.until_at > excluded.until_at THEN refusals.until_at ELSE excluded.until_at END",
         &[
-            lookup(key, fingerprint).into(),
+            lookup(body).into(),
             i64::from(tries).into(),
             i64::from(count).into(),
             until.micros().into(),
@@ -34,14 +34,14 @@ pub fn add(
 /// it had.
 pub fn find(
     conn: &mut Conn<'_>,
-    (key, fingerprint): (KeyId, &str),
+    body: &Body,
     tries: u32,
     now: Timestamp,
 ) -> Result<Option<i64>, StoreError> {
     conn.one(
         "SELECT tries FROM refusals WHERE body = ?1 AND tries <= ?2 AND refused > 0 AND until_at > ?3 ORDER BY tries DESC LIMIT 1",
         &[
-            lookup(key, fingerprint).into(),
+            lookup(body).into(),
             i64::from(tries).into(),
             now.micros().into(),
         ],
@@ -49,15 +49,11 @@ pub fn find(
     )
 }
 
-/// Uses one up for its retry. Returns whether it still existed.
-pub fn take(
-    conn: &mut Conn<'_>,
-    (key, fingerprint): (KeyId, &str),
-    tries: i64,
-) -> Result<bool, StoreError> {
+/// Takes one for its retry. Returns whether it was still there.
+pub fn take(conn: &mut Conn<'_>, body: &Body, tries: i64) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE refusals SET refused = refused - 1 WHERE body = ?1 AND tries = ?2 AND refused > 0",
-        &[lookup(key, fingerprint).into(), tries.into()],
+        &[lookup(body).into(), tries.into()],
     )?;
     Ok(changed == 1)
 }

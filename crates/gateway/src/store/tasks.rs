@@ -10,7 +10,7 @@ use crate::clock::Timestamp;
 use crate::error::ErrorCode;
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::money::{Bill, Micros, Money};
-use crate::model::task::{Output, Task, TaskEvent, TaskFailure, TaskKind, TaskState};
+use crate::model::task::{Kind, Output, Task, TaskEvent, TaskFailure, TaskState};
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
 
@@ -100,7 +100,9 @@ pub fn by_id(
 /// Which tasks to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    pub kind: Option<TaskKind>,
+    /// Only this kind.
+    pub kind: Option<Kind>,
+    /// Only in this state.
     pub state: Option<TaskState>,
     pub model: Option<String>,
     /// Without those deleted from the Videos API's list.
@@ -159,7 +161,7 @@ pub fn page(
             (&account.to_string()).into(),
             after.as_deref().unwrap_or(end).into(),
             i64::from(page.limit).into(),
-            filter.kind.map(TaskKind::name).into(),
+            filter.kind.map(Kind::name).into(),
             filter.state.map(TaskState::name).into(),
             filter.model.as_ref().into(),
             filter.without_deleted.into(),

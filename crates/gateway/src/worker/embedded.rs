@@ -19,7 +19,7 @@ use crate::engines::clip::MadeClip;
 use crate::engines::{self, EngineError, Watch, animatic_engine, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
-use crate::model::catalog::Model;
+use crate::model::catalog::Engine;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
@@ -57,10 +57,20 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
-    let made = match &task.payload {
-        Payload::VideoV1(job) => video(app, task, job, &hold.watch, alone).await,
-        Payload::StemsV1(job) => separation(app, task, job, &hold.watch, alone).await,
-        Payload::SongV1(_) => Err(RunError::Inside(Error::internal("no engine makes songs"))),
+    let engine =
+        engines::engine(&task.model).or_else(|| app.shelf.find(&task.model).map(|_| Engine::Onnx));
+    let made = match (engine, &task.payload) {
+        (None, _) => Err(RunError::NoModel),
+        (Some(Engine::Animatic), Payload::VideoV1(job)) => {
+            video(app, task, job, &hold.watch, alone).await
+        }
+        (Some(Engine::Stems | Engine::Onnx), Payload::StemsV1(job)) => {
+            separation(app, task, job, &hold.watch, alone).await
+        }
+        (Some(engine), _) => {
+            let why = format!("{engine:?} does no work of this kind");
+            Err(RunError::Inside(Error::internal(why)))
+        }
     };
     match made {
         Ok(made) => Outcome::Made(Box::new(made)),
@@ -243,8 +253,7 @@ async fn separate(
     alone: Alone,
 ) -> Result<Vec<MadeClip>, RunError> {
     let graphs = app.shelf.find(&task.model);
-    let is_known = |model: &Model| model.id == task.model;
-    if graphs.is_none() && !engines::embedded_models().iter().any(is_known) {
+    if graphs.is_none() && engines::engine(&task.model).is_none() {
         return Err(RunError::NoModel);
     }
     let source = file(app, job.source_audio).await?;
@@ -286,6 +295,7 @@ async fn picture(app: &App, id: AssetId) -> Result<Picture, RunError> {
     let (_, bytes) = found.ok_or(RunError::Gone)?;
     let memory = animatic_engine::decoding_bytes(&bytes)?;
     let decoded = app
+        .limits
         .room
         .work(memory, move |_| animatic_engine::decode(&bytes));
     Ok(decoded.await??)

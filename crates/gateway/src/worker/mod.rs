@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::domain::{intents, restored};
+use crate::domain::{idempotency, restored};
 use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
@@ -98,8 +98,8 @@ impl Workers {
             tracing::warn!("stopping with unanswered submissions");
         }
         let app = &self.crew.app;
-        if let Err(error) = intents::note_leavers(app).await {
-            tracing::warn!(inside = ?error.inside(), "cannot record which callers left");
+        if let Err(error) = idempotency::note_leavers(app).await {
+            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
         }
         let (lease, callers) = (self.crew.holds.lease(), app.attendance.name().to_owned());
         let left = app.store.write(move |conn| -> Result<(), StoreError> {
@@ -253,8 +253,8 @@ async fn note_leavers(crew: Arc<Crew>) {
             () = crew.stop.cancelled() => return,
         }
         crew.pause(LEAVING).await;
-        if let Err(error) = intents::note_leavers(&crew.app).await {
-            tracing::warn!(inside = ?error.inside(), "cannot record which callers left");
+        if let Err(error) = idempotency::note_leavers(&crew.app).await {
+            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
             crew.pause(HEARTBEAT).await;
         }
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::domain::{intents, ledger, readiness, tasks};
+use crate::domain::{idempotency, ledger, readiness, tasks};
 use crate::error::Error;
 use crate::store;
 use crate::store::upkeep::Turn;
@@ -29,8 +29,8 @@ const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
 /// Upkeep that is done once for the whole cluster.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
-    /// Expired media.
+enum Chore {
+    /// Media whose time is over.
     Media,
     Orphans,
     /// Ledger verification.
@@ -45,7 +45,7 @@ enum Kind {
     Records,
 }
 
-impl Kind {
+impl Chore {
     const ALL: [Self; 7] = [
         Self::Media,
         Self::Orphans,
@@ -90,7 +90,7 @@ impl Kind {
             Self::Ledger => ledger::check_recent(app).await,
             Self::LeftOver => upstream::release_left_over(app).await,
             Self::Unclear => upstream::look_again(app).await,
-            Self::Intents => intents::forget_old(app).await,
+            Self::Intents => idempotency::forget_old(app).await,
             Self::Records => tasks::remove_past(app).await,
         }
     }
@@ -98,7 +98,7 @@ impl Kind {
 
 /// Starts the upkeep; it runs until stopped.
 pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) {
-    for kind in Kind::ALL {
+    for kind in Chore::ALL {
         let (app, stop) = (app.clone(), stop.clone());
         tracker.spawn(async move {
             let mut looks = tokio::time::interval(kind.every(&app).min(LOOK));
@@ -114,21 +114,21 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     let (app, stop) = (app.clone(), stop.clone());
     tracker.spawn(async move {
         let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
-        let mut spool = tokio::time::interval(Kind::Orphans.every(&app));
+        let mut spool = tokio::time::interval(Chore::Orphans.every(&app));
         let mut standby = tokio::time::interval(STANDBY);
         loop {
             tokio::select! {
                 _ = standby.tick() => readiness::note_durability(&app).await,
                 _ = counts.tick() => telemetry::keep_metrics(),
-                _ = spool.tick() => note(Kind::Orphans, sweep_spool(&app).await),
+                _ = spool.tick() => note(Chore::Orphans, sweep_spool(&app).await),
                 () = stop.cancelled() => return,
             }
         }
     });
 }
 
-/// Does this kind of upkeep if it is due and nobody else is doing it.
-async fn look(app: &App, kind: Kind) {
+/// Does this kind of upkeep if it is due and nobody else does it.
+async fn look(app: &App, kind: Chore) {
     let every = kind.every(app);
     let lease = LEASE.min(every / 2);
     let taken = app
@@ -146,12 +146,12 @@ async fn look(app: &App, kind: Kind) {
         Ok(None) => {}
         Err(error) => note(kind, Err(error.into())),
     }
-    if matches!(kind, Kind::Ledger) {
+    if matches!(kind, Chore::Ledger) {
         note(kind, ledger::tell(app).await);
     }
 }
 
-async fn work(app: &App, kind: Kind) {
+async fn work(app: &App, kind: Chore) {
     note(kind, kind.work(app).await);
 }
 
@@ -181,7 +181,7 @@ async fn put_off(app: &App, turn: Turn, pause: Duration) -> Result<Option<Turn>,
         .await?)
 }
 
-fn note(kind: Kind, done: Result<(), Error>) {
+fn note(kind: Chore, done: Result<(), Error>) {
     if let Err(error) = done {
         tracing::error!(kind = kind.name(), inside = ?error.inside(), "upkeep failed; trying again later");
     }

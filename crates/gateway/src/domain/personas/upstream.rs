@@ -6,7 +6,7 @@ use providers::{Class, Limits, Order, ProviderError, What};
 
 use crate::app::App;
 use crate::crash;
-use crate::domain::intents::Record;
+use crate::domain::idempotency::Record;
 use crate::domain::personas::NewPersona;
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;

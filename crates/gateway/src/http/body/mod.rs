@@ -17,13 +17,13 @@ use serde_json::Value;
 
 use self::judge::Judge;
 use crate::app::App;
-use crate::domain::shares::{Exhausted, Share};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AccountId;
+use crate::limits::{Exhausted, Share};
 
-/// Bytes of JSON, including `data:` URLs.
-const LIMIT: usize = 32_000_000;
-/// Time for a JSON body to arrive.
+/// JSON with the `data:` addresses in it, in bytes.
+pub(in crate::http) const LIMIT: usize = 32_000_000;
+/// How long a body of JSON may take to arrive.
 const TIME: Duration = Duration::from_mins(1);
 /// How long the rest of a refused body is read: most clients read the response only after sending.
 const LAST: Duration = Duration::from_secs(5);
@@ -75,8 +75,8 @@ impl JsonBody {
         if bytes.len() < LARGE {
             return Ok((read(&parse(&bytes)?)?, held));
         }
-        // Parsed, a body takes many times its size: limit how many there are at once.
-        let turn = app.parsing.clone().acquire_owned().await;
+        // A parsed body is many times its text: only so many at once.
+        let turn = app.limits.parsing.clone().acquire_owned().await;
         let turn = turn.map_err(Error::internal)?;
         let work = move || {
             let value = parse(&bytes)?;
@@ -93,7 +93,7 @@ impl JsonBody {
 pub(super) fn held(request: &Request, app: &App) -> Result<Share, Error> {
     let account = request.extensions().get::<AccountId>().copied();
     let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
-    Ok(app.bodies.open(account))
+    Ok(app.limits.bodies.open(account))
 }
 
 /// For a body that there is no memory for.

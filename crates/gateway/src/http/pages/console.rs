@@ -158,20 +158,20 @@ fn playground(page: &ConsolePage) -> Markup {
                     }
                 }
             }
-            div #panel-video role="tabpanel" aria-labelledby="tab-video" { (video_form(&page.video_model)) }
+            div #panel-video role="tabpanel" aria-labelledby="tab-video" { (video_form(page)) }
             div #panel-stems role="tabpanel" aria-labelledby="tab-stems" hidden { (stems_form(&page.music_model)) }
             div #panel-persona role="tabpanel" aria-labelledby="tab-persona" hidden { (persona_form()) }
         }
     }
 }
 
-fn video_form(model: &str) -> Markup {
+fn video_form(page: &ConsolePage) -> Markup {
     html! {
         form #video-form .grid {
             label.wide { span { "Prompt" }
                 textarea name="prompt" rows="3" required { "A calm lake at sunrise, slow dolly in" } }
-            label { span { "Model" } select name="model" data-kind="video" data-first=(model) required {} }
-            label { span { "Picture (optional)" } input type="file" name="picture" accept="image/*"; }
+            label { span { "Model" } select name="model" data-kind="video" data-first=(page.video_model) required {} }
+            label { span { "Picture (optional)" } input type="file" name="picture" accept="image/*" data-bytes=(page.picture_bytes); }
             label { span { "Seconds" } input type="number" name="seconds" min="1" max="60" step="1" placeholder="model's default"; }
             label { span { "Size" } input type="text" name="size" pattern="[0-9]+x[0-9]+" placeholder="1280x720" list="sizes";
                 datalist #sizes { option value="1280x720"; option value="720x1280"; option value="1024x1024"; option value="1920x1080"; } }

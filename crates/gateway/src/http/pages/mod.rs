@@ -16,7 +16,7 @@ pub use assets::{ASSETS, Asset, asset, asset_version};
 pub use console::console;
 pub use home::home;
 pub use pricing::pricing;
-pub use view::{ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
+pub use view::{ConsolePage, HomePage, ModelRow, PricingPage, Site};
 
 /// What differs between pages apart from the body.
 struct Frame<'a> {

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::view::{ModelKind, ModelRow, PricingPage};
+use providers::Kind;
+
+use super::view::{ModelRow, PricingPage};
 use super::{Frame, layout};
 
 pub fn pricing(page: &PricingPage) -> String {
@@ -21,8 +23,8 @@ pub fn pricing(page: &PricingPage) -> String {
                 span.muted #filter-count role="status" {}
             }
         }
-        (group("Video", ModelKind::Video, &page.models))
-        (group("Music", ModelKind::Music, &page.models))
+        (group("Video", Kind::Video, &page.models))
+        (group("Music", Kind::Music, &page.models))
         p.muted {
             "A price is reserved when a task is accepted, and charged for what was made; a task that fails costs "
             "nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
@@ -39,7 +41,7 @@ pub fn pricing(page: &PricingPage) -> String {
     )
 }
 
-fn group(title: &str, kind: ModelKind, models: &[ModelRow]) -> Markup {
+fn group(title: &str, kind: Kind, models: &[ModelRow]) -> Markup {
     let id = title.to_lowercase();
     let members: Vec<&ModelRow> = models.iter().filter(|model| model.kind == kind).collect();
     html! {

@@ -1,6 +1,8 @@
 //! Checks for every page: it renders, escapes its input, and obeys the content security policy.
 
-use super::{ASSETS, ConsolePage, HomePage, ModelKind, ModelRow, PricingPage, Site};
+use providers::Kind;
+
+use super::{ASSETS, ConsolePage, HomePage, ModelRow, PricingPage, Site};
 use super::{asset, asset_version, console, home, pricing};
 
 const BASE: &str = "https://media.example.com";
@@ -14,7 +16,7 @@ fn site() -> Site {
     }
 }
 
-fn model(id: &str, kind: ModelKind) -> ModelRow {
+fn model(id: &str, kind: Kind) -> ModelRow {
     let one = || vec![id.to_owned()];
     ModelRow {
         id: id.to_owned(),
@@ -51,7 +53,7 @@ fn pages(word: &str) -> Vec<String> {
         }),
         pricing(&PricingPage {
             site: hostile_site.clone(),
-            models: vec![model(word, ModelKind::Video), model(word, ModelKind::Music)],
+            models: vec![model(word, Kind::Video), model(word, Kind::Music)],
             generated_at: word_owned.clone(),
         }),
         pricing(&PricingPage {
@@ -63,6 +65,7 @@ fn pages(word: &str) -> Vec<String> {
             site: hostile_site.clone(),
             video_model: word_owned.clone(),
             music_model: word_owned,
+            picture_bytes: 20_000_000,
         }),
     ]
 }

@@ -3,7 +3,9 @@
 //! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and changed on
 //! its own.
 
-/// The installation.
+use providers::Kind;
+
+/// What every page needs to know about the installation.
 #[derive(Debug, Clone)]
 pub struct Site {
     /// Callers' URL, without a trailing slash: `http://127.0.0.1:8080`.
@@ -36,22 +38,16 @@ pub struct PricingPage {
     pub generated_at: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelKind {
-    Video,
-    Music,
-}
-
-/// A model in the list. Lines of empty lists and absent values are left out.
+/// One model on the list. Empty lists and absent values leave their line out.
 #[derive(Debug, Clone)]
 pub struct ModelRow {
     /// For `model` or `mv`.
     pub id: String,
     /// One sentence.
     pub summary: String,
-    /// The group it is listed in.
-    pub kind: ModelKind,
-    /// Inputs: `text`, `image`, `audio`.
+    /// Which group it is listed in.
+    pub kind: Kind,
+    /// What goes in: `text`, `image`, `audio`.
     pub takes: Vec<String>,
     /// Outputs: `video`, `audio`.
     pub makes: Vec<String>,
@@ -85,4 +81,6 @@ pub struct ConsolePage {
     pub video_model: String,
     /// Preselected in the playground.
     pub music_model: String,
+    /// The largest picture that a caller may hand in, in bytes.
+    pub picture_bytes: u64,
 }

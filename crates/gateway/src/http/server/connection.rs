@@ -70,6 +70,9 @@ impl Connection {
         let mut is_ending = false;
         loop {
             tokio::select! {
+                // In this order: on a machine that stood still all may be true at once,
+                // and whoever has spoken is not silent.
+                biased;
                 ended = &mut connection => {
                     if let Err(error) = ended {
                         tracing::debug!(%error, "a connection ended badly");
@@ -137,6 +140,7 @@ async fn silence(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimit
     loop {
         let busy = *is_busy.borrow_and_update();
         tokio::select! {
+            biased;
             changed = is_busy.changed() => {
                 if changed.is_err() {
                     return;
@@ -144,6 +148,26 @@ async fn silence(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimit
                 until = Instant::now() + limits.idle;
             }
             () = tokio::time::sleep_until(until), if !busy => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_spoken_in_time_is_not_silent_though_nobody_listened() {
+        let limits = Arc::new(ConnectionLimits::new(10, 10, None, Vec::new()));
+        for _ in 0..20 {
+            let (busy, is_busy) = watch::channel(false);
+            let mut silence = pin!(silence(is_busy, limits.clone()));
+            let begun = tokio::time::timeout(Duration::ZERO, &mut silence).await;
+            assert!(begun.is_err());
+            busy.send_replace(true);
+            tokio::time::advance(limits.first_request * 2).await;
+            let ended = tokio::time::timeout(Duration::ZERO, &mut silence).await;
+            assert!(ended.is_err());
         }
     }
 }

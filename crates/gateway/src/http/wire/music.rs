@@ -288,19 +288,7 @@ const VERSION: &str = "v1";
 
 impl ClipRecord {
     pub fn new(clip: &Clip, made_by: MadeBy<'_>, account: &Account, base: &Base) -> Self {
-        let files = clip.media.filter(|_| !clip.media_removed);
-        let address = |asset, media| {
-            files.map_or_else(String::new, |files| {
-                base.media(asset, media, files.expires_at)
-            })
-        };
-        let audio_url =
-            files.map_or_else(String::new, |files| address(files.audio, MediaType::Flac));
-        let image_url =
-            files.map_or_else(String::new, |files| address(files.image, MediaType::Png));
-        let image_large_url = files.map_or_else(String::new, |files| {
-            address(files.image_large, MediaType::Png)
-        });
+        let [audio_url, image_url, image_large_url] = base.files(clip);
         let is_upload = clip.origin == ClipOrigin::Upload;
         Self {
             id: clip.id.to_string(),
@@ -346,17 +334,13 @@ impl ClipRecord {
 impl ClipView {
     /// A clip in a task's output.
     pub fn new(clip: &Clip, base: &Base) -> Self {
-        let files = clip.media.filter(|_| !clip.media_removed);
+        let [audio_url, image_url, _] = base.files(clip);
         Self {
             id: clip.id.to_string(),
             title: clip.title.clone(),
             group: group(clip),
-            audio_url: files.map_or_else(String::new, |f| {
-                base.media(f.audio, MediaType::Flac, f.expires_at)
-            }),
-            image_url: files.map_or_else(String::new, |f| {
-                base.media(f.image, MediaType::Png, f.expires_at)
-            }),
+            audio_url,
+            image_url,
             seconds: seconds(clip),
             removed: clip.media_removed,
         }

@@ -149,7 +149,7 @@ pub struct PersonaClipMetadata {
 impl PersonaClip {
     fn new(clip: &Clip, account: &Account, base: &Base) -> Self {
         let is_upload = clip.origin == ClipOrigin::Upload;
-        let files = clip.media.filter(|_| !clip.media_removed);
+        let [audio_url, image_url, image_large_url] = base.files(clip);
         Self {
             id: clip.id.to_string(),
             entity_type: "song_schema",
@@ -157,15 +157,9 @@ impl PersonaClip {
                 .upstream
                 .as_ref()
                 .map_or_else(String::new, |upstream| upstream.video_url.clone()),
-            audio_url: files.map_or_else(String::new, |f| {
-                base.media(f.audio, MediaType::Flac, f.expires_at)
-            }),
-            image_url: files.map_or_else(String::new, |f| {
-                base.media(f.image, MediaType::Png, f.expires_at)
-            }),
-            image_large_url: files.map_or_else(String::new, |f| {
-                base.media(f.image_large, MediaType::Png, f.expires_at)
-            }),
+            audio_url,
+            image_url,
+            image_large_url,
             major_model_version: if is_upload {
                 String::new()
             } else {

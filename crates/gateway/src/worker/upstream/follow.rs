@@ -8,9 +8,8 @@ use providers::driver::{Polled, Watch};
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
+use super::job::{Ended, Job, Taken, failure, random};
 use super::results::{self, Bad};
-use super::submit::failure;
-use super::{Ended, Job, Taken};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
@@ -123,12 +122,13 @@ impl Job<'_> {
             taken.cost = watch.cost().or(taken.cost);
             let class = polled.as_ref().err().map(|error| error.class);
             let is_lost = absence.note(elapsed + pause, class);
-            match polled {
-                Ok(Polled::Running {
+            let usual = median.unwrap_or(pace.usual);
+            match next(polled, is_lost, elapsed, usual) {
+                Next::Wait {
                     progress,
                     poll_after,
                     unknown_word,
-                }) => {
+                } => {
                     (failures, asked) = (0, poll_after);
                     if let Some(word) = unknown_word {
                         tracing::warn!(
@@ -137,15 +137,12 @@ impl Job<'_> {
                             "a status word that nobody knows"
                         );
                     }
-                    let progress =
-                        progress.unwrap_or_else(|| guess(elapsed, median.unwrap_or(pace.usual)));
-                    let progress = progress.min(99);
                     if progress > shown {
                         shown = progress;
                         write_progress(app, self.task, self.hold, progress).await;
                     }
                 }
-                Ok(Polled::Done(outputs)) => {
+                Next::Store(outputs) => {
                     self.shown.get_or_init(Instant::now);
                     let error = match Box::pin(self.store_results(taken, outputs)).await {
                         Ok(made) => return Ok(made),
@@ -158,11 +155,11 @@ impl Job<'_> {
                     };
                     asked = Some(pause);
                 }
-                Err(error) if is_lost || error.class.ends_job() => {
+                Next::Fail(error) => {
                     self.shown.get_or_init(Instant::now);
                     return Err(Failed(failure(&error), error));
                 }
-                Err(error) => {
+                Next::Again(error) => {
                     failures += 1;
                     asked = error.retry_after;
                     tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
@@ -182,6 +179,49 @@ impl Job<'_> {
                 tracing::error!(inside = ?error.inside(), "a result cannot be stored");
             }
         })
+    }
+}
+
+/// What a poll leads to.
+#[derive(Debug)]
+enum Next {
+    /// The job goes on.
+    Wait {
+        /// In percent, at most 99; guessed where the provider tells none.
+        progress: u8,
+        /// When the provider wants to be asked again.
+        poll_after: Option<Duration>,
+        unknown_word: Option<String>,
+    },
+    /// It made this.
+    Store(Vec<Output>),
+    /// It made nothing.
+    Fail(ProviderError),
+    /// The provider could not be asked.
+    Again(ProviderError),
+}
+
+/// `is_lost` says that the provider has not known the job for too long; `usual` is what
+/// jobs of the model take.
+fn next(
+    polled: Result<Polled, ProviderError>,
+    is_lost: bool,
+    elapsed: Duration,
+    usual: Duration,
+) -> Next {
+    match polled {
+        Ok(Polled::Running {
+            progress,
+            poll_after,
+            unknown_word,
+        }) => Next::Wait {
+            progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
+            poll_after,
+            unknown_word,
+        },
+        Ok(Polled::Done(outputs)) => Next::Store(outputs),
+        Err(error) if is_lost || error.class.ends_job() => Next::Fail(error),
+        Err(error) => Next::Again(error),
     }
 }
 
@@ -265,13 +305,6 @@ fn guess(elapsed: Duration, usual: Duration) -> u8 {
     percent
 }
 
-pub(super) fn random() -> f64 {
-    let mut bytes = [0_u8; 4];
-    // Without randomness all jobs are polled in step, no worse.
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,5 +325,35 @@ mod tests {
         let gone = pauses(OF_A_JOB, || Bad::Again("404".into()));
         assert_eq!(gone.len(), OF_A_JOB);
         assert_eq!(pauses(9, || Bad::Broken("torn".into())).len(), BROKEN - 1);
+    }
+
+    #[test]
+    fn a_poll_leads_on_until_the_job_ends_or_is_lost() {
+        let minute = Duration::from_mins(1);
+        let next = |polled, is_lost| next(polled, is_lost, minute, 2 * minute);
+        let running = |progress| {
+            let polled = Polled::Running {
+                progress,
+                poll_after: None,
+                unknown_word: None,
+            };
+            match next(Ok(polled), true) {
+                Next::Wait { progress, .. } => progress,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((running(Some(7)), running(Some(100))), (7, 99));
+        assert_eq!(running(None), 45, "half of the usual time");
+        let failed = |class| Err(ProviderError::new(class, "so"));
+        assert!(matches!(
+            next(Ok(Polled::Done(vec![])), false),
+            Next::Store(_)
+        ));
+        assert!(matches!(next(failed(Class::Failed), false), Next::Fail(_)));
+        assert!(matches!(
+            next(failed(Class::Missing), false),
+            Next::Again(_)
+        ));
+        assert!(matches!(next(failed(Class::Missing), true), Next::Fail(_)));
     }
 }

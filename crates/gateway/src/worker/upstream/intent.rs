@@ -11,7 +11,8 @@ use std::time::Duration;
 use providers::ProviderError;
 use providers::driver::SendBefore;
 
-use super::{Ended, Job, inside, room};
+use super::job::{Ended, Job, inside};
+use super::room;
 use crate::clock::Timestamp;
 use crate::crash;
 use crate::domain::submit;

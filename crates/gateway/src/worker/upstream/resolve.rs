@@ -6,25 +6,23 @@
 //! and when it is not found, the task ends: nothing is charged, and nothing is
 //! sent again.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use providers::{Absence, Class, Handle, Order, ProviderError};
 
-use super::submit::{FULL, Passed};
-use super::{Ended, Job, Taken, inside, order, unconfirmed};
+use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
+use super::order;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::store;
 use crate::store::submissions::Brought;
-use crate::upstream::{Credential, Site};
 use crate::worker::finish::Outcome;
 
 /// How long a submission may be repeated where the provider makes one job of
 /// both: well within the day for which keys are kept.
-const REPETITION: Duration = Duration::from_hours(1);
+pub(super) const REPETITION: Duration = Duration::from_hours(1);
 /// Pause before it is repeated once more.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Pauses before each look at what the provider has: its lists may lag behind.
@@ -36,21 +34,9 @@ const LOOKS: [Duration; 4] = [
 ];
 /// Jobs and submissions that are compared are no further apart; and so long it is
 /// waited for settings that know a submission's provider.
-const NEAR: Duration = Duration::from_mins(10);
+pub(super) const NEAR: Duration = Duration::from_mins(10);
 /// When an unclear submission is first looked for again.
 const LATER: Duration = Duration::from_mins(1);
-
-/// A submission and what it was sent with.
-#[derive(Clone, Copy)]
-pub(super) struct Sent<'a> {
-    pub(super) site: &'a Arc<Site>,
-    pub(super) credential: &'a Arc<Credential>,
-    pub(super) order: &'a Order,
-    pub(super) submission: &'a Submission,
-    /// Whether this run sent it. Another one that merely stands still may yet
-    /// send what the provider does not have now.
-    pub(super) is_own: bool,
-}
 
 /// What a look at the provider shows.
 pub(super) enum Looked {
@@ -65,74 +51,8 @@ pub(super) enum Looked {
 }
 
 impl Job<'_> {
-    /// Goes on with a submission whose outcome nobody saw, because the process
-    /// died.
-    pub(super) async fn recover(&self, submission: Submission) -> Result<Taken, Ended> {
-        const WHY: &str = "the process ended while it was sent";
-        let sites = self.crew.app.upstream.sites();
-        let site = sites.get(&submission.provider).cloned();
-        let route = self.route(&submission.provider, &submission.route_model);
-        let credential = site
-            .as_ref()
-            .and_then(|site| site.credential(&submission.credential).cloned());
-        let age = self.crew.app.clock.now().since(submission.created_at);
-        let (Some(site), Some(route), Some(credential)) = (site, route, credential) else {
-            // Another process may have other settings, or these be mended.
-            return Err(if age < NEAR {
-                (Outcome::Later(AGAIN), None)
-            } else {
-                unconfirmed(&submission, WHY, None)
-            });
-        };
-        let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
-        let Ok(prepared) = prepared else {
-            return Err(unconfirmed(&submission, "its source is gone", None));
-        };
-        let order = Order {
-            key: submission.id.to_string(),
-            ..prepared.order
-        };
-        let intended = submission.clone();
-        if !site.provider.adapter().deduplicates() {
-            let sent = Sent {
-                site: &site,
-                credential: &credential,
-                order: &order,
-                submission: &submission,
-                is_own: false,
-            };
-            return match self.resolve(sent, WHY).await? {
-                Ok(taken) => Ok(taken),
-                // Provably not taken: the routes are tried from the first on.
-                Err(_) => Err((Outcome::Later(Duration::ZERO), None)),
-            };
-        }
-        // The provider makes one job of both.
-        match self
-            .send(&route, &site, &credential, order, submission, false)
-            .await?
-        {
-            Ok(taken) => Ok(taken),
-            // Nobody was reached: it stays as it is, to be repeated again.
-            Err(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
-                Err((Outcome::Later(FULL), None))
-            }
-            // That it is refused now says nothing about the first time.
-            Err(_) => Err(unconfirmed(
-                &intended,
-                "the provider refuses the repetition",
-                None,
-            )),
-        }
-    }
-
-    /// Finds out what became of a submission; the inner error is proof that it
-    /// was not taken.
-    pub(super) async fn resolve(
-        &self,
-        sent: Sent<'_>,
-        why: &str,
-    ) -> Result<Result<Taken, Passed>, Ended> {
+    /// Finds out what became of a submission; `Passed` is proof that it was not taken.
+    pub(super) async fn resolve(&self, sent: Sent<'_>, why: &str) -> Result<Attempt, Ended> {
         let app = &self.crew.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
         if sent.site.provider.adapter().deduplicates() {
@@ -155,7 +75,7 @@ impl Job<'_> {
                     let accepted_at = app.clock.now();
                     if self.accept_found(sent, handle.clone()).await? {
                         tracing::warn!(submission_id = %id, "the provider had taken it: its job was found");
-                        return Ok(Ok(Taken {
+                        return Ok(Attempt::Taken(Box::new(Taken {
                             submission: id,
                             site: sent.site.clone(),
                             credential: sent.credential.clone(),
@@ -167,10 +87,10 @@ impl Job<'_> {
                             cost: None,
                             poll_after: None,
                             _open: sent.credential.open(),
-                        }));
+                        })));
                     }
                 }
-                Ok(Looked::Nowhere) if sent.is_own => return self.not_taken(sent).await.map(Err),
+                Ok(Looked::Nowhere) if sent.is_own => return self.not_taken(sent).await,
                 Ok(Looked::Nowhere | Looked::CannotAsk) => {
                     return Err(unconfirmed(sent.submission, why, None));
                 }
@@ -214,7 +134,7 @@ impl Job<'_> {
         accepted.map_err(|error| inside(&error))
     }
 
-    async fn not_taken(&self, sent: Sent<'_>) -> Result<Passed, Ended> {
+    async fn not_taken(&self, sent: Sent<'_>) -> Result<Attempt, Ended> {
         let error = ProviderError::new(Class::Unavailable, "the provider has no such job");
         let (id, class, message) = (
             sent.submission.id,
@@ -227,7 +147,7 @@ impl Job<'_> {
             store::submissions::close(conn, id, from, to, why).map_err(Error::from)
         });
         if written.await.map_err(|error| inside(&error))? {
-            return Ok(Passed::No(error));
+            return Ok(Attempt::Passed(Passed::No(error)));
         }
         Err((Outcome::Stopped, None))
     }

@@ -5,7 +5,7 @@ use providers::driver::{DownloadError, Downloaded, may_come_back};
 use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
 
-use super::Taken;
+use super::job::Taken;
 use crate::app::App;
 use crate::domain::{assets, songs};
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
@@ -147,7 +147,7 @@ fn limits() -> DecodeLimits {
 async fn clip(app: &App, id: ClipId, fetched: &Fetched, picture: Picture) -> Result<MadeClip, Bad> {
     let (name, spool) = (id.to_string(), app.config.spool_path());
     let path = fetched.path.to_path_buf();
-    let made = app.room.recording(memory(fetched), move |left| {
+    let made = app.limits.room.recording(memory(fetched), move |left| {
         let go_on = || !left.is_cancelled();
         clip::keep(&name, &path, &limits(), picture, &spool, &go_on)
     });
@@ -265,7 +265,7 @@ async fn rest(
         paths.push(fetched.path.to_path_buf());
     }
     let (name, spool) = (id.to_string(), app.config.spool_path());
-    let summed = app.room.recording(memory, move |left| {
+    let summed = app.limits.room.recording(memory, move |left| {
         let go_on = || !left.is_cancelled();
         clip::sum(
             &name,

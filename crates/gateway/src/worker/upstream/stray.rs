@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::follow::random;
+use super::job::random;
 use crate::app::App;
 use crate::crash;
 use crate::domain::ledger;

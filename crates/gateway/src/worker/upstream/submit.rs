@@ -8,8 +8,8 @@ use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Order, ProviderError};
 
 use super::intent::Halt;
-use super::resolve::Sent;
-use super::{Ended, Job, Taken, inside, order};
+use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
+use super::order;
 use crate::crash;
 use crate::domain::routing;
 use crate::error::ErrorCode;
@@ -18,7 +18,7 @@ use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::store::submissions::Brought;
 use crate::upstream::breaker::Breaker;
-use crate::upstream::{Credential, Site, route};
+use crate::upstream::{Site, route};
 use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Outcome};
 
@@ -32,17 +32,7 @@ const ROUNDS: [Duration; 4] = [
 /// How long a task waits for providers that say that it is too much right now.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Pause before a full route is looked at again.
-pub(super) const FULL: Duration = Duration::from_secs(1);
-
-/// Why a route did not take the task.
-pub(super) enum Passed {
-    /// It is down, busy, or being tried by another task.
-    Closed,
-    /// It has no room.
-    Full,
-    /// Its provider took nothing, and another may.
-    No(ProviderError),
-}
+const FULL: Duration = Duration::from_secs(1);
 
 impl Job<'_> {
     /// Finds a route that takes the task.
@@ -57,9 +47,9 @@ impl Job<'_> {
             let mut full = false;
             for (route, site) in &routes {
                 match self.try_route(route, site).await? {
-                    Ok(taken) => return Ok(taken),
-                    Err(Passed::Full) => full = true,
-                    Err(Passed::Closed | Passed::No(_)) => {}
+                    Attempt::Taken(taken) => return Ok(*taken),
+                    Attempt::Passed(Passed::Full) => full = true,
+                    Attempt::Passed(Passed::Closed | Passed::No(_)) => {}
                 }
             }
             if full {
@@ -124,14 +114,10 @@ impl Job<'_> {
     }
 
     /// Tries one route, with the credential that has the least to do first.
-    async fn try_route(
-        &self,
-        route: &Route,
-        site: &Arc<Site>,
-    ) -> Result<Result<Taken, Passed>, Ended> {
+    async fn try_route(&self, route: &Route, site: &Arc<Site>) -> Result<Attempt, Ended> {
         let upstream = &self.crew.app.upstream;
         if !upstream.enter(route, self.crew.app.clock.now()) {
-            return Ok(Err(Passed::Closed));
+            return Ok(Attempt::Passed(Passed::Closed));
         }
         let mut passed = Passed::Full;
         let order = order::build(&self.crew.app, self.task, route, site).await;
@@ -175,13 +161,17 @@ impl Job<'_> {
                 key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
-            match self
-                .send(route, site, &credential, order, submission, true)
-                .await?
-            {
-                Ok(taken) => return Ok(Ok(taken)),
-                Err(Passed::Full | Passed::Closed) => {}
-                Err(Passed::No(error)) => {
+            let sent = Sent {
+                site,
+                credential: &credential,
+                order: &order,
+                submission: &submission,
+                is_own: true,
+            };
+            match self.send_or_find(route, sent).await? {
+                taken @ Attempt::Taken(_) => return Ok(taken),
+                Attempt::Passed(Passed::Full | Passed::Closed) => {}
+                Attempt::Passed(Passed::No(error)) => {
                     // What is wrong with one credential may be right with the next.
                     let is_its_own = matches!(
                         error.class,
@@ -203,23 +193,34 @@ impl Job<'_> {
                 _ => breaker.failed(now, at_once, pause),
             });
         }
-        Ok(Err(passed))
+        Ok(Attempt::Passed(passed))
     }
 
-    /// Sends the order; the outer error ends the task, the inner one leads to
-    /// the next route. Once the request has left, nothing interrupts this.
-    pub(super) async fn send(
+    /// Sends the order, and finds out what became of it when nobody saw that.
+    pub(super) async fn send_or_find(
         &self,
         route: &Route,
-        site: &Arc<Site>,
-        credential: &Arc<Credential>,
-        order: Order,
-        submission: Submission,
-        is_new: bool,
-    ) -> Result<Result<Taken, Passed>, Ended> {
+        sent: Sent<'_>,
+    ) -> Result<Attempt, Ended> {
+        match self.send(route, sent).await {
+            Ok(attempt) => Ok(attempt),
+            Err(Stuck::Unclear(why)) => self.resolve(sent, &why).await,
+            Err(Stuck::Ended(ended)) => Err(ended),
+        }
+    }
+
+    /// Sends the order; one that is not this run's own is repeated with its key. Once
+    /// the request has left, nothing interrupts this.
+    async fn send(&self, route: &Route, sent: Sent<'_>) -> Result<Attempt, Stuck> {
         let app = &self.crew.app;
-        let open = credential.open();
-        let (id, made_with) = (submission.id, submission.credential.clone());
+        let Sent {
+            site,
+            credential,
+            order,
+            submission,
+            is_own: is_new,
+        } = sent;
+        let (open, id) = (credential.open(), submission.id);
         let intent = async || {
             if is_new {
                 self.intend(route, site, credential, submission.clone())
@@ -230,32 +231,34 @@ impl Job<'_> {
         };
         let watch = Watch::default();
         let driver = &app.upstream.driver;
-        let sent = driver.submit(&site.provider, &credential.secret, &order, &watch, intent);
-        let answer = self.while_progress(sent, &watch).await;
+        let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
+        let answer = self.while_progress(answer, &watch).await;
         let (result, poll_after) = match answer {
             Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(Accepted::Done(outputs)) => (Err(outputs), None),
             Err(SubmitError::Intent(halt)) => {
                 app.upstream.breaker(route, Breaker::undecided);
                 return match halt {
-                    Halt::Gone => Err((Outcome::Stopped, None)),
-                    Halt::Full => Ok(Err(Passed::Full)),
-                    Halt::Inside(error) => Err(inside(&error)),
+                    Halt::Gone => Err((Outcome::Stopped, None).into()),
+                    Halt::Full => Ok(Attempt::Passed(Passed::Full)),
+                    Halt::Inside(error) => Err(inside(&error).into()),
                 };
             }
             Err(SubmitError::TooLate) => {
                 app.upstream.breaker(route, Breaker::undecided);
-                return Err(self.held_back(site, id, is_new).await);
+                return Err(self.held_back(site, id, is_new).await.into());
             }
-            Err(SubmitError::Before(error)) => return self.refused(route, error),
+            Err(SubmitError::Before(error)) => return Ok(self.refused(route, error)?),
             // Of a repetition this is proof of nothing, and not written down.
-            Err(SubmitError::Refused(error)) if !is_new => return Ok(Err(Passed::No(error))),
+            Err(SubmitError::Refused(error)) if !is_new => {
+                return Ok(Attempt::Passed(Passed::No(error)));
+            }
             Err(SubmitError::Refused(error)) => {
                 return match self.write_refused(id, &error).await {
-                    Ok(true) => self.refused(route, error),
-                    Ok(false) => Err((Outcome::Stopped, None)),
+                    Ok(true) => Ok(self.refused(route, error)?),
+                    Ok(false) => Err((Outcome::Stopped, None).into()),
                     // Unwritten it would count as unclear, so the task waits for the database.
-                    Err(error) => Err(inside(&error)),
+                    Err(error) => Err(inside(&error).into()),
                 };
             }
             Err(SubmitError::Failed(error)) => {
@@ -268,21 +271,14 @@ impl Job<'_> {
                     cost: watch.cost().map(Box::new),
                     look_again: None,
                 };
-                return Err((failure(&error), Some(closing)));
+                return Err((failure(&error), Some(closing)).into());
             }
             Err(SubmitError::Unclear(error)) => {
                 let now = app.clock.now();
                 app.upstream
                     .breaker(route, |breaker| breaker.failed(now, false, None));
                 tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
-                let sent = Sent {
-                    site,
-                    credential,
-                    order: &order,
-                    submission: &submission,
-                    is_own: is_new,
-                };
-                return self.resolve(sent, &error.message).await;
+                return Err(Stuck::Unclear(error.message));
             }
         };
         crash::point("submission-sent");
@@ -298,19 +294,19 @@ impl Job<'_> {
         let accepted_at = self.write_accepted(id, route, brought).await?;
         crash::point("submission-accepted");
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
-        Ok(Ok(Taken {
+        Ok(Attempt::Taken(Box::new(Taken {
             submission: id,
             site: site.clone(),
             credential: credential.clone(),
-            made_with,
-            route_model: order.model,
+            made_with: submission.credential.clone(),
+            route_model: order.model.clone(),
             accepted_at,
             result,
             is_kept,
             cost: watch.cost(),
             poll_after,
             _open: open,
-        }))
+        })))
     }
 
     /// Waits for an answer, showing the progress that a streamed one tells of.
@@ -331,36 +327,13 @@ impl Job<'_> {
     }
 
     /// The provider took nothing: another route may, or the caller is told.
-    fn refused(&self, route: &Route, error: ProviderError) -> Result<Result<Taken, Passed>, Ended> {
+    fn refused(&self, route: &Route, error: ProviderError) -> Result<Attempt, Ended> {
         tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "the provider took nothing");
         if error.class.allows_fail_over() || error.class == Class::Unclear {
-            return Ok(Err(Passed::No(error)));
+            return Ok(Attempt::Passed(Passed::No(error)));
         }
         // The provider works; it is the request that it does not like.
         self.crew.app.upstream.breaker(route, Breaker::succeeded);
         Err((failure(&error), None))
-    }
-}
-
-/// A provider's error as the caller is told of it.
-pub(super) fn failure(error: &ProviderError) -> Outcome {
-    let said = error.message.trim_end_matches('.');
-    match error.class {
-        Class::Refused => Outcome::failed(
-            ErrorCode::ContentPolicy,
-            format!("The model's provider does not make this: {said}. Nothing was charged."),
-        ),
-        Class::Rejected | Class::Unfit => Outcome::failed(
-            ErrorCode::ProviderRejected,
-            format!("The model's provider refuses the request: {said}. Nothing was charged."),
-        ),
-        Class::Lost | Class::Missing => Outcome::failed(
-            ErrorCode::GenerationFailed,
-            format!("The model's provider lost the task: {said}. Nothing was charged."),
-        ),
-        _ => Outcome::failed(
-            ErrorCode::GenerationFailed,
-            format!("The model failed at this task: {said}. Nothing was charged."),
-        ),
     }
 }

@@ -5,7 +5,7 @@ use mediagate::ids::{ClipId, PersonaId, SubmissionId, TaskId};
 use mediagate::model::money::{Micros, Money};
 use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate::model::submission::{Submission, SubmissionState};
-use mediagate::model::task::{Output, StemTarget, TaskFailure, TaskKind, TaskState};
+use mediagate::model::task::{Kind, Output, StemTarget, TaskFailure, TaskState};
 use mediagate::store::submissions::Brought;
 use mediagate::store::tasks::{Ending, Filter, Page};
 use mediagate::store::{
@@ -593,13 +593,13 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
     };
     assert_eq!(page(cancelled, None, 10, false).await, [made[2]]);
     let music = Filter {
-        kind: Some(TaskKind::Music),
+        kind: Some(Kind::Music),
         ..all()
     };
     assert!(page(music, None, 10, false).await.is_empty());
     let model = Filter {
         model: Some("animatic-1".into()),
-        kind: Some(TaskKind::Video),
+        kind: Some(Kind::Video),
         ..all()
     };
     made.reverse();
@@ -732,6 +732,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             let file = asset(owner.0, Some(at(50)));
             assets::insert(conn, &file)?;
             let media = ClipMedia {
+                audio_type: mediagate::model::media::MediaType::Flac,
                 audio: file.id,
                 image: file.id,
                 image_large: file.id,

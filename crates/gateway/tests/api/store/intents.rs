@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mediagate::ids::{AccountId, IntentId, KeyId, TaskId};
-use mediagate::model::intent::{Intent, IntentState, Made};
-use mediagate::store::intents::{self, Body, Left};
+use mediagate::model::intent::{Body, Intent, Made};
+use mediagate::store::intents;
 use mediagate::store::refusals;
 
 use super::{Fixture, at, postgres, sqlite};
@@ -12,6 +12,7 @@ use super::{Fixture, at, postgres, sqlite};
 on_both! {
     a_key_leads_to_one_intent
     a_visit_leaves_the_one_before_without_effect
+    what_was_sent_since_is_not_taken_over
     bodies_lead_to_what_is_open
     what_made_nothing_is_forgotten
     old_intents_are_forgotten
@@ -22,10 +23,11 @@ fn intent(key: Option<&str>) -> Intent {
     Intent {
         id: IntentId::new(),
         account: AccountId::new(),
-        key: KeyId::new(),
+        body: Body {
+            key: KeyId::new(),
+            fingerprint: "ff".repeat(32),
+        },
         idempotency_key: key.map(ToOwned::to_owned),
-        fingerprint: "ff".repeat(32),
-        state: IntentState::Working,
         made: None,
         answer: None,
         holder: Some("me".into()),
@@ -84,11 +86,10 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
             Ok((came, late, by_first, left_first, by_second, again))
         })
         .await;
-    assert_eq!(done, (true, false, false, Left::Overtaken, true, false));
+    assert_eq!(done, (true, false, false, true, true, false));
     // Who read it before something was made has to look again.
     let stale = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
     let stale = Intent {
-        state: IntentState::Working,
         made: None,
         ..stale
     };
@@ -97,23 +98,34 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
     let left = db
         .write(move |conn| intents::leave(conn, id, 2, true, Some(at(1))))
         .await;
-    assert_eq!(left, Left::Noted);
+    assert!(left);
     let found = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
     assert_eq!((found.holder, found.joinable_until), (None, Some(at(1))));
     assert!(matches!(found.made, Some(Made::Tasks(tasks)) if tasks.len() == 2));
 }
 
+/// Nobody pays twice: whoever takes an intent over makes it anew.
+async fn what_was_sent_since_is_not_taken_over(db: Fixture) {
+    let seen = intent(Some("k"));
+    let id = seen.id;
+    let taken = db
+        .write(move |conn| {
+            intents::insert(conn, &seen)?;
+            assert!(intents::sent(conn, id, 1, Some(at(1)))?);
+            let blind = intents::visit(conn, &seen, "you")?;
+            assert!(intents::sent(conn, id, 1, None)?);
+            Ok([blind, intents::visit(conn, &seen, "you")?])
+        })
+        .await;
+    assert_eq!(taken, [false, true]);
+}
+
 async fn bodies_lead_to_what_is_open(db: Fixture) {
     let base = Intent {
-        state: IntentState::Made,
         made: Some(made()),
         ..intent(None)
     };
-    let body = Body {
-        key: base.key,
-        fingerprint: base.fingerprint.clone(),
-        since: at(-10),
-    };
+    let body = base.body.clone();
     let another = |holder: Option<&str>, created: i64| Intent {
         id: IntentId::new(),
         holder: holder.map(ToOwned::to_owned),
@@ -135,8 +147,8 @@ async fn bodies_lead_to_what_is_open(db: Fixture) {
             }
             intents::leave(conn, closed.id, 1, false, Some(at(5)))?;
             intents::leave(conn, closing.id, 1, false, Some(at(50)))?;
-            let found = intents::open_elsewhere(conn, &body, "me", at(10))?;
-            Ok((found, intents::all_with(conn, &body)?))
+            let found = intents::open_elsewhere(conn, &body, at(-10), "me", at(10))?;
+            Ok((found, intents::all_with(conn, &body, at(-10))?))
         })
         .await;
     let found: Vec<_> = found.iter().map(|intent| intent.id).collect();
@@ -159,7 +171,7 @@ async fn what_made_nothing_is_forgotten(db: Fixture) {
             ])
         })
         .await;
-    assert_eq!(left, [Left::Noted, Left::Noted, Left::Missing]);
+    assert_eq!(left, [true, true, false]);
     let found = db
         .read(move |conn| {
             Ok((
@@ -193,19 +205,23 @@ async fn old_intents_are_forgotten(db: Fixture) {
 
 async fn a_refused_try_is_good_for_one_retry(db: Fixture) {
     let key = KeyId::new();
+    let body = move |text: &str| Body {
+        key,
+        fingerprint: text.to_owned(),
+    };
     db.write(move |conn| {
-        let add = |conn: &mut _, body, tries, count, now| {
-            refusals::add(conn, (key, body), tries, count, at(now + 60), at(now))
+        let add = |conn: &mut _, text, tries, count, now| {
+            refusals::add(conn, &body(text), tries, count, at(now + 60), at(now))
         };
         add(conn, "aa", 0, 1, 0)?;
         add(conn, "aa", 0, 1, 1)?;
         add(conn, "aa", 2, 1, 1)?;
         add(conn, "bb", 0, 1, 0)?;
-        let find = |conn: &mut _, tries, now| refusals::find(conn, (key, "aa"), tries, at(now));
+        let find = |conn: &mut _, tries, now| refusals::find(conn, &body("aa"), tries, at(now));
         assert_eq!(find(conn, 1, 2)?, Some(0));
         assert_eq!(find(conn, 2, 2)?, Some(2), "the latest");
         assert_eq!(find(conn, 1, 61)?, None, "too late");
-        let take = |conn: &mut _| refusals::take(conn, (key, "aa"), 0);
+        let take = |conn: &mut _| refusals::take(conn, &body("aa"), 0);
         assert!(take(conn)? && take(conn)?);
         assert!(!take(conn)?);
         assert_eq!(refusals::forget(conn, at(60))?, 1);

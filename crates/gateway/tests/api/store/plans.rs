@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mediagate::ids::{ClipId, IntentId};
-use mediagate::model::task::{TaskKind, TaskState};
+use mediagate::model::task::{Kind, TaskState};
 use mediagate::store::record::{self, Given, Record};
 use mediagate::store::{
     Conn, Migrate, Options, Store, StoreError, accounts, assets, clips, intents, ledger, restored,
@@ -153,7 +153,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         ledger::list(conn, &filter, 50)?;
     }
     for state in [None, Some(TaskState::Queued), Some(TaskState::Failed)] {
-        for kind in [None, Some(TaskKind::Video)] {
+        for kind in [None, Some(Kind::Video)] {
             for (model, without_deleted) in [(None, false), (None, true), (Some("m"), false)] {
                 for ascending in [true, false] {
                     let filter = tasks::Filter {

@@ -143,6 +143,7 @@ async fn a_clip_outlives_its_task(db: Fixture) {
             let source = super::contract::upload(
                 account,
                 Some(ClipMedia {
+                    audio_type: mediagate::model::media::MediaType::Flac,
                     audio: file.id,
                     image: file.id,
                     image_large: file.id,

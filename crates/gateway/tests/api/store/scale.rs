@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mediagate::clock::Timestamp;
 use mediagate::ids::AccountId;
-use mediagate::model::task::{TaskKind, TaskState};
+use mediagate::model::task::{Kind, TaskState};
 use mediagate::store::tasks::{Filter, Page};
 use mediagate::store::usage::DAY;
 use mediagate::store::{Conn, Session, StoreError, accounts, ledger, submissions, tasks, usage};
@@ -80,7 +80,7 @@ fn listed(
     model: Option<&str>,
 ) -> Result<usize, StoreError> {
     let filter = Filter {
-        kind: model.is_none().then_some(TaskKind::Video),
+        kind: model.is_none().then_some(Kind::Video),
         state,
         model: model.map(Into::into),
         without_deleted: false,

@@ -176,8 +176,8 @@ impl TestGateway {
         let base = format!("http://{}", listener.local_addr().unwrap());
         let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
         let shutdown = Shutdown {
-            draining: app.draining.clone(),
-            closing: app.closing.clone(),
+            draining: app.stop.draining.clone(),
+            closing: app.stop.closing.clone(),
             grace: Duration::from_secs(10),
         };
         let router = mediagate::http::router(&app);
@@ -262,9 +262,9 @@ impl TestGateway {
 
     /// Ends it as the program does, and checks what it leaves behind.
     pub(crate) async fn stop(mut self) {
-        self.app.draining.cancel();
+        self.app.stop.draining.cancel();
         self.server.take().unwrap().await.unwrap();
-        self.app.closing.cancel();
+        self.app.stop.closing.cancel();
         if let Some(workers) = self.workers.take() {
             workers.stop().await;
         }
@@ -395,8 +395,8 @@ impl Drop for TestGateway {
     /// What holds for every history: one end for each task, progress that never
     /// falls, and money that adds up.
     fn drop(&mut self) {
-        self.app.draining.cancel();
-        self.app.closing.cancel();
+        self.app.stop.draining.cancel();
+        self.app.stop.closing.cancel();
         if std::thread::panicking() {
             return;
         }

@@ -4,8 +4,6 @@ import { at, call, make, safeAddress, tell, wait } from "./api.js";
 import { openTask, refresh } from "./tasks.js";
 
 const brand = document.body.dataset.brand;
-// The body limit is 32 MB and base64 adds a third.
-const PICTURE_LIMIT_BYTES = 20 * 1024 * 1024;
 let started = false;
 
 export function startPlayground() {
@@ -71,7 +69,8 @@ async function makeVideo(form, say) {
   if (fields.size.value) body.size = fields.size.value;
   const picture = fields.picture.files[0];
   if (picture) {
-    if (picture.size > PICTURE_LIMIT_BYTES) throw new Error("The picture is larger than 20 MB.");
+    const limit = Number(fields.picture.dataset.bytes);
+    if (picture.size > limit) throw new Error(`The picture is larger than ${limit / 1e6} MB.`);
     body.input_reference = { image_url: await dataUrl(picture) };
   }
   say("submitting");

@@ -1,20 +1,21 @@
 //! The models on offer, and how callers' names resolve to them.
 
+mod offers;
+pub mod slips;
+
 use std::collections::BTreeMap;
 
 use providers::catalogue::Catalogue;
 use providers::{Kind, Limits};
 
 use crate::clock::Timestamp;
-use crate::config::providers::{ModelKind, ModelSettings, PriceSettings, RouteSettings};
+use crate::config::providers::{ModelSettings, PriceSettings, RouteSettings};
 use crate::config::{ConfigError, ModelConfig};
-use crate::domain::offers;
 use crate::engines;
 use crate::error::{Error, ErrorCode};
 use crate::model::account::ApiKey;
 use crate::model::catalog::{Maker, Model, Route};
 use crate::model::money::Schedule;
-use crate::model::task::TaskKind;
 use crate::upstream::Sites;
 
 /// The models that the settings leave enabled.
@@ -67,17 +68,14 @@ impl Catalog {
             default_music: config.default_music_model.clone(),
             shows_providers: config.show_providers,
         };
-        catalog.check_default("default_model", &catalog.default_video, TaskKind::Video)?;
-        catalog.check_default(
-            "default_music_model",
-            &catalog.default_music,
-            TaskKind::Music,
-        )?;
+        catalog.check_default("default_model", &catalog.default_video, Kind::Video)?;
+        catalog.check_default("default_music_model", &catalog.default_music, Kind::Music)?;
         Ok(catalog)
     }
 
-    fn check_default(&self, key: &str, name: &str, kind: TaskKind) -> Result<(), ConfigError> {
-        // A default may name a disabled model, unless a model of its kind exists.
+    fn check_default(&self, key: &str, name: &str, kind: Kind) -> Result<(), ConfigError> {
+        // A default may be left pointing at a model that was switched off, as
+        // long as another of its kind is not there to be meant instead.
         let fits = self.named(name).is_some_and(|model| model.kind() == kind);
         if fits || !self.models.iter().any(|model| model.kind() == kind) {
             return Ok(());
@@ -109,11 +107,11 @@ impl Catalog {
             .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
     }
 
-    /// The model for requests of this kind that name none.
-    pub fn default_name(&self, kind: TaskKind) -> &str {
+    /// The name that is meant when a request of this kind names no model.
+    pub fn default_name(&self, kind: Kind) -> &str {
         match kind {
-            TaskKind::Video => &self.default_video,
-            TaskKind::Music => &self.default_music,
+            Kind::Video => &self.default_video,
+            Kind::Music => &self.default_music,
         }
     }
 
@@ -122,7 +120,7 @@ impl Catalog {
     pub fn choose(
         &self,
         key: &ApiKey,
-        kind: TaskKind,
+        kind: Kind,
         name: &str,
         param: &str,
     ) -> Result<Model, Error> {
@@ -248,7 +246,7 @@ fn fault_of_pass(model: &Model, pass: &[String]) -> Option<&'static str> {
 fn price(
     wrong: &impl Fn(&str, String) -> ConfigError,
     price: Option<&PriceSettings>,
-    kind: TaskKind,
+    kind: Kind,
     now: Timestamp,
 ) -> Result<Option<Schedule>, ConfigError> {
     let Some(price) = price else { return Ok(None) };
@@ -277,11 +275,9 @@ fn routed(
         key: format!("models.{id}{key}"),
         message,
     };
-    let kind = match settings.kind {
-        Some(ModelKind::Video) => Kind::Video,
-        Some(ModelKind::Music) => Kind::Music,
-        None => return Err(wrong("", "set kind = \"video\" or kind = \"music\"".into())),
-    };
+    let kind = settings
+        .kind
+        .ok_or_else(|| wrong("", "say kind = \"video\" or kind = \"music\"".into()))?;
     let mut made = Vec::new();
     for route in routes {
         let limits = [
@@ -323,17 +319,12 @@ fn routed(
             .and_then(|limits| offers::narrowed(limits, &route.limits));
         let limits =
             limits.map_err(|(key, message)| wrong(".limits", format!("{key}: {message}")))?;
-        let task_kind = if kind == Kind::Video {
-            TaskKind::Video
-        } else {
-            TaskKind::Music
-        };
         made.push(Route {
             provider: route.provider.clone(),
             model: route.model.clone(),
             names: site.provider.adapter().model_names(),
             weight: route.weight,
-            price: price(&wrong, route.price.as_ref(), task_kind, now)?,
+            price: price(&wrong, route.price.as_ref(), kind, now)?,
             limits,
             max_running: route.max_running,
             per_minute: route.per_minute,

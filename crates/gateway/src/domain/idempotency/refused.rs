@@ -11,8 +11,7 @@ use std::time::Duration;
 use super::Wanted;
 use crate::app::App;
 use crate::error::Error;
-use crate::ids::KeyId;
-use crate::model::account::Caller;
+use crate::model::intent::Body;
 use crate::store;
 
 /// How long after it may come back a retry is expected.
@@ -21,64 +20,64 @@ const RETURNS: Duration = Duration::from_mins(1);
 /// Nothing was made for this request, for certain: its retry is an intent of its
 /// own, unless the request was itself the retry of one that may have made something.
 /// One with an `Idempotency-Key` is known by that.
-pub async fn came_to_nothing(app: &App, caller: &Caller, wanted: &Wanted, error: &Error) {
+pub async fn came_to_nothing(app: &App, wanted: &Wanted, error: &Error) {
     let may_return = error.code().retryable() && wanted.idempotency_key.is_none();
-    // Who was not told it may be past it: nobody knows which try comes next.
-    if !may_return || matches!(error, Error::CallerLeft) {
+    if !may_return {
         return;
     }
     let is_new = !wanted.is_retry()
         || wanted.is_new.load(Ordering::Acquire)
         // Without the database only what is remembered here counts.
-        || is_retry_of_refused(app, caller, wanted).await.unwrap_or(false);
+        || is_retry_of_refused(app, wanted).await.unwrap_or(false);
     if is_new {
-        remember(app, caller, wanted, error);
+        remember(app, wanted, error);
     }
 }
 
 /// What was made for this request failed, in a way that a retry can mend: by
 /// making something new.
-pub fn failed(app: &App, caller: &Caller, wanted: &Wanted, error: &Error) {
+pub fn failed(app: &App, wanted: &Wanted, error: &Error) {
     if wanted.idempotency_key.is_none() {
-        remember(app, caller, wanted, error);
+        remember(app, wanted, error);
     }
 }
 
-fn remember(app: &App, caller: &Caller, wanted: &Wanted, error: &Error) {
+fn remember(app: &App, wanted: &Wanted, error: &Error) {
+    // Who left was not told: its retry may have been served already, by another process
+    // while this one stood still, and the next one must not be taken for it.
+    if wanted.line.is_closed() {
+        return;
+    }
     let wait = Duration::from_secs(error.retry_after().unwrap_or(0).into());
     let until = app.clock.now().plus(wait + RETURNS);
-    let body = (caller.key.id, wanted.fingerprint.clone());
-    app.attendance.refused(body, wanted.tries, until);
+    app.attendance
+        .refused(wanted.body.clone(), wanted.tries, until);
 }
 
 /// Whether the request is the retry of one that came to nothing, which is then used
 /// up.
-pub(super) async fn is_retry_of_refused(
-    app: &App,
-    caller: &Caller,
-    wanted: &Wanted,
-) -> Result<bool, Error> {
-    let (body, tries) = ((caller.key.id, wanted.fingerprint.clone()), wanted.tries);
-    let is_here = app.attendance.take_refused(&body, tries).await;
+pub(super) async fn is_retry_of_refused(app: &App, wanted: &Wanted) -> Result<bool, Error> {
+    let (body, tries) = (&wanted.body, wanted.tries);
+    let is_here = app.attendance.take_refused(body, tries).await;
     let is_new = is_here || take_from_database(app, body, tries).await?;
     wanted.is_new.store(is_new, Ordering::Release);
     Ok(is_new)
 }
 
-async fn take_from_database(app: &App, body: (KeyId, String), tries: u32) -> Result<bool, Error> {
+async fn take_from_database(app: &App, body: &Body, tries: u32) -> Result<bool, Error> {
     let now = app.clock.now();
     loop {
         let wanted = body.clone();
         let known = app.store.read(move |conn| {
-            store::refusals::find(conn, (wanted.0, &wanted.1), tries, now).map_err(Error::from)
+            store::refusals::find(conn, &wanted, tries, now).map_err(Error::from)
         });
         let Some(found) = known.await? else {
             return Ok(false);
         };
         let wanted = body.clone();
-        let taken = app.store.write(move |conn| {
-            store::refusals::take(conn, (wanted.0, &wanted.1), found).map_err(Error::from)
-        });
+        let taken = app
+            .store
+            .write(move |conn| store::refusals::take(conn, &wanted, found).map_err(Error::from));
         // Another retry may have been ahead.
         if taken.await? {
             return Ok(true);
@@ -99,8 +98,7 @@ pub(super) async fn note(app: &App) -> Result<(), Error> {
         .store
         .write(move |conn| -> Result<(), Error> {
             for row in &rows {
-                let body = (row.body.0, row.body.1.as_str());
-                store::refusals::add(conn, body, row.tries, row.count, row.until, now)?;
+                store::refusals::add(conn, &row.body, row.tries, row.count, row.until, now)?;
             }
             Ok(())
         })

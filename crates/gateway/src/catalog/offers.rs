@@ -4,11 +4,11 @@ use providers::{Durations, Limits, MusicLimits, Purpose, StemGroup, VideoLimits}
 
 use crate::config::providers::LimitSettings;
 
-/// An invalid setting: its key and what is wrong.
-pub type Misfit = (&'static str, String);
+/// A setting that does not fit, with its key.
+pub(super) type Misfit = (&'static str, String);
 
-/// `limits` with the operator's settings applied.
-pub fn narrowed(limits: Limits, settings: &LimitSettings) -> Result<Limits, Misfit> {
+/// What is offered when the operator has said something about it.
+pub(super) fn narrowed(limits: Limits, settings: &LimitSettings) -> Result<Limits, Misfit> {
     match limits {
         Limits::Video(video) => video_narrowed(video, settings).map(Limits::Video),
         Limits::Music(music) => music_narrowed(music, settings).map(Limits::Music),
@@ -103,8 +103,8 @@ fn music_narrowed(
     Ok(limits)
 }
 
-/// What at least one of the two offers; defaults come from the first.
-pub fn joined(first: Limits, second: Limits) -> Limits {
+/// What at least one of two offers; the defaults are those of the first.
+pub(super) fn joined(first: Limits, second: Limits) -> Limits {
     match (first, second) {
         (Limits::Video(a), Limits::Video(b)) => Limits::Video(video_joined(a, b)),
         (Limits::Music(a), Limits::Music(b)) => Limits::Music(music_joined(a, b)),

@@ -4,19 +4,18 @@
 use std::time::Duration;
 
 use super::{
-    Ahead, Begun, CallerIs, Found, KNOWN, LOOK, Wanted, caller_of, can_be_joined, draft, load,
-    look_again, open, take_over, unconfirmed,
+    Begun, Found, KNOWN, LOOK, Visit, Wanted, caller_of, can_be_joined, draft, load, look_again,
+    take_over, unconfirmed,
 };
 use crate::app::App;
-use crate::attendance::Standing;
-use crate::clock::Timestamp;
-use crate::domain::intents::{UNCONFIRMED, refused};
+use crate::attendance::CallerIs;
+use crate::domain::idempotency::record::Unkeyed;
+use crate::domain::idempotency::{UNCONFIRMED, refused};
 use crate::error::Error;
 use crate::ids::IntentId;
 use crate::model::account::Caller;
 use crate::model::intent::Intent;
 use crate::store;
-use crate::store::intents::Body;
 use crate::telemetry;
 
 /// How long after its answer the retry mark of an SDK leads to its first try: it
@@ -28,13 +27,6 @@ const SETTLED_IN: Duration = Duration::from_millis(50);
 const MOMENT: Duration = Duration::from_millis(50);
 /// How long a retry waits for its first try to be accepted or refused.
 const UNDER_WAY: Duration = Duration::from_mins(1);
-
-/// The intents that a request may mean.
-struct Candidates {
-    intents: Vec<Intent>,
-    /// Those of which callers were here, and were waited for, before they were read.
-    known: Vec<IntentId>,
-}
 
 /// What came of joining an intent.
 enum Joined {
@@ -52,21 +44,26 @@ pub(super) async fn begin(
     wanted: &Wanted,
     is_reserved: bool,
 ) -> Result<Begun, Error> {
+    let attendance = &app.attendance;
     loop {
-        let Candidates { intents, known } = candidates(app, caller, wanted).await?;
-        let looked_at = intents.iter().map(|intent| intent.id).collect();
+        // Before the wait: who comes during it is not in the database yet.
+        let waited_for: Option<Vec<IntentId>> = wanted.is_retry().then(|| {
+            let here = attendance.with_body(&wanted.body).into_iter();
+            here.map(|(id, _)| id).collect()
+        });
+        let intents = candidates(app, wanted).await?;
+        let known = intents.iter().map(|intent| intent.id).collect();
         let mut seen = look_at(app, intents).await?;
         // Callers whose answers were lost come first, whoever asks: as many tasks are
         // made as there are orders.
         let lost = seen.extract_if(.., |(seen, _)| matches!(seen, CallerIs::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = join_first(app, caller, wanted, lost, |_| true).await?;
-        let body = (caller.key.id, wanted.fingerprint.clone());
         // Held until this one has begun.
         let mut alone = None;
         if matches!(joined, Joined::No) && wanted.is_retry() {
-            let asking = app.attendance.asking(&body);
-            if refused::is_retry_of_refused(app, caller, wanted).await? {
+            let asking = attendance.asking(&wanted.body);
+            if refused::is_retry_of_refused(app, wanted).await? {
                 alone = Some(asking);
             } else {
                 drop(asking);
@@ -82,21 +79,23 @@ pub(super) async fn begin(
             Joined::Overtaken => continue,
             Joined::No => {}
         }
-        let new = draft(app, caller, wanted);
-        let line = wanted.line.clone();
+        let (new, line) = (draft(app, caller, wanted), wanted.line.clone());
         // Of two retries of one request the second joins the first.
-        let alone_but_for = (wanted.is_retry() && alone.is_none()).then_some(known.as_slice());
-        let begun = app
-            .attendance
-            .begin(new.id, body.clone(), line, alone_but_for);
+        let alone_but_for = waited_for.as_deref().filter(|_| alone.is_none());
+        let begun = attendance.begin(new.id, new.body.clone(), line.clone(), alone_but_for);
         drop(alone);
         let Some(presence) = begun else {
-            app.attendance.nobody_asks(&body).await;
+            attendance.nobody_asks(&wanted.body).await;
             continue;
         };
-        let ahead = Ahead::new(Some(looked_at), wanted.is_retry(), wanted.line.clone());
-        if let Some(visit) = open(app, presence, new, ahead, is_reserved).await? {
-            return Ok(Begun::New(visit));
+        let unkeyed = Unkeyed {
+            known,
+            is_retry: wanted.is_retry(),
+            line,
+        };
+        match Visit::first(app, presence, new, Some(unkeyed), is_reserved).await {
+            Err(Error::Overtaken) => {}
+            visit => return visit.map(Begun::New),
         }
     }
 }
@@ -190,9 +189,7 @@ async fn join(
 /// until something is, or until nobody works on it.
 async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
     loop {
-        app.attendance
-            .settled(intent.key, &intent.fingerprint)
-            .await;
+        app.attendance.settled(&intent.body).await;
         let is_here = matches!(caller_of(app, intent).await?, CallerIs::Waiting);
         let Some(now) = look_again(app, intent.id).await? else {
             return Ok(Joined::No);
@@ -227,59 +224,42 @@ async fn abandon(app: &App, intent: Intent) -> Result<Joined, Error> {
 }
 
 /// The intents that a request with this body may mean.
-async fn candidates(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Candidates, Error> {
-    let key = caller.key.id;
-    // Before the wait: who comes during it is not in the database yet.
-    let waited_for = app.attendance.with_body(key, &wanted.fingerprint);
+async fn candidates(app: &App, wanted: &Wanted) -> Result<Vec<Intent>, Error> {
+    let (attendance, body) = (&app.attendance, &wanted.body);
     if wanted.is_retry() {
         // Its first try may have come through only now: a connection that waits
         // for a server to start hands over what its caller has given up.
-        let written = app.attendance.written(key, &wanted.fingerprint);
-        drop(tokio::time::timeout(UNDER_WAY, written).await);
+        drop(tokio::time::timeout(UNDER_WAY, attendance.written(body)).await);
     }
-    let now = app.clock.now();
-    let mut known = app.attendance.with_body(key, &wanted.fingerprint);
-    let mut here = left_open(&known, now);
-    let may_just_have_left = |(_, standing): &(IntentId, Standing)| matches!(standing, Standing::Here(time) if *time > SETTLED_IN);
-    if here.is_empty() && known.iter().any(may_just_have_left) {
-        let left = app.attendance.somebody_leaves(key, &wanted.fingerprint);
-        drop(tokio::time::timeout(MOMENT, left).await);
-        known = app.attendance.with_body(key, &wanted.fingerprint);
-        here = left_open(&known, now);
-        app.attendance.settled(key, &wanted.fingerprint).await;
+    let mut gone = gone(app, wanted);
+    if gone.is_empty() && attendance.is_waiting_for(body, SETTLED_IN) {
+        drop(tokio::time::timeout(MOMENT, attendance.somebody_leaves(body)).await);
+        gone = self::gone(app, wanted);
+        attendance.settled(body).await;
     }
-    let body = Body {
-        key,
-        fingerprint: wanted.fingerprint.clone(),
-        since: now.minus(KNOWN),
-    };
-    let (holder, is_retry) = (app.attendance.name().to_owned(), wanted.is_retry());
-    let intents = app
-        .store
-        .read(move |conn| -> Result<Vec<Intent>, Error> {
-            let mut found = if is_retry {
-                store::intents::all_with(conn, &body)?
-            } else {
-                store::intents::open_elsewhere(conn, &body, &holder, now)?
-            };
-            for id in here {
-                if found.iter().all(|intent| intent.id != id) {
-                    found.extend(store::intents::by_id(conn, id)?);
-                }
+    let (body, now) = (body.clone(), app.clock.now());
+    let (holder, is_retry) = (attendance.name().to_owned(), wanted.is_retry());
+    let read = app.store.read(move |conn| -> Result<Vec<Intent>, Error> {
+        let since = now.minus(KNOWN);
+        let mut found = if is_retry {
+            store::intents::all_with(conn, &body, since)?
+        } else {
+            store::intents::open_elsewhere(conn, &body, since, &holder, now)?
+        };
+        for id in gone {
+            if found.iter().all(|intent| intent.id != id) {
+                found.extend(store::intents::by_id(conn, id)?);
             }
-            Ok(found)
-        })
-        .await?;
-    let known = waited_for.into_iter().map(|(id, _)| id).collect();
-    Ok(Candidates { intents, known })
+        }
+        Ok(found)
+    });
+    read.await
 }
 
-/// Those whose callers left without an answer, or with one that is given again.
-fn left_open(known: &[(IntentId, Standing)], now: Timestamp) -> Vec<IntentId> {
-    let is_open = |until: &Option<Timestamp>| until.is_none_or(|until| until > now);
-    let open = known.iter().filter_map(|(id, standing)| match standing {
-        Standing::Left(until) if is_open(until) => Some(*id),
-        Standing::Left(_) | Standing::Here(_) => None,
-    });
-    open.collect()
+/// Those whose callers left this process without an answer, or with one that is given
+/// again.
+fn gone(app: &App, wanted: &Wanted) -> Vec<IntentId> {
+    let mut known = app.attendance.with_body(&wanted.body);
+    known.retain(|(_, caller)| *caller == CallerIs::Gone);
+    known.into_iter().map(|(id, _)| id).collect()
 }

@@ -7,10 +7,10 @@
 use providers::{Kind, Limits, adapters};
 use url::Url;
 
+use crate::catalog::Catalog;
 use crate::clock::Timestamp;
 use crate::config::providers::LimitSettings;
 use crate::config::{ConfigError, ModelConfig};
-use crate::domain::catalog::Catalog;
 use crate::model::catalog::{Model, Route};
 use crate::upstream::{Site, Sites};
 

@@ -1,0 +1,54 @@
+//! What was looked up in the database a moment ago.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+use crate::ids::TaskId;
+use crate::model::account::Caller;
+use crate::model::task::Task;
+use crate::store::Stamp;
+
+/// How long a look-up of a model's usual time holds.
+const USUAL_TIMES: Duration = Duration::from_secs(5);
+
+pub struct Caches {
+    /// Callers, by the hash of their secret.
+    pub callers: Cache<String, KnownCaller>,
+    /// Tasks that have ended, and so never change.
+    pub ended: Cache<TaskId, Arc<Task>>,
+    /// How long models usually take, by their ids.
+    pub usual_times: Cache<String, Option<Duration>>,
+}
+
+impl Default for Caches {
+    fn default() -> Self {
+        Self {
+            callers: Cache::new(10_000),
+            ended: Cache::new(10_000),
+            usual_times: Cache::builder()
+                .max_capacity(1000)
+                .time_to_live(USUAL_TIMES)
+                .build(),
+        }
+    }
+}
+
+/// A caller as the store had it a moment ago.
+#[derive(Debug, Clone)]
+pub struct KnownCaller {
+    pub caller: Caller,
+    pub stamp: Option<Stamp>,
+    pub read_at: Instant,
+}
+
+impl KnownCaller {
+    /// Whether it still holds: nothing was committed since, by any process, and
+    /// in any case it is not old. A revocation counts at the next request where
+    /// the store has stamps, and within a second where it has none.
+    pub fn is_fresh(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+        self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
+    }
+}

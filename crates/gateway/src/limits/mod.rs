@@ -1,0 +1,55 @@
+//! What this process allows itself and its callers at once: requests a minute, bytes
+//! of bodies, decoding, uploads. State that requests ask, and no rules about money.
+
+mod rates;
+mod room;
+mod shares;
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::config::{Config, cores};
+pub use rates::{RateLimits, RateState};
+pub use room::Room;
+pub use shares::{Exhausted, Share, Stock, Turns};
+
+/// Recordings that are decoded at once.
+const RECORDINGS: usize = 2;
+/// Of those, an account's at once.
+const RECORDINGS_OF_ACCOUNT: usize = 1;
+/// Uploads of an account that are under way at once.
+const UPLOADS: usize = 8;
+/// Bytes of bodies in memory at once, of all accounts and of one.
+const BODIES: u64 = 512_000_000;
+const BODIES_OF_ACCOUNT: u64 = 128_000_000;
+
+/// The limits of one process.
+pub struct Limits {
+    /// Requests a minute.
+    pub rates: RateLimits,
+    /// Where media that callers hand in is decoded.
+    pub room: Room,
+    /// An account's own line for the room's recordings.
+    pub recordings: Turns,
+    /// Uploads that an account may have under way, those that arrive or are
+    /// fetched included.
+    pub uploads: Turns,
+    /// Bytes of memory for bodies that arrive or wait to be worked on.
+    pub bodies: Stock,
+    /// Bounds the large bodies that are parsed at once.
+    pub parsing: Arc<Semaphore>,
+}
+
+impl Limits {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            rates: RateLimits::default(),
+            room: Room::new((config.decoding_memory_mb as u64) << 20, RECORDINGS),
+            recordings: Turns::new(RECORDINGS_OF_ACCOUNT),
+            uploads: Turns::new(UPLOADS),
+            bodies: Stock::new(BODIES, BODIES_OF_ACCOUNT),
+            parsing: Arc::new(Semaphore::new(cores())),
+        }
+    }
+}

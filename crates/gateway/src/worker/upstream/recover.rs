@@ -1,0 +1,180 @@
+//! Goes on where another process, or an earlier run, left off.
+
+use std::time::Duration;
+
+use providers::{Handle, Order, Output};
+
+use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, random, unconfirmed};
+use super::order;
+use super::resolve::{NEAR, REPETITION};
+use crate::config::providers::JOB_LIMIT;
+use crate::error::{Error, ErrorCode};
+use crate::model::catalog::Route;
+use crate::model::submission::{Submission, SubmissionState};
+use crate::store;
+use crate::worker::finish::{Closing, Outcome};
+
+/// Pause before a submission is looked at once more.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Pause before a provider is tried again that nobody reached.
+const UNREACHED: Duration = Duration::from_secs(1);
+
+impl Job<'_> {
+    /// Has a provider take the task, or finds that one did.
+    pub(super) async fn take(&self) -> Result<Taken, Ended> {
+        match self.last_submission().await {
+            Ok(None) => self.submit().await,
+            Ok(Some(submission)) => self.resume(submission).await,
+            Err(error) => Err(inside(&error)),
+        }
+    }
+
+    async fn last_submission(&self) -> Result<Option<Submission>, Error> {
+        let task = self.task.id;
+        self.crew
+            .app
+            .store
+            .read(move |conn| store::submissions::latest(conn, task).map_err(Error::from))
+            .await
+    }
+
+    /// Goes on where another process, or an earlier run, left off.
+    async fn resume(&self, submission: Submission) -> Result<Taken, Ended> {
+        match submission.state {
+            SubmissionState::Refused => self.submit().await,
+            SubmissionState::Accepted => match result_of(&submission) {
+                Some(result) => self.take_up(submission, result),
+                // The answer was the result itself, and was lost with the process.
+                None => Err(unconfirmed(
+                    &submission,
+                    "the process ended before the result was stored",
+                    None,
+                )),
+            },
+            SubmissionState::Intended => self.recover(submission).await,
+            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => Err(
+                unconfirmed(&submission, "an earlier run could not find out", None),
+            ),
+        }
+    }
+
+    fn take_up(
+        &self,
+        submission: Submission,
+        result: Result<Handle, Vec<Output>>,
+    ) -> Result<Taken, Ended> {
+        let sites = self.crew.app.upstream.sites();
+        let site = sites.get(&submission.provider);
+        let credential = site.and_then(|site| site.credential(&submission.credential));
+        let (Some(site), Some(credential)) = (site, credential) else {
+            let since = submission.accepted_at.unwrap_or(submission.created_at);
+            if self.crew.app.clock.now().since(since) > JOB_LIMIT {
+                let message = "The gateway no longer has the provider that worked on the task. Nothing was charged.";
+                let outcome = Outcome::failed(ErrorCode::GenerationFailed, message);
+                let closing = Closing {
+                    id: submission.id,
+                    from: submission.state,
+                    state: SubmissionState::Ended,
+                    error: Some(("lost", "the settings no longer have the provider".into())),
+                    cost: None,
+                    look_again: None,
+                };
+                return Err((outcome, Some(closing)));
+            }
+            tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
+            // The job may yet be looked after when the settings are mended.
+            return Err((Outcome::Later(Duration::from_secs(5)), None));
+        };
+        tracing::info!(provider = %submission.provider, "job taken up again");
+        // After a restart all are taken up at once, and should not be asked for so.
+        let pace = site.provider.adapter().pace();
+        let poll_after = pace.ceiling.mul_f64(random());
+        Ok(Taken {
+            submission: submission.id,
+            accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
+            route_model: submission.route_model,
+            made_with: submission.credential,
+            _open: credential.open(),
+            site: site.clone(),
+            credential: credential.clone(),
+            result,
+            is_kept: true,
+            cost: None,
+            poll_after: Some(poll_after),
+        })
+    }
+
+    /// Goes on with a submission whose outcome nobody saw, because the process
+    /// died.
+    async fn recover(&self, submission: Submission) -> Result<Taken, Ended> {
+        const WHY: &str = "the process ended while it was sent";
+        let sites = self.crew.app.upstream.sites();
+        let site = sites.get(&submission.provider).cloned();
+        let route = self.route(&submission.provider, &submission.route_model);
+        let credential = site
+            .as_ref()
+            .and_then(|site| site.credential(&submission.credential).cloned());
+        let age = self.crew.app.clock.now().since(submission.created_at);
+        let (Some(site), Some(route), Some(credential)) = (site, route, credential) else {
+            // Another process may have other settings, or these be mended.
+            return Err(if age < NEAR {
+                (Outcome::Later(AGAIN), None)
+            } else {
+                unconfirmed(&submission, WHY, None)
+            });
+        };
+        let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
+        let Ok(prepared) = prepared else {
+            return Err(unconfirmed(&submission, "its source is gone", None));
+        };
+        let order = Order {
+            key: submission.id.to_string(),
+            ..prepared.order
+        };
+        let sent = Sent {
+            site: &site,
+            credential: &credential,
+            order: &order,
+            submission: &submission,
+            is_own: false,
+        };
+        if !site.provider.adapter().deduplicates() {
+            return match self.resolve(sent, WHY).await? {
+                Attempt::Taken(taken) => Ok(*taken),
+                // Provably not taken: the routes are tried from the first on.
+                Attempt::Passed(_) => Err((Outcome::Later(Duration::ZERO), None)),
+            };
+        }
+        // The provider makes one job of both.
+        match self.send_or_find(&route, sent).await? {
+            Attempt::Taken(taken) => Ok(*taken),
+            // Nobody was reached: it stays as it is, to be repeated again.
+            Attempt::Passed(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
+                Err((Outcome::Later(UNREACHED), None))
+            }
+            // That it is refused now says nothing about the first time.
+            Attempt::Passed(_) => Err(unconfirmed(
+                &submission,
+                "the provider refuses the repetition",
+                None,
+            )),
+        }
+    }
+
+    /// The route of the task's model that was taken, while the settings have it.
+    fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
+        let catalog = self.crew.app.catalog.load();
+        let model = catalog.with_id(&self.task.model)?;
+        model.route(provider, route_model).cloned()
+    }
+}
+
+/// Where the result of an accepted submission is to be had: from a job, or at
+/// once. `None` when nothing of it was written down.
+fn result_of(submission: &Submission) -> Option<Result<Handle, Vec<Output>>> {
+    if let Some(handle) = &submission.handle {
+        return Some(Ok(handle.clone()));
+    }
+    let results = submission.results.clone()?;
+    serde_json::from_value(results).ok().map(Err)
+}
