@@ -9,6 +9,7 @@ use simulator::Cut;
 
 use super::{chat, hang_up, keyed, prompt, retried, task_of, tasks};
 use crate::support::files::Files;
+use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually};
 
@@ -248,10 +249,12 @@ async fn a_process_that_stood_still_accepts_nothing_for_a_caller_who_left() {
         ("/v1/chat/completions", chat("a lake")),
     ];
     for (path, order) in orders {
-        let data = tempfile::tempdir().unwrap();
+        // SQLite would have everybody wait, should it stand still in a transaction.
+        let (database, data) = (TestDatabase::create().await, tempfile::tempdir().unwrap());
+        let words = ["--database", database.url.as_str()];
         let stopping = [("MEDIAGATE_STOP_AT", "about-to-accept")];
-        let frozen = Server::start_with(data.path(), &[], &stopping).await;
-        let other = Server::start(data.path(), &[]).await;
+        let frozen = Server::start_with(data.path(), &words, &stopping).await;
+        let other = Server::start(data.path(), &words).await;
         let key = frozen.first_key().await;
         let at = |server: &Server| Client::new(&server.base, Some(&key));
         let (at_frozen, at_other) = (at(&frozen), at(&other));

@@ -6,6 +6,7 @@ use simulator::{Cut, Link, Network, Simulator};
 use super::music::{SUBMIT, done, family, singer};
 use super::{gateway, provider, simulator, submissions};
 use crate::support::gateway::finished;
+use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
 use crate::support::{Answer, Client, TestGateway, eventually};
 
@@ -90,7 +91,14 @@ async fn a_process_that_stood_still_orders_no_second_persona() {
     let file = folder.path().join("m.toml");
     std::fs::write(&file, singer(&simulator)).unwrap();
     let data = folder.path().join("data");
-    let words = ["--config", file.to_str().unwrap()];
+    // SQLite would have everybody wait, should it stand still in a transaction.
+    let database = TestDatabase::create().await;
+    let words = [
+        "--config",
+        file.to_str().unwrap(),
+        "--database",
+        database.url.as_str(),
+    ];
     let stopping = [("MEDIAGATE_STOP_AT", "intent-reserved")];
     let frozen = Server::start_with(&data, &words, &stopping).await;
     let other = Server::start(&data, &words).await;
