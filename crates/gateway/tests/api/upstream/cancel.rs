@@ -89,7 +89,7 @@ async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
         off["error"]["message"]
             .as_str()
             .unwrap()
-            .contains("came back"),
+            .contains("were released"),
         "{off}"
     );
     let polls = super::arrived(&simulator, Role::Poll);

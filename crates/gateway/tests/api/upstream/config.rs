@@ -61,7 +61,11 @@ async fn a_wrong_line_is_named_and_mended() {
             "http or https",
         ),
         (format!("{ACME}api_keys = [\"x\"]\n"), 4, "not both"),
-        (format!("{ACME}job_limit = \"soon\"\n"), 4, "must be a time"),
+        (
+            format!("{ACME}job_limit = \"soon\"\n"),
+            4,
+            "must be a duration",
+        ),
         (
             "[providers.a]\nprotocol = \"openai-videos\"\napi_key = \"env:NOT_THERE\"\n".into(),
             3,
