@@ -142,7 +142,7 @@ async fn a_wrong_line_is_named_and_mended() {
             4,
             "embedded",
         ),
-        (ACME.replace("acme", "embedded"), 1, "in this process"),
+        (ACME.replace("acme", "embedded"), 1, "reserved"),
         (
             format!(
                 "{ACME}{film}routes = [{{ provider = \"acme\", model = \"x\", weight = 0 }}]\n"
