@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 /// Seconds of the year 5138 and milliseconds of the year 1973: whole numbers
@@ -36,59 +39,14 @@ fn of_seconds(seconds: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// `2026-11-21T12:00:00.123Z`, or with an offset such as `+08:00`; without
-/// either it is UTC.
+/// `2026-11-21T12:00:00.123Z`, or with an offset such as `+08:00`; without either it is UTC.
 fn of_text(text: &str) -> Option<SystemTime> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u32>().ok();
-    let between = |at: usize, signs: &[u8]| signs.contains(text.as_bytes().get(at)?).then_some(());
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    for (at, signs) in [(4, "-"), (7, "-"), (10, "Tt "), (13, ":"), (16, ":")] {
-        between(at, signs.as_bytes())?;
-    }
-    let fits = (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60;
-    if !fits {
-        return None;
-    }
-    let rest = text.get(19..)?;
-    let end = rest
-        .find(|sign: char| sign != '.' && !sign.is_ascii_digit())
-        .unwrap_or(rest.len());
-    let fraction: f64 = match &rest[..end] {
-        "" => 0.0,
-        digits => format!("0{digits}").parse().ok()?,
-    };
-    let of_day = i64::from(hour * 3600 + minute * 60 + second);
-    let seconds = days(year, month, day) * 86_400 + of_day - offset(&rest[end..])?;
-    let whole = Duration::from_secs(u64::try_from(seconds).ok()?);
-    UNIX_EPOCH.checked_add(whole + Duration::try_from_secs_f64(fraction).ok()?)
-}
-
-/// Seconds east of UTC.
-fn offset(text: &str) -> Option<i64> {
-    let (sign, rest) = match text {
-        "" | "Z" | "z" => return Some(0),
-        _ if text.starts_with('+') => (1, &text[1..]),
-        _ if text.starts_with('-') => (-1, &text[1..]),
-        _ => return None,
-    };
-    let hours: u8 = rest.get(..2)?.parse().ok()?;
-    let minutes: u8 = rest.get(2..)?.trim_start_matches(':').parse().ok()?;
-    Some(sign * (i64::from(hours) * 3600 + i64::from(minutes) * 60))
-}
-
-/// Days from 1970-01-01 in the Gregorian calendar (Howard Hinnant's algorithm).
-fn days(year: u32, month: u32, day: u32) -> i64 {
-    // Years begin in March, so that the leap day is the last.
-    let year = i64::from(year) - i64::from(month <= 2);
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let month = (i64::from(month) + 9) % 12;
-    let of_year = (153 * month + 2) / 5 + i64::from(day) - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    let time = text.parse::<Timestamp>().or_else(|_| {
+        let civil: DateTime = text.parse()?;
+        TimeZone::UTC.to_timestamp(civil)
+    });
+    let time = SystemTime::from(time.ok()?);
+    (time >= UNIX_EPOCH).then_some(time)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Book {
         is_told
     }
 
-    /// Of a entry that ended and left nothing in the database nobody needs to know.
+    /// Of an entry that ended and left nothing in the database nobody needs to know.
     pub(super) fn forget_unwritten(&mut self, id: IntentId, number: u32) {
         let is_over = |entry: &Entry| {
             entry.making == Making::Nothing && !entry.reserved && entry.left.is_some()

@@ -25,8 +25,8 @@ use crate::model::intent::Body;
 use book::{Book, Entry, IdempotencyKey, Making};
 pub use line::Line;
 pub use presence::{Accepting, Close, Presence};
+pub use refusals::Asking;
 use refusals::Refusals;
-pub use refusals::{Asking, Refusal};
 
 /// How long an ended visit is kept whose intent is not in the database: the
 /// write may still be under way.

@@ -8,23 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Attendance;
 use crate::clock::Timestamp;
-use crate::model::intent::Body;
+use crate::model::intent::{Body, Refusal};
 
 /// How many are remembered here at once; more are a flood, of which nobody can
 /// say whose retry is whose.
 const MOST: usize = 10_000;
-
-/// Tries with one body that were refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub body: Body,
-    /// How many tries came before, as the SDK counts.
-    pub tries: u32,
-    /// How many were refused.
-    pub count: u32,
-    /// Until when their retries are expected.
-    pub until: Timestamp,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
@@ -59,6 +47,8 @@ impl Drop for Asking {
 #[derive(Debug)]
 struct Refused {
     count: u32,
+    /// When the first of them was refused.
+    since: Timestamp,
     until: Timestamp,
     /// It is being written to the database.
     is_moving: bool,
@@ -85,6 +75,7 @@ impl Attendance {
 
     /// A try with this body was refused before anything was made.
     pub fn refused(&self, body: Body, tries: u32, until: Timestamp) {
+        let now = self.0.clock.now();
         let mut refusals = self.refusals();
         if refusals.bodies.len() >= MOST && !refusals.bodies.contains_key(&body) {
             return;
@@ -92,6 +83,7 @@ impl Attendance {
         let of_body = refusals.bodies.entry(body).or_default();
         let refused = of_body.entry(tries).or_insert(Refused {
             count: 0,
+            since: now,
             until,
             is_moving: false,
         });
@@ -102,8 +94,8 @@ impl Attendance {
     }
 
     /// Takes a refused try of which the database does not know yet, for its retry,
-    /// before which there were so many.
-    pub async fn take_refused(&self, body: &Body, tries: u32) -> bool {
+    /// before which there were so many. Returns when it was refused.
+    pub async fn take_refused(&self, body: &Body, tries: u32) -> Option<Timestamp> {
         self.until(|| self.refusals().take(body, tries, self.0.clock.now()))
             .await
     }
@@ -121,6 +113,7 @@ impl Attendance {
                     body: body.clone(),
                     tries: *tries,
                     count: refused.count,
+                    since: refused.since,
                     until: refused.until,
                 });
             }
@@ -149,23 +142,24 @@ impl Attendance {
 
 impl Refusals {
     /// Takes the latest of the tries that came before, for some count from their second
-    /// on. Returns whether there was one; `None` while the database is about to have it.
-    fn take(&mut self, body: &Body, tries: u32, now: Timestamp) -> Option<bool> {
+    /// on. `None` while the database is about to have it.
+    fn take(&mut self, body: &Body, tries: u32, now: Timestamp) -> Option<Option<Timestamp>> {
         let of_body = self.bodies.get_mut(body);
         let mut before = of_body
             .into_iter()
             .flat_map(|all| all.range_mut(..=tries).rev());
         let Some((_, refused)) = before.find(|(_, refused)| refused.until > now) else {
-            return Some(false);
+            return Some(None);
         };
         if refused.is_moving {
             return None;
         }
+        let since = refused.since;
         refused.count -= 1;
         if refused.count == 0 {
             self.retain(|refused| refused.count > 0);
         }
-        Some(true)
+        Some(Some(since))
     }
 
     fn retain(&mut self, is_kept: impl Fn(&Refused) -> bool) {
@@ -193,9 +187,9 @@ mod tests {
             fingerprint: "body".to_owned(),
         };
         all.refused(body.clone(), 1, until);
-        assert!(!all.take_refused(&body, 0).await, "of a later try");
-        assert!(all.take_refused(&body, 2).await);
-        assert!(!all.take_refused(&body, 2).await);
+        assert!(all.take_refused(&body, 0).await.is_none(), "of a later try");
+        assert!(all.take_refused(&body, 2).await.is_some());
+        assert!(all.take_refused(&body, 2).await.is_none());
 
         all.refused(body.clone(), 0, until);
         let told = all.untold();
@@ -206,14 +200,17 @@ mod tests {
         // Another one comes while the first is being written.
         all.refused(body.clone(), 0, until);
         all.told(told, true);
-        assert!(take.await);
+        assert!(take.await.is_some());
 
         all.refused(body.clone(), 0, until);
         let told = all.untold();
         all.told(told, false);
-        assert!(all.take_refused(&body, 1).await, "it is still here");
+        assert!(
+            all.take_refused(&body, 1).await.is_some(),
+            "it is still here"
+        );
         all.refused(body.clone(), 0, all.0.clock.now());
-        assert!(!all.take_refused(&body, 1).await, "it is too late");
+        assert!(all.take_refused(&body, 1).await.is_none(), "it is too late");
         assert_eq!((all.untold(), all.refusals().bodies.len()), (vec![], 0));
     }
 }

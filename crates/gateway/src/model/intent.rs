@@ -14,6 +14,20 @@ pub struct Body {
     pub fingerprint: String,
 }
 
+/// Attempts with one body that were refused before anything was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub body: Body,
+    /// How many attempts came before, as the SDK counts.
+    pub tries: u32,
+    /// How many were refused.
+    pub count: u32,
+    /// When the first of them was refused.
+    pub since: Timestamp,
+    /// Until when their retries are expected.
+    pub until: Timestamp,
+}
+
 /// What an intent led to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +61,8 @@ pub struct Intent {
     pub joinable_until: Option<Timestamp>,
     /// When something that is no task was about to be sent to a provider.
     pub sent_at: Option<Timestamp>,
+    /// Begun by an SDK's retry of a try of which nobody knew anything.
+    pub of_unknown_try: bool,
     pub created_at: Timestamp,
 }
 

@@ -16,7 +16,7 @@ use crate::store::{Conn, Row, StoreError};
 
 macro_rules! columns {
     () => {
-        "id, account_id, key_id, idempotency_key, fingerprint, state, made, answer, holder, visits, sent_at, created_at, joinable_until"
+        "id, account_id, key_id, idempotency_key, fingerprint, state, made, answer, holder, visits, sent_at, created_at, joinable_until, of_unknown_try"
     };
 }
 
@@ -46,8 +46,8 @@ const fn state(intent: &Intent) -> &'static str {
 pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
     let made = new.made.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
-        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body, answer)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body, answer, of_unknown_try)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
          ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
         &[
             (&new.id.to_string()).into(),
@@ -62,6 +62,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
             new.created_at.micros().into(),
             lookup(&new.body).into(),
             new.answer.as_ref().into(),
+            i64::from(new.of_unknown_try).into(),
         ],
     )?;
     Ok(changed == 1)
@@ -165,6 +166,27 @@ pub fn all_with(
         intent,
     )?);
     Ok(found)
+}
+
+/// Whether an intent with this body was begun after `since` by a retry of a try of
+/// which nobody knew anything.
+pub fn any_of_unknown_try(
+    conn: &mut Conn<'_>,
+    body: &Body,
+    since: Timestamp,
+) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM intents WHERE body = ?1 AND of_unknown_try = 1 AND created_at > ?2
+         AND key_id = ?3 AND fingerprint = ?4 LIMIT 1",
+        &[
+            lookup(body).into(),
+            since.micros().into(),
+            (&body.key.to_string()).into(),
+            (&body.fingerprint).into(),
+        ],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
 }
 
 /// What the visit number `visit` of a working intent made. Returns whether that
@@ -330,5 +352,6 @@ fn intent(row: &Row<'_>) -> Result<Intent, StoreError> {
         sent_at: row.int_or_null(10)?.map(Timestamp::from_micros),
         created_at: Timestamp::from_micros(row.int(11)?),
         joinable_until: row.int_or_null(12)?.map(Timestamp::from_micros),
+        of_unknown_try: row.int(13)? != 0,
     })
 }

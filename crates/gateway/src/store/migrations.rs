@@ -86,6 +86,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0011.sql"),
     },
+    Migration {
+        version: 12,
+        sql: include_str!("../../migrations/0012_unknown_tries.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0012.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

@@ -1,29 +1,25 @@
 //! Attempts that were refused before anything was made, kept until their retries arrive.
 
 use crate::clock::Timestamp;
-use crate::model::intent::Body;
+use crate::model::intent::{Body, Refusal};
 use crate::store::intents::lookup;
 use crate::store::{Conn, StoreError};
 
-/// Records a refused attempt with this body; `tries` attempts came before it.
-pub fn add(
-    conn: &mut Conn<'_>,
-    body: &Body,
-    tries: u32,
-    count: u32,
-    until: Timestamp,
-    now: Timestamp,
-) -> Result<(), StoreError> {
+/// Records refused attempts.
+pub fn add(conn: &mut Conn<'_>, new: &Refusal, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
-        "INSERT INTO refusals (body, tries, refused, until_at) VALUES (?1, ?2, ?3, ?4)
+        "INSERT INTO refusals (body, tries, refused, refused_at, until_at) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (body, tries) DO UPDATE SET
-             refused = CASE WHEN refusals.until_at > ?5 THEN refusals.refused ELSE 0 END + excluded.refused,
+             refused = CASE WHEN refusals.until_at > ?6 THEN refusals.refused ELSE 0 END + excluded.refused,
+             refused_at = CASE WHEN refusals.until_at > ?6 AND refusals.refused > 0 AND refusals.refused_at < excluded.refused_at
+                 THEN refusals.refused_at ELSE excluded.refused_at END,
              until_at = CASE WHEN refusals.until_at > excluded.until_at THEN refusals.until_at ELSE excluded.until_at END",
         &[
-            lookup(body).into(),
-            i64::from(tries).into(),
-            i64::from(count).into(),
-            until.micros().into(),
+            lookup(&new.body).into(),
+            i64::from(new.tries).into(),
+            i64::from(new.count).into(),
+            new.since.micros().into(),
+            new.until.micros().into(),
             now.micros().into(),
         ],
     )?;
@@ -31,21 +27,21 @@ pub fn add(
 }
 
 /// The latest refused attempt with this body that had at most `tries` attempts before it: how many
-/// it had.
+/// it had, and when it was refused.
 pub fn find(
     conn: &mut Conn<'_>,
     body: &Body,
     tries: u32,
     now: Timestamp,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<(i64, Timestamp)>, StoreError> {
     conn.one(
-        "SELECT tries FROM refusals WHERE body = ?1 AND tries <= ?2 AND refused > 0 AND until_at > ?3 ORDER BY tries DESC LIMIT 1",
+        "SELECT tries, refused_at FROM refusals WHERE body = ?1 AND tries <= ?2 AND refused > 0 AND until_at > ?3 ORDER BY tries DESC LIMIT 1",
         &[
             lookup(body).into(),
             i64::from(tries).into(),
             now.micros().into(),
         ],
-        |row| row.int(0),
+        |row| Ok((row.int(0)?, Timestamp::from_micros(row.int(1)?))),
     )
 }
 

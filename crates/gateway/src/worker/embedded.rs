@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
 use crate::engines::child::{self, Limits, OwnModel, Place};
 use crate::engines::clip::MadeClip;
+use crate::engines::own_models::Graphs;
 use crate::engines::{self, EngineError, Watch, animatic_engine, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
@@ -57,15 +58,15 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
-    let engine =
-        engines::engine(&task.model).or_else(|| app.shelf.find(&task.model).map(|_| Engine::Onnx));
+    let graphs = app.shelf.find(&task.model);
+    let engine = engines::engine(&task.model).or_else(|| graphs.as_ref().map(|_| Engine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
         (Some(Engine::Animatic), Payload::VideoV1(job)) => {
             video(app, task, job, &hold.watch, alone).await
         }
         (Some(Engine::Stems | Engine::Onnx), Payload::StemsV1(job)) => {
-            separation(app, task, job, &hold.watch, alone).await
+            separation(app, task, job, graphs, &hold.watch, alone).await
         }
         (Some(engine), _) => {
             let why = format!("{engine:?} does no work of this kind");
@@ -188,10 +189,11 @@ async fn separation(
     app: &App,
     task: &Task,
     job: &StemsJob,
+    graphs: Option<Arc<Graphs>>,
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
-    let made = separate(app, task, job, watch, alone).await?;
+    let made = separate(app, job, graphs, watch, alone).await?;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     for ((id, _), clip) in job.outputs.iter().zip(made) {
@@ -247,15 +249,11 @@ async fn make_video(
 /// Separates the recording here, or in a child if it must run alone.
 async fn separate(
     app: &App,
-    task: &Task,
     job: &StemsJob,
+    graphs: Option<Arc<Graphs>>,
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Vec<MadeClip>, RunError> {
-    let graphs = app.shelf.find(&task.model);
-    if graphs.is_none() && engines::engine(&task.model).is_none() {
-        return Err(RunError::NoModel);
-    }
     let source = file(app, job.source_audio).await?;
     let (job, watching, place) = (job.clone(), watch.clone(), place(app));
     let Some(alone) = alone else {

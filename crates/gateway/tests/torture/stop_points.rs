@@ -27,7 +27,6 @@ async fn stop_points_alone() {
 
 /// One of two: the other one takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a long form; one run in ten makes a task twice (docs/operations.md, an open fault)"]
 async fn stop_points_beside_another() {
     if !wants(Kept::Postgres) {
         return;

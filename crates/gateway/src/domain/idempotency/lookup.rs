@@ -53,6 +53,7 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
         visits: 1,
         joinable_until: None,
         sent_at: None,
+        of_unknown_try: false,
         created_at: app.clock.now(),
     }
 }

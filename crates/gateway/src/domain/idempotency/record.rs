@@ -13,6 +13,7 @@ use super::KNOWN;
 use super::waiting::caller_of;
 use crate::app::{App, Parts};
 use crate::attendance::{Accepting, CallerIs, Line, Presence};
+use crate::clock::Timestamp;
 use crate::crash;
 use crate::error::Error;
 use crate::ids::IntentId;
@@ -42,6 +43,8 @@ pub(super) struct Unkeyed {
     /// The intents with its body that were there when it was looked up.
     pub(super) known: Vec<IntentId>,
     pub(super) is_retry: bool,
+    /// When the try that it repeats was refused.
+    pub(super) refused_at: Option<Timestamp>,
     /// Where its caller waits.
     pub(super) line: Line,
 }
@@ -224,6 +227,14 @@ impl Record {
             return Err(Error::CallerLeft.into());
         }
         let intent = &self.intent;
+        // A process that could not tell the database of its refusal may do so after the
+        // retry was accepted by another one. This request is that retry once more. (SDKs
+        // wait for 0.4 s at least: machines whose clocks agree to that are told apart.)
+        if let Some(refused_at) = unkeyed.refused_at
+            && store::intents::any_of_unknown_try(conn, &intent.body, refused_at)?
+        {
+            return Err(Error::Overtaken.into());
+        }
         let (since, holder) = (
             intent.created_at.minus(KNOWN),
             intent.holder.as_deref().unwrap_or_default(),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::Wanted;
 use crate::app::App;
+use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::model::intent::Body;
 use crate::store;
@@ -28,7 +29,7 @@ pub async fn came_to_nothing(app: &App, wanted: &Wanted, error: &Error) {
     let is_new = !wanted.is_retry()
         || wanted.is_new.load(Ordering::Acquire)
         // Without the database only what is remembered here counts.
-        || is_retry_of_refused(app, wanted).await.unwrap_or(false);
+        || take(app, wanted).await.is_ok_and(|refused| refused.is_some());
     if is_new {
         remember(app, wanted, error);
     }
@@ -54,25 +55,46 @@ fn remember(app: &App, wanted: &Wanted, error: &Error) {
         .refused(wanted.body.clone(), wanted.tries, until);
 }
 
-/// Whether the request is the retry of one that came to nothing, which is then used
-/// up.
-pub(super) async fn is_retry_of_refused(app: &App, wanted: &Wanted) -> Result<bool, Error> {
+/// Takes the try that this request repeats, if that came to nothing: when it was
+/// refused.
+async fn take(app: &App, wanted: &Wanted) -> Result<Option<Timestamp>, Error> {
     let (body, tries) = (&wanted.body, wanted.tries);
-    let is_here = app.attendance.take_refused(body, tries).await;
-    let is_new = is_here || take_from_database(app, body, tries).await?;
-    wanted.is_new.store(is_new, Ordering::Release);
-    Ok(is_new)
+    let refused_at = match app.attendance.take_refused(body, tries).await {
+        None => take_from_database(app, body, tries).await?,
+        here => here,
+    };
+    wanted.is_new.store(refused_at.is_some(), Ordering::Release);
+    Ok(refused_at)
 }
 
-async fn take_from_database(app: &App, body: &Body, tries: u32) -> Result<bool, Error> {
+/// The same, of tries that were refused after this: what was begun for the retry of a
+/// try of which nobody knew may have been begun for those before.
+pub(super) async fn take_after(
+    app: &App,
+    wanted: &Wanted,
+    after: Option<Timestamp>,
+) -> Result<Option<Timestamp>, Error> {
+    loop {
+        let taken = take(app, wanted).await?;
+        if taken.is_none_or(|refused_at| Some(refused_at) > after) {
+            return Ok(taken);
+        }
+    }
+}
+
+async fn take_from_database(
+    app: &App,
+    body: &Body,
+    tries: u32,
+) -> Result<Option<Timestamp>, Error> {
     let now = app.clock.now();
     loop {
         let wanted = body.clone();
         let known = app.store.read(move |conn| {
             store::refusals::find(conn, &wanted, tries, now).map_err(Error::from)
         });
-        let Some(found) = known.await? else {
-            return Ok(false);
+        let Some((found, refused_at)) = known.await? else {
+            return Ok(None);
         };
         let wanted = body.clone();
         let taken = app
@@ -80,7 +102,7 @@ async fn take_from_database(app: &App, body: &Body, tries: u32) -> Result<bool, 
             .write(move |conn| store::refusals::take(conn, &wanted, found).map_err(Error::from));
         // Another retry may have been ahead.
         if taken.await? {
-            return Ok(true);
+            return Ok(Some(refused_at));
         }
     }
 }
@@ -98,7 +120,7 @@ pub(super) async fn note(app: &App) -> Result<(), Error> {
         .store
         .write(move |conn| -> Result<(), Error> {
             for row in &rows {
-                store::refusals::add(conn, &row.body, row.tries, row.count, row.until, now)?;
+                store::refusals::add(conn, row, now)?;
             }
             Ok(())
         })

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use mediagate::domain::idempotency;
 use mediagate::domain::keys::NewKey;
 use mediagate::error::ErrorCode;
 use reqwest::Method;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use simulator::{Link, Network};
 
 use super::{NOTICED, chat, claim_soon, keyed, prompt, retried, task_of, tasks};
+use crate::support::postgres::TestDatabase;
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Answer, Client, TestGateway, eventually};
 
@@ -216,6 +218,59 @@ async fn another_server_knows_of_refused_tries() {
     .await;
     let again = attempt(&there, "/v1/videos", &order, 1).await;
     assert_ne!(task_of(&again), task_of(&first));
+    one.stop().await;
+    two.stop().await;
+}
+
+/// A server that cannot tell the database refuses a try; another one makes something
+/// for its retry. A connection that breaks hands the same retry over once more, when
+/// the refusal is known: it is led to the task that is there.
+#[tokio::test]
+async fn a_refusal_that_is_told_late_frees_no_second_retry() {
+    let database = TestDatabase::create().await;
+    // Workers tell the database of refusals, and there are none.
+    let replica = async || {
+        let url = database.url.parse().unwrap();
+        let builder = TestGateway::builder().without_workers();
+        builder
+            .set(|settings| settings.database = Some(url))
+            .start()
+            .await
+    };
+    let (one, two) = (replica().await, replica().await);
+    let new = NewKey {
+        max_running: Some(1),
+        ..NewKey::default()
+    };
+    let here = one.caller("default", new).await;
+    let there = two.with_key(here.key.as_ref().unwrap());
+    let cancel = async |task: &str| {
+        let path = format!("/v1/tasks/{task}/cancel");
+        there.post(&path, &Value::Null).await.ok();
+    };
+    for told_to in [&there, &here] {
+        let full = attempt(&there, "/v1/videos", &prompt("a sea"), 0).await;
+        let order = prompt(&format!("a lake seen from {}", told_to.base));
+        let refused = attempt(&here, "/v1/videos", &order, 0).await;
+        refused.refused(429, "too_many_tasks");
+        cancel(&task_of(&full)).await;
+        let made = task_of(&attempt(&there, "/v1/videos", &order, 1).await);
+        idempotency::note_leavers(&two.app).await.unwrap();
+        if told_to.base == there.base {
+            idempotency::note_leavers(&one.app).await.unwrap();
+        }
+        let once_more = attempt(told_to, "/v1/videos", &order, 1).await;
+        assert_eq!(task_of(&once_more), made);
+        // A later refusal is another order's.
+        idempotency::note_leavers(&two.app).await.unwrap();
+        let other = attempt(&here, "/v1/videos", &order, 0).await;
+        other.refused(429, "too_many_tasks");
+        cancel(&made).await;
+        idempotency::note_leavers(&one.app).await.unwrap();
+        let retry = task_of(&attempt(&there, "/v1/videos", &order, 1).await);
+        assert_ne!(retry, made);
+        cancel(&retry).await;
+    }
     one.stop().await;
     two.stop().await;
 }

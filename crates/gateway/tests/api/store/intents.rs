@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mediagate::ids::{AccountId, IntentId, KeyId, TaskId};
-use mediagate::model::intent::{Body, Intent, Made};
+use mediagate::model::intent::{Body, Intent, Made, Refusal};
 use mediagate::store::intents;
 use mediagate::store::refusals;
 
@@ -16,6 +16,7 @@ on_both! {
     bodies_lead_to_what_is_open
     what_made_nothing_is_forgotten
     old_intents_are_forgotten
+    what_nobody_knew_the_try_of_is_found_by_its_age
     a_refused_try_is_good_for_one_retry
 }
 
@@ -34,6 +35,7 @@ fn intent(key: Option<&str>) -> Intent {
         visits: 1,
         joinable_until: None,
         sent_at: None,
+        of_unknown_try: false,
         created_at: at(0),
     }
 }
@@ -203,6 +205,26 @@ async fn old_intents_are_forgotten(db: Fixture) {
     assert_eq!(forgotten, [2, 1]);
 }
 
+async fn what_nobody_knew_the_try_of_is_found_by_its_age(db: Fixture) {
+    db.write(move |conn| {
+        let known = intent(None);
+        let unknown = Intent {
+            of_unknown_try: true,
+            created_at: at(5),
+            ..intent(None)
+        };
+        for intent in [&known, &unknown] {
+            intents::insert(conn, intent)?;
+        }
+        let mut any = |of: &Intent, since| intents::any_of_unknown_try(conn, &of.body, at(since));
+        assert!(any(&unknown, 4)?);
+        assert!(!any(&unknown, 5)?, "the refusal is younger");
+        assert!(!any(&known, -1)?);
+        Ok(())
+    })
+    .await;
+}
+
 async fn a_refused_try_is_good_for_one_retry(db: Fixture) {
     let key = KeyId::new();
     let body = move |text: &str| Body {
@@ -211,19 +233,33 @@ async fn a_refused_try_is_good_for_one_retry(db: Fixture) {
     };
     db.write(move |conn| {
         let add = |conn: &mut _, text, tries, count, now| {
-            refusals::add(conn, &body(text), tries, count, at(now + 60), at(now))
+            let new = Refusal {
+                body: body(text),
+                tries,
+                count,
+                since: at(now),
+                until: at(now + 60),
+            };
+            refusals::add(conn, &new, at(now))
         };
         add(conn, "aa", 0, 1, 0)?;
         add(conn, "aa", 0, 1, 1)?;
         add(conn, "aa", 2, 1, 1)?;
         add(conn, "bb", 0, 1, 0)?;
         let find = |conn: &mut _, tries, now| refusals::find(conn, &body("aa"), tries, at(now));
-        assert_eq!(find(conn, 1, 2)?, Some(0));
-        assert_eq!(find(conn, 2, 2)?, Some(2), "the latest");
+        assert_eq!(find(conn, 1, 2)?, Some((0, at(0))), "since the first");
+        assert_eq!(find(conn, 2, 2)?, Some((2, at(1))), "the latest");
         assert_eq!(find(conn, 1, 61)?, None, "too late");
         let take = |conn: &mut _| refusals::take(conn, &body("aa"), 0);
         assert!(take(conn)? && take(conn)?);
         assert!(!take(conn)?);
+        add(conn, "aa", 0, 1, 3)?;
+        assert_eq!(
+            find(conn, 1, 4)?,
+            Some((0, at(3))),
+            "those before are used up"
+        );
+        assert!(take(conn)?);
         assert_eq!(refusals::forget(conn, at(60))?, 1);
         Ok(())
     })

@@ -53,6 +53,8 @@ pub(super) async fn begin(
         });
         let intents = candidates(app, wanted).await?;
         let known = intents.iter().map(|intent| intent.id).collect();
+        let unknown_tries = intents.iter().filter(|intent| intent.of_unknown_try);
+        let latest_unknown = unknown_tries.map(|intent| intent.created_at).max();
         let mut seen = look_at(app, intents).await?;
         // Callers whose answers were lost come first, whoever asks: as many tasks are
         // made as there are orders.
@@ -60,10 +62,11 @@ pub(super) async fn begin(
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = join_first(app, caller, wanted, lost, |_| true).await?;
         // Held until this one has begun.
-        let mut alone = None;
+        let (mut alone, mut refused_at) = (None, None);
         if matches!(joined, Joined::No) && wanted.is_retry() {
             let asking = attendance.asking(&wanted.body);
-            if refused::is_retry_of_refused(app, wanted).await? {
+            refused_at = refused::take_after(app, wanted, latest_unknown).await?;
+            if refused_at.is_some() {
                 alone = Some(asking);
             } else {
                 drop(asking);
@@ -79,7 +82,8 @@ pub(super) async fn begin(
             Joined::Overtaken => continue,
             Joined::No => {}
         }
-        let (new, line) = (draft(app, caller, wanted), wanted.line.clone());
+        let (mut new, line) = (draft(app, caller, wanted), wanted.line.clone());
+        new.of_unknown_try = wanted.is_retry() && refused_at.is_none();
         // Of two retries of one request the second joins the first.
         let alone_but_for = waited_for.as_deref().filter(|_| alone.is_none());
         let begun = attendance.begin(new.id, new.body.clone(), line.clone(), alone_but_for);
@@ -91,6 +95,7 @@ pub(super) async fn begin(
         let unkeyed = Unkeyed {
             known,
             is_retry: wanted.is_retry(),
+            refused_at,
             line,
         };
         match Visit::first(app, presence, new, Some(unkeyed), is_reserved).await {
