@@ -54,6 +54,9 @@ struct Refused {
     is_moving: bool,
 }
 
+/// The database is about to have it.
+struct Moving;
+
 impl Attendance {
     /// A retry is about to ask whether a try was refused.
     pub fn asking(&self, body: &Body) -> Asking {
@@ -96,8 +99,8 @@ impl Attendance {
     /// Takes a refused try of which the database does not know yet, for its retry,
     /// before which there were so many. Returns when it was refused.
     pub async fn take_refused(&self, body: &Body, tries: u32) -> Option<Timestamp> {
-        self.until(|| self.refusals().take(body, tries, self.0.clock.now()))
-            .await
+        let take = || self.refusals().take(body, tries, self.0.clock.now()).ok();
+        self.until(take).await
     }
 
     /// What the database is to be told now, and whose [`Attendance::told`] is to follow.
@@ -142,24 +145,29 @@ impl Attendance {
 
 impl Refusals {
     /// Takes the latest of the tries that came before, for some count from their second
-    /// on. `None` while the database is about to have it.
-    fn take(&mut self, body: &Body, tries: u32, now: Timestamp) -> Option<Option<Timestamp>> {
+    /// on. Returns when it was refused.
+    fn take(
+        &mut self,
+        body: &Body,
+        tries: u32,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Moving> {
         let of_body = self.bodies.get_mut(body);
         let mut before = of_body
             .into_iter()
             .flat_map(|all| all.range_mut(..=tries).rev());
         let Some((_, refused)) = before.find(|(_, refused)| refused.until > now) else {
-            return Some(None);
+            return Ok(None);
         };
         if refused.is_moving {
-            return None;
+            return Err(Moving);
         }
         let since = refused.since;
         refused.count -= 1;
         if refused.count == 0 {
             self.retain(|refused| refused.count > 0);
         }
-        Some(Some(since))
+        Ok(Some(since))
     }
 
     fn retain(&mut self, is_kept: impl Fn(&Refused) -> bool) {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use ipnet::IpNet;
+use strum::VariantArray as _;
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, KeyId};
@@ -72,51 +72,50 @@ impl KeyMoney {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(const_into_str, parse_err_ty = NoSuchScope, parse_err_fn = NoSuchScope::of)]
 pub enum Scope {
+    #[strum(serialize = "video:create")]
     VideoCreate,
+    #[strum(serialize = "music:create")]
     MusicCreate,
+    #[strum(serialize = "persona:create")]
     PersonaCreate,
+    #[strum(serialize = "media:upload")]
     MediaUpload,
     /// Read tasks, clips and personas.
+    #[strum(serialize = "tasks:read")]
     TasksRead,
     /// Cancel tasks; delete and restore what the account owns.
+    #[strum(serialize = "tasks:cancel")]
     TasksCancel,
+    #[strum(serialize = "webhooks:manage")]
     WebhooksManage,
+    #[strum(serialize = "admin")]
     Admin,
 }
 
 impl Scope {
-    pub const ALL: [Self; 8] = [
-        Self::VideoCreate,
-        Self::MusicCreate,
-        Self::PersonaCreate,
-        Self::MediaUpload,
-        Self::TasksRead,
-        Self::TasksCancel,
-        Self::WebhooksManage,
-        Self::Admin,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The scopes of a key created without any: all but `admin`.
     pub fn usual() -> Vec<Self> {
-        Self::ALL
-            .into_iter()
-            .filter(|scope| *scope != Self::Admin)
-            .collect()
+        let all = Self::ALL.iter().copied();
+        all.filter(|scope| *scope != Self::Admin).collect()
     }
 
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::VideoCreate => "video:create",
-            Self::MusicCreate => "music:create",
-            Self::PersonaCreate => "persona:create",
-            Self::MediaUpload => "media:upload",
-            Self::TasksRead => "tasks:read",
-            Self::TasksCancel => "tasks:cancel",
-            Self::WebhooksManage => "webhooks:manage",
-            Self::Admin => "admin",
-        }
+        self.into_str()
     }
 }
 
@@ -128,17 +127,12 @@ impl fmt::Display for Scope {
 
 /// The text names no scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such scope; there are {}", Scope::ALL.map(Scope::name).join(", "))]
+#[error("no such scope; there are {}", Scope::ALL.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(", "))]
 pub struct NoSuchScope;
 
-impl FromStr for Scope {
-    type Err = NoSuchScope;
-
-    fn from_str(text: &str) -> Result<Self, NoSuchScope> {
-        Self::ALL
-            .into_iter()
-            .find(|scope| scope.name() == text)
-            .ok_or(NoSuchScope)
+impl NoSuchScope {
+    const fn of(_: &str) -> Self {
+        Self
     }
 }
 

@@ -1,13 +1,11 @@
 //! The ledger: every movement of money is one entry, and entries never change.
 
-use std::str::FromStr;
-
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId, TaskId};
 use crate::model::money::Micros;
-use crate::model::task::UnknownWord;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub enum EntryKind {
     /// A task was accepted: its price is held.
     Reserve,
@@ -22,33 +20,8 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    pub const ALL: [Self; 5] = [
-        Self::Reserve,
-        Self::Settle,
-        Self::Release,
-        Self::Adjust,
-        Self::Credit,
-    ];
-
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reserve => "reserve",
-            Self::Settle => "settle",
-            Self::Release => "release",
-            Self::Adjust => "adjust",
-            Self::Credit => "credit",
-        }
-    }
-}
-
-impl FromStr for EntryKind {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == text)
-            .ok_or(UnknownWord)
+        self.into_str()
     }
 }
 

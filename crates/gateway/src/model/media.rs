@@ -1,16 +1,17 @@
 //! Stored files, served under signed URLs.
 
 use std::fmt;
-use std::str::FromStr;
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub enum MediaType {
     Mp4,
     Flac,
     Png,
+    #[strum(serialize = "jpg")]
     Jpeg,
     Webp,
     Gif,
@@ -19,29 +20,9 @@ pub enum MediaType {
 }
 
 impl MediaType {
-    const ALL: [Self; 8] = [
-        Self::Mp4,
-        Self::Flac,
-        Self::Png,
-        Self::Jpeg,
-        Self::Webp,
-        Self::Gif,
-        Self::Bmp,
-        Self::Tiff,
-    ];
-
     /// The file extension, without a dot.
     pub const fn extension(self) -> &'static str {
-        match self {
-            Self::Mp4 => "mp4",
-            Self::Flac => "flac",
-            Self::Png => "png",
-            Self::Jpeg => "jpg",
-            Self::Webp => "webp",
-            Self::Gif => "gif",
-            Self::Bmp => "bmp",
-            Self::Tiff => "tiff",
-        }
+        self.into_str()
     }
 
     pub const fn mime(self) -> &'static str {
@@ -61,21 +42,6 @@ impl MediaType {
 impl fmt::Display for MediaType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.extension())
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no such media type")]
-pub struct NoSuchMediaType;
-
-impl FromStr for MediaType {
-    type Err = NoSuchMediaType;
-
-    fn from_str(extension: &str) -> Result<Self, NoSuchMediaType> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.extension() == extension)
-            .ok_or(NoSuchMediaType)
     }
 }
 

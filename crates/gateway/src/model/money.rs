@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::model::catalog::{HANDED_ON, PriceUnit};
-use crate::model::task::UnknownWord;
 
 /// Millionths of a US dollar.
 #[derive(
@@ -274,7 +273,8 @@ impl Tariff {
 }
 
 /// Whether a task's money is held, charged or released.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub enum Money {
     /// The task is free.
     Free,
@@ -287,26 +287,8 @@ pub enum Money {
 }
 
 impl Money {
-    const ALL: [Self; 4] = [Self::Free, Self::Held, Self::Settled, Self::Released];
-
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Held => "held",
-            Self::Settled => "settled",
-            Self::Released => "released",
-        }
-    }
-}
-
-impl FromStr for Money {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL
-            .into_iter()
-            .find(|money| money.name() == text)
-            .ok_or(UnknownWord)
+        self.into_str()
     }
 }
 

@@ -1,15 +1,13 @@
 //! Submissions: what was sent to a provider for a task, and its outcome as far as known.
 
-use std::str::FromStr;
-
 use providers::Handle;
 use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
-use crate::model::task::UnknownWord;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub enum SubmissionState {
     /// On disk, about to be sent; the outcome is not known.
     Intended,
@@ -26,40 +24,13 @@ pub enum SubmissionState {
 }
 
 impl SubmissionState {
-    const ALL: [Self; 6] = [
-        Self::Intended,
-        Self::Accepted,
-        Self::Refused,
-        Self::Unclear,
-        Self::Found,
-        Self::Ended,
-    ];
-
     /// Whether the provider has, or may have, a running job for it.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Intended | Self::Accepted)
     }
 
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Intended => "intended",
-            Self::Accepted => "accepted",
-            Self::Refused => "refused",
-            Self::Unclear => "unclear",
-            Self::Found => "found",
-            Self::Ended => "ended",
-        }
-    }
-}
-
-impl FromStr for SubmissionState {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL
-            .into_iter()
-            .find(|state| state.name() == text)
-            .ok_or(UnknownWord)
+        self.into_str()
     }
 }
 

@@ -4,7 +4,6 @@
 //! API's words for its states.
 
 use std::fmt;
-use std::str::FromStr;
 
 pub use providers::Kind;
 pub use providers::StemTarget;
@@ -17,13 +16,9 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
 use crate::model::money::{Bill, Micros, Money, Tariff};
 
-/// A word that names nothing of the wanted kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown word")]
-pub struct UnknownWord;
-
 /// The last three are final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub enum TaskState {
     /// Accepted, not started.
     Queued,
@@ -38,22 +33,8 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    pub const ALL: [Self; 5] = [
-        Self::Queued,
-        Self::Running,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
+        self.into_str()
     }
 
     /// Whether the state is final.
@@ -65,17 +46,6 @@ impl TaskState {
 impl fmt::Display for TaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for TaskState {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL
-            .into_iter()
-            .find(|state| state.name() == text)
-            .ok_or(UnknownWord)
     }
 }
 

@@ -35,7 +35,8 @@ async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
         .await;
 
     let usual = Scope::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|scope| *scope != Scope::Admin);
     let usual = NewKey {
         name: "no admin".into(),
