@@ -10,21 +10,37 @@ use std::time::Duration;
 
 use metrics::Unit;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::model::task::{Task, TaskState};
 
+/// Lines that may wait to be written. With more, those that come are lost, and counted: nobody
+/// waits for a terminal or a pipe that takes nothing.
+const LOG_LINES: usize = 20_000;
+
+static LOST_LINES: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Writes log lines on a thread of its own until this is dropped, and then what still waits.
+#[must_use]
+pub struct Logging(#[expect(dead_code, reason = "its drop writes the rest")] WorkerGuard);
+
 /// Starts logging according to the settings.
-pub fn start(config: &Config) -> Result<(), ConfigError> {
+pub fn start(config: &Config) -> Result<Logging, ConfigError> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::Value {
         key: "log".into(),
         message: error.to_string(),
     })?;
     let terminal = std::io::stderr().is_terminal();
+    let (writer, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(LOG_LINES)
+        .thread_name("log")
+        .finish(std::io::stderr());
+    LOST_LINES.get_or_init(|| writer.error_counter());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_target(false);
     // A second start, as in tests, keeps the first.
     let _ = match config.log_format {
@@ -37,7 +53,7 @@ pub fn start(config: &Config) -> Result<(), ConfigError> {
             .with_span_list(false)
             .try_init(),
     };
-    Ok(())
+    Ok(Logging(guard))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +69,7 @@ pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 19] = [
+pub const METRICS: [Metric; 20] = [
     ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
     ("mediagate_upstream_open_jobs", Sort::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
@@ -72,6 +88,7 @@ pub const METRICS: [Metric; 19] = [
     ("mediagate_ledger_mismatches", Sort::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
     ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
     ("mediagate_route_open", Sort::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
+    ("mediagate_log_lines_lost_total", Sort::Counter, Unit::Count, "Log lines that nothing took in time"),
     ("mediagate_build_info", Sort::Gauge, Unit::Count, "1; the label says which version runs"),
 ];
 
@@ -107,9 +124,11 @@ pub fn count() -> &'static PrometheusHandle {
     })
 }
 
-/// Aggregates histogram samples, which are kept one by one until then.
+/// Aggregates histogram samples, which are kept one by one until then, and counts lost log lines.
 pub fn keep_metrics() {
     count().run_upkeep();
+    let lost = LOST_LINES.get().map_or(0, ErrorCounter::dropped_lines);
+    metrics::counter!("mediagate_log_lines_lost_total").absolute(lost as u64);
 }
 
 /// Counts an accepted task.

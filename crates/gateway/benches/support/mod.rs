@@ -230,7 +230,7 @@ async fn keep_asking(
             );
         }
         assert!(
-            buffer.starts_with(b"HTTP/1.1 200"),
+            buffer.starts_with(b"HTTP/1.1 20"),
             "{}",
             String::from_utf8_lossy(&buffer)
         );
@@ -254,9 +254,14 @@ fn is_whole(answer: &[u8]) -> bool {
     answer.len() >= end + 4 + length.trim().parse::<usize>().unwrap()
 }
 
-/// CPU time of this process so far (Linux: clock ticks of 10 ms).
+/// CPU time of this process so far.
 pub(crate) fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    cpu_time_of("self")
+}
+
+/// CPU time of a process so far (Linux: clock ticks of 10 ms).
+pub(crate) fn cpu_time_of(process: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()

@@ -49,7 +49,7 @@ pub(super) fn run(args: &DemoArgs, settings: &Overrides) -> Result<(), CliError>
     // The demo never touches existing data.
     config.database = crate::config::Database::Sqlite;
     config.public_url = None;
-    crate::telemetry::start(&config)?;
+    let _logging = crate::telemetry::start(&config)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;
     let app = App::open(config, Clock::system())?;

@@ -37,7 +37,7 @@ pub(super) struct Start {
 
 pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
     let config = Config::load(settings)?;
-    telemetry::start(&config)?;
+    let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
@@ -48,7 +48,7 @@ pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
 /// `mediagate worker`: like `serve`, without a listener.
 pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), CliError> {
     let config = Config::load(settings)?;
-    telemetry::start(&config)?;
+    let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;

@@ -54,6 +54,7 @@ pub struct ConfigFile {
     pub trusted_proxies: Option<Vec<IpNet>>,
     pub max_connections: Option<usize>,
     pub max_connections_per_peer: Option<usize>,
+    pub max_submitting: Option<usize>,
     pub cancel_policy: Option<CancelPolicy>,
     pub log_format: Option<LogFormat>,
     pub log: Option<String>,

@@ -217,6 +217,14 @@ pub struct Overrides {
         global = true
     )]
     pub max_connections_per_peer: Option<usize>,
+    /// Most tasks of one hosted model that are being submitted at once [default: 256]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MAX_SUBMITTING",
+        value_name = "N",
+        global = true
+    )]
+    pub max_submitting: Option<usize>,
     /// Networks that callers' URLs may point to although they are not public [default: none]
     #[arg(
         long,

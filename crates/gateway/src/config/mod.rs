@@ -119,6 +119,8 @@ pub struct Config {
     pub max_connections: usize,
     /// Per address.
     pub max_connections_per_peer: usize,
+    /// Tasks of one model that look for a provider at once, each with its whole order in memory.
+    pub max_submitting: usize,
     /// Rules for fetching callers' URLs.
     pub fetch: FetchRules,
     /// Whether public personas are approved automatically.
@@ -294,6 +296,7 @@ impl Config {
                 .max_connections_per_peer
                 .or(file.max_connections_per_peer)
                 .unwrap_or(1024),
+            max_submitting: flags.max_submitting.or(file.max_submitting).unwrap_or(256),
             fetch: FetchRules {
                 allow_networks: flags
                     .fetch_allow_networks
@@ -361,6 +364,9 @@ impl Config {
         }
         if self.max_connections_per_peer == 0 {
             return Err(wrong("max_connections_per_peer", "must be at least 1"));
+        }
+        if !(1..=100_000).contains(&self.max_submitting) {
+            return Err(wrong("max_submitting", "must be from 1 to 100000"));
         }
         if !(2..=100).contains(&self.database_connections) {
             return Err(wrong("database_connections", "must be from 2 to 100"));

@@ -42,6 +42,8 @@ pub struct ProviderTable {
     /// How long a job may take.
     #[serde(default, deserialize_with = "super::file::duration")]
     pub job_limit: Option<Duration>,
+    /// Most polls per second.
+    pub max_polls: Option<u32>,
     #[serde(flatten)]
     pub options: Map<String, Value>,
 }
@@ -62,11 +64,15 @@ pub struct ProviderConfig {
     pub per_minute: Option<u32>,
     /// How long a job may take.
     pub job_limit: Duration,
+    /// Most polls per second that this process sends.
+    pub max_polls: u32,
     pub options: Map<String, Value>,
 }
 
 /// The default of `job_limit`.
 pub const JOB_LIMIT: Duration = Duration::from_hours(6);
+/// The default of `max_polls`.
+const MAX_POLLS: u32 = 1000;
 
 impl ProviderTable {
     pub(super) fn complete(self, name: &str) -> Result<ProviderConfig, ConfigError> {
@@ -103,6 +109,10 @@ impl ProviderTable {
             };
             return Err(wrong(key, message.into()));
         }
+        if self.max_polls == Some(0) {
+            let message = "with 0 no job would ever end";
+            return Err(wrong("max_polls", message.into()));
+        }
         Ok(ProviderConfig {
             protocol: self.protocol,
             base_url: self.base_url,
@@ -111,6 +121,7 @@ impl ProviderTable {
             max_running: self.max_running,
             per_minute: self.per_minute,
             job_limit: self.job_limit.unwrap_or(JOB_LIMIT),
+            max_polls: self.max_polls.unwrap_or(MAX_POLLS),
             options: self.options,
         })
     }

@@ -64,6 +64,7 @@ pub(super) fn toml(config: &Config) -> String {
         "max_connections_per_peer",
         whole(config.max_connections_per_peer),
     );
+    set("max_submitting", whole(config.max_submitting));
     let policy = match config.cancel_policy {
         CancelPolicy::Refund => "refund",
         CancelPolicy::Charge => "charge",

@@ -112,6 +112,7 @@ impl Site {
             "max_running",
             "per_minute",
             "job_limit",
+            "max_polls",
         ];
         if let Some(option) = config
             .options

@@ -61,7 +61,7 @@ pub enum DownloadError {
 }
 
 impl Driver {
-    /// Writes a result to `file`, from its start. What breaks off is gone on
+    /// Writes a result to `file`, which is empty. What breaks off is gone on
     /// with, or fetched again.
     pub async fn download(
         &self,

@@ -46,11 +46,14 @@ impl<'a> Sink<'a> {
         &mut self,
         answer: Option<(&HeaderMap, Option<u64>)>,
     ) -> Result<(), DownloadError> {
-        self.file.flush().await.map_err(DownloadError::Local)?;
-        let file = self.file.get_mut();
-        let from_start = file.seek(SeekFrom::Start(0)).await;
-        from_start.map_err(DownloadError::Local)?;
-        file.set_len(0).await.map_err(DownloadError::Local)?;
+        // Each of these is a change of threads.
+        if self.size > 0 {
+            self.file.flush().await.map_err(DownloadError::Local)?;
+            let file = self.file.get_mut();
+            let from_start = file.seek(SeekFrom::Start(0)).await;
+            from_start.map_err(DownloadError::Local)?;
+            file.set_len(0).await.map_err(DownloadError::Local)?;
+        }
         (self.size, self.hash, self.resumed) = (0, Sha256::new(), false);
         if let Some((headers, length)) = answer {
             self.mime = headers.get(CONTENT_TYPE).and_then(plain_mime);

@@ -18,9 +18,6 @@ use crate::worker::finish::{Closing, Made, Outcome};
 
 /// The progress that is guessed for providers that tell none ends here.
 const GUESS: f64 = 90.0;
-/// Most polls a second that this process sends to one provider; with more jobs
-/// each is asked for less often.
-const MOST_POLLS: u32 = 1000;
 /// Pauses before results are fetched anew.
 const FETCHES: [Duration; 10] = [
     Duration::from_millis(500),
@@ -109,7 +106,7 @@ impl Job<'_> {
             }
             let median = tasks::usual_time(app, &self.task.model).await;
             let median = median.ok().flatten();
-            let pace = pace.for_many(taken.site.open_jobs(), MOST_POLLS);
+            let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
             let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;

@@ -47,9 +47,6 @@ use job::{Ended, Job};
 
 /// Most tasks of one model that are taken up again at once.
 const BATCH: u32 = 200;
-/// Tasks of one model that look for a provider at once: each holds its whole
-/// order in memory until it is taken.
-const SUBMITTING: usize = 256;
 
 /// Takes waiting tasks for as long as the process runs.
 pub(super) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
@@ -95,7 +92,7 @@ async fn take_all(
         }
         let places = places
             .entry(model.clone())
-            .or_insert_with(|| Arc::new(Semaphore::new(SUBMITTING)))
+            .or_insert_with(|| Arc::new(Semaphore::new(crew.app.config.max_submitting)))
             .clone();
         // Whoever leaves a place rings.
         let free = u32::try_from(places.available_permits()).unwrap_or(u32::MAX);

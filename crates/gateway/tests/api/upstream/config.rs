@@ -66,6 +66,7 @@ async fn a_wrong_line_is_named_and_mended() {
             4,
             "must be a duration",
         ),
+        (format!("{ACME}max_polls = 0\n"), 4, "no job would ever end"),
         (
             "[providers.a]\nprotocol = \"openai-videos\"\napi_key = \"env:NOT_THERE\"\n".into(),
             3,

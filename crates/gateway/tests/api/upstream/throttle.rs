@@ -15,7 +15,11 @@ const LONG: Duration = Duration::from_hours(1);
 
 /// Jobs that have not ended at the provider.
 fn running(simulator: &Simulator) -> usize {
-    let jobs = simulator.world().jobs("openai-videos");
+    running_by(simulator, "openai-videos")
+}
+
+fn running_by(simulator: &Simulator, protocol: &str) -> usize {
+    let jobs = simulator.world().jobs(protocol);
     let open = |phase| matches!(phase, Phase::Queued | Phase::Running(_));
     jobs.iter().filter(|job| open(job.phase())).count()
 }
@@ -64,6 +68,32 @@ async fn two_at_once(postgres: bool) {
     assert_eq!(most.get(), 2, "the room is used, and no more");
     all_succeed(&gateway, &tasks).await;
     others.stop().await;
+    gateway.stop().await;
+}
+
+/// A protocol that answers with the result has the order in memory until then.
+#[tokio::test]
+async fn no_more_are_submitted_at_once_than_the_settings_say() {
+    let simulator = simulator().await;
+    plan(&simulator, Duration::from_millis(200), End::Success);
+    let route = r#"{ provider = "acme", model = "veo3" }"#;
+    let toml = "max_submitting = 2\n".to_owned()
+        + &provider("acme", "chat-video", &simulator, "")
+        + &film(route);
+    let gateway = gateway(&toml).await;
+    let mut tasks = Vec::new();
+    for _ in 0..5 {
+        tasks.push(ordered(&gateway, "a lake").await);
+    }
+    let most = std::cell::Cell::new(0);
+    eventually("all are sent", async || {
+        let now = running_by(&simulator, "chat-video");
+        most.set(now.max(most.get()));
+        (submissions(&simulator) == 5).then_some(())
+    })
+    .await;
+    assert_eq!(most.get(), 2);
+    all_succeed(&gateway, &tasks).await;
     gateway.stop().await;
 }
 
