@@ -241,7 +241,22 @@ pub async fn costs_of(app: &Parts, entries: &[Entry]) -> Result<HashMap<TaskId, 
             Ok(store::submissions::costs_between(conn, first, last)?)
         })
         .await?;
-    Ok(found.into_iter().collect())
+    Ok(sums(found))
+}
+
+/// What each task cost. Of jobs at one provider that is their sum; of jobs whose costs cannot be
+/// added up, the latest.
+fn sums(in_order: Vec<(TaskId, ToldCost)>) -> HashMap<TaskId, ToldCost> {
+    let mut costs: HashMap<TaskId, ToldCost> = HashMap::new();
+    for (task, mut told) in in_order {
+        if let Some(before) = costs.remove(&task)
+            && (&before.provider, &before.unit) == (&told.provider, &told.unit)
+        {
+            told.millionths = told.millionths.saturating_add(before.millionths);
+        }
+        costs.insert(task, told);
+    }
+    costs
 }
 
 pub async fn counts(app: &Parts) -> Result<[i64; 4], Error> {
@@ -257,4 +272,27 @@ pub async fn create(app: &Parts, handle: &str, changes: Changes) -> Result<Accou
     let account = accounts::ensure(app, handle).await?;
     change(app, account.id, changes).await?;
     Ok(account)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_one_task_are_added_up_where_they_can_be() {
+        let cost = |provider: &str, millionths, unit: &str| ToldCost {
+            provider: provider.to_owned(),
+            millionths,
+            unit: unit.to_owned(),
+        };
+        let (two, mixed) = (TaskId::new(), TaskId::new());
+        let costs = sums(vec![
+            (two, cost("acme", 5, "usd")),
+            (mixed, cost("acme", 5, "usd")),
+            (two, cost("acme", 7, "usd")),
+            (mixed, cost("other", 3, "credits")),
+        ]);
+        assert_eq!(costs[&two], cost("acme", 12, "usd"));
+        assert_eq!(costs[&mixed], cost("other", 3, "credits"));
+    }
 }

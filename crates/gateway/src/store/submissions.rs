@@ -105,14 +105,14 @@ pub fn set_cost(conn: &mut Conn<'_>, id: SubmissionId, cost: Cost) -> Result<(),
 }
 
 /// The reported job costs of tasks that were settled or released by ledger entries between two
-/// positions, by task.
+/// positions, by task; those of one task in the order of its jobs.
 pub fn costs_between(
     conn: &mut Conn<'_>,
     first: (Timestamp, &str),
     last: (Timestamp, &str),
 ) -> Result<Vec<(TaskId, ToldCost)>, StoreError> {
-    conn.all(
-        "SELECT submissions.task_id, provider, cost_millionths, cost_unit
+    let mut found = conn.all(
+        "SELECT submissions.task_id, provider, cost_millionths, cost_unit, submissions.id
          FROM ledger JOIN submissions ON submissions.task_id = ledger.task_id
          WHERE (ledger.created_at, ledger.id) >= (?1, ?2) AND (ledger.created_at, ledger.id) <= (?3, ?4)
          AND kind IN ('settle', 'release') AND cost_unit IS NOT NULL",
@@ -128,9 +128,11 @@ pub fn costs_between(
                 millionths: row.int(2)?,
                 unit: row.text(3)?,
             };
-            Ok((row.parse(0, "submissions.task_id")?, told))
+            Ok((row.text(4)?, (row.parse(0, "submissions.task_id")?, told)))
         },
-    )
+    )?;
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(found.into_iter().map(|(_, told)| told).collect())
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {

@@ -7,7 +7,7 @@ use providers::driver::{DownloadError, Downloaded, Rules};
 use providers::{Call, Class, Source};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::plain::{provider, secret};
 use super::server::{CLOSE, Reply, Seen, Server, answer, head};
@@ -27,8 +27,6 @@ async fn fetch(server: &Server, source: Source) -> Result<(Downloaded, Vec<u8>),
     };
     let provider = provider(&server.url(), &json!({}), rules);
     let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
-    // Something that was there before is not part of the result.
-    file.write_all(b"left over").await.unwrap();
     let driver = providers::driver::Driver::new();
     let done = driver
         .download(&provider, &secret(), &source, &mut file)
