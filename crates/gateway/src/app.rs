@@ -17,8 +17,11 @@ use crate::config::{Config, ConfigError, Database, ModelConfig, Overrides};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
+use crate::hooks::Hooks;
 use crate::limits::Limits;
 use crate::private;
+use crate::seal::Seal;
+use crate::secret::Secret;
 use crate::signer::{self, Signer};
 use crate::store::{Options, Store};
 use crate::telemetry;
@@ -40,8 +43,12 @@ pub struct Parts {
     pub blobs: Blobs,
     /// Media addresses.
     pub signer: Signer,
+    /// Secrets in the database.
+    pub seal: Seal,
     /// Callers' addresses.
     pub fetcher: Fetcher,
+    /// Callers' webhooks.
+    pub hooks: Hooks,
     /// The hosted providers; replaced when the settings change.
     pub upstream: Upstream,
     /// The operator's own models, by their files.
@@ -135,7 +142,7 @@ impl App {
         ] {
             private::file(&config.data.join(name)).map_err(in_data)?;
         }
-        let signer = signer(&config, &store)?;
+        let secrets = signing_secrets(&config, &store)?;
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
         let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
         shelf.scan();
@@ -146,6 +153,7 @@ impl App {
             shelf,
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
+            hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
             limits: Limits::new(&config),
             caches: Caches::default(),
             bell: Bell::default(),
@@ -155,7 +163,8 @@ impl App {
             config,
             clock,
             store,
-            signer,
+            signer: Signer::new(&secrets),
+            seal: Seal::new(&secrets),
         })))
     }
 
@@ -193,21 +202,23 @@ impl App {
     }
 }
 
-/// Signs with the configured secret, or with one that was made at the first start:
-/// of one machine in its data folder, of several in their database.
-fn signer(config: &Config, store: &Store) -> Result<Signer, OpenError> {
-    if let Some(secret) = &config.signing_secret {
-        return Ok(Signer::new(secret.expose().as_bytes()));
+/// The configured secrets, the newest first, or the one that was made at the first start: of one
+/// machine in its data folder, of several in their database.
+fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenError> {
+    let bytes = |secret: &Secret| secret.expose().as_bytes().to_vec();
+    if !config.signing_secrets.is_empty() {
+        return Ok(config.signing_secrets.iter().map(bytes).collect());
     }
     let path = config.signing_key_path();
     if config.database == Database::Sqlite {
-        return Signer::from_file(&path).map_err(OpenError::SigningKey);
+        let own = signer::from_file(&path).map_err(OpenError::SigningKey)?;
+        return Ok(vec![own]);
     }
     // What this machine signed by itself so far stays good, if nobody was first.
     let own = signer::secret(&path).map_err(OpenError::SigningKey)?;
     let kept = store.keep_secret(signer::to_text(&own))?;
     let kept = signer::from_text(&kept).map_err(OpenError::SigningKey)?;
-    Ok(Signer::new(&kept))
+    Ok(vec![kept])
 }
 
 impl std::ops::Deref for App {

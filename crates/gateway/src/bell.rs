@@ -23,6 +23,7 @@ struct Bells {
     tasks: Mutex<HashMap<TaskId, watch::Sender<u64>>>,
     work: Notify,
     upstream: Notify,
+    deliveries: Notify,
     called_off: broadcast::Sender<TaskId>,
 }
 
@@ -32,6 +33,7 @@ impl Default for Bells {
             tasks: Mutex::default(),
             work: Notify::new(),
             upstream: Notify::new(),
+            deliveries: Notify::new(),
             called_off: broadcast::Sender::new(256),
         }
     }
@@ -80,6 +82,15 @@ impl Bell {
 
     pub fn ring_for_upstream(&self) {
         self.0.upstream.notify_one();
+    }
+
+    pub fn ring_for_deliveries(&self) {
+        self.0.deliveries.notify_one();
+    }
+
+    /// Sleeps until there may be webhooks to send.
+    pub async fn wait_for_deliveries(&self) {
+        drop(tokio::time::timeout(POLL, self.0.deliveries.notified()).await);
     }
 
     /// Sleeps until there may be work for hosted providers.

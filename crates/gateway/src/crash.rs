@@ -6,7 +6,7 @@
 //! `SIGSTOP` does, until it gets `SIGCONT`.
 
 /// Every point, with what is on disk there and what is not yet.
-pub const POINTS: [(&str, &str); 15] = [
+pub const POINTS: [(&str, &str); 18] = [
     (
         "intent-reserved",
         "an intent is on disk; nothing is made for it",
@@ -67,6 +67,12 @@ pub const POINTS: [(&str, &str); 15] = [
         "job-called-off",
         "a provider called a job off; nothing here says so",
     ),
+    ("delivery-claimed", "a webhook is about to be sent"),
+    (
+        "delivery-sent",
+        "a webhook was answered; nothing here says so",
+    ),
+    ("delivery-written", "what became of a webhook is on disk"),
 ];
 
 /// Dies or stops here if the environment says so.

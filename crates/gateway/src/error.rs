@@ -70,6 +70,10 @@ codes! {
     TaskNotFound = "task_not_found", 404, NotFound;
     /// The account has no such persona.
     PersonaNotFound = "persona_not_found", 404, NotFound;
+    /// The account has no such webhook endpoint.
+    WebhookNotFound = "webhook_not_found", 404, NotFound;
+    /// The account has no such webhook delivery.
+    DeliveryNotFound = "delivery_not_found", 404, NotFound;
     /// The account has no such media file, or the URL's signature is wrong.
     MediaNotFound = "media_not_found", 404, NotFound;
     /// There is no endpoint at this path.
@@ -82,6 +86,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict", 409, Conflict;
     /// The task has already ended.
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
+    /// The account has as many of these as it may have.
+    LimitReached = "limit_reached", 409, Conflict;
     /// The video is not finished.
     VideoNotReady = "video_not_ready", 409, Conflict;
     /// The media URL has expired, or the file was removed.

@@ -77,6 +77,26 @@ id!(
     IntentId
 );
 
+id!(
+    /// An address that is told what happened.
+    EndpointId
+);
+id!(
+    /// Something that is told.
+    EventId
+);
+id!(
+    /// An event on its way to one receiver.
+    DeliveryId
+);
+
+impl EventId {
+    /// As receivers see it, in `webhook-id`.
+    pub fn message(self) -> String {
+        format!("msg_{}", self.simple())
+    }
+}
+
 impl TaskId {
     /// The id of the chat completion that waits for this task.
     pub fn chat_completion(self) -> String {

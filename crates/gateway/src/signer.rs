@@ -25,31 +25,29 @@ pub enum Refused {
 
 /// Signs and checks media URLs.
 #[derive(Clone)]
-pub struct Signer(Hmac<Sha256>);
+pub struct Signer(Vec<Hmac<Sha256>>);
 
 impl Signer {
-    pub fn new(secret: &[u8]) -> Self {
+    /// Signs with the first of these secrets, and takes what any of them signed.
+    pub fn new(secrets: &[Vec<u8>]) -> Self {
         // HMAC's own rule for long keys (RFC 2104), applied to all: hash, then pad the block with
         // zeros.
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(&<Sha256 as sha2::Digest>::digest(secret));
-        Self(Hmac::new(&block.into()))
-    }
-
-    /// Uses the key in a file, created at the first start.
-    pub fn from_file(path: &Path) -> std::io::Result<Self> {
-        if !path.exists() {
-            write_private(path, &secret(path)?)?;
-        }
-        // Another process may have been first: the file's content counts.
-        Ok(Self::new(&secret(path)?))
+        let keyed = secrets.iter().map(|secret| {
+            let mut block = [0; 64];
+            block[..32].copy_from_slice(&<Sha256 as sha2::Digest>::digest(secret));
+            Hmac::new(&block.into())
+        });
+        Self(keyed.collect())
     }
 
     /// The path of a file's URL.
     pub fn path(&self, id: AssetId, media: MediaType, expires_at: Timestamp) -> String {
         let name = format!("{id}.{}", media.extension());
         let expiry = expires_at.seconds();
-        let signature = BASE64.encode(self.mac(expiry, &name).finalize().into_bytes());
+        let signed = self.0.first().map(|key| mac(key, expiry, &name));
+        let signature = signed.map_or_else(String::new, |mac| {
+            BASE64.encode(mac.finalize().into_bytes())
+        });
         format!("/media/{expiry}-{signature}/{name}")
     }
 
@@ -65,9 +63,10 @@ impl Signer {
         let expiry: i64 = expiry.parse().map_err(|_| Refused::Forged)?;
         let signature = BASE64.decode(signature).map_err(|_| Refused::Forged)?;
         // `verify_slice` compares in constant time.
-        self.mac(expiry, name)
-            .verify_slice(&signature)
-            .map_err(|_| Refused::Forged)?;
+        let mut keys = self.0.iter();
+        if !keys.any(|key| mac(key, expiry, name).verify_slice(&signature).is_ok()) {
+            return Err(Refused::Forged);
+        }
         if expiry <= now.seconds() {
             return Err(Refused::Expired);
         }
@@ -77,12 +76,21 @@ impl Signer {
             extension.parse().map_err(|_| Refused::Forged)?,
         ))
     }
+}
 
-    fn mac(&self, expiry: i64, name: &str) -> Hmac<Sha256> {
-        let mut mac = self.0.clone();
-        mac.update(format!("{expiry}/{name}").as_bytes());
-        mac
+fn mac(key: &Hmac<Sha256>, expiry: i64, name: &str) -> Hmac<Sha256> {
+    let mut mac = key.clone();
+    mac.update(format!("{expiry}/{name}").as_bytes());
+    mac
+}
+
+/// The secret in a file, created at the first start.
+pub fn from_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !path.exists() {
+        write_private(path, &secret(path)?)?;
     }
+    // Another process may have been first: the file's content counts.
+    secret(path)
 }
 
 /// The secret in a file, or a new one if there is no file.
@@ -138,7 +146,11 @@ mod tests {
 
     #[test]
     fn an_address_opens_its_file_until_its_time_is_over() {
-        let (signer, clock, id) = (Signer::new(b"secret"), Clock::manual(), AssetId::new());
+        let (signer, clock, id) = (
+            Signer::new(&[b"secret".to_vec()]),
+            Clock::manual(),
+            AssetId::new(),
+        );
         let path = signer.path(id, MediaType::Mp4, clock.now().plus(Duration::from_mins(1)));
         assert_eq!(path.rsplit('.').next(), Some("mp4"));
         let (ticket, name) = split(&path);
@@ -156,7 +168,7 @@ mod tests {
     #[test]
     fn a_changed_address_opens_nothing() {
         let (signer, now, id) = (
-            Signer::new(b"secret"),
+            Signer::new(&[b"secret".to_vec()]),
             Clock::system().now(),
             AssetId::new(),
         );
@@ -178,7 +190,7 @@ mod tests {
             );
         }
         assert_eq!(
-            Signer::new(b"other").open(ticket, name, now),
+            Signer::new(&[b"other".to_vec()]).open(ticket, name, now),
             Err(Refused::Forged)
         );
     }
@@ -187,8 +199,8 @@ mod tests {
     fn the_key_file_is_made_once_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("signing.key");
-        let first = Signer::from_file(&path).unwrap();
-        let second = Signer::from_file(&path).unwrap();
+        let first = Signer::new(&[from_file(&path).unwrap()]);
+        let second = Signer::new(&[from_file(&path).unwrap()]);
         let address = first.path(
             AssetId::new(),
             MediaType::Png,

@@ -89,23 +89,26 @@ impl Answer {
         }
     }
 
-    /// How long the provider asks to wait (`retry-after-ms`, `retry-after` in
-    /// seconds or as a date against the answer's own `date`).
+    /// How long the provider asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
-        if let Some(milliseconds) = self
-            .header("retry-after-ms")
-            .and_then(|text| text.parse().ok())
-        {
-            return Some(Duration::from_millis(milliseconds));
-        }
-        let text = self.header("retry-after")?.trim();
-        if let Ok(seconds) = text.parse() {
-            return Some(Duration::from_secs(seconds));
-        }
-        let then = httpdate::parse_http_date(text).ok()?;
-        let now = httpdate::parse_http_date(self.header("date")?).ok()?;
-        Some(then.duration_since(now).unwrap_or_default())
+        retry_after(&self.headers)
     }
+}
+
+/// How long an answer asks to wait (`retry-after-ms`, `retry-after` in seconds or as
+/// a date against the answer's own `date`).
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let header = |name: &str| headers.get(name)?.to_str().ok();
+    if let Some(milliseconds) = header("retry-after-ms").and_then(|text| text.parse().ok()) {
+        return Some(Duration::from_millis(milliseconds));
+    }
+    let text = header("retry-after")?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let then = httpdate::parse_http_date(text).ok()?;
+    let now = httpdate::parse_http_date(header("date")?).ok()?;
+    Some(then.duration_since(now).unwrap_or_default())
 }
 
 /// What an error body says.

@@ -10,6 +10,7 @@
 //! server   one listener for all of them, each under its own path
 //! control  the same for other processes: orders, plans, the journal over HTTP
 //! media    what finished jobs deliver
+//! receiver a caller who is told by webhooks what happened
 //! ```
 //!
 //! Every provider is a *model*: a submission makes a [`Job`] that is queued,
@@ -22,12 +23,14 @@ mod control;
 mod fault;
 pub mod media;
 pub mod models;
+mod receiver;
 mod server;
 mod site;
 mod wire;
 mod world;
 
 pub use fault::{Cut, Fault, Link, Network, Order, Proxy, Side, Then, Traffic};
+pub use receiver::{Posted, Reaction, Receiver};
 pub use server::{Simulator, Tls};
 pub use site::{Handler, Reply, Request, Site};
 pub use world::{End, Job, Phase, Plan, Received, Role, World};

@@ -40,6 +40,7 @@ pub(crate) async fn video(gateway: &Gateway) -> TaskId {
             .clone(),
         asked_model: "animatic-1".into(),
         payload: Payload::VideoV1(job),
+        callback: None,
         quantity: Quantity::default(),
     };
     let request = RequestId::generate();

@@ -10,6 +10,7 @@ mod migrate;
 mod models;
 mod restored;
 mod serve;
+mod webhooks;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -54,6 +55,9 @@ enum Command {
     /// List, export, verify and adjust the ledger
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
+    /// Register webhook endpoints, see what was sent to them and send it again
+    #[command(subcommand)]
+    Webhooks(webhooks::WebhooksCommand),
     /// List hosted models, and print the configuration for them
     #[command(subcommand)]
     Models(models::ModelsCommand),
@@ -152,6 +156,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Keys(command) => keys::run(command, &cli.settings),
         Command::Accounts(command) => accounts::run(command, &cli.settings),
         Command::Ledger(command) => ledger::run(command, &cli.settings),
+        Command::Webhooks(command) => webhooks::run(command, &cli.settings),
         Command::Models(command) => models::run(command, &cli.settings),
         Command::Migrate => migrate::run(&cli.settings),
         Command::Restored(command) => restored::run(command, &cli.settings),

@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::config::providers::{ModelSettings, ProviderTable};
 use crate::config::size::ByteSize;
+use crate::config::webhooks::WebhooksTable;
 use crate::config::{CancelPolicy, ConfigError, Durability, LogFormat};
 use crate::secret::SecretSource;
 use crate::store::Migrate;
@@ -48,6 +49,7 @@ pub struct ConfigFile {
     /// See [`Config::decoding_memory_mb`](super::Config::decoding_memory_mb).
     pub decoding_memory_mb: Option<usize>,
     pub signing_secret: Option<SecretSource>,
+    pub signing_secrets: Option<Vec<SecretSource>>,
     pub default_model: Option<String>,
     pub default_music_model: Option<String>,
     pub cors_origins: Option<Vec<String>>,
@@ -59,6 +61,7 @@ pub struct ConfigFile {
     pub log_format: Option<LogFormat>,
     pub log: Option<String>,
     pub fetch: FetchTable,
+    pub webhooks: WebhooksTable,
     pub personas: PersonasTable,
     pub show_providers: Option<bool>,
     pub providers: BTreeMap<String, ProviderTable>,

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use url::Url;
 
+use crate::config::NotifyHookBody;
 use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
 use crate::store::Migrate;
@@ -167,6 +168,16 @@ pub struct Overrides {
         global = true
     )]
     pub signing_secret: Option<SecretSource>,
+    /// Several of them, to replace one: the first signs, all are accepted
+    #[arg(
+        long,
+        env = "MEDIAGATE_SIGNING_SECRETS",
+        value_name = "SECRET",
+        value_delimiter = ',',
+        hide_env_values = true,
+        global = true
+    )]
+    pub signing_secrets: Option<Vec<SecretSource>>,
     /// Video model for requests that name none [default: animatic-1]
     #[arg(
         long,
@@ -243,6 +254,36 @@ pub struct Overrides {
         global = true
     )]
     pub fetch_allow_ports: Option<Vec<u16>>,
+    /// Let webhooks go to http URLs [default: false]
+    #[arg(
+        long,
+        env = "MEDIAGATE_WEBHOOKS_ALLOW_HTTP",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub webhooks_allow_http: Option<bool>,
+    /// How long a webhook's receiver may take to answer [default: 15s]
+    #[arg(long, env = "MEDIAGATE_WEBHOOKS_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub webhooks_timeout: Option<Duration>,
+    /// How long webhooks that failed are kept [default: 30days]
+    #[arg(long, env = "MEDIAGATE_WEBHOOKS_LOG_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    pub webhooks_log_ttl: Option<Duration>,
+    /// What the callback of a music task is sent [default: event]
+    #[arg(
+        long,
+        env = "MEDIAGATE_WEBHOOKS_NOTIFY_HOOK_BODY",
+        value_name = "BODY",
+        global = true
+    )]
+    pub webhooks_notify_hook_body: Option<NotifyHookBody>,
+    /// Egress proxy for webhooks; it must refuse private networks itself [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_WEBHOOKS_PROXY",
+        value_name = "URL",
+        global = true
+    )]
+    pub webhooks_proxy: Option<Url>,
     /// Approve public personas automatically [default: false]
     #[arg(
         long,

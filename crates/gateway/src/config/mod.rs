@@ -10,6 +10,7 @@ mod process;
 pub mod providers;
 mod show;
 pub mod size;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use url::Url;
 
 pub use flags::{CancelPolicy, Durability, LogFormat, Overrides};
 pub use process::cores;
+pub use webhooks::{NotifyHookBody, WebhookRules};
 
 use crate::config::file::{ConfigFile, Source};
 use crate::config::providers::{ModelSettings, ProviderConfig};
@@ -109,8 +111,8 @@ pub struct Config {
     pub workers: usize,
     /// Total memory for decoding callers' media, in MiB.
     pub decoding_memory_mb: usize,
-    /// Signs media URLs; generated if `None`.
-    pub signing_secret: Option<Secret>,
+    /// Sign media URLs and encrypt secrets, the newest first; one is generated if there are none.
+    pub signing_secrets: Vec<Secret>,
     /// Web origins that may call from a page.
     pub cors_origins: Vec<String>,
     /// Networks whose forwarding headers are trusted.
@@ -123,6 +125,8 @@ pub struct Config {
     pub max_submitting: usize,
     /// Rules for fetching callers' URLs.
     pub fetch: FetchRules,
+    /// Rules for calling callers' URLs.
+    pub webhooks: WebhookRules,
     /// Whether public personas are approved automatically.
     pub personas_auto_approve: bool,
     /// Who pays if a provider finishes a cancelled task.
@@ -213,8 +217,12 @@ impl Config {
     #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     fn layer(flags: Overrides, file: ConfigFile) -> Result<Self, ConfigError> {
         let fetch = FetchRules::default();
+        let webhooks = WebhookRules::layer(&flags, file.webhooks);
         let database = flags.database.or(file.database);
-        let signing_secret = flags.signing_secret.or(file.signing_secret);
+        let signing_secrets = read_signing_secrets(
+            flags.signing_secret.or(file.signing_secret),
+            flags.signing_secrets.or(file.signing_secrets),
+        )?;
         let data = flags.data.or(file.data);
         let data = data.unwrap_or_else(|| PathBuf::from("./mediagate-data"));
         let models_folder = flags.models_folder.or(file.models_folder);
@@ -275,14 +283,8 @@ impl Config {
                 .decoding_memory_mb
                 .or(file.decoding_memory_mb)
                 .unwrap_or(1024),
-            signing_secret: signing_secret
-                .map(|source| {
-                    source.read().map_err(|error| ConfigError::Secret {
-                        key: "signing_secret",
-                        error,
-                    })
-                })
-                .transpose()?,
+            signing_secrets,
+            webhooks,
             cors_origins: flags.cors_origins.or(file.cors_origins).unwrap_or_default(),
             trusted_proxies: flags
                 .trusted_proxies
@@ -389,13 +391,7 @@ impl Config {
         {
             return Err(wrong("record_ttl", "must be at least a second"));
         }
-        if self
-            .signing_secret
-            .as_ref()
-            .is_some_and(|secret| secret.expose().len() < 32)
-        {
-            return Err(wrong("signing_secret", "must have at least 32 characters"));
-        }
+        self.webhooks.check()?;
         if !self.cors_origins.iter().all(|origin| is_origin(origin)) {
             return Err(wrong(
                 "cors_origins",
@@ -463,6 +459,33 @@ fn check_public_url(url: &Url) -> Result<String, ConfigError> {
         ));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// One secret, or several of which the first is the newest.
+fn read_signing_secrets(
+    one: Option<SecretSource>,
+    several: Option<Vec<SecretSource>>,
+) -> Result<Vec<Secret>, ConfigError> {
+    let (key, sources) = match (one, several) {
+        (Some(_), Some(_)) => {
+            return Err(wrong(
+                "signing_secrets",
+                "stands in place of signing_secret",
+            ));
+        }
+        (Some(one), None) => ("signing_secret", vec![one]),
+        (None, several) => ("signing_secrets", several.unwrap_or_default()),
+    };
+    let read = |source: SecretSource| {
+        let secret = source
+            .read()
+            .map_err(|error| ConfigError::Secret { key, error })?;
+        if secret.expose().len() < 32 {
+            return Err(wrong(key, "must have at least 32 characters"));
+        }
+        Ok(secret)
+    };
+    sources.into_iter().map(read).collect()
 }
 
 fn read_database(source: &SecretSource) -> Result<Database, ConfigError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
-use crate::config::{CancelPolicy, Config, Database, Durability, LogFormat};
+use crate::config::{CancelPolicy, Config, Database, Durability, LogFormat, WebhookRules};
 use crate::store::Migrate;
 
 pub(super) fn toml(config: &Config) -> String {
@@ -48,9 +48,11 @@ pub(super) fn toml(config: &Config) -> String {
     set("persona_brand_field", text(&config.persona_brand_field));
     set("workers", whole(config.workers));
     set("decoding_memory_mb", whole(config.decoding_memory_mb));
-    if let Some(secret) = &config.signing_secret {
-        // Long enough to be read back as a secret.
-        set("signing_secret", text(secret.to_string().repeat(4)));
+    if !config.signing_secrets.is_empty() {
+        // Long enough to be read back as secrets.
+        let masked = config.signing_secrets.iter();
+        let masked: Vec<String> = masked.map(|secret| secret.to_string().repeat(4)).collect();
+        set("signing_secrets", list(&masked));
     }
     set("default_model", text(&config.models.default_model));
     set(
@@ -88,6 +90,7 @@ pub(super) fn toml(config: &Config) -> String {
         ("allow_ports", Value::Array(ports)),
     ];
     set("fetch", table(fetch));
+    set("webhooks", webhooks(&config.webhooks));
     set(
         "personas",
         table([("auto_approve", Value::Boolean(config.personas_auto_approve))]),
@@ -103,6 +106,18 @@ pub(super) fn toml(config: &Config) -> String {
         }
     }
     toml::to_string(&top).unwrap_or_default()
+}
+
+fn webhooks(rules: &WebhookRules) -> Value {
+    let body: &'static str = rules.notify_hook_body.into();
+    let mut entries = vec![
+        ("allow_http", Value::Boolean(rules.allow_http)),
+        ("timeout", time(rules.timeout)),
+        ("log_ttl", time(rules.log_ttl)),
+        ("notify_hook_body", text(body)),
+    ];
+    entries.extend(rules.proxy.as_ref().map(|proxy| ("proxy", text(proxy))));
+    table(entries)
 }
 
 /// Masks credentials that are in the file itself.

@@ -11,7 +11,6 @@ use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::app::Parts;
-use crate::clock::Timestamp;
 use crate::config::size::ByteSize;
 use crate::engines::clip::MadeClip;
 use crate::error::{Error, ErrorCode};
@@ -254,14 +253,6 @@ pub async fn remove(app: &Parts, asset: &Asset) {
     if let Err(error) = app.blobs.delete(asset.id, asset.media).await {
         tracing::warn!(%error, "cannot remove a file");
     }
-}
-
-/// Expiry of a permanent file's URL: the end of a day at least `media_ttl` away, so that the URL
-/// stays the same all day and can be cached.
-pub fn standing_expiry(app: &Parts) -> Timestamp {
-    const DAY: i64 = 86_400;
-    let end = app.clock.now().plus(app.config.media_ttl).seconds();
-    Timestamp::from_seconds((end / DAY + 1) * DAY)
 }
 
 pub fn sha256_hex(bytes: &[u8]) -> String {

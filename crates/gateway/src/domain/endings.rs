@@ -4,18 +4,38 @@
 //! Everything that must happen at the end of a task happens here, in the transaction that ends it.
 //! Why it ended and what it made are the caller's business.
 
+use crate::app::App;
 use crate::clock::Timestamp;
-use crate::domain::{idempotency, ledger};
+use crate::domain::{idempotency, ledger, webhooks};
 use crate::error::{Error, ErrorCode};
 use crate::model::catalog::EMBEDDED;
 use crate::model::money::{Micros, Money};
 use crate::model::task::{Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
-use crate::store::{self, Conn};
+use crate::store::{self, Conn, StoreError};
 
-/// Ends a task and settles its money. Returns whether this call ended it. `owner` is the lease that
-/// must hold it; `None` ends any open task.
-pub fn end(
+/// Ends a task, settles its money, runs `keep`, which writes what else belongs to the end, and tells
+/// who listens. Returns whether this call ended it. `owner` is the lease that must hold it; `None`
+/// ends any open task.
+pub fn end<E: From<Error> + From<StoreError>>(
+    conn: &mut Conn<'_>,
+    app: &App,
+    task: &Task,
+    owner: Option<&str>,
+    ending: &Ending,
+    now: Timestamp,
+    keep: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
+) -> Result<bool, E> {
+    if !settle(conn, task, owner, ending, now)? {
+        return Ok(false);
+    }
+    keep(conn)?;
+    webhooks::events::task_ended(conn, app, task, ending.state, now)?;
+    Ok(true)
+}
+
+/// The part of [`end`] that a task and its money are changed by.
+pub fn settle(
     conn: &mut Conn<'_>,
     task: &Task,
     owner: Option<&str>,

@@ -20,3 +20,4 @@ pub mod submit;
 pub mod tasks;
 pub mod usage;
 pub mod video;
+pub mod webhooks;

@@ -7,6 +7,7 @@ use crate::crash;
 use crate::domain::assets;
 use crate::domain::idempotency::Visit;
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
+use crate::domain::webhooks::Callback;
 use crate::engines::clip::{self, KeepError, Picture};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
@@ -149,6 +150,8 @@ pub struct Separation {
     pub title: Option<String>,
     pub generation_type: String,
     pub make_instrumental: bool,
+    /// Who is called when it ends.
+    pub callback: Option<Callback>,
 }
 
 /// A separation that can be accepted: one queued task with its clips.
@@ -206,6 +209,8 @@ pub async fn prepare(
         title: order.title.clone().unwrap_or_else(|| source.title.clone()),
     };
     check_routes(app, &model, &job)?;
+    let callback = order.callback;
+    let callback = callback.map(|callback| callback.check(app)).transpose()?;
     let new = NewTask {
         model,
         asked_model: asked,
@@ -216,6 +221,7 @@ pub async fn prepare(
             parts,
             parts_asked: parts,
         },
+        callback,
     };
     Ok((new, job))
 }

@@ -140,8 +140,8 @@ pub async fn resubmit(app: &Parts, id: TaskId) -> Result<bool, Error> {
 }
 
 /// Ends a held task, uncharged. Returns whether it was held.
-pub async fn fail(app: &Parts, id: TaskId) -> Result<bool, Error> {
-    let now = app.clock.now();
+pub async fn fail(app: &App, id: TaskId) -> Result<bool, Error> {
+    let (now, parts) = (app.clock.now(), app.clone());
     app.store
         .write(move |conn| -> Result<bool, Error> {
             let Some(task) = store::tasks::of_anyone(conn, id)? else {
@@ -153,7 +153,7 @@ pub async fn fail(app: &Parts, id: TaskId) -> Result<bool, Error> {
                 message: message.to_owned(),
             };
             let ending = endings::failed(&task, failure);
-            endings::end(conn, &task, Some(HOLDER), &ending, now)
+            endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |_| Ok(()))
         })
         .await
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::domain::music;
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
+use crate::domain::webhooks::Callback;
 use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, PersonaId, RequestId};
@@ -37,6 +38,8 @@ pub struct SongOrder {
     pub clips: Vec<(String, ClipId)>,
     /// The persona, if one is named.
     pub persona: Option<PersonaId>,
+    /// Who is called when it ends.
+    pub callback: Option<Callback>,
 }
 
 /// An order that can be accepted: one queued task with its clips.
@@ -96,6 +99,8 @@ pub async fn prepare(
         }
     }
     let clips = clips_of(&model, &order);
+    let callback = order.callback;
+    let callback = callback.map(|callback| callback.check(app)).transpose()?;
     let parts = clips as u64;
     let seconds = order.fields.get("seconds").and_then(Value::as_f64);
     let job = SongJob {
@@ -118,6 +123,7 @@ pub async fn prepare(
             parts,
             parts_asked: parts,
         },
+        callback,
     };
     Ok((new, job))
 }

@@ -22,6 +22,7 @@ use crate::model::media::Asset;
 use crate::model::money::{Micros, Money, Quantity};
 use crate::model::music::Clip;
 use crate::model::task::{Payload, Task, TaskState};
+use crate::records::Base;
 use crate::store::{self, Conn};
 use crate::telemetry;
 
@@ -33,6 +34,8 @@ pub struct NewTask {
     pub payload: Payload,
     /// For the price.
     pub quantity: Quantity,
+    /// Who is called when it ends.
+    pub callback: Option<String>,
 }
 
 /// What one request creates, all or nothing.
@@ -45,6 +48,17 @@ pub struct Draft {
     pub assets: Vec<Asset>,
     /// The response to keep for repeats of the request, if it is already known.
     pub answer: Option<StoredAnswer>,
+}
+
+impl Draft {
+    /// Notes the address under which the request reached the gateway, for who is told of its tasks.
+    #[must_use]
+    pub fn reached_at(mut self, base: &Base) -> Self {
+        for task in &mut self.tasks {
+            task.origin = base.asked_origin();
+        }
+        self
+    }
 }
 
 /// Writes the draft, its reservations and its intent in one transaction, wakes the workers and
@@ -159,6 +173,8 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
         state: TaskState::Queued,
         progress: 0,
         request_id: request_id.clone(),
+        callback: new.callback,
+        origin: None,
         attempts: 0,
         deaths: None,
         created_at: now,

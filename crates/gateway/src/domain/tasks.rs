@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::Parts;
+use crate::app::{App, Parts};
 use crate::config::CancelPolicy;
 use crate::crash;
 use crate::domain::endings;
@@ -140,9 +140,9 @@ pub async fn next_events(
 ///
 /// Its hold is released, unless the operator charges for what a provider makes anyway
 /// (`cancel_policy`): then it stays held until the provider's job has ended.
-pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
+pub async fn cancel(app: &App, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let now = app.clock.now();
-    let policy = app.config.cancel_policy;
+    let (policy, parts) = (app.config.cancel_policy, app.clone());
     let written = app
         .store
         .write_for(account, move |conn| -> Result<Task, Error> {
@@ -150,7 +150,9 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
             let last = store::submissions::latest(conn, id)?;
             let at_work = last.is_some_and(|last| last.state.is_open());
             let ending = cancellation(&task, at_work && policy == CancelPolicy::Charge);
-            if !endings::end(conn, &task, None, &ending, now)? {
+            if !endings::end(conn, &parts, &task, None, &ending, now, |_| {
+                Ok::<_, Error>(())
+            })? {
                 let message = "The task has already ended and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
             }
@@ -162,6 +164,7 @@ pub async fn cancel(app: &Parts, account: AccountId, id: TaskId) -> Result<Task,
     tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
     app.bell.call_off(id);
     app.bell.ring_for_upstream();
+    app.bell.ring_for_deliveries();
     Ok(task)
 }
 

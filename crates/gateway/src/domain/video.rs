@@ -78,6 +78,8 @@ pub async fn prepare(
     if purpose == Purpose::Order {
         submit::check_available(app, &model)?;
     }
+    let callback = order.callback.clone();
+    let callback = callback.map(|callback| callback.check(app)).transpose()?;
     let taken = take_pictures(app, order, purpose).await?;
     let job = plan(app, &model, order, &taken)?;
     let quantity = Quantity {
@@ -95,6 +97,7 @@ pub async fn prepare(
             ..job.clone()
         }),
         quantity,
+        callback: callback.clone(),
     });
     let frames = taken.frames.into_iter().chain(taken.end);
     Ok((new.collect(), frames.chain(taken.references).collect()))

@@ -36,6 +36,7 @@ scopes! {
     Admin = Some(Scope::Admin);
     TasksRead = Some(Scope::TasksRead);
     TasksCancel = Some(Scope::TasksCancel);
+    WebhooksManage = Some(Scope::WebhooksManage);
 }
 
 /// A caller with a valid key that has the scope.

@@ -16,20 +16,20 @@ use crate::domain::idempotency::{self as intents, Found, Visit};
 use crate::domain::{submit, tasks, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::Wants;
-use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::docs::Events;
 use crate::http::idempotency::{self, Asked, Fingerprint, Fresh};
 use crate::http::orders::chat::{ChatOrder, ChatRequest};
-use crate::http::tasks::{about_all, keep_alive, video_file};
+use crate::http::tasks::{about_all, keep_alive};
 use crate::http::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
 };
-use crate::http::wire::videos::VideoFile;
 use crate::ids::RequestId;
 use crate::model::money::Micros;
 use crate::model::task::{Payload, Task};
+use crate::records::Base;
+use crate::records::video::VideoFile;
 
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
 type ChunkEvent = Events<ChatChunk>;
@@ -59,7 +59,7 @@ pub(super) async fn complete(
     let make = async |visit: &Visit| {
         let draft = video::draft(&app, &caller, &request_id, order).await?;
         drop(held);
-        let tasks = submit::accept(&app, &caller, visit, draft).await?;
+        let tasks = submit::accept(&app, &caller, visit, draft.reached_at(&base)).await?;
         Ok(Fresh::Untold(Found::Tasks(tasks)))
     };
     let tell = async |found: Found, presence: &Arc<Presence>, is_known: bool| {
@@ -241,7 +241,7 @@ impl Answer {
     }
 
     fn file(&self, task: &Task) -> Option<VideoFile> {
-        video_file(&self.app, &self.base, task)
+        VideoFile::of(&self.base, task)
     }
 }
 

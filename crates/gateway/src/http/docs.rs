@@ -102,9 +102,14 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
         rename_brand(persona, persona_brand_field);
     }
     for item in document.paths.paths.values_mut() {
-        for operation in [&mut item.get, &mut item.post, &mut item.delete]
-            .into_iter()
-            .flatten()
+        for operation in [
+            &mut item.get,
+            &mut item.post,
+            &mut item.patch,
+            &mut item.delete,
+        ]
+        .into_iter()
+        .flatten()
         {
             add_error(operation);
             name(operation);

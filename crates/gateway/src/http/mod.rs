@@ -30,6 +30,7 @@ mod uploads;
 mod usage;
 mod videos;
 mod web;
+mod webhooks;
 pub mod wire;
 
 use axum::Router;
@@ -83,6 +84,18 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::events))
         .routes(routes!(tasks::cancel));
+    let webhooks = OpenApiRouter::new()
+        .routes(routes!(webhooks::create, webhooks::list))
+        .routes(routes!(webhooks::secret))
+        .routes(routes!(webhooks::rotate_secret))
+        .routes(routes!(webhooks::get, webhooks::change, webhooks::delete))
+        .routes(routes!(webhooks::rotate))
+        .routes(routes!(webhooks::test))
+        .routes(routes!(webhooks::recover))
+        .routes(routes!(webhooks::deliveries))
+        .routes(routes!(webhooks::delivery))
+        .routes(routes!(webhooks::redeliver))
+        .routes(routes!(webhooks::of_task));
     let money = OpenApiRouter::new()
         .routes(routes!(quotes::quote))
         .routes(routes!(account::account))
@@ -100,6 +113,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(video)
         .nest(&format!("/{brand}"), music)
         .merge(tasks)
+        .merge(webhooks)
         .merge(money)
         .merge(open)
 }

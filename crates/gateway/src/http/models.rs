@@ -11,11 +11,11 @@ use crate::clock::Timestamp;
 use crate::domain::tasks;
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, AnyKey};
-use crate::http::base::Base;
 use crate::http::web;
 use crate::http::wire::models::{ModelList, ModelObject, RouteObject, Standing};
 use crate::model::account::Scope;
 use crate::model::catalog::{Model, Route};
+use crate::records::Base;
 
 /// List the models.
 #[utoipa::path(get, path = "/v1/models", tag = "models",

@@ -15,7 +15,6 @@ use crate::domain::idempotency::{self as intents, Found, Visit};
 use crate::domain::{music, songs, tasks};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};
-use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::fields::types::{Required, texts};
 use crate::http::fields::{self, FieldType, Fields, request};
@@ -23,12 +22,13 @@ use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::orders::music::{MusicOrder, SubmitRequest};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all};
-use crate::http::wire::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
-use crate::http::wire::tasks::List;
+use crate::http::wire::list::List;
 use crate::ids::{ClipId, RequestId, TaskId};
 use crate::model::account::Account;
 use crate::model::music::Clip;
 use crate::model::task::{Payload, Task};
+use crate::records::Base;
+use crate::records::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
 
 /// Most tasks per lookup.
 const MOST_TASKS: usize = 100;
@@ -61,7 +61,7 @@ pub(super) async fn submit(
             MusicOrder::Song(order) => songs::draft(&app, &caller, &request_id, order).await?,
         };
         let tell = async |tasks: &[Task], clips: &[Clip]| told(tasks, clips);
-        idempotency::accept(&app, &caller, visit, draft, tell).await
+        idempotency::accept(&app, &caller, visit, &base, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;

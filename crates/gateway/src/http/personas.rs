@@ -14,18 +14,18 @@ use crate::domain::idempotency::{Found, Visit};
 use crate::domain::personas::{self, NewPersona};
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};
-use crate::http::base::Base;
 use crate::http::body::JsonBody;
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
 use crate::http::orders::persona::PersonaRequest;
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::cost;
+use crate::http::wire::list::List;
 use crate::http::wire::personas::PersonaRecord;
-use crate::http::wire::tasks::List;
 use crate::ids::{PersonaId, RequestId};
 use crate::model::account::Account;
 use crate::model::money::Micros;
 use crate::model::music::{Clip, Persona};
+use crate::records::Base;
 
 /// Create a persona from clips.
 #[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,

@@ -11,21 +11,17 @@ use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
 use crate::app::App;
-use crate::clock::Timestamp;
 use crate::domain::{music, tasks};
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksCancel, TasksRead};
-use crate::http::base::Base;
 use crate::http::docs::Events;
 use crate::http::page_params::{Query, page, word};
-use crate::http::wire::music::ClipView;
-use crate::http::wire::tasks::{BillingView, List, TaskError, TaskOutput, TaskView};
-use crate::http::wire::videos::VideoFile;
+use crate::http::wire::list::List;
 use crate::ids::{AccountId, RequestId, TaskId};
-use crate::model::catalog::EMBEDDED;
-use crate::model::media::MediaType;
 use crate::model::money::Micros;
-use crate::model::task::{Output, Payload, Task, TaskEvent};
+use crate::model::task::{Output, Task, TaskEvent};
+use crate::records::Base;
+use crate::records::task::TaskView;
 use crate::store::tasks::Filter;
 
 /// List tasks, newest first.
@@ -209,88 +205,11 @@ pub(super) fn cost(amount: Micros) -> HeaderMap {
     headers
 }
 
-/// A task as a view.
+/// A task as it is shown.
 pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView, Error> {
-    let output = match &task.output {
-        None => None,
-        Some(Output::VideoV1(video)) => Some(TaskOutput {
-            videos: video_file(app, base, task).into_iter().collect(),
-            clips: Vec::new(),
-            direction: Some(video.direction.clone()),
-        }),
-        Some(Output::ClipsV1 { .. }) => {
-            let clips = music::clips_of_task(app, task.account, task.id).await?;
-            let clips = clips.iter().map(|clip| ClipView::new(clip, base)).collect();
-            Some(TaskOutput {
-                videos: Vec::new(),
-                clips,
-                direction: None,
-            })
-        }
+    let clips = match &task.output {
+        Some(Output::ClipsV1 { .. }) => music::clips_of_task(app, task.account, task.id).await?,
+        Some(Output::VideoV1(_)) | None => Vec::new(),
     };
-    let user = match &task.payload {
-        Payload::VideoV1(job) => job.user.clone(),
-        Payload::StemsV1(_) | Payload::SongV1(_) => None,
-    };
-    Ok(TaskView {
-        id: task.id.to_string(),
-        object: "task",
-        kind: task.kind().name(),
-        model: task.model.clone(),
-        provider: shown_provider(app, task),
-        status: task.state.name(),
-        progress: task.progress,
-        error: task.failure.as_ref().map(|failure| TaskError {
-            code: failure.code.name(),
-            message: failure.message.clone(),
-        }),
-        cost_usd: task.cost.to_string(),
-        billing: BillingView::new(task),
-        created_at: task.created_at.rfc3339(),
-        started_at: task.started_at.map(Timestamp::rfc3339),
-        finished_at: task.finished_at.map(Timestamp::rfc3339),
-        output,
-        request_id: task.request_id.to_string(),
-        user,
-    })
-}
-
-/// The task's provider, as far as the operator shows it.
-fn shown_provider(app: &App, task: &Task) -> String {
-    if task.provider == EMBEDDED || app.catalog.load().shows_providers() {
-        task.provider.clone()
-    } else {
-        "hosted".to_owned()
-    }
-}
-
-/// The file of a finished video task.
-pub(super) fn video_file(app: &App, base: &Base, task: &Task) -> Option<VideoFile> {
-    let Some(Output::VideoV1(video)) = &task.output else {
-        return None;
-    };
-    let expires_at = Timestamp::from_micros(video.expires_at_micros);
-    let removed = expires_at <= app.clock.now();
-    let address = |id, media| {
-        if removed {
-            String::new()
-        } else {
-            base.media(id, media, Some(expires_at))
-        }
-    };
-    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
-    let seconds = video.milliseconds as f64 / 1000.0;
-    Some(VideoFile {
-        id: task.id.video(),
-        url: address(video.video, MediaType::Mp4),
-        mime_type: MediaType::Mp4.mime(),
-        width: video.width,
-        height: video.height,
-        seconds,
-        bytes: video.size_bytes,
-        sha256: video.sha256.clone(),
-        expires_at: expires_at.rfc3339(),
-        removed,
-        poster_url: video.poster.map(|poster| address(poster, MediaType::Jpeg)),
-    })
+    Ok(TaskView::new(base, task, &clips))
 }

@@ -17,15 +17,15 @@ use crate::domain::idempotency::{Found, Visit};
 use crate::domain::music::{self, AudioSource, LIMIT_BYTES};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::Wants;
-use crate::http::base::Base;
 use crate::http::body::form::{Form, Part};
 use crate::http::body::{JsonBody, is_multipart, too_large};
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
 use crate::http::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::http::tasks::cost;
-use crate::http::wire::music::{ClipRecord, MadeBy};
 use crate::ids::RequestId;
 use crate::model::money::Micros;
+use crate::records::Base;
+use crate::records::music::{ClipRecord, MadeBy};
 
 /// Time for an upload to arrive.
 const TIME: Duration = Duration::from_mins(10);

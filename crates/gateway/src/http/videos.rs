@@ -19,15 +19,14 @@ use crate::domain::tasks;
 use crate::domain::video::{self, VideoOrder};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};
-use crate::http::base::Base;
 use crate::http::body::form::Form;
 use crate::http::body::{JsonBody, held, is_multipart, no_memory, too_large};
 use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::media;
 use crate::http::orders::videos::{FILES, VideoRequest, read_form};
 use crate::http::page_params::{Query, page};
-use crate::http::tasks::{about, about_all, video_file};
-use crate::http::wire::tasks::List;
+use crate::http::tasks::{about, about_all};
+use crate::http::wire::list::List;
 use crate::http::wire::videos::{VideoDeleted, VideoObject};
 use crate::ids::{AssetId, RequestId, TaskId};
 use crate::limits::Share;
@@ -35,6 +34,8 @@ use crate::model::account::Caller;
 use crate::model::media::MediaType;
 use crate::model::music::Clip;
 use crate::model::task::{Kind, Output, Task};
+use crate::records::Base;
+use crate::records::video::VideoFile;
 use crate::store::tasks::Filter;
 
 /// Time for a form to arrive.
@@ -83,7 +84,7 @@ pub(super) async fn create(
         let draft = video::draft(&app, &caller, &request_id, order).await?;
         drop(held);
         let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
-        idempotency::accept(&app, &caller, visit, draft, tell).await
+        idempotency::accept(&app, &caller, visit, &base, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;
@@ -191,8 +192,7 @@ async fn object(app: &App, base: &Base, task: &Task) -> Result<Response, Error> 
     if !task.state.is_terminal() {
         headers.insert("openai-poll-after-ms", poll_after(app, task).await?);
     }
-    let object =
-        VideoObject::new(task, video_file(app, base, task)).ok_or_else(tasks::not_found)?;
+    let object = VideoObject::new(task, VideoFile::of(base, task)).ok_or_else(tasks::not_found)?;
     Ok((headers, Json(object)).into_response())
 }
 
@@ -228,7 +228,7 @@ pub(super) async fn list(
     let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
     let videos = found
         .iter()
-        .filter_map(|task| VideoObject::new(task, video_file(&app, &base, task)));
+        .filter_map(|task| VideoObject::new(task, VideoFile::of(&base, task)));
     Ok(Json(List::new(videos.collect(), has_more, |video| {
         video.id.clone()
     })))

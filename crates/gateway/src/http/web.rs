@@ -9,10 +9,10 @@ use axum::routing::get;
 use crate::app::App;
 use crate::domain::pictures;
 use crate::error::{Error, ErrorCode};
-use crate::http::base::Base;
 use crate::http::pages::{self, ConsolePage, HomePage, ModelRow, PricingPage, Site};
 use crate::http::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use crate::model::task::Kind;
+use crate::records::Base;
 
 /// Everything comes from this host, and no inline scripts run.
 const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::ids::{AccountId, ClipId, IntentId, KeyId, PersonaId, TaskId};
+use crate::ids::{AccountId, ClipId, EndpointId, IntentId, KeyId, PersonaId, TaskId};
 
 /// What a request is known by when it has no key: who sent what to which endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +38,8 @@ pub enum Made {
     Clip(ClipId),
     /// A persona.
     Persona(PersonaId),
+    /// A webhook endpoint.
+    Endpoint(EndpointId),
 }
 
 /// Something that a caller wants made, however often it asks.

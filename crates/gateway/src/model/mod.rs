@@ -9,6 +9,7 @@ pub mod money;
 pub mod music;
 pub mod submission;
 pub mod task;
+pub mod webhook;
 
 #[cfg(test)]
 mod tests {

@@ -270,6 +270,10 @@ pub struct Task {
     pub bill: Option<Bill>,
     /// The request that created it.
     pub request_id: RequestId,
+    /// Who is called when it ends.
+    pub callback: Option<String>,
+    /// The URL under which its request reached the gateway, unless `public_url` is set.
+    pub origin: Option<String>,
     /// How often a worker has taken it.
     pub attempts: u32,
     /// How often it killed the child process it ran in; `None` until a process has died running it.

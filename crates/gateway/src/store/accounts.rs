@@ -35,6 +35,15 @@ pub fn by_handle(conn: &mut Conn<'_>, handle: &str) -> Result<Option<Account>, S
     )
 }
 
+/// The account with this id.
+pub fn account_by_id(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<Account>, StoreError> {
+    conn.one(
+        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| account(row, 0),
+    )
+}
+
 fn account(row: &Row<'_>, at: usize) -> Result<Account, StoreError> {
     Ok(Account {
         id: row.parse(at, "accounts.id")?,

@@ -92,6 +92,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0012.sql"),
     },
+    Migration {
+        version: 13,
+        sql: include_str!("../../migrations/0013_webhooks.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0013.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

@@ -28,6 +28,7 @@ mod turn;
 pub mod upkeep;
 pub mod usage;
 pub mod verify;
+pub mod webhooks;
 pub mod workers;
 
 use std::path::Path;

@@ -18,7 +18,7 @@ macro_rules! columns {
     () => {
         "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
          request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
-         reserved_micros, money, tariff, bill, deaths"
+         reserved_micros, money, tariff, bill, deaths, callback, origin"
     };
 }
 
@@ -55,8 +55,8 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     let tariff = task.tariff.as_ref().map(to_json).transpose()?;
     conn.execute(
         "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
-                            cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14)",
+                            cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16)",
         &[
             (&task.id.to_string()).into(),
             (&task.account.to_string()).into(),
@@ -72,6 +72,8 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
             task.created_at.micros().into(),
             task.money.name().into(),
             tariff.as_ref().into(),
+            task.callback.as_ref().into(),
+            task.origin.as_ref().into(),
         ],
     )?;
     conn.execute(
@@ -491,5 +493,7 @@ fn task(row: &Row<'_>) -> Result<Task, StoreError> {
             .map(|_| row.json(23, "tasks.bill"))
             .transpose()?,
         deaths: row.int_or_null(24)?.map(narrow).transpose()?,
+        callback: row.text_or_null(25)?,
+        origin: row.text_or_null(26)?,
     })
 }

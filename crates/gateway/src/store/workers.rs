@@ -1,4 +1,4 @@
-//! Who holds tasks: one row per worker process, extended by its heartbeat. The process named in a
+//! Who holds tasks, and webhooks that are being sent: one row per worker process, extended by its heartbeat. The process named in a
 //! task's `lease_owner` holds it until its row expires and another process has declared it gone;
 //! that name is then never valid again. The row stays for a while, so that tasks which the old
 //! owner still commits are freed too.
@@ -84,7 +84,8 @@ pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, 
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
-         AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)) LIMIT 1",
+         AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
+              OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)) LIMIT 1",
         &[now.micros().into(), kept_until(now).into()],
         |row| row.int(0),
     )?;
@@ -103,7 +104,7 @@ macro_rules! free {
     };
 }
 
-/// Declares expired workers dead and frees their tasks. Never waits for a lock: rows locked by a
+/// Declares expired workers dead and frees their tasks and webhooks. Never waits for a lock: rows locked by a
 /// stalled transaction are freed later. Returns the number of tasks freed.
 pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     // Negative, so that the time of the judgement is kept.
@@ -121,9 +122,18 @@ pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreErro
         ),
     );
     let freed = conn.execute(free, &[])?;
+    let unsent = conn.dialect(
+        "UPDATE webhook_deliveries SET lease_owner = NULL
+         WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)",
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE id IN
+         (SELECT id FROM webhook_deliveries WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
+          FOR UPDATE SKIP LOCKED)",
+    );
+    conn.execute(unsent, &[])?;
     conn.execute(
         "DELETE FROM workers WHERE held_until <= 0 AND held_until > ?1
-         AND NOT EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)",
+         AND NOT EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
+         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)",
         &[kept_until(now).into()],
     )?;
     Ok(freed)
@@ -143,6 +153,11 @@ pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
                     AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner) FOR UPDATE SKIP LOCKED)"
         ),
     );
+    conn.execute(
+        "UPDATE webhook_deliveries SET lease_owner = NULL
+         WHERE lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)",
+        &[],
+    )?;
     conn.execute(sql, &[])
 }
 
@@ -150,6 +165,10 @@ pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
 pub fn leave(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE tasks SET lease_owner = NULL WHERE lease_owner = ?1",
+        &[name.into()],
+    )?;
+    conn.execute(
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = ?1",
         &[name.into()],
     )?;
     conn.execute("DELETE FROM workers WHERE name = ?1", &[name.into()])?;

@@ -94,13 +94,16 @@ async fn look(app: &App, since: &mut HashMap<String, Timestamp>) -> Result<(), E
 
 async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
     loop {
-        let (name, now) = (model.to_owned(), app.clock.now());
+        let (name, now, parts) = (model.to_owned(), app.clock.now(), app.clone());
         let failed = app
             .store
             .write(move |conn| -> Result<Vec<Task>, Error> {
                 let tasks = store::tasks::waiting(conn, &name, due, BATCH)?;
                 for task in &tasks {
-                    endings::end(conn, task, None, &stranded(task), now)?;
+                    let ending = stranded(task);
+                    endings::end(conn, &parts, task, None, &ending, now, |_| {
+                        Ok::<_, Error>(())
+                    })?;
                 }
                 Ok(tasks)
             })
@@ -114,6 +117,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
             telemetry::task_ended(task, TaskState::Failed);
             app.bell.ring(task.id);
         }
+        app.bell.ring_for_deliveries();
         if failed.len() < BATCH as usize {
             return Ok(());
         }

@@ -216,7 +216,7 @@ async fn end(
     made: Option<&Made>,
     closing: Option<&Closing>,
 ) -> Result<bool, Error> {
-    let (ended_task, by) = (task.clone(), owner.to_owned());
+    let (ended_task, by, parts) = (task.clone(), owner.to_owned(), app.clone());
     let (made, closing) = (made.cloned(), closing.cloned());
     let now = app.clock.now();
     let state = ending.state;
@@ -224,16 +224,19 @@ async fn end(
         .store
         .write_for(task.account, move |conn| -> Result<bool, NotEnded> {
             let task = &ended_task;
-            if !endings::end(conn, task, Some(&by), &ending, now)? {
-                return ended_before(conn, task, &ending, made.as_ref(), closing.as_ref(), now);
+            let rest = |conn: &mut Conn<'_>| -> Result<(), NotEnded> {
+                if let Some(made) = &made {
+                    keep(conn, made)?;
+                }
+                match &closing {
+                    Some(closing) if !closing.write(conn)? => Err(NotEnded::Moved),
+                    _ => Ok(()),
+                }
+            };
+            if endings::end(conn, &parts, task, Some(&by), &ending, now, rest)? {
+                return Ok(true);
             }
-            if let Some(made) = &made {
-                keep(conn, made)?;
-            }
-            match closing {
-                Some(closing) if !closing.write(conn)? => Err(NotEnded::Moved),
-                _ => Ok(true),
-            }
+            ended_before(conn, task, &ending, made.as_ref(), closing.as_ref(), now)
         })
         .await;
     let ended = match ended {
@@ -248,6 +251,7 @@ async fn end(
     if ended {
         crash::point("task-ended");
         telemetry::task_ended(task, state);
+        app.bell.ring_for_deliveries();
     } else {
         tracing::info!("the task ended before this run did");
     }

@@ -6,6 +6,7 @@
 //! (`finish`).
 
 mod ability;
+mod deliver;
 mod embedded;
 mod finish;
 mod heartbeat;
@@ -74,6 +75,7 @@ impl Workers {
             tracker.spawn(work(crew.clone()));
         }
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
+        tracker.spawn(deliver::deliver(crew.clone(), tracker.clone()));
         tracker.spawn(hear(crew.clone(), app.bell.called_off()));
         tracker.spawn(heartbeat(crew.clone()));
         tracker.spawn(look_after(crew.clone()));

@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::domain::{idempotency, ledger, readiness, tasks};
+use crate::domain::{idempotency, ledger, readiness, tasks, webhooks};
 use crate::error::Error;
 use crate::store;
 use crate::store::upkeep::Turn;
 use crate::telemetry;
-use crate::worker::upstream;
+use crate::worker::{deliver, upstream};
 
 /// How long a process that died keeps others from a kind of upkeep.
 const LEASE: Duration = Duration::from_secs(15);
@@ -43,10 +43,12 @@ enum Chore {
     Intents,
     /// Records of old tasks.
     Records,
+    /// Webhooks that were sent long ago.
+    Webhooks,
 }
 
 impl Chore {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -54,6 +56,7 @@ impl Chore {
         Self::Unclear,
         Self::Intents,
         Self::Records,
+        Self::Webhooks,
     ];
 
     const fn name(self) -> &'static str {
@@ -65,6 +68,7 @@ impl Chore {
             Self::Unclear => "unclear",
             Self::Intents => "intents",
             Self::Records => "records",
+            Self::Webhooks => "webhooks",
         }
     }
 
@@ -75,7 +79,7 @@ impl Chore {
             Self::Ledger => Duration::from_hours(1),
             Self::LeftOver => Duration::from_secs(5),
             Self::Unclear => Duration::from_secs(15),
-            Self::Intents => Duration::from_mins(5),
+            Self::Intents | Self::Webhooks => Duration::from_mins(5),
             Self::Records => {
                 let ttl = app.config.record_ttl.unwrap_or(LOOK);
                 (ttl / 2).clamp(Duration::from_secs(1), LOOK)
@@ -92,6 +96,7 @@ impl Chore {
             Self::Unclear => upstream::look_again(app).await,
             Self::Intents => idempotency::forget_old(app).await,
             Self::Records => tasks::remove_past(app).await,
+            Self::Webhooks => webhooks::log::forget_old(app).await,
         }
     }
 }
@@ -119,7 +124,10 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
         loop {
             tokio::select! {
                 _ = standby.tick() => readiness::note_durability(&app).await,
-                _ = counts.tick() => telemetry::keep_metrics(),
+                _ = counts.tick() => {
+                    telemetry::keep_metrics();
+                    deliver::count(&app).await;
+                }
                 _ = spool.tick() => note(Chore::Orphans, sweep_spool(&app).await),
                 () = stop.cancelled() => return,
             }

@@ -45,3 +45,4 @@ mod store;
 mod support;
 mod upstream;
 mod v1;
+mod webhooks;

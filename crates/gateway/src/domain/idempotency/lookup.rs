@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::waiting::{LOOK, caller_of};
 use super::{Begun, Found, KNOWN, Visit, Wanted, failure};
 use crate::app::App;
-use crate::domain::{music, personas};
+use crate::domain::{music, personas, webhooks};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, IntentId};
 use crate::model::account::Caller;
@@ -123,6 +123,11 @@ async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found
             Err(error) if error.code() == ErrorCode::PersonaNotFound => None,
             Err(error) => return Err(error),
         },
+        Made::Endpoint(id) => match webhooks::get(app, account, *id).await {
+            Ok(endpoint) => Some(Found::Endpoint(Box::new(endpoint))),
+            Err(error) if error.code() == ErrorCode::WebhookNotFound => None,
+            Err(error) => return Err(error),
+        },
     })
 }
 
@@ -131,6 +136,6 @@ async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found
 fn can_be_joined(found: &Found) -> bool {
     match found {
         Found::Tasks(tasks) => failure(tasks).is_none_or(|failure| !failure.code.retryable()),
-        Found::Clip(_) | Found::Persona(..) => true,
+        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) => true,
     }
 }

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::model::intent::{Body, StoredAnswer};
 use crate::model::music::{Clip, Persona};
 use crate::model::task::Task;
+use crate::model::webhook::Endpoint;
 
 /// What a request wants, as far as it takes to know it again.
 #[derive(Debug, Clone)]
@@ -46,6 +47,7 @@ pub enum Found {
     Tasks(Vec<Task>),
     Clip(Box<Clip>),
     Persona(Box<Persona>, Vec<Clip>),
+    Endpoint(Box<Endpoint>),
 }
 
 impl Found {

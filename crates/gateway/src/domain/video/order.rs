@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::pictures::PictureSource;
 use crate::domain::video::Frame;
+use crate::domain::webhooks::Callback;
 use crate::model::task::Message;
 
 /// A picture, and the field that named it.
@@ -40,6 +41,8 @@ pub struct VideoOrder {
     pub count: u32,
     /// The caller's id for its end user.
     pub user: Option<String>,
+    /// Who is called when it ends.
+    pub callback: Option<Callback>,
     /// The API's field names.
     pub params: Params,
 }

@@ -22,6 +22,7 @@ use crate::model::account::Caller;
 use crate::model::intent::{Body, StoredAnswer};
 use crate::model::music::Clip;
 use crate::model::task::Task;
+use crate::records::Base;
 pub(super) use fingerprint::Fingerprint;
 pub(super) use kept::REPLAYED;
 use kept::{mark_replayed, replay, restore, stored};
@@ -98,9 +99,11 @@ pub(super) async fn accept(
     app: &App,
     caller: &Caller,
     visit: &Visit,
-    mut draft: Draft,
+    base: &Base,
+    draft: Draft,
     tell: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<Fresh, Error> {
+    let mut draft = draft.reached_at(base);
     if visit.keeps_answer() {
         let response = tell(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(stored(response).await?);
@@ -239,6 +242,14 @@ impl Answer {
             close: Some(close),
             is_kept: true,
             failed: None,
+        }
+    }
+
+    /// The same, but told anew to who comes by its key.
+    pub(super) fn told_anew(response: impl IntoResponse, close: Close) -> Self {
+        Self {
+            is_kept: false,
+            ..Self::of(response, close)
         }
     }
 

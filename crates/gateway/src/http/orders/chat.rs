@@ -6,11 +6,12 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{RefOr, Schema};
 
+use super::callback::{CallbackFields, Called};
 use super::video_fields::{
     Address, AspectRatio, PROMPT, Picture, Pictures, ProviderOptions, Resolution, Seconds, Seed,
     Size,
 };
-use super::{Endpoint, Order};
+use super::{Endpoint, Order, Quoted};
 use crate::domain::quotes::Wish;
 use crate::domain::video::{AskedPicture, Frame, Params, VideoOrder};
 use crate::error::{Error, ErrorCode};
@@ -59,6 +60,12 @@ request! {
         video: VideoOptions,
         /// Fields for the provider itself, where the operator lets them through; taken in `video` too.
         provider_options: ProviderOptions,
+        /// An https address that is posted the task when it has ended.
+        callback_url: Called,
+        /// The same, as the music dialect names it.
+        notify_hook: Called,
+        /// The same.
+        webhook_url: Called,
         /// How many videos, 1–4.
         n: Integer<1, 4>,
         /// Your own name for your end user.
@@ -174,7 +181,9 @@ impl Order for ChatOrder {
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| order(body, ChatRequest::read(body)))
     }
+}
 
+impl Quoted for ChatOrder {
     fn wish(self) -> Wish {
         Wish::Video(Box::new(self.order))
     }
@@ -196,6 +205,12 @@ fn order(body: &Fields<'_>, request: ChatRequest) -> Option<ChatOrder> {
         let message = "Say it here or in video, not twice.";
         body.fault("provider_options", ErrorCode::InvalidValue, message);
     }
+    let callback = CallbackFields {
+        callback_url: request.callback_url,
+        notify_hook: request.notify_hook,
+        webhook_url: request.webhook_url,
+    };
+    let callback = callback.callback(body);
     let mut order = VideoOrder {
         model: Some(model),
         prompt,
@@ -212,6 +227,7 @@ fn order(body: &Fields<'_>, request: ChatRequest) -> Option<ChatOrder> {
         count: request.n.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
         conversation,
         user: request.user,
+        callback,
         params: PARAMS,
     };
     if let Some(video) = video {

@@ -5,6 +5,7 @@
 //! the fingerprint by which a request is known when it comes again, quotes and the
 //! document's test have it from here.
 
+pub mod callback;
 pub mod chat;
 pub mod music;
 pub mod persona;
@@ -13,6 +14,7 @@ mod song;
 pub mod upload;
 pub mod video_fields;
 pub mod videos;
+pub mod webhook;
 
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -53,6 +55,10 @@ pub trait Order: Sized + Send + 'static {
     type Request: ToSchema;
     /// Reads a JSON body.
     fn read(body: &Value) -> Result<Self, Error>;
+}
+
+/// An order that may cost something.
+pub trait Quoted: Order {
     /// What is asked for, to find out what it would cost.
     fn wish(self) -> Wish;
 }
@@ -60,7 +66,7 @@ pub trait Order: Sized + Send + 'static {
 /// An endpoint, the name of its request's schema, and how a body becomes a wish.
 pub type Entry = (Endpoint, fn() -> String, fn(&Value) -> Result<Wish, Error>);
 
-/// Every endpoint that makes something.
+/// Every endpoint that makes something of which a quote can be had.
 pub const ALL: [Entry; 5] = [
     entry::<chat::ChatOrder>(),
     entry::<VideoOrder>(),
@@ -69,7 +75,7 @@ pub const ALL: [Entry; 5] = [
     entry::<upload::UploadOrder>(),
 ];
 
-const fn entry<O: Order>() -> Entry {
+const fn entry<O: Quoted>() -> Entry {
     (
         O::ENDPOINT,
         || O::Request::name().into_owned(),

@@ -5,9 +5,10 @@ use utoipa::openapi::schema::{AnyOfBuilder, Object};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::callback::CallbackFields;
 use super::separation::SeparationFields;
 use super::song::{SongFields, SongWords};
-use super::{Endpoint, Order, separation, song};
+use super::{Endpoint, Order, Quoted, separation, song};
 use crate::domain::music::Separation;
 use crate::domain::quotes::Wish;
 use crate::domain::songs::SongOrder;
@@ -15,8 +16,8 @@ use crate::error::{Error, ErrorCode};
 use crate::http::fields::request::{Schemas, merged, reference};
 use crate::http::fields::types::Filled;
 use crate::http::fields::{self, Fields, request};
-use crate::http::wire::music::GEN_STEM;
 use crate::model::account::Scope;
+use crate::records::music::GEN_STEM;
 
 /// Longest title in characters.
 pub(super) const TITLE: usize = 200;
@@ -36,7 +37,11 @@ pub struct SubmitRequest;
 
 impl SubmitRequest {
     fn separation() -> Object {
-        let parts = [SubmitTask::object(), SeparationFields::object()];
+        let parts = [
+            SubmitTask::object(),
+            SeparationFields::object(),
+            CallbackFields::object(),
+        ];
         merged("Separate a clip.", parts)
     }
 
@@ -45,6 +50,7 @@ impl SubmitRequest {
             SubmitTask::object(),
             SongFields::object(),
             SongWords::object(),
+            CallbackFields::object(),
         ];
         let about = "Make a song, or have a provider do another task of the dialect; members \
                      that are not listed reach the provider.";
@@ -92,12 +98,14 @@ impl Order for MusicOrder {
             }
             task => {
                 // Read in any case, so that all faults are found.
-                let separation = separation::order(SeparationFields::read(body));
+                let separation = separation::order(body, SeparationFields::read(body));
                 task.and(separation).map(Self::Separation)
             }
         })
     }
+}
 
+impl Quoted for MusicOrder {
     fn wish(self) -> Wish {
         match self {
             Self::Separation(order) => Wish::Separation(order),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{Endpoint, Order};
+use super::{Endpoint, Order, Quoted};
 use crate::domain::personas::{MAX_CLIPS, NewPersona};
 use crate::domain::quotes::Wish;
 use crate::error::{Error, ErrorCode};
@@ -48,7 +48,9 @@ impl Order for NewPersona {
             })
         })
     }
+}
 
+impl Quoted for NewPersona {
     fn wish(self) -> Wish {
         Wish::Persona(self)
     }

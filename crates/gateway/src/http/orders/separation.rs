@@ -3,14 +3,15 @@
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
+use super::callback::CallbackFields;
 use super::music::TITLE;
 use crate::domain::music::Separation;
 use crate::error::ErrorCode;
 use crate::http::fields::types::{Filled, Flag, Id, Text, text};
 use crate::http::fields::{FieldType, Fields, request};
-use crate::http::wire::music::STEM_TYPE;
 use crate::ids::{ClipId, TaskId};
 use crate::model::task::StemTask;
+use crate::records::music::STEM_TYPE;
 
 request! {
     /// A separation, beside its task.
@@ -37,7 +38,8 @@ request! {
     }
 }
 
-pub(super) fn order(request: SeparationFields) -> Option<Separation> {
+pub(super) fn order(body: &Fields<'_>, request: SeparationFields) -> Option<Separation> {
+    let callback = CallbackFields::read(body).callback(body);
     Some(Separation {
         model: request.mv,
         source: request.continue_clip_id?,
@@ -47,6 +49,7 @@ pub(super) fn order(request: SeparationFields) -> Option<Separation> {
         title: request.title,
         generation_type: request.generation_type.unwrap_or_default(),
         make_instrumental: request.make_instrumental.unwrap_or(false),
+        callback,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use utoipa::openapi::{RefOr, Schema};
 
+use super::callback::CallbackFields;
 use super::music::{Members, TITLE, is_absent, is_nothing};
 use crate::domain::songs::SongOrder;
 use crate::error::ErrorCode;
@@ -16,7 +17,15 @@ const CLIPS: usize = 20;
 /// Most members of a submission for a provider.
 const MEMBERS: usize = 100;
 /// Members that this gateway settles itself; all others reach the provider.
-const OWN: [&str; 5] = ["task", "mv", "task_id", "notify_hook", "persona_id"];
+const OWN: [&str; 7] = [
+    "task",
+    "mv",
+    "task_id",
+    "persona_id",
+    "callback_url",
+    "notify_hook",
+    "webhook_url",
+];
 
 request! {
     /// A task for a provider, beside its name.
@@ -105,6 +114,7 @@ pub(super) fn order(body: &Fields<'_>, task: String, words: Option<&SongWords>) 
             .chain(lists.into_iter().flatten().flatten())
             .collect(),
         persona: request.persona_id,
+        callback: CallbackFields::read(body).callback(body),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::music::TITLE;
-use super::{Endpoint, Order};
+use super::{Endpoint, Order, Quoted};
 use crate::domain::quotes::Wish;
 use crate::error::{Error, ErrorCode};
 use crate::http::fields::types::{File, Filled, NotEmpty, Required};
@@ -53,7 +53,9 @@ impl Order for UploadOrder {
             url.map(|url| Self { url, title })
         })
     }
+}
 
+impl Quoted for UploadOrder {
     fn wish(self) -> Wish {
         Wish::Upload
     }

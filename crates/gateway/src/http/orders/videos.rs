@@ -5,11 +5,12 @@ use serde_json::Value;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
+use super::callback::{CallbackFields, Called};
 use super::video_fields::{
     ADDRESS, AspectRatio, PROMPT, Picture, Pictures, ProviderOptions, REFERENCES, Resolution,
     Seconds, Seed, Size,
 };
-use super::{Endpoint, Order};
+use super::{Endpoint, Order, Quoted};
 use crate::domain::pictures::PictureSource;
 use crate::domain::quotes::Wish;
 use crate::domain::video::{AskedPicture, Frame, Params, VideoOrder};
@@ -47,6 +48,12 @@ request! {
         negative_prompt: Filled<PROMPT>,
         /// Fields for the provider itself, where the operator lets them through.
         provider_options: ProviderOptions,
+        /// An https address that is posted the task when it has ended.
+        callback_url: Called,
+        /// The same, as the music dialect names it.
+        notify_hook: Called,
+        /// The same.
+        webhook_url: Called,
         /// Your own name for your end user.
         user: Filled<512>,
     }
@@ -92,9 +99,11 @@ impl Order for VideoOrder {
     type Request = VideoRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
-        fields::read(body, |body| order(VideoRequest::read(body)))
+        fields::read(body, |body| order(body, VideoRequest::read(body)))
     }
+}
 
+impl Quoted for VideoOrder {
     fn wish(self) -> Wish {
         Wish::Video(Box::new(self))
     }
@@ -103,7 +112,7 @@ impl Order for VideoOrder {
 /// Reads a form's text fields, nested as their brackets say; `files` are those
 /// uploaded in [`FILES`].
 pub fn read_form(form: &Value, files: Vec<(&'static str, Bytes)>) -> Result<VideoOrder, Error> {
-    let mut read = fields::read_form(form, |body| order(VideoRequest::read(body)))?;
+    let mut read = fields::read_form(form, |body| order(body, VideoRequest::read(body)))?;
     for (name, bytes) in files {
         let picture = (PictureSource::Bytes(bytes), name.to_owned());
         if name == PARAMS.picture {
@@ -125,7 +134,13 @@ pub fn read_form(form: &Value, files: Vec<(&'static str, Bytes)>) -> Result<Vide
     Ok(read)
 }
 
-fn order(request: VideoRequest) -> Option<VideoOrder> {
+fn order(body: &Fields<'_>, request: VideoRequest) -> Option<VideoOrder> {
+    let callback = CallbackFields {
+        callback_url: request.callback_url,
+        notify_hook: request.notify_hook,
+        webhook_url: request.webhook_url,
+    };
+    let callback = callback.callback(body);
     Some(VideoOrder {
         model: request.model,
         prompt: request.prompt?,
@@ -145,6 +160,7 @@ fn order(request: VideoRequest) -> Option<VideoOrder> {
         count: 1,
         conversation: Vec::new(),
         user: request.user,
+        callback,
         params: PARAMS,
     })
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::wire::videos::VideoFile;
+use crate::records::video::VideoFile;
 
 /// Response to a request without `stream`.
 #[derive(Debug, Serialize, ToSchema)]

@@ -6,11 +6,10 @@
 pub mod account;
 pub mod chat;
 pub mod error;
+pub mod list;
 pub mod models;
-pub mod music;
 pub mod personas;
 pub mod quotes;
-pub mod tasks;
 pub mod usage;
 pub mod videos;
-pub mod words;
+pub mod webhooks;

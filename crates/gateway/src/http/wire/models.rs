@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 use providers::{Durations, Limits};
 
 use crate::clock::Timestamp;
-use crate::http::wire::music::GEN_STEM;
 use crate::model::catalog::Model;
 use crate::model::money::{Dated, Schedule};
+use crate::records::music::GEN_STEM;
 
 /// The list of models, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]

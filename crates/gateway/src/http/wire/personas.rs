@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::error::Error;
-use crate::http::base::Base;
-use crate::http::wire::words;
 use crate::model::account::Account;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin, Persona};
+use crate::records::Base;
+use crate::records::words;
 
 /// The default name of the field that carries the brand.
 pub const BRAND_FIELD: &str = "is_service_persona";

@@ -3,36 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::wire::words;
 use crate::model::task::{Payload, Task, TaskState};
-
-/// A finished video.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct VideoFile {
-    /// `video_` and the task's id without dashes.
-    pub id: String,
-    /// Plays in a browser and needs no header; empty once removed.
-    pub url: String,
-    /// Always `video/mp4`.
-    pub mime_type: &'static str,
-    /// Width in pixels.
-    pub width: u32,
-    /// Height in pixels.
-    pub height: u32,
-    /// Measured length in seconds.
-    pub seconds: f64,
-    /// Size of the file.
-    pub bytes: u64,
-    /// SHA-256 of the file, in lower-case hex.
-    pub sha256: String,
-    /// When the file is removed.
-    pub expires_at: String,
-    /// Whether it has been removed.
-    pub removed: bool,
-    /// URL of the first frame, if there is one; empty once removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub poster_url: Option<String>,
-}
+use crate::records::video::VideoFile;
+use crate::records::words;
 
 /// A video job, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]

@@ -71,4 +71,17 @@ UPDATE accounts SET
     held_micros = (SELECT CAST(COALESCE(SUM(held_micros), 0) AS BIGINT) FROM api_keys WHERE account_id = accounts.id),
     spent_micros = (SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM api_keys WHERE account_id = accounts.id);
 
+INSERT INTO webhook_endpoints (id, account_id, url, description, scheme, secrets, enabled, created_at)
+SELECT 'e' || substr(id, 2), id, 'https://example.com/', '', 'hmac', 's', 1, created_at FROM accounts;
+INSERT INTO webhook_endpoints (id, account_id, url, description, scheme, secrets, enabled, created_at)
+SELECT '6' || substr(id, 2), account_id, 'https://example.com/', '', 'hmac', 's', 1, created_at FROM tasks;
+INSERT INTO webhook_events (id, account_id, task_id, type, body, created_at)
+SELECT '7' || substr(id, 2), account_id, id, 'task.succeeded', '{}', finished_at FROM tasks WHERE finished_at IS NOT NULL;
+INSERT INTO webhook_deliveries (id, account_id, event_id, endpoint_id, task_id, lane, state, attempts, due_at, lease_owner, created_at, ended_at)
+SELECT '8' || substr(id, 2), account_id, id, 'e' || substr(account_id, 2), task_id, 'e' || substr(account_id, 2),
+       CASE created_at % 97 WHEN 0 THEN 'waiting' WHEN 1 THEN 'held' ELSE 'delivered' END, 1, created_at,
+       CASE created_at % 194 WHEN 0 THEN 'w1' ELSE NULL END, created_at,
+       CASE created_at % 97 WHEN 0 THEN NULL ELSE created_at + 1000 END FROM webhook_events;
+INSERT INTO webhook_attempts (delivery_id, number, at, took_ms, status) SELECT id, 1, created_at, 5, 200 FROM webhook_deliveries;
+
 INSERT INTO workers (name, held_until) VALUES ('w1', 1800000000000000), ('w2', 1800000000000000);

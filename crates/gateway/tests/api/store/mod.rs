@@ -35,6 +35,7 @@ mod records;
 mod scale;
 mod side_by_side;
 mod upkeep;
+mod webhooks;
 
 use ipnet::IpNet;
 use mediagate::clock::Timestamp;
@@ -136,6 +137,8 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         }),
         bill: None,
         request_id: RequestId::generate(),
+        callback: None,
+        origin: None,
         attempts: 0,
         deaths: None,
         created_at,

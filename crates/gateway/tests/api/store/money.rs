@@ -85,7 +85,7 @@ pub(super) async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
     let task = task.clone();
     let ended = db
         .store
-        .write(move |conn| endings::end(conn, &task, None, &ending, at(1)));
+        .write(move |conn| endings::settle(conn, &task, None, &ending, at(1)));
     ended.await.unwrap()
 }
 

@@ -20,7 +20,7 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables whose size is that of the business.
-const GROWING: [&str; 10] = [
+const GROWING: [&str; 14] = [
     "accounts",
     "api_keys",
     "tasks",
@@ -31,10 +31,14 @@ const GROWING: [&str; 10] = [
     "submissions",
     "ledger",
     "intents",
+    "webhook_endpoints",
+    "webhook_events",
+    "webhook_deliveries",
+    "webhook_attempts",
 ];
 
 /// Indexes of what is never much, whatever is kept: work that waits or is held.
-const SMALL: [&str; 9] = [
+const SMALL: [&str; 12] = [
     "tasks_free",
     "tasks_free_upstream",
     "tasks_held",
@@ -44,10 +48,13 @@ const SMALL: [&str; 9] = [
     "submissions_taking_place",
     "assets_expiring",
     "intents_open",
+    "webhook_deliveries_due",
+    "webhook_deliveries_in_lane",
+    "webhook_deliveries_held",
 ];
 
 /// What may read all, and why.
-const ALLOWED: [(&str, &str); 7] = [
+const ALLOWED: [(&str, &str); 8] = [
     (
         "FROM accounts a ORDER BY a.created_at",
         "the operator's list of accounts",
@@ -67,6 +74,10 @@ const ALLOWED: [(&str, &str); 7] = [
     (
         "FROM (SELECT MIN(day) AS day FROM daily_sums",
         "the first of an index",
+    ),
+    (
+        "FROM webhook_endpoints ORDER BY id",
+        "the operator's list of endpoints",
     ),
     ("DISTINCT lease_owner", "the tasks that are held"),
     (
@@ -110,6 +121,7 @@ async fn recorded() -> Record {
     super::books::all_on_sqlite().await;
     super::records::all_on_sqlite().await;
     super::upkeep::all_on_sqlite().await;
+    super::webhooks::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let record = record::end();
     let ran: BTreeSet<(String, u32)> = record
@@ -224,9 +236,11 @@ fn name_of(path: &str) -> String {
 
 /// The files and lines at which the store runs statements.
 fn places() -> BTreeSet<(String, u32)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store");
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store"));
     let mut places = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    let inside = |name: &str| std::fs::read_dir(folder.join(name)).unwrap();
+    let all = inside("").chain(inside("tasks")).chain(inside("webhooks"));
+    for entry in all {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let is_of_tables = !["mod.rs", "conn.rs", "migrations.rs", "sqlite.rs"].contains(&&*name);

@@ -348,13 +348,15 @@ impl TestGateway {
                 message: "The script says so.".into(),
             }),
         };
+        let app = self.app.clone();
         let ended = self.app.store.write(move |conn| -> Result<bool, Error> {
             let task = store::tasks::of_anyone(conn, task)?.unwrap();
             let money = match task.money {
                 Money::Free => Money::Free,
                 _ => Money::Released,
             };
-            endings::end(conn, &task, Some(SCRIPT), &Ending { money, ..ending }, now)
+            let ending = Ending { money, ..ending };
+            endings::end(conn, &app, &task, Some(SCRIPT), &ending, now, |_| Ok(()))
         });
         assert!(ended.await.unwrap());
         self.app.bell.ring(task);

@@ -6,6 +6,8 @@
 import assert from "node:assert/strict";
 import * as buffer from "node:buffer";
 import { randomUUID } from "node:crypto";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
@@ -188,4 +190,51 @@ test("request ids are kept and shown", async () => {
   const id = `sdk-${randomUUID()}`;
   const { request_id } = await gateway.models.list({ headers: { "x-request-id": id } }).withResponse();
   assert.equal(request_id, id);
+});
+
+/** What the example in docs/webhooks.md makes of a delivery. */
+async function documented() {
+  const page = await readFile(new globalThis.URL("../../../../../docs/webhooks.md", import.meta.url), "utf8");
+  const lines = page.split("```ts\n")[1].split("```")[0].split("\n");
+  const imports = lines.filter((line) => line.startsWith("import "));
+  const rest = lines.filter((line) => !line.startsWith("import "));
+  // Beside the modules that it imports.
+  const folder = await mkdtemp(new globalThis.URL("./snippet-", import.meta.url).pathname);
+  try {
+    const body = [...imports, "export function take(secret, body, headers) {", ...rest, "return event; }"];
+    await writeFile(`${folder}/snippet.mjs`, body.join("\n"));
+    return (await import(`${folder}/snippet.mjs`)).take;
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+test("the documented check takes a webhook, and refuses a changed one", async () => {
+  let told;
+  const came = new Promise((resolve) => (told = resolve));
+  const server = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    response.writeHead(204).end();
+    told({ headers: request.headers, body: Buffer.concat(chunks).toString() });
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const post = async (path, body) => {
+    const headers = { authorization: `Bearer ${KEY}`, "content-type": "application/json" };
+    const answer = await fetch(`${URL}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    assert.equal(answer.status, 200);
+    return answer.json();
+  };
+  try {
+    const url = `http://127.0.0.1:${server.address().port}/`;
+    const { id, secret } = await post("/v1/webhooks", { url });
+    await post(`/v1/webhooks/${id}/test`, {});
+    const { headers, body } = await came;
+    const take = await documented();
+    assert.equal(take(secret, body, headers).type, "test");
+    assert.throws(() => take(secret, `${body} `, headers), { name: "WebhookVerificationError" });
+  } finally {
+    server.close();
+    server.closeAllConnections?.();
+  }
 });

@@ -6,14 +6,21 @@ may make 60 requests a minute.
 
 import asyncio
 import base64
+import http.server
 import os
+import pathlib
+import queue
 import struct
+import subprocess
+import tempfile
+import threading
 import unittest
 import uuid
 import zlib
 
 import httpx2
 import openai
+import standardwebhooks.webhooks
 
 URL = os.environ["MEDIAGATE_URL"]
 KEY = os.environ["MEDIAGATE_KEY"]
@@ -51,6 +58,126 @@ def is_mp4(data):
 def fresh(text):
     """A prompt that no earlier request had."""
     return f"{text} {uuid.uuid4()}"
+
+
+class Receiver:
+    """Takes one webhook."""
+
+    def __enter__(self):
+        took = self.took = queue.Queue()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                took.put(({name.lower(): value for name, value in self.headers.items()}, body.decode()))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def next(self):
+        return self.took.get(timeout=60)
+
+
+def api(path, body):
+    headers = {"authorization": f"Bearer {KEY}"}
+    answer = httpx2.post(f"{URL}{path}", json=body, headers=headers)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def snippet(language):
+    """The example in docs/webhooks.md."""
+    root = pathlib.Path(__file__).parents[5]
+    page = (root / "docs/webhooks.md").read_text()
+    return page.split(f"```{language}\n")[1].split("```")[0]
+
+
+GO = """package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+%s
+func main() {
+	body, _ := io.ReadAll(os.Stdin)
+	header := http.Header{}
+	for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
+		header.Set(name, os.Getenv(name))
+	}
+	fmt.Println(verify(os.Getenv("secret"), header, body))
+}
+"""
+
+
+class Webhooks(unittest.TestCase):
+    """Each example of the documentation takes a delivery, and refuses a changed one."""
+
+    @classmethod
+    def setUpClass(cls):
+        with Receiver() as receiver:
+            endpoint = api("/v1/webhooks", {"url": receiver.url})
+            api(f"/v1/webhooks/{endpoint['id']}/test", {})
+            cls.secret = endpoint["secret"]
+            cls.headers, cls.body = receiver.next()
+
+    def test_python(self):
+        names = {"secret": self.secret, "body": self.body, "headers": self.headers}
+        exec(snippet("python"), names)
+        self.assertEqual(names["event"]["type"], "test")
+        with self.assertRaises(standardwebhooks.webhooks.WebhookVerificationError):
+            exec(snippet("python"), {**names, "body": self.body + " "})
+
+    def test_shell(self):
+        def run(body):
+            named = {
+                "secret": self.secret,
+                "body": body,
+                "id": self.headers["webhook-id"],
+                "timestamp": self.headers["webhook-timestamp"],
+                "signatures": self.headers["webhook-signature"],
+            }
+            ran = subprocess.run(["bash", "-c", snippet("bash")], env={**os.environ, **named}, capture_output=True)
+            return ran.stdout.decode().strip()
+
+        self.assertEqual(run(self.body), "from the gateway")
+        self.assertEqual(run(self.body + " "), "")
+
+    def test_go(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "main.go"
+            source.write_text(GO % snippet("go"))
+            built = {**os.environ, "GOCACHE": f"{folder}/cache", "GO111MODULE": "off"}
+            program = f"{folder}/verify"
+            subprocess.run(["go", "build", "-o", program, str(source)], env=built, check=True)
+
+            def run(body):
+                env = {**os.environ, **self.headers, "secret": self.secret}
+                ran = subprocess.run([program], env=env, input=body.encode(), capture_output=True, check=True)
+                return ran.stdout.decode().strip()
+
+            self.assertEqual(run(self.body), "true")
+            self.assertEqual(run(self.body + " "), "false")
 
 
 class Models(unittest.TestCase):

@@ -165,7 +165,7 @@ async fn join_first(
 fn is_open(found: &Found) -> bool {
     match found {
         Found::Tasks(tasks) => tasks.iter().any(|task| !task.state.is_terminal()),
-        Found::Clip(_) | Found::Persona(..) => false,
+        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) => false,
     }
 }
 

@@ -4,12 +4,12 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::base::Base;
-use crate::http::wire::words;
 use crate::model::account::Account;
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin};
 use crate::model::task::{Payload, SongJob, StemsJob, Task, TaskState};
+use crate::records::Base;
+use crate::records::words;
 
 /// The only value of `stem_type_id` that these services use.
 pub const STEM_TYPE: i64 = 91;
@@ -210,7 +210,7 @@ impl<T: ToSchema> Envelope<T> {
 pub struct JobRecord {
     /// The task's id.
     pub task_id: String,
-    /// Empty.
+    /// Who is called when it ends; empty if nobody.
     pub notify_hook: String,
     /// Always `MUSIC`.
     pub action: &'static str,
@@ -485,7 +485,7 @@ impl JobRecord {
         let record = TaskRecord::new(task, clips, account, base)?;
         Some(Self {
             task_id: record.id,
-            notify_hook: String::new(),
+            notify_hook: task.callback.clone().unwrap_or_default(),
             action: "MUSIC",
             status: words::job(task.state),
             fail_reason: task

@@ -1,43 +1,15 @@
-//! Task views, and the shape of all lists.
+//! A task of any kind, as `GET /v1/tasks/{id}` and webhooks show it.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::wire::music::ClipView;
-use crate::http::wire::videos::VideoFile;
+use crate::clock::Timestamp;
 use crate::model::money::Money;
-use crate::model::task::Task;
-
-/// A page of a list.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct List<T: ToSchema> {
-    /// Always `list`.
-    pub object: &'static str,
-    /// The items, newest first by default.
-    pub data: Vec<T>,
-    /// Whether more items follow `last_id`.
-    pub has_more: bool,
-    /// Id of the first item.
-    #[schema(required = true)]
-    pub first_id: Option<String>,
-    /// Id of the last item; pass it as `after` for the next page.
-    #[schema(required = true)]
-    pub last_id: Option<String>,
-}
-
-impl<T: ToSchema> List<T> {
-    /// `id` returns an item's id.
-    pub fn new(data: Vec<T>, has_more: bool, id: impl Fn(&T) -> String) -> Self {
-        let (first_id, last_id) = (data.first().map(&id), data.last().map(&id));
-        Self {
-            object: "list",
-            data,
-            has_more,
-            first_id,
-            last_id,
-        }
-    }
-}
+use crate::model::music::Clip;
+use crate::model::task::{Output, Payload, Task};
+use crate::records::Base;
+use crate::records::music::ClipView;
+use crate::records::video::VideoFile;
 
 /// A task as it is now.
 #[derive(Debug, Serialize, ToSchema)]
@@ -76,6 +48,9 @@ pub struct TaskView {
     pub output: Option<TaskOutput>,
     /// The request that created it.
     pub request_id: String,
+    /// Who is called when it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
     /// The caller's id for its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -106,6 +81,55 @@ pub struct BillingView {
     /// What is missing if not everything was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
+}
+
+impl TaskView {
+    /// `clips` are those that a finished music task made.
+    pub fn new(base: &Base, task: &Task, clips: &[Clip]) -> Self {
+        let user = match &task.payload {
+            Payload::VideoV1(job) => job.user.clone(),
+            Payload::StemsV1(_) | Payload::SongV1(_) => None,
+        };
+        Self {
+            id: task.id.to_string(),
+            object: "task",
+            kind: task.kind().name(),
+            model: task.model.clone(),
+            provider: base.shown_provider(task),
+            status: task.state.name(),
+            progress: task.progress,
+            error: task.failure.as_ref().map(|failure| TaskError {
+                code: failure.code.name(),
+                message: failure.message.clone(),
+            }),
+            cost_usd: task.cost.to_string(),
+            billing: BillingView::new(task),
+            created_at: task.created_at.rfc3339(),
+            started_at: task.started_at.map(Timestamp::rfc3339),
+            finished_at: task.finished_at.map(Timestamp::rfc3339),
+            output: TaskOutput::new(base, task, clips),
+            request_id: task.request_id.to_string(),
+            callback_url: task.callback.clone(),
+            user,
+        }
+    }
+}
+
+impl TaskOutput {
+    fn new(base: &Base, task: &Task, clips: &[Clip]) -> Option<Self> {
+        Some(match task.output.as_ref()? {
+            Output::VideoV1(video) => Self {
+                videos: VideoFile::of(base, task).into_iter().collect(),
+                clips: Vec::new(),
+                direction: Some(video.direction.clone()),
+            },
+            Output::ClipsV1 { .. } => Self {
+                videos: Vec::new(),
+                clips: clips.iter().map(|clip| ClipView::new(clip, base)).collect(),
+                direction: None,
+            },
+        })
+    }
 }
 
 impl BillingView {

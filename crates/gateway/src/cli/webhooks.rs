@@ -1,0 +1,250 @@
+//! `mediagate webhooks`: endpoints of an account and what was sent to them; works while a server is
+//! running on the same data, which does the sending.
+
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets};
+
+use crate::app::App;
+use crate::cli::{CliError, accounts::find, runtime, say};
+use crate::clock::{Clock, Timestamp};
+use crate::config::{Config, Overrides};
+use crate::domain::accounts::DEFAULT_HANDLE;
+use crate::domain::webhooks::{self, Change, NewEndpoint, log};
+use crate::ids::{DeliveryId, EndpointId};
+use crate::model::webhook::{Delivery, DeliveryState, DisabledWhy, Endpoint, EventType, Scheme};
+use crate::store::tasks::Page;
+use crate::store::webhooks::endpoints;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum WebhooksCommand {
+    /// List the endpoints of all accounts
+    List,
+    /// Register an endpoint and print only its secret on standard output
+    Create(CreateArgs),
+    /// Enable an endpoint; what was held for it is sent by `recover`
+    Enable {
+        /// Id of the endpoint
+        id: EndpointId,
+    },
+    /// Disable an endpoint; what it would be sent is held
+    Disable {
+        /// Id of the endpoint
+        id: EndpointId,
+    },
+    /// List the latest deliveries of an endpoint
+    Deliveries {
+        /// Id of the endpoint
+        id: EndpointId,
+        /// Only those in this state: waiting, delivered, failed or held
+        #[arg(long)]
+        state: Option<DeliveryState>,
+    },
+    /// Send a delivery again
+    Redeliver {
+        /// Id of the delivery
+        id: DeliveryId,
+    },
+    /// Send an endpoint again what failed or was held
+    Recover {
+        /// Id of the endpoint
+        id: EndpointId,
+        /// Of events since this time, for example 2026-01-02 or 2026-01-02T03:04:05Z
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        since: Timestamp,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// The https address that events are posted to
+    url: String,
+    /// Account that it belongs to [default: default]
+    #[arg(long, value_name = "HANDLE")]
+    account: Option<String>,
+    /// Event that it is sent; repeat for several [default: all]
+    #[arg(long = "event", value_name = "EVENT")]
+    events: Vec<EventType>,
+    /// Name for people
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    description: String,
+    /// How its deliveries are signed: hmac or ed25519 [default: hmac]
+    #[arg(long, value_name = "SCHEME")]
+    scheme: Option<Scheme>,
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    let wanted = "must be a time such as 2026-01-02 or 2026-01-02T03:04:05Z";
+    Timestamp::parse(text).ok_or_else(|| wanted.to_owned())
+}
+
+pub(super) fn run(command: &WebhooksCommand, settings: &Overrides) -> Result<(), CliError> {
+    let app = App::open(Config::load(settings)?, Clock::system())?;
+    runtime()?.block_on(async {
+        match command {
+            WebhooksCommand::List => list(&app).await,
+            WebhooksCommand::Create(args) => create(&app, args).await,
+            WebhooksCommand::Enable { id } => set_enabled(&app, *id, true).await,
+            WebhooksCommand::Disable { id } => set_enabled(&app, *id, false).await,
+            WebhooksCommand::Deliveries { id, state } => deliveries(&app, *id, *state).await,
+            WebhooksCommand::Redeliver { id } => redeliver(&app, *id).await,
+            WebhooksCommand::Recover { id, since } => recover(&app, *id, *since).await,
+        }
+    })
+}
+
+async fn every_endpoint(app: &App) -> Result<Vec<Endpoint>, CliError> {
+    let all = app.store.read(endpoints::all);
+    all.await.map_err(CliError::failed)
+}
+
+async fn endpoint(app: &App, id: EndpointId) -> Result<Endpoint, CliError> {
+    let mut all = every_endpoint(app).await?.into_iter();
+    let found = all.find(|endpoint| endpoint.id == id);
+    found.ok_or_else(|| {
+        CliError::failed("no webhook endpoint has this id; see: mediagate webhooks list")
+    })
+}
+
+async fn list(app: &App) -> Result<(), CliError> {
+    let all = every_endpoint(app).await?;
+    if all.is_empty() {
+        return say(
+            "There are no webhook endpoints yet. Register one with: mediagate webhooks create URL",
+        );
+    }
+    let mut table = table(["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
+    let accounts = crate::domain::books::accounts(app).await?;
+    for endpoint in all {
+        let account = accounts
+            .iter()
+            .find(|(known, ..)| known.id == endpoint.account);
+        let events = endpoint.events.as_ref().map_or_else(
+            || "all".to_owned(),
+            |events| {
+                events
+                    .iter()
+                    .map(|event| event.name())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            },
+        );
+        table.add_row([
+            endpoint.id.to_string(),
+            account.map_or_else(String::new, |(account, ..)| account.handle.clone()),
+            endpoint.url.clone(),
+            events,
+            state(&endpoint),
+            endpoint.failures.to_string(),
+        ]);
+    }
+    say(&table.to_string())
+}
+
+fn state(endpoint: &Endpoint) -> String {
+    match endpoint.disabled_why {
+        _ if endpoint.enabled => "enabled".to_owned(),
+        Some(why) => format!("disabled: {}", DisabledWhy::name(why)),
+        None => "disabled".to_owned(),
+    }
+}
+
+async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
+    let account = find(app, args.account.as_deref().unwrap_or(DEFAULT_HANDLE)).await?;
+    let new = NewEndpoint {
+        url: args.url.clone(),
+        description: args.description.clone(),
+        events: (!args.events.is_empty()).then(|| args.events.clone()),
+        scheme: args.scheme.unwrap_or(Scheme::Hmac),
+    };
+    let (_, secret) = webhooks::create_for(app, account.id, new).await?;
+    say(secret.expose())
+}
+
+async fn set_enabled(app: &App, id: EndpointId, enabled: bool) -> Result<(), CliError> {
+    let account = endpoint(app, id).await?.account;
+    let change = Change {
+        enabled: Some(enabled),
+        ..Change::default()
+    };
+    webhooks::change(app, account, id, change).await?;
+    let done = if enabled { "Enabled" } else { "Disabled" };
+    say(&format!("{done} {id}."))
+}
+
+async fn deliveries(
+    app: &App,
+    id: EndpointId,
+    state: Option<DeliveryState>,
+) -> Result<(), CliError> {
+    let account = endpoint(app, id).await?.account;
+    let latest = Page {
+        after: None,
+        limit: 100,
+        ascending: false,
+    };
+    let (found, more) = log::of_endpoint(app, account, id, state, latest).await?;
+    if found.is_empty() {
+        return say("There are no such deliveries.");
+    }
+    let mut table = table([
+        "DELIVERY", "EVENT", "TASK", "STATE", "TRIES", "NEXT", "CREATED",
+    ]);
+    for delivery in &found {
+        table.add_row(row(delivery));
+    }
+    say(&table.to_string())?;
+    if more {
+        say("Older ones are not shown.")
+    } else {
+        Ok(())
+    }
+}
+
+fn row(delivery: &Delivery) -> [String; 7] {
+    let waits = delivery.state == DeliveryState::Waiting;
+    [
+        delivery.id.to_string(),
+        delivery.kind.name().to_owned(),
+        delivery
+            .task
+            .map_or_else(String::new, |task| task.to_string()),
+        delivery.state.name().to_owned(),
+        delivery.attempts.to_string(),
+        if waits {
+            delivery.due_at.rfc3339()
+        } else {
+            String::new()
+        },
+        delivery.created_at.rfc3339(),
+    ]
+}
+
+async fn redeliver(app: &App, id: DeliveryId) -> Result<(), CliError> {
+    let owner = app
+        .store
+        .read(move |conn| crate::store::webhooks::deliveries::account_of(conn, id));
+    let account = owner.await.map_err(CliError::failed)?;
+    let account = account.ok_or_else(|| CliError::failed("no webhook delivery has this id"))?;
+    log::redeliver(app, account, id).await?;
+    say(&format!(
+        "{id} is sent again by the next worker that looks."
+    ))
+}
+
+async fn recover(app: &App, id: EndpointId, since: Timestamp) -> Result<(), CliError> {
+    let account = endpoint(app, id).await?.account;
+    let count = log::recover(app, account, id, since).await?;
+    say(&format!("{count} deliveries are sent again."))
+}
+
+fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    table
+}

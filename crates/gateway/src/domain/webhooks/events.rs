@@ -1,0 +1,202 @@
+//! What happened, written down for whoever listens, in the transaction that makes it happen.
+
+use serde::Serialize;
+use url::Url;
+
+use crate::app::App;
+use crate::clock::Timestamp;
+use crate::config::NotifyHookBody;
+use crate::error::Error;
+use crate::ids::{AccountId, DeliveryId, EventId, TaskId};
+use crate::model::task::{Kind, Output, Task, TaskState};
+use crate::model::webhook::{DeliveryState, Endpoint, Event, EventType, Receiver};
+use crate::records::Base;
+use crate::records::music::JobRecord;
+use crate::records::task::TaskView;
+use crate::store::webhooks::deliveries::{self, NewDelivery};
+use crate::store::webhooks::endpoints;
+use crate::store::{self, Conn};
+
+/// The body that is sent.
+#[derive(Serialize)]
+struct Body<T> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: String,
+    data: T,
+}
+
+/// A task has ended, and everything of its end is written: who listens is told.
+pub fn task_ended(
+    conn: &mut Conn<'_>,
+    app: &App,
+    task: &Task,
+    state: TaskState,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let Some(kind) = EventType::of(state) else {
+        return Ok(());
+    };
+    let mut listening = endpoints::of_account(conn, task.account)?;
+    listening.retain(|endpoint| endpoint.listens_to(kind));
+    if listening.is_empty() && task.callback.is_none() {
+        return Ok(());
+    }
+    let ended = Ended::read(conn, app, task)?;
+    let view = TaskView::new(&ended.base, &ended.task, &ended.clips);
+    let event = event(task.account, Some(task.id), kind, view, now)?;
+    if !deliveries::insert_event(conn, &event)? {
+        return Ok(());
+    }
+    tell(conn, &event, &listening)?;
+    if let Some(url) = &ended.task.callback {
+        let job = ended.job_record(conn, app)?;
+        call_back(conn, &event, url, job.as_deref())?;
+    }
+    Ok(())
+}
+
+/// A task as it is at the end of the transaction that ends it.
+struct Ended {
+    task: Task,
+    clips: Vec<crate::model::music::Clip>,
+    base: Base,
+}
+
+impl Ended {
+    fn read(conn: &mut Conn<'_>, app: &App, task: &Task) -> Result<Self, Error> {
+        let task = store::tasks::by_id(conn, task.id, task.account)?
+            .ok_or_else(|| Error::internal("a task that ended is not there"))?;
+        let has_clips = matches!(task.output, Some(Output::ClipsV1 { .. }));
+        let clips = if has_clips || task.kind() == Kind::Music {
+            store::clips::of_task(conn, task.id, task.account)?
+        } else {
+            Vec::new()
+        };
+        let origin = app
+            .config
+            .public_url
+            .clone()
+            .or_else(|| task.origin.clone());
+        let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
+        let base = Base::new(app, origin);
+        Ok(Self { task, clips, base })
+    }
+
+    /// The job record instead of the event, where the operator wants it for music.
+    fn job_record(&self, conn: &mut Conn<'_>, app: &App) -> Result<Option<String>, Error> {
+        if app.config.webhooks.notify_hook_body != NotifyHookBody::Job {
+            return Ok(None);
+        }
+        let account = store::accounts::account_by_id(conn, self.task.account)?
+            .ok_or_else(|| Error::internal("a task without its account"))?;
+        let record = JobRecord::new(&self.task, &self.clips, &account, &self.base);
+        let text = record.as_ref().map(serde_json::to_string);
+        text.transpose().map_err(Error::internal)
+    }
+}
+
+/// An endpoint was disabled by the gateway: the account's other endpoints are told.
+pub fn endpoint_disabled(
+    conn: &mut Conn<'_>,
+    disabled: &Endpoint,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let kind = EventType::EndpointDisabled;
+    let mut listening = endpoints::of_account(conn, disabled.account)?;
+    listening.retain(|other| other.id != disabled.id && other.listens_to(kind));
+    if listening.is_empty() {
+        return Ok(());
+    }
+    let data = serde_json::json!({
+        "endpoint_id": disabled.id.to_string(),
+        "url": disabled.url,
+        "reason": disabled.disabled_why.map(crate::model::webhook::DisabledWhy::name),
+    });
+    let event = event(disabled.account, None, kind, data, now)?;
+    deliveries::insert_event(conn, &event)?;
+    tell(conn, &event, &listening)
+}
+
+/// An event that only this endpoint is sent, on request. Returns its delivery.
+pub fn test(conn: &mut Conn<'_>, endpoint: &Endpoint, now: Timestamp) -> Result<DeliveryId, Error> {
+    let data = serde_json::json!({
+        "endpoint_id": endpoint.id.to_string(),
+        "message": "This is a test. Nothing happened.",
+    });
+    let event = event(endpoint.account, None, EventType::Test, data, now)?;
+    deliveries::insert_event(conn, &event)?;
+    let (id, receiver) = (DeliveryId::new(), Receiver::Endpoint(endpoint.id));
+    let delivery = NewDelivery {
+        id,
+        event: &event,
+        to: &receiver,
+        lane: &endpoint.id.to_string(),
+        body: None,
+        state: DeliveryState::Waiting,
+    };
+    deliveries::insert(conn, &delivery)?;
+    Ok(id)
+}
+
+fn event(
+    account: AccountId,
+    task: Option<TaskId>,
+    kind: EventType,
+    data: impl Serialize,
+    now: Timestamp,
+) -> Result<Event, Error> {
+    let body = Body {
+        kind: kind.name(),
+        timestamp: now.rfc3339(),
+        data,
+    };
+    Ok(Event {
+        id: EventId::new(),
+        account,
+        task,
+        kind,
+        body: serde_json::to_string(&body).map_err(Error::internal)?,
+        created_at: now,
+    })
+}
+
+/// One delivery for each endpoint; for one that is disabled it is held.
+fn tell(conn: &mut Conn<'_>, event: &Event, listening: &[Endpoint]) -> Result<(), Error> {
+    for endpoint in listening {
+        let delivery = NewDelivery {
+            id: DeliveryId::new(),
+            event,
+            to: &Receiver::Endpoint(endpoint.id),
+            lane: &endpoint.id.to_string(),
+            body: None,
+            state: if endpoint.enabled {
+                DeliveryState::Waiting
+            } else {
+                DeliveryState::Held
+            },
+        };
+        deliveries::insert(conn, &delivery)?;
+    }
+    Ok(())
+}
+
+fn call_back(
+    conn: &mut Conn<'_>,
+    event: &Event,
+    url: &str,
+    body: Option<&str>,
+) -> Result<(), Error> {
+    // Callbacks to one host share a lane, so that a dead one holds up no other.
+    let host = Url::parse(url).ok();
+    let host = host.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let delivery = NewDelivery {
+        id: DeliveryId::new(),
+        event,
+        to: &Receiver::Callback(url.to_owned()),
+        lane: &format!("{} {host}", event.account),
+        body,
+        state: DeliveryState::Waiting,
+    };
+    Ok(deliveries::insert(conn, &delivery)?)
+}

@@ -1,0 +1,265 @@
+//! Webhooks: endpoints that an account registers, the secrets that it checks signatures with, and
+//! the callbacks that its requests name.
+//!
+//! `events` writes down what happened, in the transaction that makes it happen; `outcome` says what
+//! a try means; `log` is what was sent, and sends it again; `keys` signs. The worker's `deliver`
+//! does the sending.
+
+pub mod events;
+pub mod keys;
+pub mod log;
+pub mod outcome;
+
+use crate::app::{App, Parts};
+use crate::domain::idempotency::Visit;
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AccountId, EndpointId};
+use crate::model::account::Caller;
+use crate::model::intent::Made;
+use crate::model::webhook::{Endpoint, EventType, Scheme};
+use crate::secret::Secret;
+use crate::store::tasks::Page;
+use crate::store::webhooks::{deliveries, endpoints};
+use crate::store::{self, Conn};
+use keys::Keys;
+
+/// Most endpoints of an account.
+pub const MOST: i64 = 20;
+
+/// Whose a secret is, for its encryption: an endpoint's, or an account's for callbacks.
+pub fn owner_of(account: AccountId, endpoint: Option<EndpointId>) -> String {
+    endpoint.map_or_else(|| account.to_string(), |endpoint| endpoint.to_string())
+}
+
+/// An address that a request wants called, and the field that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callback {
+    pub url: String,
+    pub param: &'static str,
+}
+
+impl Callback {
+    /// The address, if it may be called.
+    pub fn check(self, app: &Parts) -> Result<String, Error> {
+        check_url(app, &self.url, self.param)?;
+        Ok(self.url)
+    }
+}
+
+fn check_url(app: &Parts, url: &str, param: &str) -> Result<(), Error> {
+    let checked = app.hooks.check(url);
+    let refused =
+        |why: crate::hooks::UrlRefused| Error::at(ErrorCode::InvalidValue, param, why.to_string());
+    checked.map(drop).map_err(refused)
+}
+
+/// An endpoint to register.
+#[derive(Debug, Clone)]
+pub struct NewEndpoint {
+    pub url: String,
+    pub description: String,
+    /// All if `None`.
+    pub events: Option<Vec<EventType>>,
+    pub scheme: Scheme,
+}
+
+/// Registers an endpoint. Returns it with what its receiver checks signatures with.
+pub async fn create(
+    app: &App,
+    caller: &Caller,
+    visit: &Visit,
+    new: NewEndpoint,
+) -> Result<(Endpoint, Secret), Error> {
+    let (endpoint, shown) = prepare(app, caller.account.id, new)?;
+    let row = endpoint.clone();
+    let made = visit.make(app, Made::Endpoint(endpoint.id), move |conn| {
+        insert(conn, &row)
+    });
+    made.await?;
+    tracing::info!(endpoint_id = %endpoint.id, "webhook endpoint registered");
+    Ok((endpoint, shown))
+}
+
+/// The same for the operator.
+pub async fn create_for(
+    app: &Parts,
+    account: AccountId,
+    new: NewEndpoint,
+) -> Result<(Endpoint, Secret), Error> {
+    let (endpoint, shown) = prepare(app, account, new)?;
+    let row = endpoint.clone();
+    let written = app.store.write_for(account, move |conn| insert(conn, &row));
+    written.await?;
+    Ok((endpoint, shown))
+}
+
+fn prepare(app: &Parts, account: AccountId, new: NewEndpoint) -> Result<(Endpoint, Secret), Error> {
+    check_url(app, &new.url, "url")?;
+    let (id, keys) = (EndpointId::new(), Keys::fresh()?);
+    let endpoint = Endpoint {
+        id,
+        account,
+        url: new.url,
+        description: new.description,
+        events: new.events,
+        scheme: new.scheme,
+        secrets: keys.close(app, &owner_of(account, Some(id)))?,
+        enabled: true,
+        disabled_why: None,
+        failures: 0,
+        failing_since: None,
+        created_at: app.clock.now(),
+    };
+    Ok((endpoint, keys.shown(new.scheme)?))
+}
+
+fn insert(conn: &mut Conn<'_>, endpoint: &Endpoint) -> Result<(), Error> {
+    if endpoints::count(conn, endpoint.account)? >= MOST {
+        let message = format!("An account has at most {MOST} webhook endpoints.");
+        return Err(Error::plain(ErrorCode::LimitReached, message));
+    }
+    Ok(endpoints::insert(conn, endpoint)?)
+}
+
+/// For an id that is malformed or not the account's.
+pub fn not_found() -> Error {
+    let message = "There is no webhook endpoint with this id.";
+    Error::plain(ErrorCode::WebhookNotFound, message)
+}
+
+pub async fn get(app: &Parts, account: AccountId, id: EndpointId) -> Result<Endpoint, Error> {
+    let read = app
+        .store
+        .read(move |conn| endpoints::by_id(conn, id, account));
+    read.await?.ok_or_else(not_found)
+}
+
+/// A page of the account's endpoints, and whether more follow.
+pub async fn list(
+    app: &Parts,
+    account: AccountId,
+    page: Page<EndpointId>,
+) -> Result<(Vec<Endpoint>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .read(move |conn| endpoints::page(conn, account, one_more));
+    let mut found = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+/// What to change of an endpoint; `None` leaves it.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    pub url: Option<String>,
+    pub description: Option<String>,
+    /// `Some(None)`: all.
+    pub events: Option<Option<Vec<EventType>>>,
+    pub enabled: Option<bool>,
+}
+
+pub async fn change(
+    app: &Parts,
+    account: AccountId,
+    id: EndpointId,
+    change: Change,
+) -> Result<Endpoint, Error> {
+    if let Some(url) = &change.url {
+        check_url(app, url, "url")?;
+    }
+    let now = app.clock.now();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<Endpoint, Error> {
+            let mut endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let was_enabled = endpoint.enabled;
+            endpoint.url = change.url.unwrap_or(endpoint.url);
+            endpoint.description = change.description.unwrap_or(endpoint.description);
+            endpoint.events = change.events.unwrap_or(endpoint.events);
+            endpoint.enabled = change.enabled.unwrap_or(endpoint.enabled);
+            if change.enabled.is_some() {
+                endpoint.disabled_why = endpoint.disabled_why.filter(|_| !endpoint.enabled);
+            }
+            endpoints::update(conn, &endpoint)?;
+            if was_enabled && !endpoint.enabled {
+                deliveries::hold(conn, id, now)?;
+            }
+            endpoints::by_id(conn, id, account)?.ok_or_else(not_found)
+        });
+    store::soon(written).await
+}
+
+/// Deletes an endpoint; what waits for it is given up. Returns what it was.
+pub async fn delete(app: &Parts, account: AccountId, id: EndpointId) -> Result<Endpoint, Error> {
+    let now = app.clock.now();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<Endpoint, Error> {
+            let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            deliveries::give_up(conn, id, &endpoint.url, now)?;
+            endpoints::delete(conn, id)?;
+            Ok(endpoint)
+        });
+    store::soon(written).await
+}
+
+/// Gives an endpoint a new secret; the one before it is used for another day.
+pub async fn rotate(
+    app: &App,
+    account: AccountId,
+    id: EndpointId,
+) -> Result<(Endpoint, Secret), Error> {
+    let (now, parts) = (app.clock.now(), app.clone());
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<_, Error> {
+            let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let owner = owner_of(account, Some(id));
+            let keys = Keys::open(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
+            endpoints::set_secrets(conn, id, &keys.close(&parts, &owner)?)?;
+            let shown = keys.shown(endpoint.scheme)?;
+            Ok((endpoint, shown))
+        });
+    store::soon(written).await
+}
+
+/// What an endpoint's receiver checks signatures with, where that is no secret.
+pub fn public_key(app: &Parts, endpoint: &Endpoint) -> Result<Option<Secret>, Error> {
+    if endpoint.scheme != Scheme::Ed25519 {
+        return Ok(None);
+    }
+    let owner = owner_of(endpoint.account, Some(endpoint.id));
+    let keys = Keys::open(app, &owner, &endpoint.secrets)?;
+    keys.shown(endpoint.scheme).map(Some)
+}
+
+/// The keys of an account's callbacks, made at their first use.
+pub async fn account_keys(app: &App, account: AccountId) -> Result<Keys, Error> {
+    let read = app
+        .store
+        .read(move |conn| endpoints::account_secrets(conn, account));
+    let owner = owner_of(account, None);
+    if let Some(sealed) = read.await? {
+        return Keys::open(app, &owner, &sealed);
+    }
+    let fresh = Keys::fresh()?.close(app, &owner)?;
+    let written = app.store.write(move |conn| {
+        endpoints::first_account_secrets(conn, account, &fresh).map_err(Error::from)
+    });
+    let sealed = store::soon(written).await?;
+    let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
+    Keys::open(app, &owner, &sealed)
+}
+
+/// Gives an account's callbacks a new secret.
+pub async fn rotate_account(app: &App, account: AccountId) -> Result<Keys, Error> {
+    let (now, owner) = (app.clock.now(), owner_of(account, None));
+    let keys = account_keys(app, account).await?.rotated(now)?;
+    let sealed = keys.close(app, &owner)?;
+    let written = app.store.write_for(account, move |conn| {
+        endpoints::set_account_secrets(conn, account, &sealed).map_err(Error::from)
+    });
+    store::soon(written).await?;
+    Ok(keys)
+}

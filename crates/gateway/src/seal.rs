@@ -1,0 +1,109 @@
+//! Encrypts what the database keeps and nobody may read in it: AES-256-GCM, its key derived from
+//! the signing secret by HKDF-SHA256 (RFC 5869).
+//!
+//! With several signing secrets the first one encrypts and all of them decrypt, so that the secret
+//! can be replaced.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Salt};
+
+/// Why something cannot be encrypted or decrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// There are no random bytes to be had.
+    #[error("the system gives no random bytes")]
+    NoRandom,
+    /// Damaged, meant for something else, or encrypted under a signing secret that is gone.
+    #[error("it cannot be decrypted: was the signing secret changed?")]
+    Unreadable,
+}
+
+/// Encrypts and decrypts short secrets.
+pub struct Seal(Vec<LessSafeKey>);
+
+impl Seal {
+    /// The first of these signing secrets encrypts.
+    pub fn new(secrets: &[Vec<u8>]) -> Self {
+        let salt = Salt::new(HKDF_SHA256, b"mediagate");
+        let keys = secrets.iter().filter_map(|secret| {
+            let (key, purpose) = (salt.extract(secret), [&b"webhook secrets"[..]]);
+            // Fails for keys longer than HKDF can derive; this one is 32 bytes.
+            let key = key.expand(&purpose, &AES_256_GCM).ok()?;
+            Some(LessSafeKey::new(UnboundKey::from(key)))
+        });
+        Self(keys.collect())
+    }
+
+    /// Encrypts `plain`; only who names the same `owner` can decrypt it.
+    pub fn close(&self, owner: &str, plain: &str) -> Result<String, SealError> {
+        let key = self.0.first().ok_or(SealError::Unreadable)?;
+        let mut nonce = [0; NONCE_LEN];
+        getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandom)?;
+        let mut sealed = plain.as_bytes().to_vec();
+        let of = Aad::from(owner.as_bytes());
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), of, &mut sealed)
+            .map_err(|_| SealError::Unreadable)?;
+        Ok(BASE64.encode([&nonce[..], &sealed].concat()))
+    }
+
+    /// Decrypts what [`Seal::close`] made.
+    pub fn open(&self, owner: &str, sealed: &str) -> Result<String, SealError> {
+        let bytes = BASE64.decode(sealed).map_err(|_| SealError::Unreadable)?;
+        let (nonce, sealed) = bytes
+            .split_first_chunk::<NONCE_LEN>()
+            .ok_or(SealError::Unreadable)?;
+        let opened = self.0.iter().find_map(|key| {
+            let mut sealed = sealed.to_vec();
+            let of = Aad::from(owner.as_bytes());
+            let nonce = Nonce::assume_unique_for_key(*nonce);
+            let plain = key.open_in_place(nonce, of, &mut sealed).ok()?;
+            String::from_utf8(plain.to_vec()).ok()
+        });
+        opened.ok_or(SealError::Unreadable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seal(secrets: &[&[u8]]) -> Seal {
+        Seal::new(
+            &secrets
+                .iter()
+                .map(|secret| secret.to_vec())
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn only_its_owner_opens_it_and_only_unchanged() {
+        let seal = seal(&[b"one"]);
+        let closed = seal.close("a", "whsec_x").unwrap();
+        assert_eq!(seal.open("a", &closed).unwrap(), "whsec_x");
+        assert!(!closed.contains("whsec"));
+        assert_ne!(closed, seal.close("a", "whsec_x").unwrap());
+        assert_eq!(seal.open("b", &closed), Err(SealError::Unreadable));
+        for broken in [
+            "",
+            "AA",
+            "!",
+            &closed[..closed.len() - 2],
+            &format!("A{closed}"),
+        ] {
+            assert_eq!(seal.open("a", broken), Err(SealError::Unreadable));
+        }
+    }
+
+    #[test]
+    fn a_new_signing_secret_reads_what_the_old_one_wrote() {
+        let (old, new) = (seal(&[b"old"]), seal(&[b"new"]));
+        let closed = old.close("a", "x").unwrap();
+        assert_eq!(new.open("a", &closed), Err(SealError::Unreadable));
+        assert_eq!(seal(&[b"new", b"old"]).open("a", &closed).unwrap(), "x");
+        let closed = seal(&[b"new", b"old"]).close("a", "x").unwrap();
+        assert_eq!(new.open("a", &closed).unwrap(), "x");
+    }
+}

@@ -1,0 +1,484 @@
+//! Events and their deliveries. A delivery changes by compare-and-set: who tries it holds it under
+//! its process's lease, as tasks are held (`store/workers.rs`).
+
+use crate::clock::Timestamp;
+use crate::ids::{AccountId, DeliveryId, EndpointId, TaskId};
+use crate::model::webhook::{
+    Attempt, AttemptError, Delivery, DeliveryState, Due, Event, Receiver, Scheme,
+};
+use crate::store::conn::to_json;
+use crate::store::tasks::Page;
+use crate::store::{Conn, Row, StoreError};
+
+/// Writes an event down. Returns false if its task has one already.
+pub fn insert_event(conn: &mut Conn<'_>, event: &Event) -> Result<bool, StoreError> {
+    let task = event.task.map(|task| task.to_string());
+    let inserted = conn.execute(
+        "INSERT INTO webhook_events (id, account_id, task_id, type, body, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (task_id) DO NOTHING",
+        &[
+            (&event.id.to_string()).into(),
+            (&event.account.to_string()).into(),
+            task.as_ref().into(),
+            event.kind.name().into(),
+            (&event.body).into(),
+            event.created_at.micros().into(),
+        ],
+    )?;
+    Ok(inserted == 1)
+}
+
+/// A delivery to write down, due at once unless it is held.
+pub struct NewDelivery<'a> {
+    pub id: DeliveryId,
+    pub event: &'a Event,
+    pub to: &'a Receiver,
+    /// What shares its limit of requests in flight.
+    pub lane: &'a str,
+    /// Instead of the event's.
+    pub body: Option<&'a str>,
+    pub state: DeliveryState,
+}
+
+pub fn insert(conn: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(), StoreError> {
+    let event = new.event;
+    let (endpoint, url) = match new.to {
+        Receiver::Endpoint(id) => (Some(id.to_string()), None),
+        Receiver::Callback(url) => (None, Some(url)),
+    };
+    let task = event.task.map(|task| task.to_string());
+    conn.execute(
+        "INSERT INTO webhook_deliveries (id, account_id, event_id, endpoint_id, url, body, task_id, lane, state, due_at,
+                                         created_at, ended_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11) ON CONFLICT (event_id, lane) DO NOTHING",
+        &[
+            (&new.id.to_string()).into(),
+            (&event.account.to_string()).into(),
+            (&event.id.to_string()).into(),
+            endpoint.as_ref().into(),
+            url.into(),
+            new.body.into(),
+            task.as_ref().into(),
+            new.lane.into(),
+            new.state.name().into(),
+            event.created_at.micros().into(),
+            (new.state != DeliveryState::Waiting)
+                .then(|| event.created_at.micros())
+                .into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// A delivery that could be claimed.
+#[derive(Debug)]
+pub struct Candidate {
+    pub id: DeliveryId,
+    pub account: AccountId,
+    pub lane: String,
+}
+
+/// Up to `most` deliveries that are due, the longest due first, but none of these lanes and accounts.
+pub fn candidates(
+    conn: &mut Conn<'_>,
+    lanes: &[String],
+    accounts: &[AccountId],
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Candidate>, StoreError> {
+    let lanes = to_json(&lanes)?;
+    let accounts = to_json(&accounts.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let sql = conn.dialect(
+        "SELECT id, account_id, lane FROM webhook_deliveries
+         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
+         AND lane NOT IN (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
+         ORDER BY due_at, id LIMIT ?4",
+        "SELECT id, account_id, lane FROM webhook_deliveries
+         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
+         AND lane <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
+         AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
+         ORDER BY due_at, id LIMIT ?4",
+    );
+    let values = [
+        now.micros().into(),
+        (&lanes).into(),
+        (&accounts).into(),
+        i64::from(most).into(),
+    ];
+    conn.all(sql, &values, |row| {
+        Ok(Candidate {
+            id: row.parse(0, "webhook_deliveries.id")?,
+            account: row.parse(1, "webhook_deliveries.account_id")?,
+            lane: row.text(2)?,
+        })
+    })
+}
+
+/// Frees what is claimed by `owner` but is none of these: the answer to its claim was lost.
+pub fn free_others(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    these: &[DeliveryId],
+) -> Result<u64, StoreError> {
+    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let sql = conn.dialect(
+        "UPDATE webhook_deliveries SET lease_owner = NULL
+         WHERE lease_owner = ?1 AND id NOT IN (SELECT value FROM json_each(?2))",
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = ?1
+         AND id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))",
+    );
+    conn.execute(sql, &[owner.into(), (&ids).into()])
+}
+
+/// Claims those of these deliveries that nobody else has claimed, with all that it takes to try them.
+pub fn claim(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    these: &[DeliveryId],
+) -> Result<Vec<Due>, StoreError> {
+    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let take = conn.dialect(
+        "UPDATE webhook_deliveries SET lease_owner = ?1
+         WHERE id IN (SELECT value FROM json_each(?2)) AND state = 'waiting' AND lease_owner IS NULL RETURNING id",
+        "UPDATE webhook_deliveries SET lease_owner = ?1
+         WHERE id IN (SELECT id FROM webhook_deliveries
+                      WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
+                      AND state = 'waiting' AND lease_owner IS NULL FOR UPDATE SKIP LOCKED) RETURNING id",
+    );
+    let taken = conn.all(take, &[owner.into(), (&ids).into()], |row| row.text(0))?;
+    let taken = to_json(&taken)?;
+    let read = conn.dialect(
+        "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
+                p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
+                d.tried_before, d.due_at
+         FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+         LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
+         LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
+         WHERE d.id IN (SELECT value FROM json_each(?1))",
+        "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
+                p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
+                d.tried_before, d.due_at
+         FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+         LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
+         LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
+         WHERE d.id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+    );
+    let mut claimed = conn.all(read, &[(&taken).into()], |row| {
+        Ok(Due {
+            id: row.parse(0, "webhook_deliveries.id")?,
+            account: row.parse(1, "webhook_deliveries.account_id")?,
+            endpoint: row.parse_or_null(2, "webhook_deliveries.endpoint_id")?,
+            event: row.parse(3, "webhook_deliveries.event_id")?,
+            // An endpoint that was deleted after the claim: nothing is sent to it.
+            url: row.text_or_null(4)?.unwrap_or_default(),
+            body: row.text(5)?,
+            scheme: row
+                .parse_or_null(6, "webhook_endpoints.scheme")?
+                .unwrap_or(Scheme::Hmac),
+            secrets: row.text_or_null(7)?,
+            lane: row.text(8)?,
+            attempts: narrow(row.int(9)?),
+            before: narrow(row.int(10)?),
+            due_at: Timestamp::from_micros(row.int(11)?),
+        })
+    })?;
+    claimed.sort_by_key(|due| (due.due_at, due.id));
+    Ok(claimed)
+}
+
+/// Writes a try down and what it means for its delivery, which `owner` must hold. Returns whether it did.
+pub fn tried(
+    conn: &mut Conn<'_>,
+    id: DeliveryId,
+    owner: &str,
+    attempt: &Attempt,
+    state: DeliveryState,
+    due_at: Timestamp,
+) -> Result<bool, StoreError> {
+    let ended = matches!(state, DeliveryState::Delivered | DeliveryState::Failed);
+    let changed = conn.execute(
+        "UPDATE webhook_deliveries SET state = ?3, attempts = ?4, due_at = ?5, ended_at = ?6, lease_owner = NULL
+         WHERE id = ?1 AND lease_owner = ?2 AND state = 'waiting'",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            state.name().into(),
+            i64::from(attempt.number).into(),
+            due_at.micros().into(),
+            ended.then(|| attempt.at.micros()).into(),
+        ],
+    )?;
+    if changed == 0 {
+        return Ok(false);
+    }
+    conn.execute(
+        "INSERT INTO webhook_attempts (delivery_id, number, at, took_ms, status, error, response)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (delivery_id, number) DO NOTHING",
+        &[
+            (&id.to_string()).into(),
+            i64::from(attempt.number).into(),
+            attempt.at.micros().into(),
+            i64::try_from(attempt.took_ms).unwrap_or(i64::MAX).into(),
+            attempt.status.map(i64::from).into(),
+            attempt.error.map(AttemptError::name).into(),
+            attempt.response.as_ref().into(),
+        ],
+    )?;
+    Ok(true)
+}
+
+/// Puts a lane's waiting deliveries off until then.
+pub fn pause(conn: &mut Conn<'_>, lane: &str, until: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE webhook_deliveries SET due_at = ?2
+         WHERE lane = ?1 AND state = 'waiting' AND lease_owner IS NULL AND due_at < ?2",
+        &[lane.into(), until.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// Holds what waits for an endpoint that was disabled; one that is being tried is left to its outcome.
+pub fn hold(conn: &mut Conn<'_>, endpoint: EndpointId, now: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE webhook_deliveries SET state = 'held', ended_at = ?2
+         WHERE endpoint_id = ?1 AND state = 'waiting' AND lease_owner IS NULL",
+        &[(&endpoint.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// Gives up what waits for an endpoint that is deleted, and notes its address with all its deliveries.
+pub fn give_up(
+    conn: &mut Conn<'_>,
+    endpoint: EndpointId,
+    url: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let id = endpoint.to_string();
+    conn.execute(
+        "UPDATE webhook_deliveries SET state = 'failed', lease_owner = NULL, ended_at = ?2
+         WHERE endpoint_id = ?1 AND state IN ('waiting', 'held')",
+        &[(&id).into(), now.micros().into()],
+    )?;
+    conn.execute(
+        "UPDATE webhook_deliveries SET url = ?2 WHERE endpoint_id = ?1",
+        &[(&id).into(), url.into()],
+    )?;
+    Ok(())
+}
+
+/// Makes a delivery due now, with all its tries before it again. Returns false for one that is being
+/// tried at this moment.
+pub fn redeliver(conn: &mut Conn<'_>, id: DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE webhook_deliveries SET state = 'waiting', tried_before = attempts, due_at = ?2, ended_at = NULL
+         WHERE id = ?1 AND lease_owner IS NULL",
+        &[(&id.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Makes an endpoint's failed and held deliveries of events since then due now. Returns how many.
+pub fn recover(
+    conn: &mut Conn<'_>,
+    endpoint: EndpointId,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    conn.execute(
+        "UPDATE webhook_deliveries SET state = 'waiting', tried_before = attempts, due_at = ?3, ended_at = NULL
+         WHERE endpoint_id = ?1 AND state IN ('failed', 'held') AND lease_owner IS NULL AND created_at >= ?2",
+        &[
+            (&endpoint.to_string()).into(),
+            since.micros().into(),
+            now.micros().into(),
+        ],
+    )
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT d.id, d.account_id, d.event_id, e.type, e.created_at, d.endpoint_id, COALESCE(d.url, p.url),
+                    d.task_id, d.state, d.attempts, d.due_at, d.created_at
+             FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+             LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id ",
+            $rest
+        )
+    };
+}
+
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: DeliveryId,
+    account: AccountId,
+) -> Result<Option<Delivery>, StoreError> {
+    conn.one(
+        select!("WHERE d.id = ?1 AND d.account_id = ?2"),
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        delivery,
+    )
+}
+
+/// Whose a delivery is.
+pub fn account_of(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Option<AccountId>, StoreError> {
+    conn.one(
+        "SELECT account_id FROM webhook_deliveries WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| row.parse(0, "webhook_deliveries.account_id"),
+    )
+}
+
+/// A page of an endpoint's deliveries, the newest first.
+pub fn of_endpoint(
+    conn: &mut Conn<'_>,
+    endpoint: EndpointId,
+    state: Option<DeliveryState>,
+    page: Page<DeliveryId>,
+) -> Result<Vec<Delivery>, StoreError> {
+    let (endpoint, after) = (endpoint.to_string(), page.after.map(|id| id.to_string()));
+    let limit = i64::from(page.limit);
+    let mut values = vec![(&endpoint).into(), after.as_ref().into(), limit.into()];
+    let sql = match (state, page.ascending) {
+        (None, false) => {
+            select!(
+                "WHERE d.endpoint_id = ?1 AND d.id < COALESCE(?2, 'g') ORDER BY d.id DESC LIMIT ?3"
+            )
+        }
+        (None, true) => {
+            select!("WHERE d.endpoint_id = ?1 AND d.id > COALESCE(?2, '') ORDER BY d.id LIMIT ?3")
+        }
+        (Some(_), false) => {
+            select!(
+                "WHERE d.endpoint_id = ?1 AND d.id < COALESCE(?2, 'g') AND d.state = ?4 ORDER BY d.id DESC LIMIT ?3"
+            )
+        }
+        (Some(_), true) => {
+            select!(
+                "WHERE d.endpoint_id = ?1 AND d.id > COALESCE(?2, '') AND d.state = ?4 ORDER BY d.id LIMIT ?3"
+            )
+        }
+    };
+    if let Some(state) = state {
+        values.push(state.name().into());
+    }
+    conn.all(sql, &values, delivery)
+}
+
+/// The deliveries of a task's event, callbacks too.
+pub fn of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    account: AccountId,
+) -> Result<Vec<Delivery>, StoreError> {
+    conn.all(
+        select!("WHERE d.task_id = ?1 AND d.account_id = ?2 ORDER BY d.id"),
+        &[(&task.to_string()).into(), (&account.to_string()).into()],
+        delivery,
+    )
+}
+
+/// The latest 50 tries of a delivery, in their order.
+pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<Attempt>, StoreError> {
+    let mut latest = conn.all(
+        "SELECT number, at, took_ms, status, error, response FROM webhook_attempts WHERE delivery_id = ?1
+         ORDER BY number DESC LIMIT 50",
+        &[(&id.to_string()).into()],
+        |row| {
+            Ok(Attempt {
+                number: narrow(row.int(0)?),
+                at: Timestamp::from_micros(row.int(1)?),
+                took_ms: u64::try_from(row.int(2)?).unwrap_or(0),
+                status: row.int_or_null(3)?.and_then(|status| u16::try_from(status).ok()),
+                error: row.parse_or_null(4, "webhook_attempts.error")?,
+                response: row.text_or_null(5)?,
+            })
+        },
+    )?;
+    latest.reverse();
+    Ok(latest)
+}
+
+/// How many deliveries are due.
+pub fn due(conn: &mut Conn<'_>, now: Timestamp) -> Result<i64, StoreError> {
+    let count = conn.one(
+        "SELECT COUNT(*) FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1",
+        &[now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(count.unwrap_or(0))
+}
+
+/// Deletes up to `most` deliveries that were delivered before `delivered`, and as many that failed or
+/// are held since before `failed`, with their tries, and events that nobody else is sent. Returns how
+/// many.
+pub fn forget(
+    conn: &mut Conn<'_>,
+    delivered: Timestamp,
+    failed: Timestamp,
+    most: u32,
+) -> Result<u64, StoreError> {
+    let (mut old, mut events) = (Vec::new(), Vec::new());
+    for (state, before) in [
+        ("delivered", delivered),
+        ("failed", failed),
+        ("held", failed),
+    ] {
+        let found = conn.all(
+            "SELECT id, event_id FROM webhook_deliveries WHERE state = ?1 AND ended_at IS NOT NULL AND ended_at < ?2
+             ORDER BY ended_at LIMIT ?3",
+            &[state.into(), before.micros().into(), i64::from(most).into()],
+            |row| Ok((row.text(0)?, row.text(1)?)),
+        )?;
+        for (delivery, event) in found {
+            old.push(delivery);
+            events.push(event);
+        }
+    }
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let (ids, events) = (to_json(&old)?, to_json(&events)?);
+    let attempts = conn.dialect(
+        "DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM webhook_attempts
+         WHERE delivery_id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+    );
+    conn.execute(attempts, &[(&ids).into()])?;
+    let deliveries = conn.dialect(
+        "DELETE FROM webhook_deliveries WHERE id IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM webhook_deliveries
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+    );
+    let gone = conn.execute(deliveries, &[(&ids).into()])?;
+    let unheard = conn.dialect(
+        "DELETE FROM webhook_events WHERE id IN (SELECT value FROM json_each(?1))
+         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
+        "DELETE FROM webhook_events
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
+         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
+    );
+    conn.execute(unheard, &[(&events).into()])?;
+    Ok(gone)
+}
+
+fn narrow(value: i64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn delivery(row: &Row<'_>) -> Result<Delivery, StoreError> {
+    Ok(Delivery {
+        id: row.parse(0, "webhook_deliveries.id")?,
+        account: row.parse(1, "webhook_deliveries.account_id")?,
+        event: row.parse(2, "webhook_deliveries.event_id")?,
+        kind: row.parse(3, "webhook_events.type")?,
+        event_at: Timestamp::from_micros(row.int(4)?),
+        endpoint: row.parse_or_null(5, "webhook_deliveries.endpoint_id")?,
+        url: row.text_or_null(6)?.unwrap_or_default(),
+        task: row.parse_or_null(7, "webhook_deliveries.task_id")?,
+        state: row.parse(8, "webhook_deliveries.state")?,
+        attempts: narrow(row.int(9)?),
+        due_at: Timestamp::from_micros(row.int(10)?),
+        created_at: Timestamp::from_micros(row.int(11)?),
+    })
+}

@@ -1,0 +1,323 @@
+//! Sends what webhooks are owed: claims deliveries that are due under this process's lease, posts
+//! them, and writes the outcomes in batches.
+//!
+//! At least once: a process that dies between the answer and the write has the delivery sent again
+//! by another one, with the same `webhook-id`.
+
+mod lanes;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use crate::app::App;
+use crate::crash;
+use crate::domain::webhooks::keys::Keys;
+use crate::domain::webhooks::outcome::{self, Tried};
+use crate::domain::webhooks::{account_keys, owner_of};
+use crate::error::Error;
+use crate::hooks::Answer;
+use crate::ids::DeliveryId;
+use crate::model::webhook::{Attempt, AttemptError, Due};
+use crate::store::{self, StoreError};
+use crate::worker::Crew;
+use crate::worker::hold::Lease;
+use lanes::{Lanes, MOST};
+
+/// Deliveries that are looked at for one claim.
+const LOOKED_AT: u32 = 1000;
+/// Outcomes in one write.
+const BATCH: usize = 200;
+
+/// What is being sent by this process.
+struct Post {
+    crew: Arc<Crew>,
+    state: Mutex<State>,
+    outcomes: mpsc::Sender<(Arc<Lease>, Tried)>,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: Lanes,
+    /// From the claim until the outcome is written.
+    in_flight: HashSet<DeliveryId>,
+}
+
+/// Delivers for as long as the process runs.
+pub(super) async fn deliver(crew: Arc<Crew>, tracker: TaskTracker) {
+    if crew.until_entered().await.is_none() {
+        return;
+    }
+    let (outcomes, written) = mpsc::channel(MOST);
+    let post = Arc::new(Post {
+        crew: crew.clone(),
+        state: Mutex::default(),
+        outcomes,
+    });
+    tracker.spawn(write_down(post.clone(), written));
+    // Whether an earlier claim may be in the database although its answer was lost.
+    let mut in_doubt = false;
+    while !crew.stop.is_cancelled() {
+        match claim(&post, &mut in_doubt).await {
+            Ok((lease, claimed)) if !claimed.is_empty() => {
+                crash::point("delivery-claimed");
+                for due in claimed {
+                    let (post, lease) = (post.clone(), lease.clone());
+                    tracker.spawn(async move { post.send(lease, due).await });
+                }
+            }
+            Ok(_) => tokio::select! {
+                () = crew.app.bell.wait_for_deliveries() => {}
+                () = crew.stop.cancelled() => {}
+            },
+            Err(error) => {
+                tracing::error!(inside = ?error.inside(), "cannot claim webhooks");
+                in_doubt = true;
+                crew.pause(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Claims what is due and has room.
+async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>), Error> {
+    let app = &post.crew.app;
+    let lease = post.crew.holds.lease();
+    if *in_doubt {
+        let (owner, known) = (lease.name.clone(), post.in_flight());
+        app.store
+            .write(move |conn| store::webhooks::deliveries::free_others(conn, &owner, &known))
+            .await?;
+        *in_doubt = false;
+    }
+    let chosen = choose(post).await?;
+    if chosen.is_empty() {
+        return Ok((lease, Vec::new()));
+    }
+    let (owner, ids) = (lease.name.clone(), chosen.clone());
+    let claimed = app
+        .store
+        .write(move |conn| store::webhooks::deliveries::claim(conn, &owner, &ids))
+        .await;
+    let claimed = claimed.inspect_err(|_| *in_doubt = true);
+    let kept: HashSet<DeliveryId> = claimed.iter().flatten().map(|due| due.id).collect();
+    post.with_state(|state| {
+        for due in chosen.iter().filter(|id| !kept.contains(*id)) {
+            state.in_flight.remove(due);
+        }
+        state.lanes.settle(&chosen, &kept);
+    });
+    Ok((lease, claimed?))
+}
+
+/// Takes places for deliveries that are due.
+async fn choose(post: &Post) -> Result<Vec<DeliveryId>, Error> {
+    let app = &post.crew.app;
+    let mut chosen = Vec::new();
+    loop {
+        let now = app.clock.now();
+        let Some(full) = post.with_state(|state| state.lanes.full(now)) else {
+            return Ok(chosen);
+        };
+        let found = app.store.read(move |conn| {
+            store::webhooks::deliveries::candidates(
+                conn,
+                &full.lanes,
+                &full.accounts,
+                LOOKED_AT,
+                now,
+            )
+        });
+        let found = found.await?;
+        let seen = found.len();
+        let taken = post.with_state(|state| {
+            let mut taken = 0;
+            for candidate in found {
+                let is_new = !state.in_flight.contains(&candidate.id);
+                if is_new && state.lanes.take(&candidate, now) {
+                    state.in_flight.insert(candidate.id);
+                    chosen.push(candidate.id);
+                    taken += 1;
+                }
+            }
+            taken
+        });
+        // Behind many of one lane there may be others.
+        if seen < LOOKED_AT as usize || taken == 0 {
+            return Ok(chosen);
+        }
+    }
+}
+
+impl Post {
+    fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn in_flight(&self) -> Vec<DeliveryId> {
+        self.with_state(|state| state.in_flight.iter().copied().collect())
+    }
+
+    async fn send(&self, lease: Arc<Lease>, due: Due) {
+        let tried = attempt(&self.crew.app, due).await;
+        crash::point("delivery-sent");
+        let outcome = if tried.attempt.error.is_none() {
+            "delivered"
+        } else {
+            "failed"
+        };
+        metrics::counter!("mediagate_webhooks_attempts_total", "outcome" => outcome).increment(1);
+        // Fails only when the process is going down; the lease then frees the delivery.
+        let _ = self.outcomes.send((lease, tried)).await;
+    }
+}
+
+/// Tries a delivery once.
+async fn attempt(app: &App, due: Due) -> Tried {
+    let (at, start) = (app.clock.now(), Instant::now());
+    let delay = at.since(due.due_at);
+    metrics::histogram!("mediagate_webhooks_delay_seconds").record(delay.as_secs_f64());
+    let answered = post(app, &due).await;
+    let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let (answer, error) = match answered {
+        Ok(answer) => {
+            let error = (!(200..300).contains(&answer.status)).then_some(AttemptError::Status);
+            (Some(answer), error)
+        }
+        Err(error) => (None, Some(error)),
+    };
+    let attempt = Attempt {
+        number: due.attempts + 1,
+        at,
+        took_ms,
+        status: answer.as_ref().map(|answer| answer.status),
+        error,
+        response: answer.as_ref().map(|answer| answer.text.clone()),
+    };
+    let chance = getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX));
+    Tried {
+        due,
+        attempt,
+        asked: answer.and_then(|answer| answer.asked),
+        chance,
+    }
+}
+
+/// Signs a delivery and posts it.
+async fn post(app: &App, due: &Due) -> Result<Answer, AttemptError> {
+    let headers = sign(app, due).await.map_err(|error| {
+        tracing::error!(delivery_id = %due.id, inside = ?error.inside(), "cannot sign a webhook");
+        AttemptError::Unsigned
+    })?;
+    app.hooks
+        .post(&due.url, headers, due.body.clone().into())
+        .await
+}
+
+async fn sign(app: &App, due: &Due) -> Result<[(&'static str, String); 3], Error> {
+    let keys = match (&due.secrets, due.endpoint) {
+        (Some(sealed), endpoint) => Keys::open(app, &owner_of(due.account, endpoint), sealed)?,
+        (None, None) => account_keys(app, due.account).await?,
+        (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
+    };
+    let (message, now) = (due.event.message(), app.clock.now());
+    let signature = keys.sign(due.scheme, &message, now.seconds(), &due.body, now)?;
+    Ok([
+        ("webhook-id", message),
+        ("webhook-timestamp", now.seconds().to_string()),
+        ("webhook-signature", signature),
+    ])
+}
+
+/// Writes outcomes, as many at once as have come.
+async fn write_down(post: Arc<Post>, mut outcomes: mpsc::Receiver<(Arc<Lease>, Tried)>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        tokio::select! {
+            _ = outcomes.recv_many(&mut batch, BATCH) => {}
+            () = nothing_left(&post) => return,
+        }
+        let app = &post.crew.app;
+        let now = app.clock.now();
+        let pauses = post.with_state(|state| {
+            let pauses = batch.iter().filter_map(|(_, tried)| {
+                Some((tried.due.lane.clone(), state.lanes.over(tried, now)?))
+            });
+            pauses.collect::<Vec<_>>()
+        });
+        write(app, &batch, &pauses).await;
+        crash::point("delivery-written");
+        post.with_state(|state| {
+            for (_, tried) in batch.drain(..) {
+                state.in_flight.remove(&tried.due.id);
+                state.lanes.release(tried.due.id);
+            }
+        });
+        app.bell.ring_for_deliveries();
+    }
+}
+
+/// The process stops and everything that was being sent has been written down.
+async fn nothing_left(post: &Post) {
+    post.crew.stop.cancelled().await;
+    while post.with_state(|state| !state.in_flight.is_empty()) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Retries until it is written, or until others hold these deliveries.
+async fn write(app: &App, batch: &[(Arc<Lease>, Tried)], pauses: &[(String, Duration)]) {
+    let mut wait = Duration::from_millis(250);
+    let shared: Arc<[(Arc<str>, Tried)]> = batch
+        .iter()
+        .map(|(lease, tried)| (lease.name.clone(), tried.clone()))
+        .collect();
+    let now = app.clock.now();
+    let pauses: Arc<[_]> = pauses
+        .iter()
+        .map(|(lane, pause)| (lane.clone(), now.plus(*pause)))
+        .collect();
+    loop {
+        let (rows, pauses) = (shared.clone(), pauses.clone());
+        let written = app.store.write(move |conn| -> Result<(), Error> {
+            for (owner, tried) in rows.iter() {
+                outcome::write(conn, owner, tried)?;
+            }
+            for (lane, until) in pauses.iter() {
+                store::webhooks::deliveries::pause(conn, lane, *until)?;
+            }
+            Ok(())
+        });
+        let Err(error) = written.await else { return };
+        tracing::error!(inside = ?error.inside(), "cannot write down webhooks that were sent; trying again");
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = all_lost(batch) => return,
+        }
+        wait = (wait * 2).min(super::LONGEST_PAUSE);
+    }
+}
+
+/// Every lease that these were claimed under has been lost.
+async fn all_lost(batch: &[(Arc<Lease>, Tried)]) {
+    for (lease, _) in batch {
+        lease.lost().await;
+    }
+}
+
+/// Counts what is due, for the metric.
+pub(super) async fn count(app: &App) {
+    let now = app.clock.now();
+    let due: Result<i64, StoreError> = app
+        .store
+        .read(move |conn| store::webhooks::deliveries::due(conn, now))
+        .await;
+    if let Ok(due) = due {
+        let due = u32::try_from(due).unwrap_or(u32::MAX);
+        metrics::gauge!("mediagate_webhooks_due").set(f64::from(due));
+    }
+}

@@ -1,0 +1,308 @@
+//! Endpoints, events and deliveries in the database.
+
+use std::time::Duration;
+
+use mediagate::ids::{AccountId, DeliveryId, EndpointId, EventId};
+use mediagate::model::webhook::{
+    Attempt, AttemptError, DeliveryState, DisabledWhy, Due, Endpoint, Event, EventType, Receiver,
+    Scheme,
+};
+use mediagate::store::tasks::Page;
+use mediagate::store::webhooks::deliveries::{self, NewDelivery};
+use mediagate::store::webhooks::endpoints;
+use mediagate::store::{Conn, StoreError, workers};
+
+use super::{Fixture, at, owner, postgres, sqlite};
+
+on_both! {
+    an_endpoint_keeps_what_its_owner_says
+    a_delivery_is_claimed_by_one_and_tried
+    one_that_waits_for_a_dead_process_is_free_again
+    what_is_disabled_held_and_deleted
+    what_is_over_is_forgotten
+}
+
+fn endpoint(account: AccountId) -> Endpoint {
+    Endpoint {
+        id: EndpointId::new(),
+        account,
+        url: "https://example.com/hook".into(),
+        description: String::new(),
+        events: None,
+        scheme: Scheme::Hmac,
+        secrets: "sealed".into(),
+        enabled: true,
+        disabled_why: None,
+        failures: 0,
+        failing_since: None,
+        created_at: at(0),
+    }
+}
+
+/// An endpoint with deliveries that are due at 1, 2, ….
+fn due(conn: &mut Conn<'_>, count: i64) -> Result<(Endpoint, Vec<DeliveryId>), StoreError> {
+    let (account, _) = owner(conn)?;
+    let endpoint = endpoint(account);
+    endpoints::insert(conn, &endpoint)?;
+    let mut ids = Vec::new();
+    for number in 1..=count {
+        let event = Event {
+            id: EventId::new(),
+            account,
+            task: None,
+            kind: EventType::Test,
+            body: format!("{{\"number\":{number}}}"),
+            created_at: at(number),
+        };
+        assert!(deliveries::insert_event(conn, &event)?);
+        let id = DeliveryId::new();
+        let new = NewDelivery {
+            id,
+            event: &event,
+            to: &Receiver::Endpoint(endpoint.id),
+            lane: &endpoint.id.to_string(),
+            body: None,
+            state: DeliveryState::Waiting,
+        };
+        deliveries::insert(conn, &new)?;
+        ids.push(id);
+    }
+    Ok((endpoint, ids))
+}
+
+fn attempt(number: u32, error: Option<AttemptError>) -> Attempt {
+    Attempt {
+        number,
+        at: at(10),
+        took_ms: 5,
+        status: Some(500),
+        error,
+        response: Some("no".into()),
+    }
+}
+
+fn page<Id>(limit: u32, ascending: bool) -> Page<Id> {
+    Page {
+        after: None,
+        limit,
+        ascending,
+    }
+}
+
+async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
+    db.write(|conn| {
+        let (account, _) = owner(conn)?;
+        let mut one = endpoint(account);
+        endpoints::insert(conn, &one)?;
+        let two = endpoint(account);
+        endpoints::insert(conn, &two)?;
+        assert_eq!(endpoints::count(conn, account)?, 2);
+        assert_eq!(endpoints::of_account(conn, account)?.len(), 2);
+        assert!(endpoints::all(conn)?.len() >= 2);
+        let down = endpoints::page(conn, account, page(1, false))?;
+        let up = endpoints::page(conn, account, page(1, true))?;
+        assert_eq!((down[0].id, up[0].id), (two.id, one.id));
+        one.events = Some(vec![EventType::TaskFailed, EventType::Test]);
+        one.description = "mine".into();
+        endpoints::update(conn, &one)?;
+        endpoints::set_secrets(conn, one.id, "others")?;
+        one.secrets = "others".into();
+        assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
+        assert_eq!(endpoints::by_id(conn, one.id, AccountId::new())?, None);
+        for number in 1..=3 {
+            let failed = endpoints::failed(conn, one.id, at(number))?.unwrap();
+            assert_eq!(
+                (i64::from(failed.failures), failed.failing_since),
+                (number, Some(at(1)))
+            );
+        }
+        assert!(endpoints::disable(conn, one.id, DisabledWhy::Gone)?);
+        assert!(!endpoints::disable(conn, one.id, DisabledWhy::Failing)?);
+        let disabled = endpoints::by_id(conn, one.id, account)?.unwrap();
+        assert_eq!(
+            (disabled.enabled, disabled.disabled_why),
+            (false, Some(DisabledWhy::Gone))
+        );
+        // Enabled again, it begins anew.
+        endpoints::update(conn, &one)?;
+        assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
+        endpoints::failed(conn, one.id, at(9))?;
+        endpoints::succeeded(conn, one.id)?;
+        assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
+        endpoints::delete(conn, one.id)?;
+        assert_eq!(endpoints::failed(conn, one.id, at(9))?, None);
+        assert_eq!(endpoints::account_secrets(conn, account)?, None);
+        let first = endpoints::first_account_secrets(conn, account, "a")?;
+        let again = endpoints::first_account_secrets(conn, account, "b")?;
+        assert_eq!((first.as_deref(), again.as_deref()), (Some("a"), Some("a")));
+        endpoints::set_account_secrets(conn, account, "c")?;
+        assert_eq!(
+            endpoints::account_secrets(conn, account)?.as_deref(),
+            Some("c")
+        );
+        Ok::<_, StoreError>(())
+    })
+    .await;
+}
+
+async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
+    db.write(|conn| {
+        let (endpoint, ids) = due(conn, 3)?;
+        let lane = endpoint.id.to_string();
+        let found = |conn: &mut Conn<'_>, lanes: &[String], accounts: &[AccountId]| {
+            let all = deliveries::candidates(conn, lanes, accounts, 1000, at(2));
+            all.map(|all| {
+                all.into_iter()
+                    .filter(|it| it.lane == lane)
+                    .map(|it| it.id)
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(found(conn, &[], &[])?, ids[..2]);
+        assert!(found(conn, std::slice::from_ref(&lane), &[])?.is_empty());
+        assert!(found(conn, &[], &[endpoint.account])?.is_empty());
+        assert!(deliveries::due(conn, at(2))? >= 2);
+        let claimed: Vec<Due> = deliveries::claim(conn, "w1", &ids[..2])?;
+        assert_eq!(
+            claimed.iter().map(|due| due.id).collect::<Vec<_>>(),
+            ids[..2]
+        );
+        assert_eq!(claimed[0].url, endpoint.url);
+        assert_eq!(claimed[0].body, "{\"number\":1}");
+        assert_eq!(claimed[0].secrets.as_deref(), Some("sealed"));
+        let rest = deliveries::claim(conn, "w2", &ids)?;
+        assert_eq!(rest.iter().map(|due| due.id).collect::<Vec<_>>(), ids[2..]);
+        // The answer to the second claim was lost.
+        assert_eq!(deliveries::free_others(conn, "w2", &[])?, 1);
+        // Only who holds it writes what became of it.
+        let failed = attempt(1, Some(AttemptError::Status));
+        let waiting = DeliveryState::Waiting;
+        assert!(!deliveries::tried(
+            conn,
+            ids[0],
+            "w2",
+            &failed,
+            waiting,
+            at(20)
+        )?);
+        assert!(deliveries::tried(
+            conn,
+            ids[0],
+            "w1",
+            &failed,
+            waiting,
+            at(20)
+        )?);
+        let right = attempt(2, None);
+        deliveries::claim(conn, "w1", &ids[..1])?;
+        assert!(deliveries::tried(
+            conn,
+            ids[0],
+            "w1",
+            &right,
+            DeliveryState::Delivered,
+            at(10)
+        )?);
+        let shown = deliveries::by_id(conn, ids[0], endpoint.account)?.unwrap();
+        assert_eq!((shown.state, shown.attempts), (DeliveryState::Delivered, 2));
+        assert_eq!(deliveries::attempts(conn, ids[0])?, [failed, right]);
+        assert_eq!(
+            deliveries::account_of(conn, ids[0])?,
+            Some(endpoint.account)
+        );
+        for state in [None, Some(DeliveryState::Delivered)] {
+            for ascending in [true, false] {
+                let list = deliveries::of_endpoint(conn, endpoint.id, state, page(9, ascending))?;
+                assert_eq!(list.len(), if state.is_some() { 1 } else { 3 });
+            }
+        }
+        assert!(deliveries::redeliver(conn, ids[0], at(30))?);
+        let again = deliveries::claim(conn, "w1", &ids[..1])?;
+        assert_eq!((again[0].attempts, again[0].before), (2, 2));
+        assert!(!deliveries::redeliver(conn, ids[0], at(31))?);
+        deliveries::pause(conn, &lane, at(99))?;
+        let paused = deliveries::by_id(conn, ids[2], endpoint.account)?.unwrap();
+        assert_eq!(paused.due_at, at(99));
+        Ok::<_, StoreError>(())
+    })
+    .await;
+}
+
+async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
+    db.write(|conn| {
+        let (_, ids) = due(conn, 3)?;
+        for (name, id) in ["dead", "gone", "unknown"].iter().zip(&ids) {
+            if *name != "unknown" {
+                workers::enter(conn, name, at(5))?;
+            }
+            deliveries::claim(conn, name, &[*id])?;
+        }
+        assert!(workers::any_lapsed(conn, at(6))?);
+        workers::leave(conn, "gone")?;
+        workers::free_lapsed(conn, at(6))?;
+        workers::free_unknown(conn)?;
+        let free = deliveries::claim(conn, "w1", &ids)?;
+        assert_eq!(free.len(), 3);
+        Ok::<_, StoreError>(())
+    })
+    .await;
+}
+
+async fn what_is_disabled_held_and_deleted(db: Fixture) {
+    db.write(|conn| {
+        let (endpoint, ids) = due(conn, 3)?;
+        deliveries::claim(conn, "w1", &ids[..1])?;
+        deliveries::hold(conn, endpoint.id, at(10))?;
+        let state = |conn: &mut Conn<'_>, id| {
+            let found = deliveries::by_id(conn, id, endpoint.account);
+            found.map(|found| found.unwrap().state)
+        };
+        // What is under way is told by its outcome.
+        assert_eq!(state(conn, ids[0])?, DeliveryState::Waiting);
+        assert_eq!(state(conn, ids[1])?, DeliveryState::Held);
+        assert_eq!(deliveries::recover(conn, endpoint.id, at(3), at(9))?, 1);
+        assert_eq!(state(conn, ids[2])?, DeliveryState::Waiting);
+        deliveries::give_up(conn, endpoint.id, &endpoint.url, at(9))?;
+        endpoints::delete(conn, endpoint.id)?;
+        for id in ids {
+            let shown = deliveries::by_id(conn, id, endpoint.account)?.unwrap();
+            assert_eq!(
+                (shown.state, &shown.url),
+                (DeliveryState::Failed, &endpoint.url)
+            );
+        }
+        Ok::<_, StoreError>(())
+    })
+    .await;
+}
+
+async fn what_is_over_is_forgotten(db: Fixture) {
+    db.write(|conn| {
+        let (endpoint, ids) = due(conn, 3)?;
+        deliveries::claim(conn, "w1", &ids[..2])?;
+        deliveries::tried(
+            conn,
+            ids[0],
+            "w1",
+            &attempt(1, None),
+            DeliveryState::Delivered,
+            at(10),
+        )?;
+        let failed = attempt(1, Some(AttemptError::Timeout));
+        deliveries::tried(conn, ids[1], "w1", &failed, DeliveryState::Failed, at(10))?;
+        deliveries::hold(conn, endpoint.id, at(10))?;
+        let left = |conn: &mut Conn<'_>| {
+            let list = deliveries::of_endpoint(conn, endpoint.id, None, page(9, true));
+            list.map(|list| list.len())
+        };
+        let day = Duration::from_hours(24);
+        deliveries::forget(conn, at(10), at(3), 1000)?;
+        assert_eq!(left(conn)?, 3);
+        deliveries::forget(conn, at(11), at(3), 1000)?;
+        assert_eq!(left(conn)?, 2);
+        assert_eq!(deliveries::forget(conn, at(11), at(10).plus(day), 1000)?, 2);
+        assert_eq!(left(conn)?, 0);
+        Ok::<_, StoreError>(())
+    })
+    .await;
+}

@@ -1,0 +1,191 @@
+//! Registering, changing and deleting endpoints.
+
+use serde_json::{Value, json};
+use simulator::Receiver;
+
+use super::{builder, id, order, register, start};
+use crate::support::Client;
+use mediagate::domain::keys::NewKey;
+use mediagate::model::account::Scope;
+
+#[tokio::test]
+async fn an_endpoint_is_registered_changed_and_deleted() {
+    let (gateway, receiver) = start().await;
+    let made = register(
+        &gateway,
+        &receiver,
+        json!({"description": "mine", "events": ["task.failed"]}),
+    )
+    .await;
+    assert!(made["secret"].as_str().unwrap().starts_with("whsec_"));
+    assert_eq!(
+        (&made["events"], &made["enabled"]),
+        (&json!(["task.failed"]), &json!(true))
+    );
+    let path = format!("/v1/webhooks/{}", id(&made));
+    let shown = gateway.get(&path).await.ok();
+    assert_eq!(shown["secret"], Value::Null);
+    assert_eq!(
+        gateway.get("/v1/webhooks").await.ok()["data"],
+        json!([shown])
+    );
+    let change = |body: Value| gateway.request(reqwest::Method::PATCH, &path).json(&body);
+    let changed = gateway
+        .send(change(json!({"events": null, "description": ""})))
+        .await
+        .ok();
+    assert_eq!(
+        (&changed["events"], &changed["description"]),
+        (&Value::Null, &json!(""))
+    );
+    assert_eq!(changed["url"], made["url"]);
+    let wrong = gateway
+        .send(change(json!({"url": "http://10.0.0.1/"})))
+        .await;
+    wrong.refused(400, "invalid_value").at("url");
+    gateway
+        .send(change(json!({"events": []})))
+        .await
+        .refused(400, "invalid_value")
+        .at("events");
+    let gone = gateway.delete(&path).await.ok();
+    assert_eq!(gone["deleted"], true);
+    gateway.get(&path).await.refused(404, "webhook_not_found");
+    gateway
+        .delete(&path)
+        .await
+        .refused(404, "webhook_not_found");
+}
+
+#[tokio::test]
+async fn others_and_keys_without_the_scope_see_nothing() {
+    let (gateway, receiver) = start().await;
+    let made = register(&gateway, &receiver, json!({})).await;
+    let other = gateway.caller("other", NewKey::default()).await;
+    let weak = NewKey {
+        scopes: vec![Scope::TasksRead],
+        ..NewKey::default()
+    };
+    let weak = gateway.caller("default", weak).await;
+    let path = format!("/v1/webhooks/{}", id(&made));
+    let all = async |client: &Client, status: u16, code: &str| {
+        client.get(&path).await.refused(status, code);
+        client.delete(&path).await.refused(status, code);
+        let change = client
+            .request(reqwest::Method::PATCH, &path)
+            .json(&json!({}));
+        client.send(change).await.refused(status, code);
+        for verb in ["rotate", "test"] {
+            let path = format!("{path}/{verb}");
+            client.post(&path, &Value::Null).await.refused(status, code);
+        }
+        client
+            .get(&format!("{path}/deliveries"))
+            .await
+            .refused(status, code);
+        let since = json!({"since": "2026-01-01T00:00:00Z"});
+        client
+            .post(&format!("{path}/recover"), &since)
+            .await
+            .refused(status, code);
+    };
+    all(&other, 404, "webhook_not_found").await;
+    all(&weak, 403, "insufficient_scope").await;
+    weak.get("/v1/webhooks/secret")
+        .await
+        .refused(403, "insufficient_scope");
+    assert_eq!(other.get("/v1/webhooks").await.ok()["data"], json!([]));
+    gateway
+        .get("/v1/webhooks/deliveries/x")
+        .await
+        .refused(404, "delivery_not_found");
+}
+
+#[tokio::test]
+async fn an_account_has_at_most_twenty() {
+    let (gateway, receiver) = start().await;
+    for _ in 0..20 {
+        register(&gateway, &receiver, json!({})).await;
+    }
+    let body = json!({"url": receiver.url("/")});
+    gateway
+        .post("/v1/webhooks", &body)
+        .await
+        .refused(409, "limit_reached");
+    let page = gateway.get("/v1/webhooks?limit=15").await.ok();
+    let next = format!(
+        "/v1/webhooks?limit=15&after={}",
+        page["last_id"].as_str().unwrap()
+    );
+    assert_eq!(page["has_more"], true);
+    assert_eq!(
+        gateway.get(&next).await.ok()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
+}
+
+#[tokio::test]
+async fn a_repeated_registration_makes_one_and_does_not_tell_the_secret_again() {
+    let (gateway, receiver) = start().await;
+    let body = json!({"url": receiver.url("/")});
+    let ask = || {
+        let request = gateway.request(reqwest::Method::POST, "/v1/webhooks");
+        gateway.send(request.header("idempotency-key", "one").json(&body))
+    };
+    let first = ask().await.ok();
+    assert!(first["secret"].is_string());
+    let again = ask().await;
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    let again = again.ok();
+    assert_eq!(
+        (&again["id"], &again["secret"]),
+        (&first["id"], &Value::Null)
+    );
+    let secret = first["secret"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("whsec_")
+        .unwrap();
+    // Nothing that is stored holds it.
+    let data = gateway.app.config.data.clone();
+    for entry in std::fs::read_dir(data).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            let found = bytes
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes());
+            assert!(!found, "{}", path.display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_endpoint_is_sent_nothing_more() {
+    let gateway = builder().without_workers().start().await;
+    let receiver = Receiver::start().await.unwrap();
+    let made = register(&gateway, &receiver, json!({})).await;
+    let task = order(&gateway, json!({})).await;
+    gateway
+        .post(&format!("/v1/tasks/{task}/cancel"), &Value::Null)
+        .await
+        .ok();
+    gateway
+        .delete(&format!("/v1/webhooks/{}", id(&made)))
+        .await
+        .ok();
+    let list = gateway
+        .get(&format!("/v1/tasks/{task}/deliveries"))
+        .await
+        .ok();
+    assert_eq!(list["data"][0]["state"], "failed");
+    assert_eq!(list["data"][0]["url"], made["url"]);
+    let again = format!("/v1/webhooks/deliveries/{}/redeliver", id(&list["data"][0]));
+    gateway
+        .post(&again, &Value::Null)
+        .await
+        .refused(404, "webhook_not_found");
+}

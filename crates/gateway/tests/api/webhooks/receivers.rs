@@ -1,0 +1,214 @@
+//! Receivers that fail in every way, and what that costs them and others.
+
+use std::time::Duration;
+
+use mediagate::clock::Timestamp;
+use serde_json::{Value, json};
+use simulator::{Reaction, Receiver};
+
+use super::{builder, delivery_in, id, order, register, start, whole};
+use crate::support::{TestGateway, eventually};
+
+async fn send_test(gateway: &TestGateway, endpoint: &Value) -> Value {
+    let path = format!("/v1/webhooks/{}/test", id(endpoint));
+    gateway.post(&path, &Value::Null).await.ok()
+}
+
+/// Waits until a delivery was tried so often.
+async fn tried(gateway: &TestGateway, delivery: &Value, times: usize) -> Value {
+    eventually("it was tried", async || {
+        let whole = whole(gateway, delivery).await;
+        (whole["attempts"].as_array().unwrap().len() == times).then_some(whole)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn whatever_is_no_success_is_told_by_its_class_and_tried_again() {
+    let gateway = builder()
+        .set(|settings| settings.webhooks_timeout = Some(Duration::from_secs(1)))
+        .start()
+        .await;
+    let answer = |status, body: &str| Reaction::Answer(status, Vec::new(), body.to_owned());
+    let to_itself =
+        |url: &str| Reaction::Answer(302, vec![("location", url.to_owned())], String::new());
+    let elsewhere = Receiver::start().await.unwrap();
+    for (reaction, status, error, text) in [
+        (answer(500, "no\u{0}pe"), json!(500), "status", "nope"),
+        (to_itself(&elsewhere.url("/")), json!(302), "status", ""),
+        (answer(404, ""), json!(404), "status", ""),
+        (Reaction::Hang, Value::Null, "timeout", ""),
+        (
+            Reaction::Drip(Duration::from_millis(200)),
+            Value::Null,
+            "timeout",
+            "",
+        ),
+        (Reaction::Close, Value::Null, "broken", ""),
+        (Reaction::BreakOff(503), json!(503), "status", "half"),
+        (Reaction::Flood(500, 4_000_000), json!(500), "status", "x"),
+    ] {
+        let receiver = Receiver::acting(move |_, _| reaction.clone())
+            .await
+            .unwrap();
+        let endpoint = register(&gateway, &receiver, json!({})).await;
+        let sent = send_test(&gateway, &endpoint).await;
+        let whole = tried(&gateway, &sent, 1).await;
+        let attempt = &whole["attempts"][0];
+        assert_eq!(
+            (&attempt["status"], &attempt["error"]),
+            (&status, &json!(error)),
+            "{whole}"
+        );
+        let told = attempt["response"].as_str().unwrap_or_default();
+        assert!(told.starts_with(text) && told.len() <= 1024, "{told}");
+        assert_eq!(whole["state"], "waiting");
+        let next: Timestamp = Timestamp::parse(whole["next_attempt_at"].as_str().unwrap()).unwrap();
+        let at = Timestamp::parse(attempt["at"].as_str().unwrap()).unwrap();
+        let pause = next.since(at).as_millis();
+        assert!((4000..=6000).contains(&pause), "{pause}");
+        gateway
+            .delete(&format!("/v1/webhooks/{}", id(&endpoint)))
+            .await
+            .ok();
+    }
+    // Nobody follows a redirect.
+    assert!(elsewhere.posted().is_empty());
+    // A success is one, however its body ends.
+    let receiver = Receiver::acting(|_, _| Reaction::BreakOff(202))
+        .await
+        .unwrap();
+    let endpoint = register(&gateway, &receiver, json!({})).await;
+    let sent = send_test(&gateway, &endpoint).await;
+    assert_eq!(tried(&gateway, &sent, 1).await["state"], "delivered");
+    // Nobody is there at all.
+    let url = receiver.url("/");
+    drop(receiver);
+    let task = order(&gateway, json!({"callback_url": url})).await;
+    let waiting = delivery_in(&gateway, &task, "waiting").await;
+    assert_eq!(
+        tried(&gateway, &waiting, 1).await["attempts"][0]["error"],
+        "unreachable"
+    );
+}
+
+#[tokio::test]
+async fn a_receiver_says_when_to_come_again() {
+    let receiver = Receiver::acting(|_, before| match before {
+        0 => Reaction::Answer(503, vec![("retry-after", "0".into())], String::new()),
+        1 => Reaction::Answer(429, vec![("retry-after", "7200".into())], String::new()),
+        _ => Reaction::status(200),
+    });
+    let receiver = receiver.await.unwrap();
+    let gateway = builder().start().await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
+    let sent = send_test(&gateway, &endpoint).await;
+    let whole = tried(&gateway, &sent, 2).await;
+    let next = Timestamp::parse(whole["next_attempt_at"].as_str().unwrap()).unwrap();
+    let pause = next.since(Timestamp::parse(whole["attempts"][1]["at"].as_str().unwrap()).unwrap());
+    assert!((5700..=8700).contains(&pause.as_secs()), "{pause:?}");
+    let posted = receiver.posted();
+    // The same event, signed anew.
+    assert_eq!(
+        posted[0].header("webhook-id"),
+        posted[1].header("webhook-id")
+    );
+    assert_eq!(posted[0].body, posted[1].body);
+}
+
+#[tokio::test]
+async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
+    let receiver = Receiver::acting(|_, _| Reaction::status(500))
+        .await
+        .unwrap();
+    let gateway = builder().manual_clock().start().await;
+    let task = order(&gateway, json!({"callback_url": receiver.url("/")})).await;
+    gateway.finished(&task).await;
+    let sent = delivery_in(&gateway, &task, "waiting").await;
+    for number in 1..8 {
+        let whole = tried(&gateway, &sent, number).await;
+        assert_eq!(whole["state"], "waiting");
+        gateway.app.clock.advance(Duration::from_hours(16));
+    }
+    let whole = tried(&gateway, &sent, 8).await;
+    assert_eq!(
+        (&whole["state"], &whole["next_attempt_at"]),
+        (&json!("failed"), &Value::Null)
+    );
+    receiver.act(|_, _| Reaction::status(200));
+    gateway.app.clock.advance(Duration::from_hours(1));
+    let path = format!("/v1/webhooks/deliveries/{}/redeliver", id(&sent));
+    assert_eq!(
+        gateway.post(&path, &Value::Null).await.ok()["state"],
+        "waiting"
+    );
+    let whole = tried(&gateway, &sent, 9).await;
+    assert_eq!(whole["state"], "delivered");
+}
+
+#[tokio::test]
+async fn five_days_of_nothing_but_failures_disable_an_endpoint() {
+    let receiver = Receiver::acting(|_, _| Reaction::status(500))
+        .await
+        .unwrap();
+    let gateway = builder().manual_clock().start().await;
+    let endpoint = register(&gateway, &receiver, json!({})).await;
+    let path = format!("/v1/webhooks/{}", id(&endpoint));
+    let mut sent = vec![
+        send_test(&gateway, &endpoint).await,
+        send_test(&gateway, &endpoint).await,
+    ];
+    let mut hours = 0;
+    loop {
+        for delivery in &sent {
+            eventually("it was tried", async || {
+                let whole = whole(&gateway, delivery).await;
+                let waits = whole["state"] == "waiting" && {
+                    let due = Timestamp::parse(whole["next_attempt_at"].as_str().unwrap());
+                    due.unwrap() <= gateway.app.clock.now()
+                };
+                (!waits).then_some(())
+            })
+            .await;
+        }
+        let shown = gateway.get(&path).await.ok();
+        if shown["enabled"] == false {
+            assert_eq!(shown["disabled_reason"], "failing");
+            assert!(
+                hours >= 5 * 24 && shown["failures"].as_u64().unwrap() >= 10,
+                "{shown}"
+            );
+            break;
+        }
+        assert!(hours <= 6 * 24, "{shown}");
+        gateway.app.clock.advance(Duration::from_hours(16));
+        hours += 16;
+        if hours == 5 * 16 {
+            sent.push(send_test(&gateway, &endpoint).await);
+        }
+    }
+    let held = gateway
+        .get(&format!("{path}/deliveries?state=held"))
+        .await
+        .ok();
+    assert!(!held["data"].as_array().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_dead_receiver_holds_up_no_other() {
+    let dead = Receiver::acting(|_, _| Reaction::Hang).await.unwrap();
+    let (gateway, alive) = start().await;
+    register(&gateway, &dead, json!({})).await;
+    register(&gateway, &alive, json!({})).await;
+    let mut tasks = Vec::new();
+    for _ in 0..30 {
+        let task = order(&gateway, json!({"model": "animatic-1"})).await;
+        gateway
+            .post(&format!("/v1/tasks/{task}/cancel"), &Value::Null)
+            .await;
+        tasks.push(task);
+    }
+    // All of one, while ten of the other hang.
+    alive.until(30).await;
+    assert_eq!(dead.until(10).await.len(), 10);
+}

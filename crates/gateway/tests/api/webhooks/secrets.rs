@@ -1,0 +1,122 @@
+//! Signatures: rotation, key pairs, and a signing secret that is replaced.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use super::{builder, id, is_signed, order, register, start};
+use crate::support::{TestGateway, path_of};
+use simulator::Receiver;
+
+async fn send_test(gateway: &TestGateway, endpoint: &Value) {
+    let path = format!("/v1/webhooks/{}/test", id(endpoint));
+    gateway.post(&path, &Value::Null).await.ok();
+}
+
+#[tokio::test]
+async fn both_secrets_are_good_for_a_day_after_a_rotation() {
+    let (gateway, receiver) = start().await;
+    let made = register(&gateway, &receiver, json!({})).await;
+    let rotated = gateway
+        .post(&format!("/v1/webhooks/{}/rotate", id(&made)), &Value::Null)
+        .await
+        .ok();
+    assert_ne!(rotated["secret"], made["secret"]);
+    send_test(&gateway, &made).await;
+    let posted = receiver.until(1).await;
+    for secret in [&made["secret"], &rotated["secret"]] {
+        assert!(is_signed(&posted[0], secret.as_str().unwrap()));
+    }
+    let callbacks = gateway.get("/v1/webhooks/secret").await.ok();
+    let new = gateway
+        .post("/v1/webhooks/secret/rotate", &Value::Null)
+        .await
+        .ok();
+    assert_eq!(gateway.get("/v1/webhooks/secret").await.ok(), new);
+    order(&gateway, json!({"callback_url": receiver.url("/called")})).await;
+    let posted = receiver.until(3).await;
+    let called = posted.iter().find(|it| it.path == "/called").unwrap();
+    for secret in [&callbacks["secret"], &new["secret"]] {
+        assert!(is_signed(called, secret.as_str().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn an_old_secret_is_worthless_after_a_day() {
+    let gateway = builder().manual_clock().start().await;
+    let receiver = Receiver::start().await.unwrap();
+    let made = register(&gateway, &receiver, json!({})).await;
+    let rotated = gateway
+        .post(&format!("/v1/webhooks/{}/rotate", id(&made)), &Value::Null)
+        .await
+        .ok();
+    gateway
+        .app
+        .clock
+        .advance(std::time::Duration::from_hours(25));
+    send_test(&gateway, &made).await;
+    let posted = receiver.until(1).await;
+    assert!(is_signed(&posted[0], rotated["secret"].as_str().unwrap()));
+    assert!(!is_signed(&posted[0], made["secret"].as_str().unwrap()));
+}
+
+#[tokio::test]
+async fn a_key_pairs_public_half_checks() {
+    let (gateway, receiver) = start().await;
+    let made = register(&gateway, &receiver, json!({"scheme": "ed25519"})).await;
+    let shown = gateway
+        .get(&format!("/v1/webhooks/{}", id(&made)))
+        .await
+        .ok();
+    assert_eq!(shown["public_key"], made["secret"]);
+    send_test(&gateway, &made).await;
+    let posted = &receiver.until(1).await[0];
+    let public = made["secret"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("whpk_")
+        .unwrap();
+    let public = BASE64.decode(public).unwrap();
+    let signature = posted
+        .header("webhook-signature")
+        .strip_prefix("v1a,")
+        .unwrap();
+    let (message, time) = (
+        posted.header("webhook-id"),
+        posted.header("webhook-timestamp"),
+    );
+    let signed = format!("{message}.{time}.{}", posted.body);
+    ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public)
+        .verify(signed.as_bytes(), &BASE64.decode(signature).unwrap())
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_replaced_signing_secret_opens_what_the_old_one_closed() {
+    const OLD: &str = "the old one, and it is long enough";
+    const NEW: &str = "the new one, and it is long enough";
+    let gateway = builder()
+        .toml(&format!("signing_secret = \"{OLD}\""))
+        .start()
+        .await;
+    let receiver = Receiver::start().await.unwrap();
+    let made = register(&gateway, &receiver, json!({})).await;
+    let task = order(&gateway, json!({})).await;
+    let film = gateway.finished(&task).await["output"]["videos"][0]["url"].clone();
+    receiver.until(1).await;
+    let both = format!("signing_secrets = [\"{NEW}\", \"{OLD}\"]");
+    let gateway = gateway.restart(Some(&both)).await;
+    let film = path_of(film.as_str().unwrap());
+    assert_eq!(gateway.without_key().get(&film).await.status, 200);
+    send_test(&gateway, &made).await;
+    let posted = receiver.until(2).await;
+    assert!(is_signed(&posted[1], made["secret"].as_str().unwrap()));
+    let gateway = gateway
+        .restart(Some(&format!("signing_secrets = [\"{NEW}\"]")))
+        .await;
+    gateway
+        .without_key()
+        .get(&film)
+        .await
+        .refused(404, "media_not_found");
+}

@@ -1,0 +1,237 @@
+//! A caller's receiver of webhooks: keeps what it was posted, and answers as it is told, badly too.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the listener's task ends with the receiver, and its connections with it"
+)]
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Longest body that is read.
+const LIMIT: usize = 16 * 1024 * 1024;
+
+/// What was posted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    /// The path with its query.
+    pub path: String,
+    /// Names are in lower case.
+    pub headers: HashMap<String, String>,
+    /// The body as text.
+    pub body: String,
+}
+
+impl Posted {
+    /// A header, empty when it is not there.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// What is done about it.
+#[derive(Debug, Clone)]
+pub enum Reaction {
+    /// This status, these headers, this body.
+    Answer(u16, Vec<(&'static str, String)>, String),
+    /// Nothing, ever.
+    Hang,
+    /// The connection is closed without an answer.
+    Close,
+    /// A status and the beginning of a body, then the connection is closed.
+    BreakOff(u16),
+    /// A byte of the answer every so often.
+    Drip(Duration),
+    /// A body of so many bytes.
+    Flood(u16, usize),
+}
+
+impl Reaction {
+    /// An answer without a body.
+    pub fn status(status: u16) -> Self {
+        Self::Answer(status, Vec::new(), String::new())
+    }
+}
+
+/// Decides by what was posted and how many came before it.
+type Script = dyn Fn(&Posted, usize) -> Reaction + Send + Sync;
+
+/// A running receiver; it and its connections end when this is dropped.
+pub struct Receiver {
+    address: SocketAddr,
+    book: Arc<Book>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+struct Book {
+    posted: Mutex<Vec<Posted>>,
+    count: watch::Sender<usize>,
+    script: Mutex<Arc<Script>>,
+}
+
+impl Receiver {
+    /// Starts on a free port of loopback, and answers 204.
+    pub async fn start() -> io::Result<Self> {
+        Self::acting(|_, _| Reaction::status(204)).await
+    }
+
+    /// The same, acting by a script.
+    pub async fn acting(
+        script: impl Fn(&Posted, usize) -> Reaction + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let book = Arc::new(Book {
+            posted: Mutex::default(),
+            count: watch::Sender::new(0),
+            script: Mutex::new(Arc::new(script)),
+        });
+        let server = tokio::spawn(accept(listener, book.clone()));
+        Ok(Self {
+            address,
+            book,
+            server,
+        })
+    }
+
+    /// Acts by another script from now on.
+    pub fn act(&self, script: impl Fn(&Posted, usize) -> Reaction + Send + Sync + 'static) {
+        *lock(&self.book.script) = Arc::new(script);
+    }
+
+    /// Where it is posted to.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Everything that was posted so far.
+    pub fn posted(&self) -> Vec<Posted> {
+        lock(&self.book.posted).clone()
+    }
+
+    /// Waits until so much was posted; returns it.
+    pub async fn until(&self, count: usize) -> Vec<Posted> {
+        let mut seen = self.book.count.subscribe();
+        // The sender lives as long as `self`.
+        let _ = seen.wait_for(|now| *now >= count).await;
+        self.posted()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: TcpListener, book: Arc<Book>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
+        let _ = stream.set_nodelay(true);
+        let book = book.clone();
+        connections.spawn(async move { while_it_lasts(stream, &book).await });
+    }
+}
+
+/// Request after request on one connection.
+async fn while_it_lasts(stream: TcpStream, book: &Book) {
+    let mut stream = BufReader::new(stream);
+    while let Some(posted) = read(&mut stream).await {
+        let script = lock(&book.script).clone();
+        let before = lock(&book.posted).len();
+        let reaction = script(&posted, before);
+        let count = {
+            let mut all = lock(&book.posted);
+            all.push(posted);
+            all.len()
+        };
+        book.count.send_replace(count);
+        if write(stream.get_mut(), reaction).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<Posted> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok()?;
+    let path = line.split(' ').nth(1)?.to_owned();
+    let mut headers = HashMap::new();
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await.ok()?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    let length: usize = headers.get("content-length")?.parse().ok()?;
+    let mut body = vec![0; length.min(LIMIT)];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(Posted {
+        path,
+        headers,
+        body: String::from_utf8(body).ok()?,
+    })
+}
+
+/// `None` when the connection is over.
+async fn write(stream: &mut TcpStream, reaction: Reaction) -> Option<()> {
+    match reaction {
+        Reaction::Answer(status, headers, body) => {
+            let mut head = format!(
+                "HTTP/1.1 {status} Told\r\ncontent-length: {}\r\n",
+                body.len()
+            );
+            for (name, value) in headers {
+                // Writing to a string cannot fail.
+                let _ = write!(head, "{name}: {value}\r\n");
+            }
+            stream
+                .write_all(format!("{head}\r\n{body}").as_bytes())
+                .await
+                .ok()
+        }
+        Reaction::Hang => std::future::pending().await,
+        Reaction::Close => None,
+        Reaction::BreakOff(status) => {
+            let part = format!("HTTP/1.1 {status} Told\r\ncontent-length: 100\r\n\r\nhalf");
+            let _ = stream.write_all(part.as_bytes()).await;
+            None
+        }
+        Reaction::Drip(pause) => {
+            for byte in b"HTTP/1.1 204 Told\r\n\r\n" {
+                stream.write_all(&[*byte]).await.ok()?;
+                tokio::time::sleep(pause).await;
+            }
+            Some(())
+        }
+        Reaction::Flood(status, size) => {
+            let head = format!("HTTP/1.1 {status} Told\r\ncontent-length: {size}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.ok()?;
+            let piece = [b'x'; 8192];
+            for at in (0..size).step_by(piece.len()) {
+                let piece = &piece[..piece.len().min(size - at)];
+                stream.write_all(piece).await.ok()?;
+            }
+            Some(())
+        }
+    }
+}
