@@ -166,6 +166,7 @@ impl Run {
         let facts = Facts::read(&self.stage).await;
         let found = check::all(&facts, &self.told, &self.called_off, &views);
         self.found.0.extend(found.0);
+        check::hooks::check(&self.stage, &facts, &mut self.found).await;
         self.verify().await;
         self.count(&facts);
     }
@@ -185,14 +186,23 @@ impl Run {
     async fn rest(&mut self) {
         let begun = Instant::now();
         let open = "state IN ('queued', 'running')";
-        while self.stage.database.count("tasks", open).await > 0 {
+        let untold = "state = 'waiting'";
+        while self.stage.database.count("tasks", open).await > 0
+            || self
+                .stage
+                .database
+                .count("webhook_deliveries", untold)
+                .await
+                > 0
+        {
             if self.has_died() {
                 return;
             }
             if begun.elapsed() > REST {
                 let log = self.server.as_ref().map(Server::log).unwrap_or_default();
-                self.found
-                    .add(format!("tasks are open after {REST:?}:\n{log}"));
+                self.found.add(format!(
+                    "tasks are open, or not told, after {REST:?}:\n{log}"
+                ));
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -76,7 +76,8 @@ pub(crate) const PROTOCOLS: [&str; 5] = ["openai-videos", "fal", "runway", "lala
 /// The settings file.
 pub(crate) fn toml(simulator: &Simulator, database: &str) -> String {
     let mut text = format!(
-        "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n"
+        "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n\
+         [fetch]\nallow_networks = [\"127.0.0.0/8\"]\n"
     );
     for (name, protocol, more) in PROVIDERS {
         let url = simulator.url(protocol);

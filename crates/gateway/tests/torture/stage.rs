@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::Simulator;
+use simulator::{Posted, Reaction, Receiver, Simulator};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -71,6 +71,10 @@ pub(crate) struct Stage {
     pub(crate) keys: Vec<Key>,
     pub(crate) door: Door,
     pub(crate) recording: Vec<u8>,
+    /// Who is told of every task's end.
+    pub(crate) receiver: Arc<Receiver>,
+    /// What it checks signatures with.
+    pub(crate) secrets: Vec<String>,
 }
 
 impl Stage {
@@ -95,6 +99,8 @@ impl Stage {
             keys: Vec::new(),
             door: Door::closed(),
             recording: sound::wav(1, 1),
+            receiver: Arc::new(Receiver::acting(moody).await.unwrap()),
+            secrets: Vec::new(),
         };
         let server = stage.must_start().await;
         stage.make_keys(&server.base).await;
@@ -113,6 +119,8 @@ impl Stage {
             keys: self.keys.clone(),
             door: Door::closed(),
             recording: self.recording.clone(),
+            receiver: self.receiver.clone(),
+            secrets: self.secrets.clone(),
         }
     }
 
@@ -175,6 +183,11 @@ impl Stage {
         self.pay_in().await;
         let prepaid = self.key(&["--account", PREPAID]).await;
         for (secret, other) in [(free, Some(tight)), (prepaid, None)] {
+            let hook = json!({"url": self.receiver.url("/told")});
+            let request = client().post(format!("{base}/v1/webhooks")).json(&hook);
+            let endpoint = ok(request.bearer_auth(&secret)).await;
+            self.secrets
+                .push(endpoint["secret"].as_str().unwrap().to_owned());
             let (clips, song) = furnish(base, &secret, &self.recording).await;
             let key = Key {
                 secret,
@@ -200,6 +213,16 @@ impl Stage {
             .key(&["--account", "torture", "--budget", BUDGET])
             .await;
         self.keys[1].secret = secret;
+    }
+}
+
+/// Mostly takes what it is told; now and then it fails, or hangs up.
+fn moody(_: &Posted, before: usize) -> Reaction {
+    let soon = vec![("retry-after", "0".to_owned())];
+    match before % 13 {
+        3 => Reaction::Answer(503, soon, String::new()),
+        7 => Reaction::Close,
+        _ => Reaction::status(204),
     }
 }
 

@@ -2,6 +2,7 @@
 //! from the providers' own books and from what callers were told, and compared.
 
 mod answers;
+pub(crate) mod hooks;
 mod intents;
 mod life;
 mod money;
