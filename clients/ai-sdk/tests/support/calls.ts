@@ -4,6 +4,8 @@ type Seen = { method: string; path: string; status: number | undefined };
 
 export class Calls {
   readonly seen: Seen[] = [];
+  /** Of the last answer that was about a task. */
+  taskId = "";
   private waiting: (() => void)[] = [];
 
   readonly fetch: typeof fetch = async (input, init) => {
@@ -11,6 +13,7 @@ export class Calls {
     try {
       const response = await fetch(input, init);
       seen.status = response.status;
+      this.taskId = response.headers.get("x-task-id") ?? this.taskId;
       return response;
     } finally {
       this.seen.push(seen);
