@@ -73,7 +73,7 @@ test("options have the gateway's names", async () => {
     duration: 4,
     seed: 0,
     generateAudio: false,
-    providerOptions: { mediagate: mediagate as CallOptions["providerOptions"][string] },
+    providerOptions: { mediagate },
     webhookUrl: "https://hooks.test/1",
   });
   assert.deepEqual(body, {
