@@ -74,12 +74,12 @@ test("several films are several tasks", async () => {
   assert.equal(await gateway.tasks(), tasks + 2);
 });
 
-test("a start whose answer was lost is repeated and makes one task", async () => {
+test("a start whose answer was lost is repeated and makes one task", async (t) => {
   const tasks = await gateway.tasks();
   const proxy = await LossyProxy.start(gateway.url, 1);
+  t.after(() => proxy.close());
   const model = mediagate({ baseURL: proxy.baseURL, key: gateway.key }).video("animatic-1");
   const { video } = await generateVideo(small(model));
-  await proxy.close();
   assertFilm(video.uint8Array);
   assert.equal(proxy.keys.length, 2);
   assert.match(proxy.keys[0] ?? "", /^aisdk_vid_/);
@@ -87,8 +87,9 @@ test("a start whose answer was lost is repeated and makes one task", async () =>
   assert.equal(await gateway.tasks(), tasks + 1);
 });
 
-test("a gateway that is killed and started again goes on where it was", async () => {
+test("a gateway that is killed and started again goes on where it was", async (t) => {
   const mine = await Gateway.start(provider.config);
+  t.after(() => mine.stop());
   const calls = new Calls();
   const order = small(mediagate(mine, calls).video("acme-video"));
   const made = generateVideo({ ...order, maxRetries: 5 });
@@ -101,7 +102,6 @@ test("a gateway that is killed and started again goes on where it was", async ()
   assertFilm((await made).video.uint8Array);
   assert.equal(await mine.tasks(), 1);
   assert.equal(await provider.job(order.prompt), job);
-  await mine.stop();
 });
 
 test("a job that failed says why, and is not ordered again", async () => {
@@ -171,10 +171,10 @@ test("an abort ends the waiting, not the job", async () => {
   assert.equal(calls.seen.length, asked);
 });
 
-test("an abort ends a start that is not answered", async () => {
+test("an abort ends a start that is not answered", async (t) => {
   const abort = new AbortController();
   const silent = await Server.start(() => abort.abort());
+  t.after(() => silent.close());
   const model = mediagate({ baseURL: `${silent.url}/v1`, key: "sk-mg-any" }).video("animatic-1");
   await assert.rejects(generateVideo({ ...small(model), abortSignal: abort.signal }), { name: "AbortError" });
-  await silent.close();
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { after, before, test } from "node:test";
+import { after, before, type TestContext, test } from "node:test";
 import { InvalidArgumentError, type JSONValue } from "@ai-sdk/provider";
 import { experimental_generateVideo as generateVideo } from "ai";
 import { WebhookVerificationError } from "standardwebhooks";
@@ -59,9 +59,10 @@ async function real(): Promise<Target> {
 const another = () => `whsec_${randomBytes(32).toString("base64")}`;
 
 /** Makes a film by webhook. */
-async function make(model: string, prompt: string, options: { secret?: string; parse?: boolean } = {}) {
+async function make(t: TestContext, model: string, prompt: string, options: { secret?: string; parse?: boolean } = {}) {
   const calls = new Calls();
   const receiver = await Receiver.start();
+  t.after(() => receiver.close());
   const received = options.parse
     ? receiver.received.then(({ headers, body }) => ({ headers, body: JSON.parse(body) as JSONValue }))
     : receiver.received;
@@ -78,49 +79,43 @@ async function make(model: string, prompt: string, options: { secret?: string; p
   return { made, calls, receiver };
 }
 
-test("a webhook tells that the film is made, and nothing is polled", async () => {
-  const { made, calls, receiver } = await make("animatic-1", "a lake", { secret: target.secret });
+test("a webhook tells that the film is made, and nothing is polled", async (t) => {
+  const { made, calls, receiver } = await make(t, "animatic-1", "a lake", { secret: target.secret });
   assertFilm((await made).video.uint8Array);
   const { type, data } = JSON.parse((await receiver.received).body);
   assert.deepEqual([type, data.status], ["task.succeeded", "succeeded"]);
   const asked = calls.seen.map(({ method, path }) => `${method} ${path.replace(/video_\w+/, "ID")}`);
   assert.deepEqual(asked, ["POST /v1/videos", "GET /v1/videos/ID", "GET /v1/videos/ID/content"]);
-  await receiver.close();
 });
 
-test("without a secret a parsed body will do, for what counts is what the gateway says when asked", async () => {
-  const { made, receiver } = await make("animatic-1", "a lake", { parse: true });
+test("without a secret a parsed body will do, for what counts is what the gateway says when asked", async (t) => {
+  const { made } = await make(t, "animatic-1", "a lake", { parse: true });
   assertFilm((await made).video.uint8Array);
-  await receiver.close();
 });
 
-test("a webhook tells of a failure", async () => {
-  const { made, receiver } = await make("acme-video", "refused", { secret: target.secret });
+test("a webhook tells of a failure", async (t) => {
+  const { made, receiver } = await make(t, "acme-video", "refused", { secret: target.secret });
   await assert.rejects(made, / failed: .* \(content_policy\)$/);
   assert.equal(JSON.parse((await receiver.received).body).type, "task.failed");
-  await receiver.close();
 });
 
-test("a webhook tells of a cancellation", async () => {
-  const { made, calls, receiver } = await make("acme-video", "held", { secret: target.secret });
+test("a webhook tells of a cancellation", async (t) => {
+  const { made, calls, receiver } = await make(t, "acme-video", "held", { secret: target.secret });
   await calls.until(({ method }) => method === "POST");
   await target.cancel(calls.taskId);
   await assert.rejects(made, / was cancelled: .* \(cancelled\)$/);
   assert.equal(JSON.parse((await receiver.received).body).type, "task.cancelled");
-  await receiver.close();
 });
 
-test("a webhook that is signed with another secret is not believed", async () => {
-  const { made, calls, receiver } = await make("animatic-1", "a lake", { secret: another() });
+test("a webhook that is signed with another secret is not believed", async (t) => {
+  const { made, calls } = await make(t, "animatic-1", "a lake", { secret: another() });
   await assert.rejects(made, WebhookVerificationError);
   assert.deepEqual(calls.statuses, [200]);
-  await receiver.close();
 });
 
-test("a parsed body cannot be verified", async () => {
-  const { made, receiver } = await make("animatic-1", "a lake", { secret: target.secret, parse: true });
+test("a parsed body cannot be verified", async (t) => {
+  const { made } = await make(t, "animatic-1", "a lake", { secret: target.secret, parse: true });
   await assert.rejects(made, InvalidArgumentError);
-  await receiver.close();
 });
 
 test("only what was signed, with this secret and lately, is believed", async () => {
