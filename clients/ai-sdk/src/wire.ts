@@ -1,6 +1,10 @@
 // What the gateway answers: the video object, its errors, and the film.
 
-import { createJsonErrorResponseHandler, readResponseWithSizeLimit, type ResponseHandler } from "@ai-sdk/provider-utils";
+import {
+  createJsonErrorResponseHandler,
+  readResponseWithSizeLimit,
+  type ResponseHandler,
+} from "@ai-sdk/provider-utils";
 import { z } from "zod/v4";
 
 export const videoObject = z.object({

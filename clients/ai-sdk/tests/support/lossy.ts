@@ -17,7 +17,8 @@ export class LossyProxy {
     const proxy = new LossyProxy(target, losses);
     proxy.server = await Server.start(async ({ method, path, headers, body }, response) => {
       const { host: _, connection: __, "content-length": ___, ...rest } = headers;
-      const answer = await fetch(proxy.target + path, { method, headers: rest, body: method === "POST" ? new Uint8Array(body) : null });
+      const sent = method === "POST" ? new Uint8Array(body) : null;
+      const answer = await fetch(proxy.target + path, { method, headers: rest, body: sent });
       const bytes = new Uint8Array(await answer.arrayBuffer());
       if (method === "POST") {
         proxy.keys.push(headers["idempotency-key"]);

@@ -41,7 +41,12 @@ async function read(request: IncomingMessage): Promise<Asked> {
   return { method: request.method ?? "", path: request.url ?? "", headers, body: Buffer.concat(chunks) };
 }
 
-export function sendJson(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) {
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
   response.writeHead(status, { "content-type": "application/json", ...headers });
   response.end(JSON.stringify(body));
 }
