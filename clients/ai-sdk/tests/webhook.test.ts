@@ -1,4 +1,4 @@
-// Webhook mode: against the real program as soon as it has webhooks, else against a fake that speaks as it will.
+// Webhook mode, against the real program.
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -9,11 +9,11 @@ import { WebhookVerificationError } from "standardwebhooks";
 
 import { createMediagate } from "../src/index.js";
 import { Calls } from "./support/calls.js";
-import { FakeGateway, signed } from "./support/fake.js";
 import { assertFilm, small } from "./support/films.js";
-import { Gateway, knowsCallbacks } from "./support/gateway.js";
+import { Gateway } from "./support/gateway.js";
 import { Provider } from "./support/provider.js";
 import { Receiver } from "./support/receiver.js";
+import { signed } from "./support/signed.js";
 
 interface Target {
   baseURL: string;
@@ -35,7 +35,7 @@ const LOOPBACK = `
 let target: Target;
 
 before(async () => {
-  target = knowsCallbacks() ? await real() : await FakeGateway.start();
+  target = await real();
 });
 
 after(async () => await target?.stop());

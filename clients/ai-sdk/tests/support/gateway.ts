@@ -113,10 +113,3 @@ export class Gateway {
     });
   }
 }
-
-/** Whether the program has webhooks yet. */
-export function knowsCallbacks(): boolean {
-  const printed = execFileSync(PROGRAM, ["openapi"], { env: ENVIRONMENT, encoding: "utf8", maxBuffer: 1e8 });
-  const document = JSON.parse(printed);
-  return "callback_url" in document.components.schemas.VideoRequest.properties;
-}

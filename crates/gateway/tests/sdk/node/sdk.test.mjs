@@ -218,7 +218,7 @@ test("the documented check takes a webhook, and refuses a changed one", async ()
     response.writeHead(204).end();
     told({ headers: request.headers, body: Buffer.concat(chunks).toString() });
   });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise((resolve) => server.listen(0, "127.0.0.2", resolve));
   const post = async (path, body) => {
     const headers = { authorization: `Bearer ${KEY}`, "content-type": "application/json" };
     const answer = await fetch(`${URL}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
@@ -226,7 +226,7 @@ test("the documented check takes a webhook, and refuses a changed one", async ()
     return answer.json();
   };
   try {
-    const url = `http://127.0.0.1:${server.address().port}/`;
+    const url = `http://127.0.0.2:${server.address().port}/`;
     const { id, secret } = await post("/v1/webhooks", { url });
     await post(`/v1/webhooks/${id}/test`, {});
     const { headers, body } = await came;
