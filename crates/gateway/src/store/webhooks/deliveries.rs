@@ -105,12 +105,44 @@ pub fn candidates(
         (&accounts).into(),
         i64::from(most).into(),
     ];
-    conn.all(sql, &values, |row| {
-        Ok(Candidate {
-            id: row.parse(0, "webhook_deliveries.id")?,
-            account: row.parse(1, "webhook_deliveries.account_id")?,
-            lane: row.text(2)?,
-        })
+    conn.all(sql, &values, candidate)
+}
+
+/// The same, of these lanes alone.
+pub fn candidates_in(
+    conn: &mut Conn<'_>,
+    lanes: &[String],
+    accounts: &[AccountId],
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Candidate>, StoreError> {
+    let lanes = to_json(&lanes)?;
+    let accounts = to_json(&accounts.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let sql = conn.dialect(
+        "SELECT id, account_id, lane FROM webhook_deliveries
+         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
+         AND lane IN (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
+         ORDER BY due_at, id LIMIT ?4",
+        "SELECT id, account_id, lane FROM webhook_deliveries
+         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
+         AND lane = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
+         AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
+         ORDER BY due_at, id LIMIT ?4",
+    );
+    let values = [
+        now.micros().into(),
+        (&lanes).into(),
+        (&accounts).into(),
+        i64::from(most).into(),
+    ];
+    conn.all(sql, &values, candidate)
+}
+
+fn candidate(row: &Row<'_>) -> Result<Candidate, StoreError> {
+    Ok(Candidate {
+        id: row.parse(0, "webhook_deliveries.id")?,
+        account: row.parse(1, "webhook_deliveries.account_id")?,
+        lane: row.text(2)?,
     })
 }
 

@@ -2,7 +2,9 @@
 //! receivers that answer nothing.
 //!
 //! A lane is one receiver: an endpoint, or the callbacks of an account to one host. Five failures
-//! in a row pause it, so that a dead one costs a try now and then and not its queue.
+//! in a row pause it, so that a dead one costs a try now and then and not its queue. One that has
+//! taken nothing yet, or has been silent for a moment, is sent less at once, and all of those
+//! together no more than half of what the process sends: a hundred dead ones leave room.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -18,23 +20,41 @@ pub(super) const MOST: usize = 500;
 const ACCOUNT: usize = 50;
 /// At once, to a receiver that answers.
 const LANE: usize = 10;
+/// At once, to one of which that is not known.
+const UNKNOWN: usize = 2;
+/// At once, to all of those.
+const ALL_UNKNOWN: usize = MOST / 2;
+/// A receiver that answered nothing for so long is silent.
+const SILENT: Duration = Duration::from_secs(2);
 /// Failures in a row that pause a lane.
 const FAILURES: u32 = 5;
 /// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
-/// Failing lanes that are remembered; beyond that those that rest are forgotten.
+/// Lanes that are remembered; beyond that those that rest are forgotten.
 const REMEMBERED: usize = 20_000;
 
 #[derive(Default)]
 pub(super) struct Lanes {
     known: HashMap<String, Lane>,
     accounts: HashMap<AccountId, usize>,
-    places: HashMap<DeliveryId, (String, AccountId)>,
+    places: HashMap<DeliveryId, Place>,
+    /// Places of lanes that were not known to answer.
+    unknown: usize,
 }
 
-#[derive(Default)]
+struct Place {
+    lane: String,
+    account: AccountId,
+    /// Whether the lane was known to answer.
+    is_known: bool,
+}
+
 struct Lane {
     in_flight: usize,
+    /// It took something.
+    answers: bool,
+    /// The latest outcome, or the first try since it was idle.
+    heard_at: Timestamp,
     /// In a row.
     failures: u32,
     /// In a row.
@@ -42,53 +62,85 @@ struct Lane {
     paused_until: Option<Timestamp>,
 }
 
-/// What there is no room for.
-pub(super) struct Full {
-    pub(super) lanes: Vec<String>,
-    pub(super) accounts: Vec<AccountId>,
+/// Where there is room.
+#[derive(Clone)]
+pub(super) enum Room {
+    /// Everywhere but here.
+    Without(Vec<String>, Vec<AccountId>),
+    /// Only in these lanes, which are known to answer, but not for these accounts.
+    Only(Vec<String>, Vec<AccountId>),
 }
 
 impl Lane {
-    fn has_room(&self, now: Timestamp) -> bool {
-        let most = if self.failures < FAILURES { LANE } else { 1 };
-        self.in_flight < most && self.paused_until.is_none_or(|until| until <= now)
+    fn new(now: Timestamp) -> Self {
+        Self {
+            in_flight: 0,
+            answers: false,
+            heard_at: now,
+            failures: 0,
+            pauses: 0,
+            paused_until: None,
+        }
     }
 
-    fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.failures == 0
+    fn has_room(&self, now: Timestamp) -> bool {
+        let is_silent = self.in_flight > 0 && now.since(self.heard_at) > SILENT;
+        let most = match self.failures {
+            FAILURES.. => 1,
+            _ if self.answers && !is_silent => LANE,
+            _ => UNKNOWN,
+        };
+        self.in_flight < most && self.paused_until.is_none_or(|until| until <= now)
     }
 }
 
 impl Lanes {
-    /// What has no room; `None` if nothing has.
-    pub(super) fn full(&self, now: Timestamp) -> Option<Full> {
+    /// Where there is room; `None` if there is none.
+    pub(super) fn room(&self, now: Timestamp) -> Option<Room> {
         if self.places.len() >= MOST {
             return None;
         }
-        let lanes = self.known.iter().filter(|(_, lane)| !lane.has_room(now));
+        let lanes = |wanted: fn(&Lane, Timestamp) -> bool| {
+            let lanes = self.known.iter().filter(|(_, lane)| wanted(lane, now));
+            lanes.map(|(name, _)| name.clone()).collect()
+        };
         let accounts = self.accounts.iter().filter(|(_, count)| **count >= ACCOUNT);
-        Some(Full {
-            lanes: lanes.map(|(name, _)| name.clone()).collect(),
-            accounts: accounts.map(|(account, _)| *account).collect(),
+        let accounts = accounts.map(|(account, _)| *account).collect();
+        Some(if self.unknown < ALL_UNKNOWN {
+            Room::Without(lanes(|lane, now| !lane.has_room(now)), accounts)
+        } else {
+            Room::Only(
+                lanes(|lane, now| lane.answers && lane.has_room(now)),
+                accounts,
+            )
         })
     }
 
     /// Takes a place, if there is one.
     pub(super) fn take(&mut self, candidate: &Candidate, now: Timestamp) -> bool {
-        if self.places.len() >= MOST {
-            return false;
-        }
         let account = self.accounts.get(&candidate.account);
         let lane = self.known.get(&candidate.lane);
-        if account.is_some_and(|count| *count >= ACCOUNT)
+        let is_known = lane.is_some_and(|lane| lane.answers);
+        if self.places.len() >= MOST
+            || (!is_known && self.unknown >= ALL_UNKNOWN)
+            || account.is_some_and(|count| *count >= ACCOUNT)
             || lane.is_some_and(|lane| !lane.has_room(now))
         {
             return false;
         }
         *self.accounts.entry(candidate.account).or_default() += 1;
-        let lane = self.known.entry(candidate.lane.clone()).or_default();
+        let lane = self.known.entry(candidate.lane.clone());
+        let lane = lane.or_insert_with(|| Lane::new(now));
+        if lane.in_flight == 0 {
+            lane.heard_at = now;
+        }
         lane.in_flight += 1;
-        let place = (candidate.lane.clone(), candidate.account);
+        self.unknown += usize::from(!is_known);
+        let place = Place {
+            lane: candidate.lane.clone(),
+            account: candidate.account,
+            is_known,
+        };
         self.places.insert(candidate.id, place);
         true
     }
@@ -104,8 +156,10 @@ impl Lanes {
     /// if it does from now on.
     pub(super) fn over(&mut self, tried: &Tried, now: Timestamp) -> Option<Duration> {
         let lane = self.known.get_mut(&tried.due.lane)?;
+        lane.heard_at = now;
         if tried.attempt.error.is_none() {
             (lane.failures, lane.pauses, lane.paused_until) = (0, 0, None);
+            lane.answers = true;
             return None;
         }
         lane.failures = lane.failures.saturating_add(1);
@@ -123,19 +177,17 @@ impl Lanes {
     }
 
     pub(super) fn release(&mut self, id: DeliveryId) {
-        let Some((name, account)) = self.places.remove(&id) else {
+        let Some(place) = self.places.remove(&id) else {
             return;
         };
-        if let Some(lane) = self.known.get_mut(&name) {
+        self.unknown -= usize::from(!place.is_known);
+        if let Some(lane) = self.known.get_mut(&place.lane) {
             lane.in_flight = lane.in_flight.saturating_sub(1);
-            if lane.is_idle() {
-                self.known.remove(&name);
-            }
         }
-        if let Some(count) = self.accounts.get_mut(&account) {
+        if let Some(count) = self.accounts.get_mut(&place.account) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.accounts.remove(&account);
+                self.accounts.remove(&place.account);
             }
         }
         if self.known.len() > REMEMBERED {
@@ -188,33 +240,76 @@ mod tests {
         }
     }
 
+    /// Takes places in a lane; how many there were.
+    fn taken(lanes: &mut Lanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
+        (0..20)
+            .filter(|_| lanes.take(&candidate(account, lane), now))
+            .count()
+    }
+
+    fn answer(lanes: &mut Lanes, account: AccountId, lane: &str, now: Timestamp) {
+        let one = candidate(account, lane);
+        assert!(lanes.take(&one, now));
+        lanes.over(&tried(lane, None), now);
+        lanes.release(one.id);
+    }
+
     #[test]
     fn a_receiver_an_account_and_the_process_have_their_limits() {
-        let (mut lanes, now, account) = (
-            Lanes::default(),
-            Timestamp::from_seconds(1_000),
-            AccountId::new(),
-        );
-        let taken = |lanes: &mut Lanes, account, lane: &str, times: usize| {
-            let all = (0..times).filter(|_| lanes.take(&candidate(account, lane), now));
-            all.count()
-        };
-        assert_eq!(taken(&mut lanes, account, "a", 20), LANE);
-        assert_eq!(lanes.full(now).unwrap().lanes, ["a"]);
-        for lane in ["b", "c", "d", "e", "f"] {
-            taken(&mut lanes, account, lane, 20);
+        let (mut lanes, now) = (Lanes::default(), Timestamp::from_seconds(1_000));
+        let account = AccountId::new();
+        assert_eq!(taken(&mut lanes, account, "new", now), UNKNOWN);
+        for lane in ["a", "b", "c", "d", "e"] {
+            answer(&mut lanes, account, lane, now);
+        }
+        assert_eq!(taken(&mut lanes, account, "a", now), LANE);
+        for lane in ["b", "c", "d", "e"] {
+            taken(&mut lanes, account, lane, now);
         }
         assert_eq!(lanes.places.len(), ACCOUNT);
-        assert_eq!(lanes.full(now).unwrap().accounts, [account]);
-        let others: usize = (0..100)
-            .map(|n| taken(&mut lanes, AccountId::new(), &format!("x{n}"), 20))
-            .sum();
-        assert_eq!(others, MOST - ACCOUNT);
-        assert!(lanes.full(now).is_none());
+        let Some(Room::Without(full, accounts)) = lanes.room(now) else {
+            panic!("there is room");
+        };
+        assert!(full.contains(&"a".to_owned()) && accounts == [account]);
+        let mut all = lanes.places.len();
+        for number in 0..100 {
+            let (account, lane) = (AccountId::new(), format!("x{number}"));
+            answer(&mut lanes, account, &lane, now);
+            all += taken(&mut lanes, account, &lane, now);
+            if all == MOST {
+                break;
+            }
+        }
+        assert_eq!(lanes.places.len(), MOST);
+        assert!(lanes.room(now).is_none());
         for id in lanes.places.keys().copied().collect::<Vec<_>>() {
             lanes.release(id);
         }
-        assert!(lanes.known.is_empty() && lanes.accounts.is_empty());
+        assert!(lanes.accounts.is_empty() && lanes.unknown == 0);
+    }
+
+    #[test]
+    fn receivers_that_answer_nothing_leave_room_for_those_that_do() {
+        let (mut lanes, now) = (Lanes::default(), Timestamp::from_seconds(1_000));
+        let alive = AccountId::new();
+        answer(&mut lanes, alive, "alive", now);
+        let dead: usize = (0..1000)
+            .map(|number| taken(&mut lanes, AccountId::new(), &format!("dead{number}"), now))
+            .sum();
+        assert_eq!(dead, ALL_UNKNOWN);
+        let Some(Room::Only(known, _)) = lanes.room(now) else {
+            panic!("there is room for one that answers");
+        };
+        assert_eq!(known, ["alive"]);
+        assert_eq!(taken(&mut lanes, alive, "alive", now), LANE);
+        // One that falls silent is sent no more than one that nobody knows.
+        let (other, later) = (AccountId::new(), now.plus(SILENT * 2));
+        let mut lanes = Lanes::default();
+        answer(&mut lanes, other, "silent", now);
+        for _ in 0..3 {
+            assert!(lanes.take(&candidate(other, "silent"), now));
+        }
+        assert!(!lanes.take(&candidate(other, "silent"), later));
     }
 
     #[test]

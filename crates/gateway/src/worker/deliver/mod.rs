@@ -23,10 +23,11 @@ use crate::error::Error;
 use crate::hooks::Answer;
 use crate::ids::DeliveryId;
 use crate::model::webhook::{Attempt, AttemptError, Due};
-use crate::store::{self, StoreError};
+use crate::store::StoreError;
+use crate::store::webhooks::deliveries;
 use crate::worker::Crew;
 use crate::worker::hold::Lease;
-use lanes::{Lanes, MOST};
+use lanes::{Lanes, MOST, Room};
 
 /// Deliveries that are looked at for one claim.
 const LOOKED_AT: u32 = 1000;
@@ -90,7 +91,7 @@ async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>
     if *in_doubt {
         let (owner, known) = (lease.name.clone(), post.in_flight());
         app.store
-            .write(move |conn| store::webhooks::deliveries::free_others(conn, &owner, &known))
+            .write(move |conn| deliveries::free_others(conn, &owner, &known))
             .await?;
         *in_doubt = false;
     }
@@ -101,7 +102,7 @@ async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>
     let (owner, ids) = (lease.name.clone(), chosen.clone());
     let claimed = app
         .store
-        .write(move |conn| store::webhooks::deliveries::claim(conn, &owner, &ids))
+        .write(move |conn| deliveries::claim(conn, &owner, &ids))
         .await;
     let claimed = claimed.inspect_err(|_| *in_doubt = true);
     let kept: HashSet<DeliveryId> = claimed.iter().flatten().map(|due| due.id).collect();
@@ -120,17 +121,16 @@ async fn choose(post: &Post) -> Result<Vec<DeliveryId>, Error> {
     let mut chosen = Vec::new();
     loop {
         let now = app.clock.now();
-        let Some(full) = post.with_state(|state| state.lanes.full(now)) else {
+        let Some(room) = post.with_state(|state| state.lanes.room(now)) else {
             return Ok(chosen);
         };
-        let found = app.store.read(move |conn| {
-            store::webhooks::deliveries::candidates(
-                conn,
-                &full.lanes,
-                &full.accounts,
-                LOOKED_AT,
-                now,
-            )
+        let found = app.store.read(move |conn| match &room {
+            Room::Without(lanes, accounts) => {
+                deliveries::candidates(conn, lanes, accounts, LOOKED_AT, now)
+            }
+            Room::Only(lanes, accounts) => {
+                deliveries::candidates_in(conn, lanes, accounts, LOOKED_AT, now)
+            }
         });
         let found = found.await?;
         let seen = found.len();
@@ -288,7 +288,7 @@ async fn write(app: &App, batch: &[(Arc<Lease>, Tried)], pauses: &[(String, Dura
                 outcome::write(conn, owner, tried)?;
             }
             for (lane, until) in pauses.iter() {
-                store::webhooks::deliveries::pause(conn, lane, *until)?;
+                deliveries::pause(conn, lane, *until)?;
             }
             Ok(())
         });
@@ -312,10 +312,7 @@ async fn all_lost(batch: &[(Arc<Lease>, Tried)]) {
 /// Counts what is due, for the metric.
 pub(super) async fn count(app: &App) {
     let now = app.clock.now();
-    let due: Result<i64, StoreError> = app
-        .store
-        .read(move |conn| store::webhooks::deliveries::due(conn, now))
-        .await;
+    let due: Result<i64, StoreError> = app.store.read(move |conn| deliveries::due(conn, now)).await;
     if let Ok(due) = due {
         let due = u32::try_from(due).unwrap_or(u32::MAX);
         metrics::gauge!("mediagate_webhooks_due").set(f64::from(due));

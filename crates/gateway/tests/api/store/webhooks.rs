@@ -161,6 +161,12 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         assert_eq!(found(conn, &[], &[])?, ids[..2]);
         assert!(found(conn, std::slice::from_ref(&lane), &[])?.is_empty());
         assert!(found(conn, &[], &[endpoint.account])?.is_empty());
+        let only = |conn: &mut Conn<'_>, lanes: &[String]| {
+            let all = deliveries::candidates_in(conn, lanes, &[], 1000, at(2))?;
+            Ok::<_, StoreError>(all.into_iter().map(|it| it.id).collect::<Vec<_>>())
+        };
+        assert_eq!(only(conn, std::slice::from_ref(&lane))?, ids[..2]);
+        assert!(only(conn, &[])?.is_empty());
         assert!(deliveries::due(conn, at(2))? >= 2);
         let claimed: Vec<Due> = deliveries::claim(conn, "w1", &ids[..2])?;
         assert_eq!(
