@@ -77,7 +77,7 @@ fn tag(version: u8, frames: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
         body.extend([kind, &size[..], &[0; 2], data].concat());
     }
     let size = syncsafe(u32::try_from(body.len()).unwrap());
-    [b"ID3", &[version, 0, 0, 0][..], &size, &body].concat()
+    [b"ID3", &[version, 0, 0][..], &size, &body].concat()
 }
 
 fn syncsafe(size: u32) -> [u8; 4] {
