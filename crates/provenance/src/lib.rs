@@ -6,4 +6,6 @@
 //! accounts, the clock, or who asks. Bytes and planes in, answers out; nothing here opens a
 //! connection.
 
+pub mod fingerprint;
 pub mod marks;
+pub mod watermark;
