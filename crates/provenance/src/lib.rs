@@ -6,6 +6,8 @@
 //! accounts, the clock, or who asks. Bytes and planes in, answers out; nothing here opens a
 //! connection.
 
+#[cfg(feature = "c2pa")]
+pub mod credentials;
 pub mod fingerprint;
 pub mod marks;
 pub mod watermark;

@@ -8,7 +8,12 @@ use super::{MAX_TEXT_BYTES, Marks, MarksError, stated};
 
 /// Bytes of a GEOB frame's head that are looked at: its type, file name and description.
 const HEAD: u64 = 1024;
-const C2PA_TYPES: [&[u8]; 2] = [b"application/c2pa", b"application/x-c2pa-manifest-store"];
+/// The specification's own; what the C2PA library writes; what it wrote before.
+const C2PA_TYPES: [&[u8]; 3] = [
+    b"application/jumbf",
+    b"application/c2pa",
+    b"application/x-c2pa-manifest-store",
+];
 
 /// Reads a tag, and says where it ends.
 pub(super) fn read(
