@@ -136,7 +136,7 @@ fn told(reader: &Reader, trust: &Trust<'_>) -> Answer {
     answer.signer = signer(manifest, trust);
     answer.generator = generator(manifest);
     answer.actions = actions(manifest);
-    let sources = answer.actions.iter();
+    let mut sources = answer.actions.iter();
     answer.digital_source_type = sources.find_map(|action| action.digital_source_type.clone());
     let ingredients = manifest.ingredients().iter().take(MAX_TOLD);
     answer.ingredients = ingredients
