@@ -1,6 +1,7 @@
 //! Signs and reads files of every format, and reads damaged ones.
 
 #![cfg(feature = "c2pa")]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::sync::Mutex;
 
