@@ -18,8 +18,10 @@ pub enum SourceType {
     AlgorithmicMedia,
     /// Put together of several elements, at least one of them trained algorithmic media.
     CompositeWithTrainedAlgorithmicMedia,
-    /// Put together of several elements, at least one of them synthetic.
+    /// Put together of several elements, at least one of them made by generative AI.
     CompositeSynthetic,
+    /// Put together of several elements, of which any may or may not be made by generative AI.
+    Composite,
 }
 
 impl SourceType {
@@ -31,6 +33,7 @@ impl SourceType {
                 DigitalSourceType::CompositeWithTrainedAlgorithmicMedia
             }
             Self::CompositeSynthetic => DigitalSourceType::CompositeSynthetic,
+            Self::Composite => DigitalSourceType::Composite,
         }
     }
 }
