@@ -332,6 +332,7 @@ fn order(gateway: &support::Gateway) -> NewTask {
             user: None,
             ..VideoJob::default()
         }),
+        callback: None,
         quantity: Quantity {
             milliseconds: 5000,
             pixels: 1280 * 720,

@@ -1,5 +1,5 @@
 //! What sending webhooks costs, on `SQLite` with `synchronous=FULL`: deliveries a second and their
-//! CPU time, against a plain loop that posts each and notes it in a commit of its own; how soon the
+//! CPU time, against a plain loop that posts each and notes it; how soon the
 //! first try follows its event; and what a hundred dead receivers with ten thousand waiting
 //! deliveries do to the others.
 //!
@@ -54,7 +54,7 @@ fn main() {
             ours.0, ours.1
         );
         println!(
-            "one commit for each      {:>8.0}   {:>11.3}",
+            "a plain loop             {:>8.0}   {:>11.3}",
             plain.0, plain.1
         );
         println!(

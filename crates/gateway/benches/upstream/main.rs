@@ -268,6 +268,7 @@ fn order(gateway: &Gateway, model: &str) -> NewTask {
             fps: 30,
             ..VideoJob::default()
         }),
+        callback: None,
         quantity: Quantity {
             milliseconds: 4000,
             pixels: 1280 * 720,

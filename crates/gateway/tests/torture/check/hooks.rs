@@ -78,7 +78,8 @@ fn told(stage: &Stage, found: &mut Violations) -> HashMap<String, Told> {
         let task = body["data"]["id"].as_str().unwrap_or_default();
         let told = all.entry(task.to_owned()).or_default();
         told.ids.insert(posted.header("webhook-id").to_owned());
-        told.kind = body["type"].as_str().unwrap_or_default().to_owned();
+        let kind = body["type"].as_str().unwrap_or_default();
+        kind.clone_into(&mut told.kind);
         told.bodies.insert(posted.body);
     }
     all

@@ -1,0 +1,227 @@
+//! Prints how far fingerprints move when films and sounds are encoded again by ffmpeg, and how far
+//! apart those of different ones are.
+//!
+//! `cargo run --release -p provenance --example fingerprint_table`
+
+#![expect(clippy::print_stdout, reason = "a measuring program")]
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+
+use animatic::{Asked, Control, Direction, Options, Request};
+use provenance::fingerprint::{sound, sound::SoundPrint, video, video::VideoPrint};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const FILMS: [&str; 8] = [
+    "a lake under the mountains at dawn, slow dolly in, mist",
+    "a neon city at night in the rain, truck right",
+    "desert dunes at sunset, slow pan left",
+    "a snowy forest by night, heavy snowfall, slow push in",
+    "a galaxy and a planet, orbit left",
+    "a harbour by the sea at sunset, handheld",
+    "a meadow with flowers in the sun, pan right",
+    "an island in the ocean, tilt up",
+];
+const FILM_ATTACKS: [(&str, &str); 5] = [
+    ("as it is", "null"),
+    ("480p", "scale=854:480"),
+    ("brighter", "eq=brightness=0.08:contrast=1.1"),
+    ("5 % cropped", "crop=iw*0.95:ih*0.95"),
+    ("10 % cropped", "crop=iw*0.9:ih*0.9"),
+];
+const SOUND_ATTACKS: [(&str, &[&str]); 4] = [
+    (
+        "MP3, 64 kbit/s",
+        &["-c:a", "libmp3lame", "-b:a", "64k", "-f", "mp3"],
+    ),
+    (
+        "AAC, 48 kbit/s",
+        &["-c:a", "aac", "-b:a", "48k", "-f", "adts"],
+    ),
+    (
+        "Opus, 32 kbit/s",
+        &["-c:a", "libopus", "-b:a", "32k", "-f", "ogg"],
+    ),
+    (
+        "half as loud, low-pass at 4 kHz",
+        &["-af", "volume=0.5,lowpass=4000", "-f", "wav"],
+    ),
+];
+const SOUNDS: u32 = 8;
+const RATE: u32 = 44_100;
+
+fn main() -> Outcome<()> {
+    let folder = std::env::temp_dir().join(format!("fingerprints-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let measured = films(&folder).and_then(|()| sounds(&folder));
+    std::fs::remove_dir_all(&folder)?;
+    measured
+}
+
+fn films(folder: &Path) -> Outcome<()> {
+    let mut originals = Vec::new();
+    for (number, prompt) in FILMS.iter().enumerate() {
+        let asked = Asked {
+            size: Some((1280, 720)),
+            seconds: Some(6.0),
+            seed: Some(number as u64),
+            ..Asked::default()
+        };
+        let options = Options::resolve(&asked, &Direction::parse(prompt))?;
+        let request = Request {
+            picture: None,
+            prompt,
+            options,
+        };
+        let film = animatic::make(&request, &mut Control::unattended())?.mp4;
+        let path = folder.join(format!("{number}.mp4"));
+        std::fs::write(&path, &film)?;
+        originals.push((video_print(&path)?, path, film.len() * 8 / 6));
+    }
+    println!(
+        "films: alike below {}\n\n| | farthest | told alike |\n|---|---|---|",
+        video::THRESHOLD
+    );
+    for (name, filter) in FILM_ATTACKS {
+        let mut row = Row::default();
+        for (print, path, rate) in &originals {
+            let again = folder.join("again.mp4");
+            let half = (rate / 2).to_string();
+            ffmpeg(
+                path,
+                &["-vf", filter, "-c:v", "libx264", "-b:v", &half, "-an"],
+                &again,
+            )?;
+            let again = video_print(&again)?;
+            row.add(
+                print.compare(&again).map_or(1.0, |found| found.distance),
+                print.alike(&again).is_some(),
+            );
+        }
+        row.print(&format!("half the bit rate, {name}"), FILMS.len());
+    }
+    let mut nearest = 1.0f32;
+    for (at, (one, ..)) in originals.iter().enumerate() {
+        for (other, ..) in originals.iter().skip(at + 1) {
+            nearest = nearest.min(one.compare(other).map_or(1.0, |found| found.distance));
+        }
+    }
+    println!("\nnearest of two different films: {nearest:.3}\n");
+    Ok(())
+}
+
+fn sounds(folder: &Path) -> Outcome<()> {
+    let mut originals = Vec::new();
+    for number in 0..SOUNDS {
+        let path = folder.join(format!("{number}.wav"));
+        let notes = format!(
+            "aevalsrc=exprs='0.2*exp(-3*mod(t*4,1))*(sin(2*PI*t*220*pow(2,floor(mod(floor(t*4)*{}+{number},19))/12))\
+             +0.5*sin(2*PI*t*330*pow(2,floor(mod(floor(t*4)*{}+{number},23))/12)))+0.02*(random(0)-0.5)':s={RATE}:d=20",
+            number * 2 + 5,
+            number * 3 + 7
+        );
+        let status = Command::new("ffmpeg")
+            .args(["-v", "error", "-y", "-f", "lavfi", "-i", &notes])
+            .arg(&path)
+            .status()?;
+        if !status.success() {
+            return Err("ffmpeg failed".into());
+        }
+        originals.push((sound_print(&path)?, path));
+    }
+    println!(
+        "sounds: alike below {}\n\n| | farthest | told alike |\n|---|---|---|",
+        sound::THRESHOLD
+    );
+    for (name, how) in SOUND_ATTACKS {
+        let mut row = Row::default();
+        for (print, path) in &originals {
+            let again = folder.join("again");
+            ffmpeg(path, how, &again)?;
+            let again = sound_print(&again)?;
+            row.add(
+                print.compare(&again).map_or(1.0, |found| found.distance),
+                print.alike(&again).is_some(),
+            );
+        }
+        row.print(name, originals.len());
+    }
+    let mut alarms = 0;
+    for (at, (one, _)) in originals.iter().enumerate() {
+        alarms += originals
+            .iter()
+            .skip(at + 1)
+            .filter(|(other, _)| one.alike(other).is_some())
+            .count();
+    }
+    println!("\ndifferent sounds told alike: {alarms}");
+    Ok(())
+}
+
+#[derive(Default)]
+struct Row {
+    farthest: f32,
+    alike: usize,
+}
+
+impl Row {
+    fn add(&mut self, distance: f32, alike: bool) {
+        self.farthest = self.farthest.max(distance);
+        self.alike += usize::from(alike);
+    }
+
+    fn print(&self, name: &str, of: usize) {
+        println!("| {name} | {:.3} | {} of {of} |", self.farthest, self.alike);
+    }
+}
+
+fn ffmpeg(from: &Path, how: &[&str], to: &Path) -> Outcome<()> {
+    let mut command = Command::new("ffmpeg");
+    command
+        .args(["-v", "error", "-y", "-i"])
+        .arg(from)
+        .args(how)
+        .arg(to);
+    if !command.status()?.success() {
+        return Err("ffmpeg failed".into());
+    }
+    Ok(())
+}
+
+fn video_print(path: &Path) -> Outcome<VideoPrint> {
+    let (width, height) = (320, 180);
+    let decoded = Command::new("ffmpeg")
+        .args(["-v", "error", "-i"])
+        .arg(path)
+        .args([
+            "-vf",
+            "fps=1,scale=320:180",
+            "-pix_fmt",
+            "gray",
+            "-f",
+            "rawvideo",
+            "-",
+        ])
+        .output()?;
+    let mut print = VideoPrint::default();
+    for luma in decoded.stdout.chunks_exact(width * height) {
+        print.add(luma, width, height, width)?;
+    }
+    Ok(print)
+}
+
+fn sound_print(path: &Path) -> Outcome<SoundPrint> {
+    let decoded = Command::new("ffmpeg")
+        .args(["-v", "error", "-i"])
+        .arg(path)
+        .args(["-ac", "1", "-ar", "44100", "-f", "f32le", "-"])
+        .output()?;
+    let (samples, _) = decoded.stdout.as_chunks::<4>();
+    let samples: Vec<f32> = samples
+        .iter()
+        .map(|sample| f32::from_le_bytes(*sample))
+        .collect();
+    Ok(SoundPrint::of(&samples, RATE)?)
+}

@@ -1,0 +1,56 @@
+//! Signs the test files with a self-made chain and prints what that costs, so that other readers
+//! of Content Credentials can be tried on the results.
+//!
+//! `cargo run --release -p provenance --features c2pa --example sign_files -- FOLDER`
+
+#![expect(clippy::print_stdout, reason = "a measuring program")]
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use provenance::credentials::{
+    Algorithm, Format, Made, PemSigner, SourceType, Statement, Trust, read, self_made, sign,
+};
+
+const FILES: [(&str, Format); 6] = [
+    ("film.mp4", Format::Mp4),
+    ("sound.m4a", Format::M4a),
+    ("sound.wav", Format::Wav),
+    ("sound.flac", Format::Flac),
+    ("sound.mp3", Format::Mp3),
+    ("picture.png", Format::Png),
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).ok_or("give a folder to write to")?;
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    // The beginning of 2026: the certificates hold for ten years.
+    let chain = self_made("An installation", Algorithm::Es256, 1_767_225_600)?;
+    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256)?;
+    let statement = Statement {
+        title: "clip",
+        generator: ("Mediagate", env!("CARGO_PKG_VERSION")),
+        model: "video-1",
+        provider: Some("Example"),
+        when: "2026-11-23T12:00:00Z",
+        made: Made::Created(SourceType::TrainedAlgorithmicMedia),
+    };
+    for (name, format) in FILES {
+        let file = std::fs::read(from.join(name))?;
+        let started = Instant::now();
+        let signed = sign(&file, format, &statement, &signer)?;
+        let signing = started.elapsed();
+        let started = Instant::now();
+        let answer = read(&signed, format, &Trust::default())?;
+        println!(
+            "{name}: signed in {:.1} ms, {} bytes more, read in {:.1} ms: {:?}",
+            signing.as_secs_f64() * 1000.0,
+            signed.len() - file.len(),
+            started.elapsed().as_secs_f64() * 1000.0,
+            answer.status
+        );
+        std::fs::write(Path::new(&folder).join(name), signed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Content Credentials: signs what was made, and tells what a file's credentials say and whether
+//! they hold. It needs the feature `c2pa`.
+//!
+//! It owns how the crate `c2pa` is asked, and the limits for what comes in. It must not know where
+//! certificates are kept, what a task is, or what time it is. No connection is opened: manifests
+//! that lie elsewhere and revocation lists are not fetched, and time stamps come by a callback.
+
+use c2pa::Context;
+use c2pa::http::http::{Request, Response};
+use c2pa::http::{HttpResolverError, SyncHttpResolver};
+use serde_json::json;
+
+use crate::marks::MarksError;
+
+mod chain;
+mod check;
+mod read;
+mod sign;
+mod signer;
+
+pub use chain::{SELF_MADE, SelfMade, self_made};
+pub use check::try_out;
+pub use read::{Action, Answer, Signer, Status, Trust, read};
+pub use sign::{Ingredient, Made, SourceType, Statement, sign};
+pub use signer::{Algorithm, PemSigner, Sign, SignFailure};
+
+/// Bytes of a file that is signed or read.
+pub const MAX_FILE_BYTES: usize = 1 << 30;
+/// Bytes of a manifest store that comes in, its ingredients' manifests included.
+pub const MAX_MANIFEST_BYTES: u64 = 16 << 20;
+/// Actions, problems and ingredients that are told of one manifest.
+pub const MAX_TOLD: usize = 64;
+/// Characters of a text that is stated or told.
+pub const MAX_TEXT_CHARS: usize = 512;
+
+/// What kind of file is signed or read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    Mp4,
+    M4a,
+    Wav,
+    Flac,
+    Mp3,
+    Png,
+}
+
+impl Format {
+    pub fn mime(self) -> &'static str {
+        match self {
+            Self::Mp4 => "video/mp4",
+            Self::M4a => "audio/mp4",
+            Self::Wav => "audio/wav",
+            Self::Flac => "audio/flac",
+            Self::Mp3 => "audio/mpeg",
+            Self::Png => "image/png",
+        }
+    }
+}
+
+/// Why a file was not signed, or could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    #[error("the file has {0} bytes, more than {MAX_FILE_BYTES}")]
+    FileTooLong(usize),
+    /// What came in is larger than [`MAX_MANIFEST_BYTES`].
+    #[error("a manifest of {0} bytes is not looked at")]
+    ManifestTooLong(u64),
+    /// A text of the statement is longer than [`MAX_TEXT_CHARS`].
+    #[error("{0} is too long")]
+    TextTooLong(&'static str),
+    /// The certificates or the key cannot be used, or do not belong together.
+    #[error("the certificate or key cannot be used: {0}")]
+    Key(String),
+    #[error("the file's parts cannot be read: {0}")]
+    Marks(#[from] MarksError),
+    /// The signer, or the library, gave up.
+    #[error("not signed: {0}")]
+    Sign(String),
+    /// The library could not be set up: the trust anchors are not PEM, for one.
+    #[error("settings: {0}")]
+    Settings(String),
+}
+
+fn check_length(file: &[u8]) -> Result<(), CredentialsError> {
+    if file.len() > MAX_FILE_BYTES {
+        return Err(CredentialsError::FileTooLong(file.len()));
+    }
+    Ok(())
+}
+
+/// The library's settings: nothing is fetched, nothing is drawn, nothing is added by itself.
+fn context(anchors: Option<&str>) -> Result<Context, CredentialsError> {
+    let mut settings = json!({
+        "verify": {
+            "verify_after_sign": false,
+            "remote_manifest_fetch": false,
+            "ocsp_fetch": false,
+        },
+        "core": {
+            "allowed_network_hosts": [],
+            "decode_identity_assertions": false,
+            "max_decompressed_manifest_size_in_mb": MAX_MANIFEST_BYTES >> 20,
+        },
+        "builder": { "thumbnail": { "enabled": false } },
+    });
+    if let (Some(anchors), Some(settings)) = (anchors, settings.as_object_mut()) {
+        settings.insert("trust".to_owned(), json!({ "user_anchors": anchors }));
+    }
+    Context::new()
+        .with_settings(settings.to_string().as_str())
+        .map(|context| context.with_resolver(Nowhere))
+        .map_err(|error| CredentialsError::Settings(error.to_string()))
+}
+
+/// Refuses every request, whatever features of `c2pa` another crate switches on.
+struct Nowhere;
+
+impl SyncHttpResolver for Nowhere {
+    fn http_resolve(
+        &self,
+        _: Request<Vec<u8>>,
+    ) -> Result<Response<Box<dyn std::io::Read>>, HttpResolverError> {
+        Err(HttpResolverError::SyncHttpResolverNotImplemented)
+    }
+}

@@ -1,0 +1,207 @@
+//! Tells what a file's credentials say, and whether they hold. It knows nothing of signing.
+
+use std::io::Cursor;
+
+use c2pa::assertions::Actions;
+use c2pa::{Manifest, Reader, ValidationState};
+
+use super::{
+    CredentialsError, Format, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, SELF_MADE,
+    check_length, context,
+};
+use crate::marks::{self, MarksError};
+
+/// Whom the asker believes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trust<'a> {
+    /// Certificates of issuers, in PEM: C2PA's trust list, the operator's own.
+    pub anchors_pem: Option<&'a str>,
+    /// The operator's own certificate, in PEM as it signs.
+    pub own_pem: Option<&'a str>,
+}
+
+/// Whether credentials are there and hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// There are none in the file.
+    None,
+    /// They are damaged, or the file was changed after it was signed.
+    Invalid,
+    /// The file is as it was signed, by someone whom nobody vouches for.
+    Valid,
+    /// The file is as it was signed, by someone whom an anchor vouches for.
+    Trusted,
+}
+
+/// Who signed, by the certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Signer {
+    pub name: Option<String>,
+    pub issuer: Option<String>,
+    /// The certificate says of itself that nobody verified it.
+    pub self_made: bool,
+    /// It is the operator's own certificate.
+    pub own: bool,
+    /// When, by an authority's time stamp.
+    pub time: Option<String>,
+}
+
+/// Something that was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Action {
+    pub action: String,
+    pub when: Option<String>,
+    pub software: Option<String>,
+    pub digital_source_type: Option<String>,
+}
+
+/// What the active manifest says; of an invalid one it is worth nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: Status,
+    pub signer: Option<Signer>,
+    /// The program that made the claim.
+    pub generator: Option<String>,
+    /// Of the first action that has one.
+    pub digital_source_type: Option<String>,
+    pub actions: Vec<Action>,
+    /// Titles of what it was made of.
+    pub ingredients: Vec<String>,
+    /// Codes of C2PA's list of what does not hold.
+    pub problems: Vec<String>,
+}
+
+impl Answer {
+    fn of(status: Status) -> Self {
+        Self {
+            status,
+            signer: None,
+            generator: None,
+            digital_source_type: None,
+            actions: Vec::new(),
+            ingredients: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn invalid(problem: &str) -> Self {
+        Self {
+            problems: vec![short(problem)],
+            ..Self::of(Status::Invalid)
+        }
+    }
+}
+
+/// Reads and verifies a file's credentials.
+pub fn read(file: &[u8], format: Format, trust: &Trust<'_>) -> Result<Answer, CredentialsError> {
+    check_length(file)?;
+    let marks = match marks::read(Cursor::new(file)) {
+        Ok(marks) => marks,
+        Err(MarksError::Io(error)) => return Err(MarksError::Io(error).into()),
+        Err(error) => return Ok(Answer::invalid(&error.to_string())),
+    };
+    let Some(range) = marks.manifest else {
+        return Ok(Answer::of(Status::None));
+    };
+    let length = range.end - range.start;
+    if length > MAX_MANIFEST_BYTES {
+        return Err(CredentialsError::ManifestTooLong(length));
+    }
+    if marks.manifests > 1 {
+        return Ok(Answer::invalid("manifest.multiple"));
+    }
+    let reader = Reader::from_context(context(trust.anchors_pem)?)
+        .with_stream(format.mime(), Cursor::new(file));
+    Ok(match reader {
+        Ok(reader) => told(&reader, trust),
+        Err(c2pa::Error::JumbfNotFound) => Answer::of(Status::None),
+        Err(error) => Answer::invalid(&error.to_string()),
+    })
+}
+
+fn told(reader: &Reader, trust: &Trust<'_>) -> Answer {
+    let mut answer = Answer::of(match reader.validation_state() {
+        ValidationState::Trusted => Status::Trusted,
+        ValidationState::Valid => Status::Valid,
+        ValidationState::Invalid => Status::Invalid,
+    });
+    let problems = reader.validation_status().unwrap_or_default().iter();
+    answer.problems = problems
+        .take(MAX_TOLD)
+        .map(|status| short(status.code()))
+        .collect();
+    let Some(manifest) = reader.active_manifest() else {
+        return answer;
+    };
+    answer.signer = signer(manifest, trust);
+    answer.generator = generator(manifest);
+    answer.actions = actions(manifest);
+    let mut sources = answer.actions.iter();
+    answer.digital_source_type = sources.find_map(|action| action.digital_source_type.clone());
+    let ingredients = manifest.ingredients().iter().take(MAX_TOLD);
+    answer.ingredients = ingredients
+        .map(|ingredient| short(ingredient.title().unwrap_or_default()))
+        .collect();
+    answer
+}
+
+fn signer(manifest: &Manifest, trust: &Trust<'_>) -> Option<Signer> {
+    let info = manifest.signature_info()?;
+    let signed_with = leaf(info.cert_chain());
+    Some(Signer {
+        name: info.common_name.as_deref().map(short),
+        issuer: info.issuer.as_deref().map(short),
+        self_made: info.issuer.as_deref() == Some(SELF_MADE),
+        own: signed_with.is_some() && signed_with == trust.own_pem.and_then(leaf),
+        time: info.time.as_deref().map(short),
+    })
+}
+
+/// The first certificate in PEM, without line breaks.
+fn leaf(pem: &str) -> Option<String> {
+    let (_, rest) = pem.split_once("-----BEGIN CERTIFICATE-----")?;
+    let (body, _) = rest.split_once("-----END CERTIFICATE-----")?;
+    Some(body.split_whitespace().collect())
+}
+
+fn generator(manifest: &Manifest) -> Option<String> {
+    let info = manifest.claim_generator_info.as_ref();
+    let first = info.and_then(|info| info.first());
+    match first {
+        Some(info) => Some(short(&match &info.version {
+            Some(version) => format!("{} {version}", info.name),
+            None => info.name.clone(),
+        })),
+        None => manifest.claim_generator().map(short),
+    }
+}
+
+fn actions(manifest: &Manifest) -> Vec<Action> {
+    let found: Result<Actions, _> = manifest.find_assertion(Actions::LABEL);
+    let found = found
+        .map(|found| found.actions().to_vec())
+        .unwrap_or_default();
+    let told = found.into_iter().take(MAX_TOLD).map(|action| {
+        // As JSON, where a program's name is a text or an object, by the version of the assertion.
+        let value = serde_json::to_value(&action).unwrap_or_default();
+        let agent = value.get("softwareAgent");
+        let software = agent.and_then(|agent| agent.get("name").unwrap_or(agent).as_str());
+        let source = value
+            .get("digitalSourceType")
+            .and_then(|source| source.as_str());
+        Action {
+            action: short(action.action()),
+            when: action.when().map(short),
+            software: software.map(short),
+            digital_source_type: source.map(short),
+        }
+    });
+    told.collect()
+}
+
+fn short(text: &str) -> String {
+    text.chars()
+        .filter(|letter| !letter.is_control())
+        .take(MAX_TEXT_CHARS)
+        .collect()
+}

@@ -1,0 +1,158 @@
+//! Signs a file: what made it, from what, and when. It knows nothing of what is read back.
+
+use std::io::Cursor;
+
+use c2pa::{Builder, BuilderIntent, ClaimGeneratorInfo, DigitalSourceType};
+use serde_json::{Value, json};
+
+use super::signer::{Adapter, Sign};
+use super::{CredentialsError, Format, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, check_length, context};
+use crate::marks;
+
+/// What kind of source something made has, of IPTC's vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SourceType {
+    /// Made by a model that was trained on samples.
+    TrainedAlgorithmicMedia,
+    /// Made by an algorithm that was trained on nothing.
+    AlgorithmicMedia,
+    /// Put together of several elements, at least one of them trained algorithmic media.
+    CompositeWithTrainedAlgorithmicMedia,
+    /// Put together of several elements, at least one of them made by generative AI.
+    CompositeSynthetic,
+    /// Put together of several elements, of which any may or may not be made by generative AI.
+    Composite,
+}
+
+impl SourceType {
+    fn of_c2pa(self) -> DigitalSourceType {
+        match self {
+            Self::TrainedAlgorithmicMedia => DigitalSourceType::TrainedAlgorithmicMedia,
+            Self::AlgorithmicMedia => DigitalSourceType::AlgorithmicMedia,
+            Self::CompositeWithTrainedAlgorithmicMedia => {
+                DigitalSourceType::CompositeWithTrainedAlgorithmicMedia
+            }
+            Self::CompositeSynthetic => DigitalSourceType::CompositeSynthetic,
+            Self::Composite => DigitalSourceType::Composite,
+        }
+    }
+}
+
+/// A file that something was made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Ingredient<'a> {
+    pub title: &'a str,
+    pub format: Format,
+    /// The whole file; its own manifest is taken over.
+    pub bytes: &'a [u8],
+}
+
+/// How it was made.
+#[derive(Debug, Clone, Copy)]
+pub enum Made<'a> {
+    /// `c2pa.created`.
+    Created(SourceType),
+    /// `c2pa.opened` and `c2pa.edited`: nothing is said to be generated.
+    Edited(Ingredient<'a>),
+}
+
+/// What is stated. No field is for a person or a prompt.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement<'a> {
+    pub title: &'a str,
+    /// The program that signs, and its version.
+    pub generator: (&'a str, &'a str),
+    /// What made it, as the operator shows it.
+    pub model: &'a str,
+    pub provider: Option<&'a str>,
+    /// When, in RFC 3339.
+    pub when: &'a str,
+    pub made: Made<'a>,
+}
+
+/// The file with credentials in it. A manifest that it has stays in it, as its parent's.
+pub fn sign(
+    file: &[u8],
+    format: Format,
+    statement: &Statement<'_>,
+    signer: &dyn Sign,
+) -> Result<Vec<u8>, CredentialsError> {
+    check_length(file)?;
+    check_texts(statement)?;
+    let failed = |error: c2pa::Error| CredentialsError::Sign(error.to_string());
+    let mut builder = Builder::from_context(context(None)?)
+        .with_definition(json!({ "title": statement.title, "format": format.mime() }))
+        .map_err(failed)?;
+    let (name, version) = statement.generator;
+    let mut generator = ClaimGeneratorInfo::new(name);
+    generator.set_version(version);
+    builder.set_claim_generator_info(generator);
+    match statement.made {
+        Made::Created(source) => {
+            builder.set_intent(BuilderIntent::Create(source.of_c2pa()));
+            let mut created = action("c2pa.created", statement);
+            if let Some(created) = created.as_object_mut() {
+                created.insert("digitalSourceType".to_owned(), json!(source.of_c2pa()));
+            }
+            builder.add_action(created).map_err(failed)?;
+        }
+        Made::Edited(ingredient) => {
+            check_length(ingredient.bytes)?;
+            check_manifest(ingredient.bytes)?;
+            builder.set_intent(BuilderIntent::Edit);
+            let told = json!({ "title": ingredient.title, "relationship": "parentOf" });
+            let bytes = &mut Cursor::new(ingredient.bytes);
+            builder
+                .add_ingredient_from_stream(told.to_string(), ingredient.format.mime(), bytes)
+                .map_err(failed)?;
+            builder
+                .add_action(action("c2pa.edited", statement))
+                .map_err(failed)?;
+        }
+    }
+    let mut signed = Cursor::new(Vec::with_capacity(file.len() + (64 << 10)));
+    builder
+        .sign(
+            &Adapter(signer),
+            format.mime(),
+            &mut Cursor::new(file),
+            &mut signed,
+        )
+        .map_err(failed)?;
+    Ok(signed.into_inner())
+}
+
+fn action(name: &str, statement: &Statement<'_>) -> Value {
+    let mut agent = json!({ "name": statement.model });
+    if let (Some(provider), Some(agent)) = (statement.provider, agent.as_object_mut()) {
+        agent.insert("org.mediagate.provider".to_owned(), json!(provider));
+    }
+    json!({ "action": name, "when": statement.when, "softwareAgent": agent })
+}
+
+fn check_texts(statement: &Statement<'_>) -> Result<(), CredentialsError> {
+    let (generator, version) = statement.generator;
+    for (name, text) in [
+        ("the title", statement.title),
+        ("the generator", generator),
+        ("the generator's version", version),
+        ("the model", statement.model),
+        ("the provider", statement.provider.unwrap_or_default()),
+        ("the time", statement.when),
+    ] {
+        if text.chars().count() > MAX_TEXT_CHARS {
+            return Err(CredentialsError::TextTooLong(name));
+        }
+    }
+    Ok(())
+}
+
+/// A manifest of an ingredient is parsed, and becomes part of ours.
+fn check_manifest(file: &[u8]) -> Result<(), CredentialsError> {
+    let marks = marks::read(Cursor::new(file))?;
+    let length = marks.manifest.map_or(0, |range| range.end - range.start);
+    if length > MAX_MANIFEST_BYTES {
+        return Err(CredentialsError::ManifestTooLong(length));
+    }
+    Ok(())
+}

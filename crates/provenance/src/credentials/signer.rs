@@ -1,0 +1,127 @@
+//! Who signs: a key in PEM, or something outside that the caller asks.
+
+use c2pa::{BoxedSigner, SigningAlg};
+
+use super::CredentialsError;
+
+/// Bytes that are kept free for a signature with its certificates and time stamp.
+const ROOM: usize = 10_240;
+
+/// How is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    Es256,
+    Es384,
+    Ed25519,
+}
+
+impl Algorithm {
+    fn of_c2pa(self) -> SigningAlg {
+        match self {
+            Self::Es256 => SigningAlg::Es256,
+            Self::Es384 => SigningAlg::Es384,
+            Self::Ed25519 => SigningAlg::Ed25519,
+        }
+    }
+}
+
+/// Why something outside did not sign, or gave no time stamp.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SignFailure(pub String);
+
+/// Signs, in this process or by asking another: an HSM, a service.
+pub trait Sign: Send + Sync {
+    fn algorithm(&self) -> Algorithm;
+
+    /// Certificates in DER, the signer's first, up to but without a root that verifiers know.
+    fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure>;
+
+    /// A signature of these bytes, which are not hashed yet. ECDSA as the two numbers one after
+    /// the other (IEEE P1363), not as ASN.1.
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure>;
+
+    /// Sends an RFC 3161 request (DER) to a time-stamp authority and returns its reply. `None`
+    /// for no time stamp; a failure fails the signing.
+    fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
+        let _ = request;
+        None
+    }
+}
+
+/// A key and its certificates in this process.
+pub struct PemSigner {
+    inner: BoxedSigner,
+    algorithm: Algorithm,
+}
+
+impl PemSigner {
+    /// Certificates, the signer's first, and a key in PKCS #8. Whether they belong together and
+    /// hold today, [`try_out`](super::try_out) tells.
+    pub fn new(
+        certificates_pem: &str,
+        key_pem: &str,
+        algorithm: Algorithm,
+    ) -> Result<Self, CredentialsError> {
+        let inner = c2pa::create_signer::from_keys(
+            certificates_pem.as_bytes(),
+            key_pem.as_bytes(),
+            algorithm.of_c2pa(),
+            None,
+        )
+        .map_err(|error| CredentialsError::Key(error.to_string()))?;
+        Ok(Self { inner, algorithm })
+    }
+}
+
+impl Sign for PemSigner {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure> {
+        self.inner
+            .certs()
+            .map_err(|error| SignFailure(error.to_string()))
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure> {
+        self.inner
+            .sign(bytes)
+            .map_err(|error| SignFailure(error.to_string()))
+    }
+}
+
+/// Any signer, as the library wants it.
+pub(super) struct Adapter<'a>(pub(super) &'a dyn Sign);
+
+fn failed(failure: SignFailure) -> c2pa::Error {
+    c2pa::Error::OtherError(Box::new(failure))
+}
+
+impl c2pa::Signer for Adapter<'_> {
+    fn sign(&self, data: &[u8]) -> c2pa::Result<Vec<u8>> {
+        self.0.sign(data).map_err(failed)
+    }
+
+    fn alg(&self) -> SigningAlg {
+        self.0.algorithm().of_c2pa()
+    }
+
+    fn certs(&self) -> c2pa::Result<Vec<Vec<u8>>> {
+        self.0.certificates().map_err(failed)
+    }
+
+    fn reserve_size(&self) -> usize {
+        let certificates = self.0.certificates().unwrap_or_default();
+        ROOM + certificates.iter().map(Vec::len).sum::<usize>()
+    }
+
+    fn send_timestamp_request(&self, message: &[u8]) -> Option<c2pa::Result<Vec<u8>>> {
+        let reply = match self.timestamp_request_body(message) {
+            Ok(request) => self.0.time_stamp(&request)?.map_err(failed),
+            Err(error) => Err(error),
+        };
+        Some(reply)
+    }
+}

@@ -1,0 +1,59 @@
+//! FLAC: blocks of metadata. C2PA puts the manifest into an ID3 tag before the stream (A.3.4 of
+//! the specification), which `id3` reads; some programs wrote an APPLICATION block.
+//!
+//! Pictures are passed over: a cover's own marks are the cover's, not the recording's.
+
+use std::io::{Read, Seek};
+
+use super::source::Source;
+use super::{Kind, MAX_TEXT_BYTES, Marks, MarksError, stated};
+
+const APPLICATION: u8 = 2;
+const COMMENTS: u8 = 4;
+
+pub(super) fn read(source: &mut Source<impl Read + Seek>, start: u64) -> Result<Marks, MarksError> {
+    let mut marks = Marks::of(Kind::Flac);
+    let mut at = start + 4;
+    loop {
+        source.part()?;
+        let [kind, l0, l1, l2] = source.array::<4>(at)?;
+        let length = u64::from(u32::from_be_bytes([0, l0, l1, l2]));
+        let body = at + 4;
+        let end = source.end(body, length, source.size())?;
+        match kind & 0x7f {
+            APPLICATION if length >= 4 && source.array(body)? == *b"c2pa" => {
+                marks.found_manifest(body + 4..end);
+            }
+            COMMENTS => {
+                let bytes = source.up_to(body, length.min(MAX_TEXT_BYTES))?;
+                comments(&bytes, &mut marks);
+            }
+            _ => {}
+        }
+        if kind & 0x80 != 0 {
+            return Ok(marks);
+        }
+        at = end;
+    }
+}
+
+/// Vorbis comments: the vendor, then `KEY=value` each with its length before it.
+fn comments(bytes: &[u8], marks: &mut Marks) {
+    let Some((vendor, rest)) = counted(bytes) else {
+        return;
+    };
+    let mut rest = rest.get(4..).unwrap_or_default();
+    while let Some((comment, after)) = counted(rest) {
+        let mut halves = comment.splitn(2, |byte| *byte == b'=');
+        if let (Some(key), Some(value)) = (halves.next(), halves.next()) {
+            stated::tag(&String::from_utf8_lossy(key), value, marks);
+        }
+        rest = after;
+    }
+    stated::tag("encoder", vendor, marks);
+}
+
+fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}

@@ -1,0 +1,144 @@
+//! `ID3v2` tags, in front of MP3 and FLAC and in a chunk of WAV: frames GEOB (C2PA), PRIV (XMP),
+//! TXXX and TSSE. It knows nothing of what follows the tag.
+
+use std::io::{Read, Seek};
+
+use super::source::{Source, until_nul};
+use super::{MAX_TEXT_BYTES, Marks, MarksError, stated};
+
+/// Bytes of a GEOB frame's head that are looked at: its type, file name and description.
+const HEAD: u64 = 1024;
+/// The specification's own; what the C2PA library writes; what it wrote before.
+const C2PA_TYPES: [&[u8]; 3] = [
+    b"application/jumbf",
+    b"application/c2pa",
+    b"application/x-c2pa-manifest-store",
+];
+
+/// Reads a tag, and says where it ends.
+pub(super) fn read(
+    source: &mut Source<impl Read + Seek>,
+    start: u64,
+    marks: &mut Marks,
+) -> Result<u64, MarksError> {
+    let [_, _, _, version, _, flags, s0, s1, s2, s3] = source.array::<10>(start)?;
+    let end = source.end(start + 10, syncsafe([s0, s1, s2, s3]), source.size())?;
+    let mut at = start + 10;
+    if !matches!(version, 3 | 4) {
+        return Ok(end); // 2.2 has three letters a frame, and is older than all of these marks
+    }
+    if flags & 0x40 != 0 {
+        let size = source.array(at)?;
+        at = match version {
+            3 => source.end(at + 4, u64::from(u32::from_be_bytes(size)), end)?,
+            _ => source.end(at, syncsafe(size), end)?,
+        };
+    }
+    while at + 10 <= end {
+        source.part()?;
+        let [kind @ .., s0, s1, s2, s3, _, coding] = source.array::<10>(at)?;
+        if kind == [0; 4] {
+            break; // padding
+        }
+        let size = [s0, s1, s2, s3];
+        let length = match version {
+            3 => u64::from(u32::from_be_bytes(size)),
+            _ => syncsafe(size),
+        };
+        let body = at + 10;
+        at = source.end(body, length, end)?;
+        // A frame of 2.4 may be compressed, encrypted or preceded by its length.
+        let coded = if version == 4 { 0x0d } else { 0xe0 };
+        if coding & coded == 0 {
+            frame(source, kind, body..at, marks)?;
+        }
+    }
+    let footer = if flags & 0x10 != 0 { 10 } else { 0 };
+    Ok(end.saturating_add(footer))
+}
+
+fn frame(
+    source: &mut Source<impl Read + Seek>,
+    kind: [u8; 4],
+    body: std::ops::Range<u64>,
+    marks: &mut Marks,
+) -> Result<(), MarksError> {
+    let length = body.end - body.start;
+    match &kind {
+        b"GEOB" => {
+            let head = source.up_to(body.start, length.min(HEAD))?;
+            if let Some(offset) = object(&head) {
+                marks.found_manifest(body.start + offset..body.end);
+            }
+        }
+        b"PRIV" => {
+            let bytes = source.up_to(body.start, length.min(MAX_TEXT_BYTES))?;
+            if let Some((b"XMP", packet)) = until_nul(&bytes) {
+                stated::xmp(packet, marks);
+            }
+        }
+        b"TXXX" | b"TSSE" => {
+            let bytes = source.up_to(body.start, length.min(MAX_TEXT_BYTES))?;
+            let text = text(&bytes);
+            match (text.split_once('\0'), &kind) {
+                (Some((key, value)), b"TXXX") => {
+                    stated::tag(key, value.trim_end_matches('\0').as_bytes(), marks);
+                }
+                (_, b"TSSE") => stated::tag("tsse", text.as_bytes(), marks),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Where the object of a GEOB frame begins, if it is a manifest.
+fn object(head: &[u8]) -> Option<u64> {
+    let (&encoding, rest) = head.split_first()?;
+    let (mime, rest) = until_nul(rest)?;
+    if !C2PA_TYPES.contains(&mime) {
+        return None;
+    }
+    let rest = after_text(encoding, after_text(encoding, rest)?)?;
+    Some((head.len() - rest.len()) as u64)
+}
+
+/// What follows a text that a NUL of its encoding ends.
+fn after_text(encoding: u8, bytes: &[u8]) -> Option<&[u8]> {
+    if !matches!(encoding, 1 | 2) {
+        return until_nul(bytes).map(|(_, rest)| rest);
+    }
+    let at = bytes.chunks_exact(2).position(|pair| pair == [0, 0])?;
+    bytes.get(2 * at + 2..)
+}
+
+/// A text frame: a byte for the encoding, then the text.
+fn text(bytes: &[u8]) -> String {
+    let Some((&encoding, rest)) = bytes.split_first() else {
+        return String::new();
+    };
+    if !matches!(encoding, 1 | 2) {
+        return String::from_utf8_lossy(rest).into_owned();
+    }
+    let little = encoding == 1 && rest.starts_with(&[0xff, 0xfe]);
+    let units = rest.chunks_exact(2).filter_map(|pair| {
+        let pair = <[u8; 2]>::try_from(pair).ok()?;
+        let unit = if little {
+            u16::from_le_bytes(pair)
+        } else {
+            u16::from_be_bytes(pair)
+        };
+        (unit != 0xfeff).then_some(unit)
+    });
+    char::decode_utf16(units)
+        .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
+/// Seven bits a byte, so that no length looks like the beginning of sound.
+fn syncsafe(bytes: [u8; 4]) -> u64 {
+    bytes
+        .iter()
+        .fold(0, |sum, byte| sum << 7 | u64::from(byte & 0x7f))
+}

@@ -1,0 +1,177 @@
+//! The marks that a file carries when it comes in: where its C2PA manifest lies, whether there is
+//! XMP or IPTC, what it calls its source.
+//!
+//! Nothing is verified here: whoever wrote the file can have written anything. It owns the layouts
+//! of MP4, PNG, WAV, FLAC and MP3 as far as marks go, and their limits; it must not know how a
+//! manifest is built or signed. A file is read in pieces: what is held at once is a fixed size and
+//! never more than the file.
+
+use std::io::{self, Read, Seek};
+use std::ops::Range;
+
+mod flac;
+mod id3;
+mod mp4;
+mod png;
+mod source;
+mod stated;
+mod wav;
+
+use source::Source;
+
+/// Containers, boxes, chunks or frames that are looked at in one file.
+pub const MAX_PARTS: u32 = 20_000;
+/// Bytes that are read of one file, whatever its size.
+pub const MAX_READ_BYTES: u64 = 32 << 20;
+/// Bytes of one piece of text (XMP, a comment) that are looked at.
+pub const MAX_TEXT_BYTES: u64 = 1 << 20;
+/// Characters of a value that is told.
+pub const MAX_VALUE_CHARS: usize = 512;
+/// How deep boxes may lie in boxes.
+pub const MAX_DEPTH: u32 = 6;
+
+/// What kind of file it is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// MP4, M4A and the rest of their family.
+    Mp4,
+    Png,
+    Wav,
+    Flac,
+    Mp3,
+}
+
+/// What a file carries. All of it is a claim of whoever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Marks {
+    pub kind: Kind,
+    /// Bytes of the file that are its first C2PA manifest store (JUMBF, without the container's
+    /// own header).
+    pub manifest: Option<Range<u64>>,
+    /// Manifest stores found. More than one is against the specification, and no validator takes
+    /// either.
+    pub manifests: u32,
+    /// Where XMP says that the manifest can be fetched (`dcterms:provenance`). Never fetched here.
+    pub remote_manifest: Option<String>,
+    pub xmp: bool,
+    /// IPTC: a block of IIM, or properties of IPTC's in XMP.
+    pub iptc: bool,
+    /// EBU's broadcast extension of WAV.
+    pub bext: bool,
+    /// A URI of IPTC's or C2PA's vocabulary, or what stood in its place: from XMP or a tag, else
+    /// from the last manifest in the store.
+    pub digital_source_type: Option<String>,
+    /// What the label of China's GB 45438 says, as it stands there (JSON, by that standard).
+    pub aigc: Option<String>,
+    /// The program that wrote the file, by its own tag.
+    pub software: Option<String>,
+}
+
+impl Marks {
+    fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            manifest: None,
+            manifests: 0,
+            remote_manifest: None,
+            xmp: false,
+            iptc: false,
+            bext: false,
+            digital_source_type: None,
+            aigc: None,
+            software: None,
+        }
+    }
+
+    /// Whether anything in it tells of an origin; a program's name alone does not.
+    pub fn any(&self) -> bool {
+        self.manifests > 0
+            || self.xmp
+            || self.iptc
+            || self.bext
+            || self.digital_source_type.is_some()
+            || self.aigc.is_some()
+    }
+
+    fn found_manifest(&mut self, range: Range<u64>) {
+        self.manifests = self.manifests.saturating_add(1);
+        self.manifest.get_or_insert(range);
+    }
+}
+
+/// Why a file's marks could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MarksError {
+    /// Not one of the kinds that are known.
+    #[error("not MP4, PNG, WAV, FLAC or MP3")]
+    UnknownKind,
+    /// A length in it reaches past its end, or it ends early.
+    #[error("damaged at byte {at}: {what}")]
+    Damaged { at: u64, what: &'static str },
+    /// More parts, or deeper ones, than are looked at.
+    #[error("too many or too deeply nested parts")]
+    TooManyParts,
+    /// More bytes of it would have to be read than [`MAX_READ_BYTES`].
+    #[error("its marks take more bytes than are read")]
+    TooLong,
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Reads the marks of a file.
+pub fn read(file: impl Read + Seek) -> Result<Marks, MarksError> {
+    let mut source = Source::new(file)?;
+    let start = source.up_to(0, 12)?;
+    let mut marks = match start.as_slice() {
+        [b'f', b'L', b'a', b'C', ..] => flac::read(&mut source, 0)?,
+        [b'I', b'D', b'3', ..] => tagged(&mut source)?,
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => png::read(&mut source)?,
+        [
+            b'R',
+            b'I' | b'F',
+            b'F' | b'6',
+            b'F' | b'4',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'A',
+            b'V',
+            b'E',
+        ] => wav::read(&mut source)?,
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => mp4::read(&mut source)?,
+        [0xff, second, ..] if second & 0xe0 == 0xe0 => Marks::of(Kind::Mp3),
+        _ => return Err(MarksError::UnknownKind),
+    };
+    if marks.digital_source_type.is_none()
+        && let Some(range) = marks.manifest.clone()
+    {
+        marks.digital_source_type = stated::in_manifest(&mut source, range)?;
+    }
+    Ok(marks)
+}
+
+/// An ID3 tag comes first: it is MP3, or FLAC, whose manifest C2PA puts into such a tag.
+fn tagged(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
+    let mut marks = Marks::of(Kind::Mp3);
+    let end = id3::read(source, 0, &mut marks)?;
+    if source.up_to(end, 4)? != b"fLaC" {
+        return Ok(marks);
+    }
+    let inner = flac::read(source, end)?;
+    marks.kind = Kind::Flac;
+    marks.manifests = marks.manifests.saturating_add(inner.manifests);
+    marks.manifest = marks.manifest.or(inner.manifest);
+    marks.remote_manifest = marks.remote_manifest.or(inner.remote_manifest);
+    marks.xmp |= inner.xmp;
+    marks.iptc |= inner.iptc;
+    marks.digital_source_type = marks.digital_source_type.or(inner.digital_source_type);
+    marks.aigc = marks.aigc.or(inner.aigc);
+    marks.software = marks.software.or(inner.software);
+    Ok(marks)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! PNG: chunks `caBX` (C2PA), `iTXt`, `tEXt` and `zTXt`. It knows nothing of pixels.
+
+use std::io::{Read, Seek};
+
+use super::source::{Source, be32, until_nul};
+use super::{Kind, MAX_TEXT_BYTES, Marks, MarksError, stated};
+
+pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
+    let mut marks = Marks::of(Kind::Png);
+    let mut at = 8;
+    while at < source.size() {
+        source.part()?;
+        let [l0, l1, l2, l3, kind @ ..] = source.array::<8>(at)?;
+        let (body, length) = (at + 8, be32([l0, l1, l2, l3]));
+        let end = source.end(body, length, source.size())?;
+        match &kind {
+            b"IEND" => break,
+            b"caBX" => marks.found_manifest(body..end),
+            b"iTXt" => {
+                let bytes = source.up_to(body, length.min(MAX_TEXT_BYTES))?;
+                international(&bytes, &mut marks);
+            }
+            b"tEXt" => {
+                let bytes = source.up_to(body, length.min(MAX_TEXT_BYTES))?;
+                if let Some((key, value)) = until_nul(&bytes) {
+                    stated::tag(&String::from_utf8_lossy(key), value, &mut marks);
+                }
+            }
+            b"zTXt" => {
+                let bytes = source.up_to(body, length.min(80))?;
+                if let Some((b"Raw profile type iptc", _)) = until_nul(&bytes) {
+                    marks.iptc = true;
+                }
+            }
+            _ => {}
+        }
+        at = end.saturating_add(4); // the checksum is the decoder's matter
+    }
+    Ok(marks)
+}
+
+/// Keyword, whether and how it is compressed, language, keyword in that language, text.
+fn international(bytes: &[u8], marks: &mut Marks) {
+    let Some((key, [compressed, _, rest @ ..])) = until_nul(bytes) else {
+        return;
+    };
+    let text = until_nul(rest).and_then(|(_, rest)| until_nul(rest));
+    match (text, compressed) {
+        (Some((_, text)), 0) => stated::tag(&String::from_utf8_lossy(key), text, marks),
+        // XMP's standard wants it uncompressed; that it is there is told all the same.
+        _ => marks.xmp |= key == b"XML:com.adobe.xmp",
+    }
+}

@@ -1,0 +1,83 @@
+//! A file that is read in small pieces within limits. It knows nothing of formats.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use super::{MAX_PARTS, MAX_READ_BYTES, MarksError};
+
+pub(super) struct Source<R> {
+    file: R,
+    size: u64,
+    bytes_left: u64,
+    parts_left: u32,
+}
+
+impl<R: Read + Seek> Source<R> {
+    pub(super) fn new(mut file: R) -> Result<Self, MarksError> {
+        let size = file.seek(SeekFrom::End(0))?;
+        Ok(Self {
+            file,
+            size,
+            bytes_left: MAX_READ_BYTES,
+            parts_left: MAX_PARTS,
+        })
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Counts a box, chunk or frame.
+    pub(super) fn part(&mut self) -> Result<(), MarksError> {
+        self.parts_left = self
+            .parts_left
+            .checked_sub(1)
+            .ok_or(MarksError::TooManyParts)?;
+        Ok(())
+    }
+
+    /// Exactly `N` bytes.
+    pub(super) fn array<const N: usize>(&mut self, at: u64) -> Result<[u8; N], MarksError> {
+        let bytes = self.up_to(at, N as u64)?;
+        <[u8; N]>::try_from(bytes).map_err(|_| MarksError::Damaged {
+            at,
+            what: "the file ends early",
+        })
+    }
+
+    /// At most `length` bytes: fewer where the file ends.
+    pub(super) fn up_to(&mut self, at: u64, length: u64) -> Result<Vec<u8>, MarksError> {
+        let length = length.min(self.size.saturating_sub(at));
+        self.bytes_left = self
+            .bytes_left
+            .checked_sub(length)
+            .ok_or(MarksError::TooLong)?;
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        self.file.seek(SeekFrom::Start(at))?;
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        (&mut self.file).take(length).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The end of a part of `length` bytes; an error where it is past `limit`.
+    pub(super) fn end(&self, at: u64, length: u64, limit: u64) -> Result<u64, MarksError> {
+        at.checked_add(length)
+            .filter(|end| *end <= limit.min(self.size))
+            .ok_or(MarksError::Damaged {
+                at,
+                what: "a length reaches past the end",
+            })
+    }
+}
+
+pub(super) fn be32(bytes: [u8; 4]) -> u64 {
+    u64::from(u32::from_be_bytes(bytes))
+}
+
+/// What stands before the first NUL, and what after it.
+pub(super) fn until_nul(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = bytes.iter().position(|byte| *byte == 0)?;
+    let (before, rest) = bytes.split_at_checked(at)?;
+    Some((before, rest.get(1..)?))
+}

@@ -1,0 +1,61 @@
+//! WAV: chunks `C2PA`, `_PMX` (XMP), `bext`, `LIST/INFO` and an ID3 tag. It knows nothing of sound.
+
+use std::io::{Read, Seek};
+
+use super::source::Source;
+use super::{Kind, MAX_TEXT_BYTES, Marks, MarksError, id3, stated};
+
+pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
+    let mut marks = Marks::of(Kind::Wav);
+    let mut at = 12;
+    let mut long = None;
+    while at + 8 <= source.size() {
+        source.part()?;
+        let [kind @ .., l0, l1, l2, l3] = source.array::<8>(at)?;
+        let told = u32::from_le_bytes([l0, l1, l2, l3]);
+        let body = at + 8;
+        let mut length = u64::from(told);
+        if &kind == b"data" && told == u32::MAX {
+            // RF64 tells the length elsewhere; a stream that was cut off tells none.
+            length = long.unwrap_or(source.size() - body);
+        }
+        let end = if &kind == b"data" {
+            // A recording that was cut short is played all the same.
+            body.saturating_add(length).min(source.size())
+        } else {
+            source.end(body, length, source.size())?
+        };
+        match &kind {
+            b"C2PA" => marks.found_manifest(body..end),
+            b"_PMX" => stated::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks),
+            b"bext" => marks.bext = true,
+            b"ds64" if length >= 16 => {
+                long = Some(u64::from_le_bytes(source.array::<8>(body + 8)?));
+            }
+            b"LIST" => info(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks),
+            b"id3 " | b"ID3 " if source.up_to(body, 3)? == b"ID3" => {
+                id3::read(source, body, &mut marks)?;
+            }
+            _ => {}
+        }
+        at = end + end % 2;
+    }
+    Ok(marks)
+}
+
+fn info(bytes: &[u8], marks: &mut Marks) {
+    let Some(mut rest) = bytes.strip_prefix(b"INFO") else {
+        return;
+    };
+    while let Some((head, body)) = rest.split_at_checked(8) {
+        let [key @ .., l0, l1, l2, l3] = head else {
+            return;
+        };
+        let length = u32::from_le_bytes([*l0, *l1, *l2, *l3]) as usize;
+        let Some((value, after)) = body.split_at_checked(length) else {
+            return;
+        };
+        stated::tag(&String::from_utf8_lossy(key), value, marks);
+        rest = after.get(length % 2..).unwrap_or_default();
+    }
+}

@@ -1,0 +1,182 @@
+//! The mark's bits: key id, media id and a check, as a convolutional code of rate 1/3 with 256
+//! states, read back by Viterbi's algorithm from soft values. It knows nothing of pictures.
+
+use super::{Key, WatermarkError};
+
+const CHECK_BITS: u32 = 16;
+const DATA_BITS: usize = 24 + 40 + CHECK_BITS as usize;
+const TAIL_BITS: usize = 8;
+const STEPS: usize = DATA_BITS + TAIL_BITS;
+/// Bits that are written.
+pub(super) const CODED_BITS: usize = STEPS * 3;
+/// The generators of greatest free distance (18) for this length, in octal (Larsen, IEEE Trans.
+/// Inf. Theory 19, 1973).
+const GENERATORS: [u16; 3] = [0o557, 0o663, 0o711];
+const STATES: usize = 256;
+
+/// The bits of a mark, coded: `true` is -1.
+pub(super) fn encode(key: &Key, media_id: u64) -> Result<[bool; CODED_BITS], WatermarkError> {
+    if media_id >> 40 != 0 {
+        return Err(WatermarkError::MediaId(media_id));
+    }
+    let payload = u64::from(key.id) << 40 | media_id;
+    let data = u128::from(payload) << CHECK_BITS | u128::from(check(payload));
+    let mut coded = [false; CODED_BITS];
+    let mut register = 0u16;
+    for (step, out) in coded.chunks_exact_mut(3).enumerate() {
+        let bit = step < DATA_BITS && data >> (DATA_BITS - 1 - step) & 1 == 1;
+        register = register << 1 & 0x1ff | u16::from(bit);
+        for (out, generator) in out.iter_mut().zip(GENERATORS) {
+            *out = (register & generator).count_ones() % 2 == 1;
+        }
+    }
+    Ok(coded)
+}
+
+/// What was decoded, its check passed.
+pub(super) struct Decoded {
+    pub(super) key_id: u32,
+    pub(super) media_id: u64,
+    /// Part of the coded bits whose sign was wrong.
+    pub(super) corrected: f32,
+}
+
+/// The likeliest mark for these values, positive for `false`; nothing if its check fails.
+pub(super) fn decode(soft: &[f32; CODED_BITS]) -> Option<Decoded> {
+    let data = viterbi(soft);
+    let payload = u64::try_from(data >> CHECK_BITS).ok()?;
+    let told = u16::try_from(data & u128::from(u16::MAX)).ok()?;
+    if check(payload) != told {
+        return None;
+    }
+    let (key_id, media_id) = (
+        u32::try_from(payload >> 40).ok()?,
+        payload & ((1 << 40) - 1),
+    );
+    let key = Key::new(key_id, 0).ok()?;
+    let coded = encode(&key, media_id).ok()?;
+    let wrong = coded
+        .iter()
+        .zip(soft)
+        .filter(|(bit, value)| **bit != (**value < 0.0))
+        .count();
+    #[expect(clippy::cast_precision_loss, reason = "at most 264")]
+    let corrected = wrong as f32 / CODED_BITS as f32;
+    Some(Decoded {
+        key_id,
+        media_id,
+        corrected,
+    })
+}
+
+fn viterbi(soft: &[f32; CODED_BITS]) -> u128 {
+    // What each state's step emits, for the register that leads into it.
+    let emitted: [[f32; 3]; 2 * STATES] = std::array::from_fn(|register| {
+        GENERATORS.map(|generator| {
+            let odd = (register & usize::from(generator)).count_ones() % 2 == 1;
+            if odd { -1.0 } else { 1.0 }
+        })
+    });
+    let mut metrics = [f32::NEG_INFINITY; STATES];
+    metrics[0] = 0.0;
+    let mut choices = vec![[false; STATES]; STEPS];
+    for (values, choice) in soft.chunks_exact(3).zip(&mut choices) {
+        let mut next = [f32::NEG_INFINITY; STATES];
+        for (state, (metric, choice)) in next.iter_mut().zip(choice).enumerate() {
+            // A register of nine bits: the state after the step, and the bit that falls out.
+            for old in [false, true] {
+                let register = state | usize::from(old) << 8;
+                let gain: f32 = emitted[register]
+                    .iter()
+                    .zip(values)
+                    .map(|(sign, value)| sign * value)
+                    .sum();
+                let reached = metrics[register >> 1] + gain;
+                if reached > *metric {
+                    (*metric, *choice) = (reached, old);
+                }
+            }
+        }
+        metrics = next;
+    }
+    // The tail leads into state 0; its way back is the data.
+    let (mut state, mut data) = (0usize, 0u128);
+    for (step, choice) in choices.iter().enumerate().rev() {
+        if step < DATA_BITS {
+            data |= u128::from(state & 1 == 1) << (DATA_BITS - 1 - step);
+        }
+        state = state >> 1 | usize::from(choice[state]) << 7;
+    }
+    data
+}
+
+/// CRC-16 of IBM 3740 (CCITT, all ones first).
+fn check(payload: u64) -> u16 {
+    payload.to_be_bytes().iter().fold(0xffff, |sum, byte| {
+        (0..8).fold(sum ^ u16::from(*byte) << 8, |sum: u16, _| {
+            if sum & 0x8000 == 0 {
+                sum << 1
+            } else {
+                sum << 1 ^ 0x1021
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn soft(coded: &[bool; CODED_BITS]) -> [f32; CODED_BITS] {
+        coded.map(|bit| if bit { -1.0 } else { 1.0 })
+    }
+
+    #[test]
+    fn the_check_is_the_published_one() {
+        assert_eq!(check(u64::from_be_bytes(*b"12345678")), 0xa12b);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn a_sixth_of_the_bits_may_be_erased_and_some_be_wrong(
+            id in 0u32..1 << 24,
+            media in 0u64..1 << 40,
+            wrong in 0..7usize,
+        ) {
+            let key = Key::new(id, 1).unwrap();
+            let mut values = soft(&encode(&key, media).unwrap());
+            for value in values.iter_mut().step_by(6) {
+                *value = 0.0;
+            }
+            for value in values.iter_mut().skip(1).step_by(36).take(wrong) {
+                *value = -*value;
+            }
+            let read = decode(&values).unwrap();
+            prop_assert_eq!((read.key_id, read.media_id), (id, media));
+        }
+    }
+
+    #[test]
+    fn noise_is_no_mark() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            f32::from(u16::try_from(state >> 48).unwrap()) / 32768.0 - 1.0
+        };
+        let read = (0..200).filter(|_| decode(&std::array::from_fn(|_| random())).is_some());
+        assert_eq!(read.count(), 0);
+    }
+
+    #[test]
+    fn ids_that_are_too_long_are_refused() {
+        assert_eq!(Key::new(1 << 24, 0), Err(WatermarkError::KeyId(1 << 24)));
+        let key = Key::new(1, 0).unwrap();
+        assert_eq!(encode(&key, 1 << 40), Err(WatermarkError::MediaId(1 << 40)));
+    }
+}

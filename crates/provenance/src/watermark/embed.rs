@@ -1,0 +1,210 @@
+//! Adds the mark to frames: stronger where there is texture, within [`MIN_PSNR`]. It knows
+//! nothing of how the mark is read.
+
+use super::code::encode;
+use super::pattern::{CELLS_SHORT, Layout, SIDE};
+use super::{Key, MIN_PSNR, WatermarkError, check_plane, check_size};
+
+/// Side of the squares for which one strength holds.
+const BLOCK: usize = 16;
+/// What 1 is in the pattern.
+const UNIT: f32 = 64.0;
+/// Strengths are in 1/16 of a level of luma.
+const STEPS: f32 = 16.0;
+/// Strength where there is no texture, in levels.
+const FLAT: f32 = 1.5;
+/// Added for each level of mean difference between neighbours.
+const SLOPE: f32 = 0.35;
+const STRONGEST: f32 = 4.0;
+/// Differences that are added up for one square: 32 in each of two pairs of rows.
+const COUNTED: f32 = 64.0;
+/// Part of a cell over which it turns into the next one.
+const SOFT: f32 = 0.6;
+
+/// Marks the frames of one film.
+pub struct Embedder {
+    width: usize,
+    height: usize,
+    pattern: Vec<i8>,
+    /// Of the pattern, in its unit squared.
+    power: f32,
+    /// For each square.
+    strengths: Vec<i16>,
+    /// For each pixel of a row.
+    spread: Vec<i16>,
+    differences: Vec<u8>,
+}
+
+impl Embedder {
+    /// Prepares the pattern for frames of this size. `media_id` has 40 bits.
+    pub fn new(
+        key: &Key,
+        media_id: u64,
+        width: usize,
+        height: usize,
+    ) -> Result<Self, WatermarkError> {
+        check_size(width, height)?;
+        let tile = Layout::of(key).tile(&encode(key, media_id)?);
+        #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
+        let cells = CELLS_SHORT as f32 / width.min(height) as f32;
+        let columns = blends(width, cells);
+        let rows = blends(height, cells);
+        let mut pattern = Vec::with_capacity(width * height);
+        for row in &rows {
+            for column in &columns {
+                let at = |y: usize, x: usize| tile.get(y * SIDE + x).copied().unwrap_or(0.0);
+                let upper = at(row.cell, column.cell) * (1.0 - column.part)
+                    + at(row.cell, column.next) * column.part;
+                let lower = at(row.next, column.cell) * (1.0 - column.part)
+                    + at(row.next, column.next) * column.part;
+                let value = upper * (1.0 - row.part) + lower * row.part;
+                #[expect(clippy::cast_possible_truncation, reason = "between -64 and 64")]
+                pattern.push((value * UNIT).round() as i8);
+            }
+        }
+        let sum: f64 = pattern.iter().map(|value| f64::from(*value).powi(2)).sum();
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "a mean of squares of 64 at most"
+        )]
+        let power = (sum / pattern.len() as f64) as f32 / (UNIT * UNIT);
+        Ok(Self {
+            width,
+            height,
+            pattern,
+            power,
+            strengths: vec![0; width.div_ceil(BLOCK) * height.div_ceil(BLOCK)],
+            spread: vec![0; width],
+            differences: vec![0; width],
+        })
+    }
+
+    /// Adds the mark to a plane of 8-bit luma, `stride` bytes a row.
+    pub fn mark(&mut self, luma: &mut [u8], stride: usize) -> Result<(), WatermarkError> {
+        check_plane(self.width, self.height, stride, luma.len())?;
+        let blocks = self.width.div_ceil(BLOCK);
+        let bands = luma
+            .chunks(stride * BLOCK)
+            .zip(self.strengths.chunks_mut(blocks));
+        for (band, strengths) in bands {
+            textures(band, self.width, stride, &mut self.differences, strengths);
+        }
+        self.set_strengths();
+        let bands = luma
+            .chunks_mut(stride * BLOCK)
+            .zip(self.strengths.chunks(blocks));
+        let patterns = self.pattern.chunks(self.width * BLOCK);
+        for ((band, strengths), pattern) in bands.zip(patterns) {
+            for (spread, strength) in self.spread.chunks_mut(BLOCK).zip(strengths) {
+                spread.fill(*strength);
+            }
+            for (row, pattern) in band.chunks_mut(stride).zip(pattern.chunks(self.width)) {
+                add(row, pattern, &self.spread);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes strengths of textures, all of them weaker where [`MIN_PSNR`] asks for it.
+    fn set_strengths(&mut self) {
+        let wanted = |texture: i16| (FLAT + SLOPE * f32::from(texture) / COUNTED).min(STRONGEST);
+        let squares: f32 = self
+            .strengths
+            .iter()
+            .map(|texture| wanted(*texture).powi(2))
+            .sum();
+        #[expect(clippy::cast_precision_loss, reason = "a million squares at most")]
+        let power = squares / self.strengths.len() as f32 * self.power;
+        // Rounding adds up to a twelfth of a level squared; the squares are a mean that leaves out
+        // which part of the pattern each meets.
+        let most = 255.0f32.powi(2) / 10.0f32.powf(MIN_PSNR / 10.0) * 0.95 - 1.0 / 12.0;
+        let scale = (most / power.max(f32::EPSILON)).sqrt().min(1.0) * STEPS;
+        for strength in &mut self.strengths {
+            #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+            {
+                *strength = (wanted(*strength) * scale) as i16;
+            }
+        }
+    }
+}
+
+/// Between which cells a row or column lies.
+struct Blend {
+    cell: usize,
+    next: usize,
+    part: f32,
+}
+
+fn blends(pixels: usize, cells: f32) -> Vec<Blend> {
+    (0..pixels)
+        .map(|pixel| {
+            #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
+            let at = (pixel as f32 + 0.5) * cells;
+            let inside = at.fract();
+            // Flat in the middle of a cell, and half of each at its edge.
+            let part = ((inside - (1.0 - SOFT)) / SOFT).clamp(0.0, 1.0);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "not negative, and at most 8192"
+            )]
+            let cell = at as usize % SIDE;
+            Blend {
+                cell,
+                next: (cell + 1) % SIDE,
+                part,
+            }
+        })
+        .collect()
+}
+
+/// The sum of differences between neighbours for each square of a band, in two pairs of its rows.
+///
+/// This and [`add`] run over whole rows, without squares within: so the compiler does many pixels
+/// at once.
+fn textures(band: &[u8], width: usize, stride: usize, differences: &mut [u8], sums: &mut [i16]) {
+    sums.fill(0);
+    for pair in [3, 11] {
+        let mut rows = band.chunks(stride).skip(pair);
+        let (Some(upper), Some(lower)) = (rows.next(), rows.next()) else {
+            break;
+        };
+        let (Some(upper), Some(lower)) = (upper.get(..width), lower.get(..width)) else {
+            break;
+        };
+        let next = upper.get(1..).unwrap_or_default();
+        for (((difference, value), next), lower) in
+            differences.iter_mut().zip(upper).zip(next).zip(lower)
+        {
+            *difference = value.abs_diff(*next).saturating_add(value.abs_diff(*lower));
+        }
+        for (sum, differences) in sums.iter_mut().zip(differences.chunks(BLOCK)) {
+            let found: u16 = differences
+                .iter()
+                .map(|difference| u16::from(*difference))
+                .sum();
+            *sum = sum.saturating_add_unsigned(found);
+        }
+    }
+}
+
+fn add(row: &mut [u8], pattern: &[i8], strengths: &[i16]) {
+    // The pattern is as wide as the frame; the row may be wider.
+    for ((luma, pattern), strength) in row.iter_mut().zip(pattern).zip(strengths) {
+        *luma = changed(*luma, change(*pattern, *strength));
+    }
+}
+
+/// In levels. 64 times 64 at most; half a level is added, so that it is rounded.
+#[inline]
+fn change(pattern: i8, strength: i16) -> i8 {
+    ((i16::from(pattern) * strength + 512) >> 10).to_le_bytes()[0].cast_signed()
+}
+
+/// Adds with saturation: as signed bytes, for which processors have an instruction.
+#[inline]
+fn changed(luma: u8, change: i8) -> u8 {
+    let shifted = (luma ^ 0x80).cast_signed();
+    shifted.saturating_add(change).cast_unsigned() ^ 0x80
+}

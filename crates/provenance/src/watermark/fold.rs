@@ -1,0 +1,144 @@
+//! Folds the picture into one tile, finds where the tile begins, and reads its cells. It knows
+//! nothing of frames.
+
+use rustfft::num_complex::Complex32;
+
+use super::Found;
+use super::code::decode;
+use super::fourier::Spectrum;
+use super::pattern::{CELLS, Layout, SIDE};
+use super::period::Period;
+
+/// Samples of the folded tile along a cell.
+const FINE: usize = 3;
+const FOLDED: usize = SIDE * FINE;
+/// Steps of the period around the one that was found, and how far they are apart.
+const TRIES: i8 = 2;
+const TRY: f32 = 0.000_5;
+/// A position must stand out this far, in standard deviations.
+const STANDS_OUT: f32 = 5.0;
+
+/// Reads the tile at about this period.
+pub(super) fn read(plane: &[f32], width: usize, period: Period, layout: &Layout) -> Option<Found> {
+    let pilot = pilot(layout);
+    let mut best: Option<(f32, usize, Vec<f32>, Period)> = None;
+    for across in -TRIES..=TRIES {
+        for down in -TRIES..=TRIES {
+            let period = (
+                period.0 * (1.0 + f32::from(across) * TRY),
+                period.1 * (1.0 + f32::from(down) * TRY),
+            );
+            let folded = fold(plane, width, period);
+            let (score, at) = position(&folded, &pilot);
+            if best.as_ref().is_none_or(|best| score > best.0) {
+                best = Some((score, at, folded, period));
+            }
+        }
+    }
+    let (score, at, folded, tile) = best?;
+    if score < STANDS_OUT {
+        return None;
+    }
+    let decoded = decode(&layout.bits(&cells(&folded, at)))?;
+    Some(Found {
+        key_id: decoded.key_id,
+        media_id: decoded.media_id,
+        score,
+        corrected: decoded.corrected,
+        tile,
+    })
+}
+
+/// The mean of all tiles.
+fn fold(plane: &[f32], width: usize, period: Period) -> Vec<f32> {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "72, and a small picture's sides"
+    )]
+    let place = |pixel: usize, period: f32| {
+        let at = (pixel as f32 + 0.5) / period;
+        let at = at.fract() * FOLDED as f32;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and 72"
+        )]
+        {
+            (at as usize).min(FOLDED - 1)
+        }
+    };
+    let columns: Vec<usize> = (0..width).map(|x| place(x, period.0)).collect();
+    let mut sums = vec![(0.0f32, 0.0f32); FOLDED * FOLDED];
+    for (y, row) in plane.chunks_exact(width).enumerate() {
+        let line = place(y, period.1) * FOLDED;
+        let Some(sums) = sums.get_mut(line..line + FOLDED) else {
+            continue;
+        };
+        for (value, column) in row.iter().zip(&columns) {
+            if let Some((sum, count)) = sums.get_mut(*column) {
+                *sum += value;
+                *count += 1.0;
+            }
+        }
+    }
+    sums.iter()
+        .map(|(sum, count)| sum / count.max(1.0))
+        .collect()
+}
+
+/// The pilot at the folded tile's size.
+fn pilot(layout: &Layout) -> Spectrum {
+    let cells = layout.pilot();
+    let mut plane = Vec::with_capacity(FOLDED * FOLDED);
+    for y in 0..FOLDED {
+        for x in 0..FOLDED {
+            plane.push(
+                cells
+                    .get(y / FINE * SIDE + x / FINE)
+                    .copied()
+                    .unwrap_or(0.0),
+            );
+        }
+    }
+    Spectrum::of(&plane, FOLDED, FOLDED, FOLDED)
+}
+
+/// Where the pilot fits best, and how far that stands out. The folded tile's spectrum is
+/// flattened by half: what repeats in the picture itself has few frequencies.
+fn position(folded: &[f32], pilot: &Spectrum) -> (f32, usize) {
+    let matched = Spectrum::of(folded, FOLDED, FOLDED, FOLDED)
+        .join(pilot, |value, pilot| {
+            let norm = value.norm().sqrt();
+            if norm > 0.0 {
+                value / norm * pilot.conj()
+            } else {
+                Complex32::default()
+            }
+        })
+        .plane();
+    let (at, peak) = matched
+        .iter()
+        .enumerate()
+        .max_by(|a, b| a.1.total_cmp(b.1))
+        .map_or((0, 0.0), |(at, peak)| (at, *peak));
+    #[expect(clippy::cast_precision_loss, reason = "5184")]
+    let deviation =
+        (matched.iter().map(|value| value * value).sum::<f32>() / matched.len() as f32).sqrt();
+    (peak / deviation.max(f32::MIN_POSITIVE), at)
+}
+
+/// The value of each cell, of a tile that begins at sample `at`.
+fn cells(folded: &[f32], at: usize) -> [f32; CELLS] {
+    let (left, top) = (at % FOLDED, at / FOLDED);
+    std::array::from_fn(|cell| {
+        let (x, y) = (cell % SIDE * FINE + left, cell / SIDE * FINE + top);
+        let mut sum = 0.0;
+        for down in 0..FINE {
+            for across in 0..FINE {
+                let sample = (y + down) % FOLDED * FOLDED + (x + across) % FOLDED;
+                sum += folded.get(sample).copied().unwrap_or(0.0);
+            }
+        }
+        sum
+    })
+}

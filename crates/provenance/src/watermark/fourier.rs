@@ -1,0 +1,87 @@
+//! Fourier transforms of planes. It knows nothing of marks.
+
+use rustfft::FftPlanner;
+use rustfft::num_complex::Complex32;
+
+/// A plane of complex values, row after row.
+pub(super) struct Spectrum {
+    width: usize,
+    height: usize,
+    values: Vec<Complex32>,
+}
+
+impl Spectrum {
+    /// Transforms a plane, with zeros where it is smaller.
+    pub(super) fn of(plane: &[f32], plane_width: usize, width: usize, height: usize) -> Self {
+        let mut values = vec![Complex32::default(); width * height];
+        for (out, row) in values.chunks_mut(width).zip(plane.chunks(plane_width)) {
+            for (out, value) in out.iter_mut().zip(row) {
+                out.re = *value;
+            }
+        }
+        let mut spectrum = Self {
+            width,
+            height,
+            values,
+        };
+        spectrum.transform(true);
+        spectrum
+    }
+
+    /// Applies `change` to each value.
+    pub(super) fn map(mut self, change: impl Fn(Complex32) -> Complex32) -> Self {
+        for value in &mut self.values {
+            *value = change(*value);
+        }
+        self
+    }
+
+    /// Applies `join` to each value and the other's.
+    pub(super) fn join(
+        mut self,
+        other: &Self,
+        join: impl Fn(Complex32, Complex32) -> Complex32,
+    ) -> Self {
+        for (value, other) in self.values.iter_mut().zip(&other.values) {
+            *value = join(*value, *other);
+        }
+        self
+    }
+
+    /// Transforms back; the real parts, unscaled.
+    pub(super) fn plane(mut self) -> Vec<f32> {
+        self.transform(false);
+        self.values.iter().map(|value| value.re).collect()
+    }
+
+    fn transform(&mut self, forward: bool) {
+        let mut planner = FftPlanner::<f32>::new();
+        let mut plan = |length| {
+            if forward {
+                planner.plan_fft_forward(length)
+            } else {
+                planner.plan_fft_inverse(length)
+            }
+        };
+        plan(self.width).process(&mut self.values);
+        let mut turned = turn(&self.values, self.width, self.height);
+        plan(self.height).process(&mut turned);
+        self.values = turn(&turned, self.height, self.width);
+    }
+}
+
+fn turn(values: &[Complex32], width: usize, height: usize) -> Vec<Complex32> {
+    let mut turned = vec![Complex32::default(); values.len()];
+    for (y, row) in values.chunks(width).enumerate() {
+        for (value, out) in row.iter().zip(
+            turned
+                .get_mut(y..)
+                .unwrap_or_default()
+                .iter_mut()
+                .step_by(height),
+        ) {
+            *out = *value;
+        }
+    }
+    turned
+}

@@ -1,0 +1,82 @@
+//! The tile: which of its cells are the pilot and which carry bits, from the key's secret. It
+//! knows nothing of pixels.
+
+use super::Key;
+use super::code::CODED_BITS;
+
+/// Cells along a side of the tile.
+pub(super) const SIDE: usize = 24;
+pub(super) const CELLS: usize = SIDE * SIDE;
+/// Cells along a frame's shortest side: 8 pixels each at 720 lines.
+pub(super) const CELLS_SHORT: usize = 90;
+
+/// Each cell's sign for the pilot, and its coded bit otherwise.
+pub(super) struct Layout {
+    signs: [f32; CELLS],
+    /// The place of each cell in a shuffled order: the first carry the bits.
+    order: [usize; CELLS],
+}
+
+impl Layout {
+    pub(super) fn of(key: &Key) -> Self {
+        let mut random = Random(key.secret);
+        let signs = std::array::from_fn(|_| if random.next() >> 63 == 0 { 1.0 } else { -1.0 });
+        let mut order: [usize; CELLS] = std::array::from_fn(|cell| cell);
+        for last in (1..CELLS).rev() {
+            order.swap(last, random.below(last + 1));
+        }
+        Self { signs, order }
+    }
+
+    /// The cells' signs of the whole tile with these bits in it.
+    pub(super) fn tile(&self, coded: &[bool; CODED_BITS]) -> [f32; CELLS] {
+        let mut tile = self.signs;
+        for (cell, bit) in self.order.iter().zip(coded) {
+            if *bit && let Some(sign) = tile.get_mut(*cell) {
+                *sign = -*sign;
+            }
+        }
+        tile
+    }
+
+    /// The pilot alone: cells that carry bits are 0.
+    pub(super) fn pilot(&self) -> [f32; CELLS] {
+        let mut tile = self.signs;
+        for cell in self.order.iter().take(CODED_BITS) {
+            if let Some(sign) = tile.get_mut(*cell) {
+                *sign = 0.0;
+            }
+        }
+        tile
+    }
+
+    /// The soft values of the bits from those of the cells.
+    pub(super) fn bits(&self, cells: &[f32; CELLS]) -> [f32; CODED_BITS] {
+        let mut bits = [0.0; CODED_BITS];
+        for (bit, cell) in bits.iter_mut().zip(&self.order) {
+            if let (Some(value), Some(sign)) = (cells.get(*cell), self.signs.get(*cell)) {
+                *bit = value * sign;
+            }
+        }
+        bits
+    }
+}
+
+/// `SplitMix64` (Steele, Lea and Flood, 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number under `bound`, which is small enough that its bias is none to speak of.
+    fn below(&mut self, bound: usize) -> usize {
+        let scaled = (u128::from(self.next()) * bound as u128) >> 64;
+        usize::try_from(scaled).unwrap_or(0)
+    }
+}

@@ -1,0 +1,133 @@
+//! Finds how wide and high the tile is: where it repeats, the picture resembles itself. It knows
+//! nothing of what is in the tile.
+
+use super::collect::SHORT;
+use super::fourier::Spectrum;
+use super::pattern::{CELLS_SHORT, SIDE};
+
+/// Periods that are tried further.
+const CANDIDATES: usize = 6;
+/// The tile's size against that of an uncut frame: smaller where something was added around it,
+/// larger where it was cropped.
+const SMALLEST: f32 = 0.7;
+const LARGEST: f32 = 1.8;
+/// From one period to the next in the first search.
+const STEP: f32 = 1.003;
+/// How much a film may be stretched against its height.
+const STRETCH: [f32; 7] = [1.0, 0.99, 1.01, 0.98, 1.02, 0.97, 1.03];
+
+/// Width and height of the tile in pixels.
+pub(super) type Period = (f32, f32);
+
+/// The likeliest periods, the best first.
+pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<Period> {
+    let itself = Autocorrelation::of(plane, width, height);
+    #[expect(clippy::cast_precision_loss, reason = "small constants")]
+    let nominal = (SHORT * SIDE) as f32 / CELLS_SHORT as f32;
+    let mut found: Vec<(f32, Period)> = Vec::new();
+    let mut period = nominal * SMALLEST;
+    while period < nominal * LARGEST {
+        for stretch in STRETCH {
+            let period = (period * stretch, period);
+            found.push((itself.score(period), period));
+        }
+        period *= STEP;
+    }
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut best: Vec<(f32, Period)> = Vec::new();
+    for (_, period) in found {
+        let near = |other: &(f32, Period)| {
+            (other.1.0 / period.0 - 1.0).abs() < 0.012 && (other.1.1 / period.1 - 1.0).abs() < 0.012
+        };
+        if best.len() < CANDIDATES && !best.iter().any(near) {
+            best.push(itself.refine(period));
+        }
+    }
+    best.into_iter().map(|(_, period)| period).collect()
+}
+
+struct Autocorrelation {
+    width: usize,
+    height: usize,
+    /// Lags beyond these are not told apart from negative ones, or rest on too few pixels.
+    most: (f32, f32),
+    values: Vec<f32>,
+}
+
+impl Autocorrelation {
+    fn of(plane: &[f32], plane_width: usize, plane_height: usize) -> Self {
+        let padded = |side: usize| (side * 2).next_power_of_two();
+        let (width, height) = (padded(plane_width), padded(plane_height));
+        let values = Spectrum::of(plane, plane_width, width, height)
+            .map(|value| value.norm_sqr().into())
+            .plane();
+        #[expect(clippy::cast_precision_loss, reason = "a small picture's sides")]
+        let most = (plane_width as f32 * 0.85, plane_height as f32 * 0.85);
+        Self {
+            width,
+            height,
+            most,
+            values,
+        }
+    }
+
+    /// How much the plane resembles itself at this period's multiples, in standard deviations if
+    /// it were noise.
+    fn score(&self, (x, y): Period) -> f32 {
+        let (mut sum, mut count) = (0.0, 0.0f32);
+        for down in 0..=8u8 {
+            for across in -8..=8i8 {
+                let lag = (f32::from(across) * x, f32::from(down) * y);
+                let repeated = down == 0 && across <= 0;
+                if !repeated && lag.0.abs() <= self.most.0 && lag.1 <= self.most.1 {
+                    sum += self.at(lag);
+                    count += 1.0;
+                }
+            }
+        }
+        sum / count.max(1.0).sqrt()
+    }
+
+    fn at(&self, (x, y): (f32, f32)) -> f32 {
+        let (left, top) = (x.floor(), y.floor());
+        let (right_part, lower_part) = (x - left, y - top);
+        #[expect(clippy::cast_possible_truncation, reason = "lags of a small picture")]
+        let (left, top) = (left as isize, top as isize);
+        let value = |dx: isize, dy: isize| {
+            let (width, height) = (self.width.cast_signed(), self.height.cast_signed());
+            let x = (left + dx).rem_euclid(width).cast_unsigned();
+            let y = (top + dy).rem_euclid(height).cast_unsigned();
+            self.values.get(y * self.width + x).copied().unwrap_or(0.0)
+        };
+        let upper = value(0, 0) * (1.0 - right_part) + value(1, 0) * right_part;
+        let lower = value(0, 1) * (1.0 - right_part) + value(1, 1) * right_part;
+        upper * (1.0 - lower_part) + lower * lower_part
+    }
+
+    /// Climbs to the best period around this one, in ever smaller steps.
+    fn refine(&self, period: Period) -> (f32, Period) {
+        let mut best = (self.score(period), period);
+        let mut step = 0.002f32;
+        while step > 0.000_1 {
+            let centre = best.1;
+            for (x, y) in [
+                (1.0, 0.0),
+                (-1.0, 0.0),
+                (0.0, 1.0),
+                (0.0, -1.0),
+                (1.0, 1.0),
+                (-1.0, -1.0),
+            ] {
+                let period = (centre.0 * (1.0 + x * step), centre.1 * (1.0 + y * step));
+                let score = self.score(period);
+                if score > best.0 {
+                    best = (score, period);
+                }
+            }
+            if best.1 == centre {
+                step /= 2.0;
+            }
+        }
+        best
+    }
+}

@@ -1,0 +1,263 @@
+//! Signs and reads files of every format, and reads damaged ones.
+
+#![cfg(feature = "c2pa")]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use provenance::credentials::{
+    Algorithm, CredentialsError, Format, Ingredient, Made, PemSigner, SELF_MADE, SelfMade, Sign,
+    SignFailure, SourceType, Statement, Status, Trust, read, self_made, sign, try_out,
+};
+use provenance::marks;
+
+/// When the certificates begin, ten years long: the library holds them against the clock.
+const NOW: i64 = 1_767_225_600;
+const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
+const FILES: [(Format, &[u8]); 6] = [
+    (Format::Mp4, include_bytes!("data/film.mp4")),
+    (Format::M4a, include_bytes!("data/sound.m4a")),
+    (Format::Wav, include_bytes!("data/sound.wav")),
+    (Format::Flac, include_bytes!("data/sound.flac")),
+    (Format::Mp3, include_bytes!("data/sound.mp3")),
+    (Format::Png, include_bytes!("data/picture.png")),
+];
+
+fn chain(algorithm: Algorithm) -> (SelfMade, PemSigner) {
+    let chain = self_made("An installation", algorithm, NOW).unwrap();
+    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, algorithm).unwrap();
+    (chain, signer)
+}
+
+fn statement(made: Made<'_>) -> Statement<'_> {
+    Statement {
+        title: "clip",
+        generator: ("Mediagate", "0.1.0"),
+        model: "video-1",
+        provider: Some("Example"),
+        when: "2026-11-23T12:00:00Z",
+        made,
+    }
+}
+
+fn created() -> Statement<'static> {
+    statement(Made::Created(SourceType::TrainedAlgorithmicMedia))
+}
+
+#[test]
+fn every_format_is_signed_and_says_what_made_it() {
+    let (chain, signer) = chain(Algorithm::Es256);
+    let trust = Trust {
+        own_pem: Some(&chain.certificates_pem),
+        ..Trust::default()
+    };
+    for (format, file) in FILES {
+        assert_eq!(
+            read(file, format, &trust).unwrap().status,
+            Status::None,
+            "{format:?}"
+        );
+        let signed = sign(file, format, &created(), &signer).unwrap();
+        let answer = read(&signed, format, &trust).unwrap();
+        assert_eq!(answer.status, Status::Valid, "{format:?} {answer:?}");
+        assert_eq!(answer.generator.as_deref(), Some("Mediagate 0.1.0"));
+        assert_eq!(answer.digital_source_type.as_deref(), Some(TRAINED));
+        assert_eq!(answer.actions.len(), 1, "{answer:?}");
+        assert_eq!(answer.actions[0].action, "c2pa.created");
+        assert_eq!(answer.actions[0].software.as_deref(), Some("video-1"));
+        let told = answer.signer.unwrap();
+        assert!(told.self_made && told.own, "{told:?}");
+        assert_eq!(told.name.as_deref(), Some("An installation"));
+        assert_eq!(told.issuer.as_deref(), Some(SELF_MADE));
+        // The parser that needs no library finds the same.
+        let marks = marks::read(std::io::Cursor::new(&signed)).unwrap();
+        assert_eq!(
+            (marks.manifests, marks.digital_source_type.as_deref()),
+            (1, Some(TRAINED))
+        );
+    }
+}
+
+#[test]
+fn every_algorithm_signs_and_an_anchor_is_trusted() {
+    for algorithm in [Algorithm::Es256, Algorithm::Es384, Algorithm::Ed25519] {
+        let (chain, signer) = chain(algorithm);
+        let signed = sign(FILES[5].1, Format::Png, &created(), &signer).unwrap();
+        let trust = Trust {
+            anchors_pem: Some(&chain.certificates_pem),
+            own_pem: None,
+        };
+        let answer = read(&signed, Format::Png, &trust).unwrap();
+        assert_eq!(answer.status, Status::Trusted, "{algorithm:?} {answer:?}");
+        assert!(!answer.signer.unwrap().own);
+    }
+}
+
+#[test]
+fn an_edit_names_its_source_and_keeps_what_that_said() {
+    let (_, signer) = chain(Algorithm::Es256);
+    let (_, wav) = FILES[2];
+    let source = sign(wav, Format::Wav, &created(), &signer).unwrap();
+    let ingredient = Ingredient {
+        title: "the mix",
+        format: Format::Wav,
+        bytes: &source,
+    };
+    let edited = statement(Made::Edited(ingredient));
+    let signed = sign(FILES[3].1, Format::Flac, &edited, &signer).unwrap();
+    let answer = read(&signed, Format::Flac, &Trust::default()).unwrap();
+    assert_eq!(answer.status, Status::Valid, "{answer:?}");
+    let actions: Vec<&str> = answer
+        .actions
+        .iter()
+        .map(|action| action.action.as_str())
+        .collect();
+    assert_eq!(actions, ["c2pa.opened", "c2pa.edited"]);
+    assert_eq!(answer.ingredients, ["the mix"]);
+    assert_eq!(answer.digital_source_type, None);
+}
+
+#[test]
+fn a_changed_file_does_not_hold() {
+    let (_, signer) = chain(Algorithm::Ed25519);
+    for (format, file) in FILES {
+        let mut signed = sign(file, format, &created(), &signer).unwrap();
+        // What lies before the end is picture or sound in all of them but MP4, whose film is
+        // found by its first bytes.
+        let at = match format {
+            Format::Mp4 | Format::M4a => {
+                signed.windows(4).position(|word| word == b"mdat").unwrap() + 40
+            }
+            _ => signed.len() - 40,
+        };
+        signed[at] ^= 1;
+        let answer = read(&signed, format, &Trust::default()).unwrap();
+        assert_eq!(answer.status, Status::Invalid, "{format:?}");
+        assert!(!answer.problems.is_empty());
+    }
+}
+
+/// Signs as something outside would, and keeps what it was asked.
+struct Outside {
+    inner: PemSigner,
+    stamp: Option<SignFailure>,
+    requests: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Sign for Outside {
+    fn algorithm(&self) -> Algorithm {
+        self.inner.algorithm()
+    }
+
+    fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure> {
+        self.inner.certificates()
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure> {
+        self.inner.sign(bytes)
+    }
+
+    fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
+        self.requests.lock().unwrap().push(request.to_vec());
+        self.stamp.clone().map(Err)
+    }
+}
+
+#[test]
+fn an_outside_signer_signs_and_its_missing_time_stamp_fails_the_signing() {
+    let (_, inner) = chain(Algorithm::Es384);
+    let mut outside = Outside {
+        inner,
+        stamp: None,
+        requests: Mutex::default(),
+    };
+    let signed = sign(FILES[5].1, Format::Png, &created(), &outside).unwrap();
+    let answer = read(&signed, Format::Png, &Trust::default()).unwrap();
+    assert_eq!(answer.status, Status::Valid);
+    assert_eq!(answer.signer.unwrap().time, None);
+    // An RFC 3161 request: a sequence that begins with version 1.
+    let requests = std::mem::take(&mut *outside.requests.lock().unwrap());
+    assert!(!requests.is_empty());
+    assert!(
+        requests
+            .iter()
+            .all(|request| request[0] == 0x30 && request[2..5] == [2, 1, 1])
+    );
+    outside.stamp = Some(SignFailure("no answer".to_owned()));
+    let failed = sign(FILES[5].1, Format::Png, &created(), &outside);
+    assert!(
+        matches!(failed, Err(CredentialsError::Sign(_))),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn keys_that_do_not_fit_are_refused() {
+    let (first, signer) = chain(Algorithm::Es256);
+    try_out(&signer).unwrap();
+    let refused = PemSigner::new(&first.certificates_pem, "no key", Algorithm::Es256);
+    assert!(matches!(refused.err(), Some(CredentialsError::Key(_))));
+    // A key of the right kind that belongs to another certificate, and a chain that has expired.
+    let (second, _) = chain(Algorithm::Es256);
+    let old = self_made("old", Algorithm::Es256, 0).unwrap();
+    for (certificates, key) in [
+        (&first.certificates_pem, &second.key_pem),
+        (&old.certificates_pem, &old.key_pem),
+    ] {
+        let signer = PemSigner::new(certificates, key, Algorithm::Es256);
+        let refused = signer.and_then(|signer| try_out(&signer));
+        assert!(refused.is_err());
+    }
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let (_, signer) = chain(Algorithm::Es256);
+    let long = "x".repeat(513);
+    let statement = Statement {
+        title: &long,
+        ..created()
+    };
+    let refused = sign(FILES[5].1, Format::Png, &statement, &signer);
+    assert!(matches!(
+        refused,
+        Err(CredentialsError::TextTooLong("the title"))
+    ));
+}
+
+#[test]
+fn two_manifests_are_no_credentials() {
+    let (_, signer) = chain(Algorithm::Es256);
+    let signed = sign(FILES[5].1, Format::Png, &created(), &signer).unwrap();
+    let at = signed.windows(4).position(|word| word == b"caBX").unwrap() - 4;
+    let length = u32::from_be_bytes(signed[at..at + 4].try_into().unwrap()) as usize;
+    let chunk = signed[at..at + length + 12].to_vec();
+    let twice = [&signed[..at], &chunk, &signed[at..]].concat();
+    let answer = read(&twice, Format::Png, &Trust::default()).unwrap();
+    assert_eq!(answer.status, Status::Invalid);
+    assert_eq!(answer.problems, ["manifest.multiple"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_damaged_manifest_gives_an_answer_and_never_holds(
+        which in 0..6usize,
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..6),
+    ) {
+        let (format, file) = FILES[which];
+        let (_, signer) = chain(Algorithm::Ed25519);
+        let mut signed = sign(file, format, &created(), &signer).unwrap();
+        let range = marks::read(std::io::Cursor::new(&signed)).unwrap().manifest.unwrap();
+        let start = usize::try_from(range.start).unwrap();
+        // The claim and its assertions, not the padding behind them.
+        for (at, change) in changes {
+            signed[start + at.index(600)] ^= change;
+        }
+        if let Ok(answer) = read(&signed, format, &Trust::default()) {
+            prop_assert!(answer.status != Status::Trusted);
+        }
+    }
+}
