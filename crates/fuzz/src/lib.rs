@@ -18,6 +18,7 @@
 mod answers;
 mod damage;
 mod gateway;
+mod marks;
 mod media;
 mod recipes;
 
@@ -37,12 +38,13 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     gateway::JSON,
     gateway::FORM,
     media::PICTURE,
     media::RECORDING,
     media::FILM,
+    marks::MARKS,
     recipes::RECIPE,
     answers::ANSWER,
 ];

@@ -89,4 +89,4 @@ macro_rules! targets {
     };
 }
 
-targets! { answer film form json picture recipe recording }
+targets! { answer film form json marks picture recipe recording }

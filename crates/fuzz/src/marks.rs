@@ -1,0 +1,77 @@
+//! Files that say where they come from.
+
+use std::io::Cursor;
+
+use provenance::marks;
+
+use super::Target;
+
+pub(crate) const MARKS: Target = Target {
+    name: "marks",
+    run,
+    seeds,
+    cases: 1000,
+};
+
+fn run(bytes: &[u8]) {
+    let Ok(found) = marks::read(Cursor::new(bytes)) else {
+        return;
+    };
+    if let Some(range) = found.manifest {
+        assert!(range.start <= range.end && range.end <= bytes.len() as u64);
+    }
+    let told = [found.digital_source_type, found.aigc, found.software];
+    for text in told.iter().flatten() {
+        assert!(text.chars().count() <= marks::MAX_VALUE_CHARS);
+    }
+}
+
+/// The crate's own samples, and two of them with a manifest and XMP.
+fn seeds() -> Vec<Vec<u8>> {
+    let film = include_bytes!("../../provenance/tests/data/film.mp4");
+    let picture = include_bytes!("../../provenance/tests/data/picture.png");
+    vec![
+        film.to_vec(),
+        picture.to_vec(),
+        include_bytes!("../../provenance/tests/data/sound.flac").to_vec(),
+        include_bytes!("../../provenance/tests/data/sound.m4a").to_vec(),
+        include_bytes!("../../provenance/tests/data/sound.mp3").to_vec(),
+        include_bytes!("../../provenance/tests/data/sound.wav").to_vec(),
+        [&film[..], &uuid_box()].concat(),
+        with_chunks(picture),
+    ]
+}
+
+const XMP: &[u8] = b"<x:xmpmeta><rdf:Description \
+    Iptc4xmpExt:DigitalSourceType=\"trainedAlgorithmicMedia\"/></x:xmpmeta>";
+
+/// The box that C2PA puts into MP4.
+fn uuid_box() -> Vec<u8> {
+    let id = 0xd8fe_c3d6_1b0e_483c_9297_5828_877e_c481_u128;
+    let body = [
+        &[0; 4][..],
+        b"manifest\0",
+        &[0; 8],
+        b"\0\0\0\x10jumb\0\0\0\x08jumd",
+    ]
+    .concat();
+    let size = u32::try_from(24 + body.len()).unwrap();
+    [&size.to_be_bytes()[..], b"uuid", &id.to_be_bytes(), &body].concat()
+}
+
+/// A manifest and XMP behind the picture's head.
+fn with_chunks(picture: &[u8]) -> Vec<u8> {
+    const HEAD: usize = 8 + 25;
+    let chunk = |name: &[u8], body: &[u8]| {
+        let size = u32::try_from(body.len()).unwrap();
+        [&size.to_be_bytes()[..], name, body, &[0; 4]].concat()
+    };
+    let text = [b"XML:com.adobe.xmp\0\0\0\0\0", XMP].concat();
+    [
+        &picture[..HEAD],
+        &chunk(b"caBX", b"\0\0\0\x08jumb"),
+        &chunk(b"iTXt", &text),
+        &picture[HEAD..],
+    ]
+    .concat()
+}
