@@ -227,7 +227,7 @@ fn row(delivery: &Delivery) -> [String; 7] {
 async fn redeliver(app: &App, id: DeliveryId) -> Result<(), CliError> {
     let owner = app
         .store
-        .read(move |conn| crate::store::webhooks::deliveries::account_of(conn, id));
+        .read(move |conn| crate::store::webhooks::log::account_of(conn, id));
     let account = owner.await.map_err(CliError::failed)?;
     let account = account.ok_or_else(|| CliError::failed("no webhook delivery has this id"))?;
     log::redeliver(app, account, id).await?;

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, DeliveryId, EndpointId, TaskId};
 use crate::model::webhook::{Attempt, Delivery, DeliveryState};
 use crate::store::tasks::Page;
-use crate::store::webhooks::{deliveries, endpoints};
+use crate::store::webhooks::{deliveries, endpoints, log};
 use crate::store::{self, StoreError};
 
 /// How long a delivery is kept after it was delivered.
@@ -35,7 +35,7 @@ pub async fn of_endpoint(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .examine(move |conn| deliveries::of_endpoint(conn, endpoint, state, one_more));
+        .examine(move |conn| log::of_endpoint(conn, endpoint, state, one_more));
     let mut found = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut found, limit);
     Ok((found, has_more))
@@ -50,7 +50,7 @@ pub async fn of_task(
     tasks::get(app, account, task).await?;
     let read = app
         .store
-        .read(move |conn| deliveries::of_task(conn, task, account));
+        .read(move |conn| log::of_task(conn, task, account));
     Ok(read.await?)
 }
 
@@ -61,8 +61,8 @@ pub async fn get(
     id: DeliveryId,
 ) -> Result<(Delivery, Vec<Attempt>), Error> {
     let read = app.store.read(move |conn| -> Result<_, StoreError> {
-        let attempts = deliveries::attempts(conn, id)?;
-        Ok(deliveries::by_id(conn, id, account)?.map(|delivery| (delivery, attempts)))
+        let attempts = log::attempts(conn, id)?;
+        Ok(log::by_id(conn, id, account)?.map(|delivery| (delivery, attempts)))
     });
     read.await?.ok_or_else(not_found)
 }
@@ -80,7 +80,7 @@ pub async fn test(
             let endpoint =
                 endpoints::by_id(conn, endpoint, account)?.ok_or_else(webhooks::not_found)?;
             let id = webhooks::events::test(conn, &endpoint, now)?;
-            deliveries::by_id(conn, id, account)?.ok_or_else(not_found)
+            log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
     let delivery = store::soon(written).await?;
     app.bell.ring_for_deliveries();
@@ -94,14 +94,14 @@ pub async fn redeliver(app: &Parts, account: AccountId, id: DeliveryId) -> Resul
     let written = app
         .store
         .write_for(account, move |conn| -> Result<Delivery, Error> {
-            let delivery = deliveries::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let delivery = log::by_id(conn, id, account)?.ok_or_else(not_found)?;
             if let Some(endpoint) = delivery.endpoint
                 && endpoints::by_id(conn, endpoint, account)?.is_none()
             {
                 return Err(webhooks::not_found());
             }
             deliveries::redeliver(conn, id, now)?;
-            deliveries::by_id(conn, id, account)?.ok_or_else(not_found)
+            log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
     let delivery = store::soon(written).await?;
     app.bell.ring_for_deliveries();
@@ -135,7 +135,7 @@ pub async fn forget_old(app: &Parts) -> Result<(), Error> {
     loop {
         let gone = app
             .store
-            .write(move |conn| deliveries::forget(conn, delivered, failed, BATCH));
+            .write(move |conn| log::forget(conn, delivered, failed, BATCH));
         if gone.await? < u64::from(BATCH) {
             break;
         }

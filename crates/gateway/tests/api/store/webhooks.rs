@@ -9,7 +9,7 @@ use mediagate::model::webhook::{
 };
 use mediagate::store::tasks::Page;
 use mediagate::store::webhooks::deliveries::{self, NewDelivery};
-use mediagate::store::webhooks::endpoints;
+use mediagate::store::webhooks::{endpoints, log};
 use mediagate::store::{Conn, StoreError, workers};
 
 use super::{Fixture, at, owner, postgres, sqlite};
@@ -209,16 +209,13 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             DeliveryState::Delivered,
             at(10)
         )?);
-        let shown = deliveries::by_id(conn, ids[0], endpoint.account)?.unwrap();
+        let shown = log::by_id(conn, ids[0], endpoint.account)?.unwrap();
         assert_eq!((shown.state, shown.attempts), (DeliveryState::Delivered, 2));
-        assert_eq!(deliveries::attempts(conn, ids[0])?, [failed, right]);
-        assert_eq!(
-            deliveries::account_of(conn, ids[0])?,
-            Some(endpoint.account)
-        );
+        assert_eq!(log::attempts(conn, ids[0])?, [failed, right]);
+        assert_eq!(log::account_of(conn, ids[0])?, Some(endpoint.account));
         for state in [None, Some(DeliveryState::Delivered)] {
             for ascending in [true, false] {
-                let list = deliveries::of_endpoint(conn, endpoint.id, state, page(9, ascending))?;
+                let list = log::of_endpoint(conn, endpoint.id, state, page(9, ascending))?;
                 assert_eq!(list.len(), if state.is_some() { 1 } else { 3 });
             }
         }
@@ -227,7 +224,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         assert_eq!((again[0].attempts, again[0].before), (2, 2));
         assert!(!deliveries::redeliver(conn, ids[0], at(31))?);
         deliveries::pause(conn, &lane, at(99))?;
-        let paused = deliveries::by_id(conn, ids[2], endpoint.account)?.unwrap();
+        let paused = log::by_id(conn, ids[2], endpoint.account)?.unwrap();
         assert_eq!(paused.due_at, at(99));
         Ok::<_, StoreError>(())
     })
@@ -260,7 +257,7 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
         deliveries::claim(conn, "w1", &ids[..1])?;
         deliveries::hold(conn, endpoint.id, at(10))?;
         let state = |conn: &mut Conn<'_>, id| {
-            let found = deliveries::by_id(conn, id, endpoint.account);
+            let found = log::by_id(conn, id, endpoint.account);
             found.map(|found| found.unwrap().state)
         };
         // What is under way is told by its outcome.
@@ -271,7 +268,7 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
         deliveries::give_up(conn, endpoint.id, &endpoint.url, at(9))?;
         endpoints::delete(conn, endpoint.id)?;
         for id in ids {
-            let shown = deliveries::by_id(conn, id, endpoint.account)?.unwrap();
+            let shown = log::by_id(conn, id, endpoint.account)?.unwrap();
             assert_eq!(
                 (shown.state, &shown.url),
                 (DeliveryState::Failed, &endpoint.url)
@@ -298,15 +295,15 @@ async fn what_is_over_is_forgotten(db: Fixture) {
         deliveries::tried(conn, ids[1], "w1", &failed, DeliveryState::Failed, at(10))?;
         deliveries::hold(conn, endpoint.id, at(10))?;
         let left = |conn: &mut Conn<'_>| {
-            let list = deliveries::of_endpoint(conn, endpoint.id, None, page(9, true));
+            let list = log::of_endpoint(conn, endpoint.id, None, page(9, true));
             list.map(|list| list.len())
         };
         let day = Duration::from_hours(24);
-        deliveries::forget(conn, at(10), at(3), 1000)?;
+        log::forget(conn, at(10), at(3), 1000)?;
         assert_eq!(left(conn)?, 3);
-        deliveries::forget(conn, at(11), at(3), 1000)?;
+        log::forget(conn, at(11), at(3), 1000)?;
         assert_eq!(left(conn)?, 2);
-        assert_eq!(deliveries::forget(conn, at(11), at(10).plus(day), 1000)?, 2);
+        assert_eq!(log::forget(conn, at(11), at(10).plus(day), 1000)?, 2);
         assert_eq!(left(conn)?, 0);
         Ok::<_, StoreError>(())
     })
