@@ -1,9 +1,10 @@
 //! Where it all takes place: providers, a gateway's data, keys, and the door
 //! that callers knock at while the gateway behind it dies and comes back.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ impl Stage {
             keys: Vec::new(),
             door: Door::closed(),
             recording: sound::wav(1, 1),
-            receiver: Arc::new(Receiver::acting(moody).await.unwrap()),
+            receiver: Arc::new(Receiver::acting(moody()).await.unwrap()),
             secrets: Vec::new(),
         };
         let server = stage.must_start().await;
@@ -216,13 +217,26 @@ impl Stage {
     }
 }
 
-/// Mostly takes what it is told; now and then it fails, or hangs up.
-fn moody(_: &Posted, before: usize) -> Reaction {
-    let soon = vec![("retry-after", "0".to_owned())];
-    match before % 13 {
-        3 => Reaction::Answer(503, soon, String::new()),
-        7 => Reaction::Close,
-        _ => Reaction::status(204),
+/// Mostly takes what it is told; now and then it fails, or hangs up, but never twice at one event:
+/// the pause after a third failure is longer than a run.
+fn moody() -> impl Fn(&Posted, usize) -> Reaction + Send + Sync + 'static {
+    let failed = Mutex::<HashSet<String>>::default();
+    move |posted, before| {
+        let soon = vec![("retry-after", "0".to_owned())];
+        let reaction = match before % 13 {
+            3 => Reaction::Answer(503, soon, String::new()),
+            7 => Reaction::Close,
+            _ => return Reaction::status(204),
+        };
+        let is_first = failed
+            .lock()
+            .unwrap()
+            .insert(posted.header("webhook-id").to_owned());
+        if is_first {
+            reaction
+        } else {
+            Reaction::status(204)
+        }
     }
 }
 

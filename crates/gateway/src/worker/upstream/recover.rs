@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use providers::{Handle, Order, Output};
 
-use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
+use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, random, unconfirmed};
 use super::order;
 use super::resolve::{NEAR, REPETITION};
 use crate::config::providers::JOB_LIMIT;
@@ -86,6 +86,9 @@ impl Job<'_> {
             return Err((Outcome::Later(Duration::from_secs(5)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
+        // After a restart all are taken up at once, and should not be asked for so.
+        let pace = site.provider.adapter().pace();
+        let poll_after = pace.ceiling.mul_f64(random());
         Ok(Taken {
             submission: submission.id,
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
@@ -97,8 +100,7 @@ impl Job<'_> {
             result,
             is_kept: true,
             cost: None,
-            poll_after: None,
-            is_taken_up: true,
+            poll_after: Some(poll_after),
         })
     }
 

@@ -86,7 +86,6 @@ impl Job<'_> {
                             is_kept: true,
                             cost: None,
                             poll_after: None,
-                            is_taken_up: false,
                             _open: sent.credential.open(),
                         })));
                     }

@@ -299,7 +299,6 @@ impl Job<'_> {
             is_kept,
             cost: watch.cost(),
             poll_after,
-            is_taken_up: false,
             _open: open,
         })))
     }
