@@ -11,7 +11,7 @@ use crate::error::MakeError;
 use crate::h264::Encoder;
 use crate::options::Options;
 use crate::quality::{Quality, format};
-use crate::request::Control;
+use crate::request::{Control, Retouch};
 use crate::shot::Shot;
 use crate::video::{Keepsakes, STILL_WIDTH};
 use crate::yuv::I420;
@@ -39,6 +39,7 @@ pub(crate) fn shoot(
     quality: Quality,
     options: &Options,
     control: &mut Control<'_>,
+    retouch: &mut Retouch<'_>,
 ) -> Result<Film, MakeError> {
     thread::scope(|scope| {
         // Created here, so that even a panic in the caller's control functions drops the receiver
@@ -46,7 +47,7 @@ pub(crate) fn shoot(
         let (full, filled) = sync_channel(QUEUE);
         let (spent, empty) = channel();
         let drawing = scope.spawn(move || draw(shot, options, &full, &empty));
-        let encoded = encode(quality, options, &filled, &spent, control);
+        let encoded = encode(quality, options, &filled, &spent, control, retouch);
         drop(filled);
         let drawn = drawing
             .join()
@@ -105,15 +106,17 @@ fn encode(
     filled: &Receiver<I420>,
     spent: &Sender<I420>,
     control: &mut Control<'_>,
+    retouch: &mut Retouch<'_>,
 ) -> Result<Option<Vec<Packet>>, MakeError> {
     let frames = options.frames();
     let mut encoder = Encoder::new(format(options), quality.quantiser())?;
     let mut packets = Vec::new();
     let mut total = 0;
-    for yuv in filled {
+    for (frame, mut yuv) in (0..).zip(filled) {
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
         }
+        retouch(frame, &mut yuv.open());
         let mut bytes = Vec::new();
         let key = encoder.encode(&yuv, &mut bytes)?;
         // The drawing thread may have finished and need no buffer.

@@ -31,9 +31,11 @@
 //! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
 //! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
 //! ambience where one is asked for, `film` runs it all side by side with `h264` at a `quality`, `encode` and `edits`
-//! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders.
+//! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders. [`playback`] decodes finished films.
 
 pub mod picture;
+
+pub mod playback;
 
 pub mod direction;
 
@@ -96,10 +98,10 @@ mod video;
 pub use direction::Direction;
 pub use error::MakeError;
 pub use limits::{MAX_SECONDS, MIN_SECONDS};
-pub use make::{make, make_with, still};
+pub use make::{make, make_retouched, make_with, still};
 pub use options::{Asked, FPS, Options, OptionsError, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
-pub use request::{Control, Request};
+pub use request::{Control, Planes, Request, Retouch};
 pub use sound::Ambience;
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};
 pub use y4m::write_y4m;

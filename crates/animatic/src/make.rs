@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::picture::Picture;
 use crate::quality::Quality;
 use crate::render::opaque;
-use crate::request::{Control, Request};
+use crate::request::{Control, Request, Retouch};
 use crate::shot::Shot;
 use crate::sound::{Ambience, aac::packets};
 use crate::video::Video;
@@ -25,6 +25,17 @@ pub fn make_with(
     request: &Request<'_>,
     ambience: &[Ambience],
     control: &mut Control<'_>,
+) -> Result<Video, MakeError> {
+    make_retouched(request, ambience, control, &mut |_, _| {})
+}
+
+/// Like [`make_with`], with a last change of each frame. The poster and the stills are drawn
+/// before it.
+pub fn make_retouched(
+    request: &Request<'_>,
+    ambience: &[Ambience],
+    control: &mut Control<'_>,
+    retouch: &mut Retouch<'_>,
 ) -> Result<Video, MakeError> {
     let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
@@ -48,7 +59,7 @@ pub fn make_with(
         let sound = scope.spawn(|| sound(&kinds, &options));
         let mut quality = Quality::BEST;
         let (packets, keepsakes) = loop {
-            match film::shoot(&mut shot, quality, &options, &mut control)? {
+            match film::shoot(&mut shot, quality, &options, &mut control, retouch)? {
                 Film::Whole(packets, keepsakes) => break (packets, keepsakes),
                 Film::TooLarge if quality == Quality::BEST => {
                     quality = measure(&mut shot, &options)?;

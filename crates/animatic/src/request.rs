@@ -23,6 +23,23 @@ pub struct Control<'a> {
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
+/// A frame on its way to the encoder: planar 4:2:0, BT.709, limited range, rows without gaps.
+#[derive(Debug)]
+pub struct Planes<'a> {
+    pub width: usize,
+    pub height: usize,
+    pub luma: &'a mut [u8],
+    /// At half the width and height.
+    pub blue: &'a mut [u8],
+    /// At half the width and height.
+    pub red: &'a mut [u8],
+}
+
+/// Changes frames before they are encoded. Called with each frame and its number, in order, on the
+/// calling thread; from 0 again if the film turns out too large and is encoded anew. The same frame
+/// must always be changed alike: what stands still is encoded as such.
+pub type Retouch<'a> = dyn FnMut(u32, &mut Planes<'_>) + 'a;
+
 impl Control<'static> {
     /// Reports nothing and never cancels.
     pub fn unattended() -> Self {

@@ -3,6 +3,8 @@
 //! The stream says so in its header (see `encode`), so a player shows the colours of the source
 //! at every size; encoders that leave it unsaid get BT.601 or BT.709 by the player's guess.
 
+use crate::request::Planes;
+
 /// One frame: a plane of luma, then two of chroma at half the width and height.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct I420 {
@@ -42,6 +44,19 @@ impl I420 {
         let (y, chroma) = self.planes.split_at_mut(luma);
         let (u, v) = chroma.split_at_mut(luma / 4);
         [y, u, v]
+    }
+
+    /// All of it, for a change from outside.
+    pub(crate) fn open(&mut self) -> Planes<'_> {
+        let (width, height) = self.size();
+        let [luma, blue, red] = self.planes_mut();
+        Planes {
+            width,
+            height,
+            luma,
+            blue,
+            red,
+        }
     }
 
     /// Luma, and the two planes of chroma one after the other, to be written to.

@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::fetch::Fetcher;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
+use crate::origin::{NotSigned, Origin};
 use crate::private;
 use crate::seal::Seal;
 use crate::secret::Secret;
@@ -45,6 +46,8 @@ pub struct Parts {
     pub signer: Signer,
     /// Secrets in the database.
     pub seal: Seal,
+    /// Marks of what is made here and of what comes in.
+    pub origin: Origin,
     /// Callers' addresses.
     pub fetcher: Fetcher,
     /// Callers' webhooks.
@@ -104,6 +107,9 @@ pub enum OpenError {
     /// The media folder cannot be opened.
     #[error(transparent)]
     Blobs(#[from] crate::blob::BlobError),
+    /// Results cannot be signed.
+    #[error("provenance: {0}")]
+    Provenance(#[from] NotSigned),
     /// There can be no HTTP client.
     #[error("no HTTP client can be made: {0}")]
     Fetcher(String),
@@ -139,10 +145,13 @@ impl App {
             "mediagate.db-shm",
             "mediagate.db-turn",
             "signing.key",
+            "provenance.pem",
         ] {
             private::file(&config.data.join(name)).map_err(in_data)?;
         }
         let secrets = signing_secrets(&config, &store)?;
+        let seal = Seal::new(&secrets);
+        let origin = Origin::open(&config, &secrets, &store, &seal)?;
         let sites = upstream::sites(&config.models, &config.fetch, None)?;
         let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
         shelf.scan();
@@ -164,7 +173,8 @@ impl App {
             clock,
             store,
             signer: Signer::new(&secrets),
-            seal: Seal::new(&secrets),
+            seal,
+            origin,
         })))
     }
 

@@ -104,6 +104,8 @@ codes! {
     ImageFetchFailed = "image_fetch_failed", 422, Media;
     /// Fetching the picture's URL is not allowed.
     ImageFetchBlocked = "image_fetch_blocked", 422, Media;
+    FileFetchFailed = "file_fetch_failed", 422, Media;
+    FileFetchBlocked = "file_fetch_blocked", 422, Media;
     /// The picture cannot be read.
     ImageInvalid = "image_invalid", 422, Media;
     /// The picture is over a limit.

@@ -56,6 +56,13 @@ macro_rules! id {
 }
 
 id!(AccountId);
+impl AccountId {
+    /// Stands for all who have no account, where accounts share something. No account has it.
+    pub const fn nobody() -> Self {
+        Self(Uuid::nil())
+    }
+}
+
 id!(
     /// Not the secret itself.
     KeyId

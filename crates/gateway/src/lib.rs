@@ -25,6 +25,7 @@ pub mod http;
 pub mod ids;
 pub mod limits;
 pub mod model;
+pub mod origin;
 pub mod patience;
 pub mod private;
 pub mod records;

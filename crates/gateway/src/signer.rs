@@ -118,7 +118,7 @@ pub fn from_text(text: &str) -> std::io::Result<Vec<u8>> {
 }
 
 /// Writes a new file that only its owner can read; an existing one stays.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut file = tempfile::Builder::new().tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(bytes)?;

@@ -154,6 +154,7 @@ fn layers_know_only_what_lies_below() {
                 "engines",
                 "hooks",
                 "limits",
+                "origin",
                 "records",
                 "seal",
                 "store",

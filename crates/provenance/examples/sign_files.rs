@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         generator: ("Mediagate", env!("CARGO_PKG_VERSION")),
         model: "video-1",
         provider: Some("Example"),
+        prompt: None,
         when: "2026-11-23T12:00:00Z",
         made: Made::Created(SourceType::TrainedAlgorithmicMedia),
     };

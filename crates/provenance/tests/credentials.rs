@@ -36,6 +36,7 @@ fn statement(made: Made<'_>) -> Statement<'_> {
         generator: ("Mediagate", "0.1.0"),
         model: "video-1",
         provider: Some("Example"),
+        prompt: None,
         when: "2026-11-23T12:00:00Z",
         made,
     }

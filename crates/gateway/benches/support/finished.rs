@@ -133,6 +133,7 @@ async fn ending(gateway: &Gateway) -> Ending {
         sha256: asset.sha256,
         expires_at_micros: asset.expires_at.map_or(0, Timestamp::micros),
         direction: vec!["dolly in".into()],
+        provenance: None,
     };
     let output = Some(Output::VideoV1(output));
     Ending {

@@ -8,6 +8,7 @@ mod keys;
 mod ledger;
 mod migrate;
 mod models;
+mod provenance;
 mod restored;
 mod serve;
 mod webhooks;
@@ -61,6 +62,9 @@ enum Command {
     /// List hosted models, and print the configuration for them
     #[command(subcommand)]
     Models(models::ModelsCommand),
+    /// Check where a file comes from
+    #[command(subcommand)]
+    Provenance(provenance::ProvenanceCommand),
     /// Migrate the database and exit
     Migrate,
     /// Decide about open tasks of a restored backup
@@ -158,6 +162,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Ledger(command) => ledger::run(command, &cli.settings),
         Command::Webhooks(command) => webhooks::run(command, &cli.settings),
         Command::Models(command) => models::run(command, &cli.settings),
+        Command::Provenance(command) => provenance::run(command, &cli.settings),
         Command::Migrate => migrate::run(&cli.settings),
         Command::Restored(command) => restored::run(command, &cli.settings),
         Command::Engine => crate::engines::child::serve().map_err(CliError::failed),

@@ -20,6 +20,7 @@ use crate::domain::keys;
 use crate::domain::restored;
 use crate::http;
 use crate::http::server::{ConnectionLimits, Shutdown};
+use crate::origin::Origin;
 use crate::secret::Secret;
 use crate::telemetry;
 use crate::worker::Workers;
@@ -74,6 +75,7 @@ async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
     let first_key = ensure_key(&app).await?;
     greet(&app, address, first_key.as_ref());
     app.warn_of_slips(&app.config.models);
+    say_who_signs(&app);
     tracing::info!(%address, "listening");
     watch_signals(app.stop.draining.clone())?;
     watch_settings(app.clone(), settings)?;
@@ -126,6 +128,23 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
     );
     tracing::info!(max_connections = limits.in_all, "taking connections");
     limits
+}
+
+/// Says in one line whether results are signed, and by whom.
+fn say_who_signs(app: &App) {
+    if !Origin::signs() {
+        tracing::warn!(
+            "results are not signed with Content Credentials: this program was built without the \
+             feature `c2pa` (`cargo run --features c2pa`); packaged builds have it"
+        );
+    } else if app.origin.is_self_made() {
+        tracing::info!(
+            "results are signed with a self-made certificate that nobody vouches for; \
+             [provenance] certificate takes another"
+        );
+    } else {
+        tracing::info!("results are signed with the certificate in the settings");
+    }
 }
 
 /// Creates the first account and key if there are none.

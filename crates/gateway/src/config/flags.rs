@@ -10,6 +10,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::config::NotifyHookBody;
+use crate::config::provenance::ProvenanceFlags;
 use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
 use crate::store::Migrate;
@@ -284,6 +285,8 @@ pub struct Overrides {
         global = true
     )]
     pub webhooks_proxy: Option<Url>,
+    #[command(flatten)]
+    pub provenance: ProvenanceFlags,
     /// Approve public personas automatically [default: false]
     #[arg(
         long,

@@ -7,6 +7,7 @@
 pub mod file;
 mod flags;
 mod process;
+mod provenance;
 pub mod providers;
 mod show;
 pub mod size;
@@ -24,6 +25,7 @@ use url::Url;
 
 pub use flags::{CancelPolicy, Durability, LogFormat, Overrides};
 pub use process::cores;
+pub use provenance::{Identity, KeyHolder, ProvenanceRules};
 pub use webhooks::{NotifyHookBody, WebhookRules};
 
 use crate::config::file::{ConfigFile, Source};
@@ -127,6 +129,8 @@ pub struct Config {
     pub fetch: FetchRules,
     /// Rules for calling callers' URLs.
     pub webhooks: WebhookRules,
+    /// What results say of their origin.
+    pub provenance: ProvenanceRules,
     /// Whether public personas are approved automatically.
     pub personas_auto_approve: bool,
     /// Who pays if a provider finishes a cancelled task.
@@ -164,10 +168,7 @@ pub struct ModelConfig {
 impl ModelConfig {
     /// Adds the line in the file to an error, if it has one.
     pub fn locate(&self, error: ConfigError) -> ConfigError {
-        match &self.source {
-            Some(source) => source.locate(error),
-            None => error,
-        }
+        located(self.source.as_ref(), error)
     }
 }
 
@@ -218,6 +219,8 @@ impl Config {
     fn layer(flags: Overrides, file: ConfigFile) -> Result<Self, ConfigError> {
         let fetch = FetchRules::default();
         let webhooks = WebhookRules::layer(&flags, file.webhooks);
+        let provenance = ProvenanceRules::layer(flags.provenance, file.provenance);
+        let provenance = provenance.map_err(|error| located(file.source.as_ref(), error))?;
         let database = flags.database.or(file.database);
         let signing_secrets = read_signing_secrets(
             flags.signing_secret.or(file.signing_secret),
@@ -285,6 +288,7 @@ impl Config {
                 .unwrap_or(1024),
             signing_secrets,
             webhooks,
+            provenance,
             cors_origins: flags.cors_origins.or(file.cors_origins).unwrap_or_default(),
             trusted_proxies: flags
                 .trusted_proxies
@@ -392,6 +396,7 @@ impl Config {
             return Err(wrong("record_ttl", "must be at least a second"));
         }
         self.webhooks.check()?;
+        self.provenance.check()?;
         if !self.cors_origins.iter().all(|origin| is_origin(origin)) {
             return Err(wrong(
                 "cors_origins",
@@ -435,13 +440,19 @@ fn complete(
     source: Option<&Source>,
 ) -> Result<BTreeMap<String, ProviderConfig>, ConfigError> {
     let complete = |(name, table): (String, providers::ProviderTable)| {
-        let config = table.complete(&name).map_err(|error| match source {
-            Some(source) => source.locate(error),
-            None => error,
-        })?;
+        let config = table.complete(&name);
+        let config = config.map_err(|error| located(source, error))?;
         Ok((name, config))
     };
     tables.into_iter().map(complete).collect()
+}
+
+/// Adds the line in the file to an error, if there is a file.
+fn located(source: Option<&Source>, error: ConfigError) -> ConfigError {
+    match source {
+        Some(source) => source.locate(error),
+        None => error,
+    }
 }
 
 fn wrong(key: &str, message: &str) -> ConfigError {

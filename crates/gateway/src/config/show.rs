@@ -91,6 +91,7 @@ pub(super) fn toml(config: &Config) -> String {
     ];
     set("fetch", table(fetch));
     set("webhooks", webhooks(&config.webhooks));
+    set("provenance", table(config.provenance.shown()));
     set(
         "personas",
         table([("auto_approve", Value::Boolean(config.personas_auto_approve))]),

@@ -11,6 +11,7 @@ pub mod ledger;
 pub mod music;
 pub mod personas;
 pub mod pictures;
+pub mod provenance;
 pub mod quotes;
 pub mod readiness;
 pub mod restored;

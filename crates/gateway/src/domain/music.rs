@@ -1,11 +1,14 @@
 //! Music: uploads, separations and the clips themselves.
 
+use std::sync::Arc;
+
 use providers::{Limits, MusicLimits, StemLimits};
 
 use crate::app::{App, Parts};
 use crate::crash;
 use crate::domain::assets;
 use crate::domain::idempotency::Visit;
+use crate::domain::provenance::mark::{self, ClipMade, Facts};
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::domain::webhooks::Callback;
 use crate::engines::clip::{self, KeepError, Picture};
@@ -58,6 +61,8 @@ pub async fn upload(
     let (name, spool) = (id.to_string(), app.config.spool_path());
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     let memory = clip::KEEPING_BYTES + size.len();
+    let source = Arc::new(file);
+    let file = source.clone();
     let made = app.limits.room.recording(memory, move |left| {
         let _own_turn = own_turn;
         let limits = stems::DecodeLimits::default();
@@ -66,6 +71,13 @@ pub async fn upload(
     });
     let made = made.await?;
     let made = made.map_err(|error| keep_error(error, param))?;
+    let facts = Facts {
+        title: title.clone().unwrap_or_default(),
+        model: "upload".to_owned(),
+        provider: None,
+        prompt: String::new(),
+    };
+    let (made, provenance) = mark::clip(app, facts, made, ClipMade::Uploaded(source)).await?;
     let (media, files) = assets::keep_clip(app, caller.account.id, &made).await?;
     let clip = Clip {
         id,
@@ -83,6 +95,7 @@ pub async fn upload(
         is_trashed: false,
         failure: None,
         upstream: None,
+        provenance: Some(provenance),
         created_at: app.clock.now(),
     };
     let row = clip.clone();
@@ -248,6 +261,7 @@ fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec
         is_trashed: false,
         failure: None,
         upstream: None,
+        provenance: None,
         created_at: task.created_at,
     };
     outputs.iter().map(clip).collect()

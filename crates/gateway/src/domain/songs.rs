@@ -144,6 +144,7 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
         is_trashed: false,
         failure: None,
         upstream: None,
+        provenance: None,
         created_at: task.created_at,
     }
 }

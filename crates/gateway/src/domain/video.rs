@@ -141,6 +141,7 @@ fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result
         audio: order.audio,
         audio_is_asked: order.audio.is_some(),
         negative_prompt: order.negative_prompt.clone(),
+        label: order.label,
         provider_options: order.provider_options.clone(),
         conversation: order.conversation.clone(),
         user: order.user.clone(),

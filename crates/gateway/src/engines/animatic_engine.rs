@@ -1,13 +1,15 @@
 //! `animatic-1`: the embedded video model, on the `animatic` crate.
 
 use animatic::{
-    Control, Direction, MakeError, Options, OptionsError, Picture, PictureLimits, Request,
+    Control, Direction, MakeError, Options, OptionsError, Picture, PictureLimits, Planes, Request,
 };
 
 use providers::{Durations, Limits, Pictures, VideoLimits};
 
-use crate::engines::{EngineError, Watch};
+use crate::engines::retouch::{Retoucher, Touch};
+use crate::engines::{EngineError, Watch, likeness};
 use crate::model::catalog::{Engine, Maker, Model};
+use crate::model::provenance::Likeness;
 use crate::model::task::VideoJob;
 
 /// The model's description and limits.
@@ -101,6 +103,10 @@ pub struct Made {
     pub milliseconds: u64,
     /// What was understood of the prompt.
     pub direction: Vec<String>,
+    /// What it is known by.
+    pub likeness: Likeness,
+    /// Whether it has the watermark that was asked for.
+    pub is_marked: bool,
 }
 
 /// Most memory that [`decode`] needs for this picture.
@@ -117,7 +123,12 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, EngineError> {
 }
 
 /// Makes the video. Blocks until it is done or stopped.
-pub fn make(job: &VideoJob, picture: Option<&Picture>, watch: &Watch) -> Result<Made, EngineError> {
+pub fn make(
+    job: &VideoJob,
+    picture: Option<&Picture>,
+    touch: Touch,
+    watch: &Watch,
+) -> Result<Made, EngineError> {
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let options = Options {
         width: job.width,
@@ -135,7 +146,10 @@ pub fn make(job: &VideoJob, picture: Option<&Picture>, watch: &Watch) -> Result<
         progress: &mut |share| watch.report(share),
         cancelled: &|| watch.is_stopped(),
     };
-    let video = animatic::make(&request, &mut control).map_err(|error| match error {
+    let mut retoucher = Retoucher::new(touch, job.width, job.height, job.fps);
+    let mut retouch = |frame: u32, planes: &mut Planes<'_>| retoucher.touch(frame, planes);
+    let video = animatic::make_retouched(&request, &[], &mut control, &mut retouch);
+    let video = video.map_err(|error| match error {
         MakeError::Cancelled => EngineError::Stopped,
         other => EngineError::Broken(other.to_string()),
     })?;
@@ -148,5 +162,7 @@ pub fn make(job: &VideoJob, picture: Option<&Picture>, watch: &Watch) -> Result<
         milliseconds: milliseconds(video.seconds),
         direction: video.understood.clone(),
         mp4: video.mp4,
+        likeness: likeness::of_video(&retoucher.print),
+        is_marked: retoucher.is_marked(),
     })
 }

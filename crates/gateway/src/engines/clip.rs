@@ -15,13 +15,15 @@ use stems::{DecodeError, DecodeLimits, Shape};
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::engines::EngineError;
+use crate::engines::likeness::Ear;
+use crate::model::provenance::Likeness;
 
 /// Cover sizes in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);
 
 /// Most memory needed to decode and encode a recording, beside its own bytes, which are held for
 /// formats whose tables are searched.
-pub const KEEPING_BYTES: u64 = 32 << 20;
+pub const KEEPING_BYTES: u64 = 48 << 20;
 
 /// A recording as stored.
 pub struct MadeClip {
@@ -37,6 +39,8 @@ pub struct MadeClip {
     pub cover_large: Bytes,
     /// Measured length.
     pub milliseconds: u64,
+    /// What it is known by.
+    pub likeness: Likeness,
 }
 
 /// What a clip's cover shows.
@@ -146,6 +150,7 @@ pub struct ClipWriter {
     flac: FlacWriter<BufWriter<File>>,
     path: TempPath,
     sketch: Sketch,
+    ear: Ear,
     milliseconds: u64,
 }
 
@@ -174,12 +179,14 @@ impl ClipWriter {
                     Sketch::Spectrogram(Box::new(sketch))
                 }
             },
+            ear: Ear::new(shape.rate),
             milliseconds: milliseconds(shape),
         })
     }
 
     /// Adds the next samples of every channel.
     pub fn push(&mut self, piece: &[Vec<f32>]) -> Result<(), EngineError> {
+        self.ear.hear(piece);
         match &mut self.sketch {
             Sketch::Waveform(sketch) => sketch.push(piece),
             Sketch::Spectrogram(sketch) => sketch.push(piece),
@@ -203,6 +210,7 @@ impl ClipWriter {
             cover: cover.map_err(broken)?.into(),
             cover_large: cover_large.map_err(broken)?.into(),
             milliseconds: self.milliseconds,
+            likeness: self.ear.likeness(),
         })
     }
 }
@@ -213,7 +221,7 @@ fn milliseconds(shape: &Shape) -> u64 {
 }
 
 /// The size of a file and its SHA-256.
-fn digest(path: &Path) -> std::io::Result<(u64, String)> {
+pub fn digest(path: &Path) -> std::io::Result<(u64, String)> {
     let mut file = File::open(path)?;
     let (mut size, mut digest) = (0, Sha256::new());
     let mut piece = vec![0; 256 * 1024];

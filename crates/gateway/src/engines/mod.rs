@@ -8,7 +8,11 @@ pub mod animatic_engine;
 pub mod child;
 pub mod clip;
 pub mod film;
+pub mod label;
+pub mod likeness;
+pub mod look;
 pub mod own_models;
+pub mod retouch;
 pub mod stems_engine;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

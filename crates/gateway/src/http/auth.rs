@@ -123,6 +123,20 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error
     Ok((caller, verdict))
 }
 
+/// Whoever asks where no key is needed: with a key its caller, who must have the scope.
+pub(super) async fn caller_if_any<N: Needs>(
+    parts: &mut Parts,
+    app: &App,
+) -> Result<Option<Caller>, Error> {
+    if !parts.headers.contains_key(header::AUTHORIZATION) {
+        return Ok(None);
+    }
+    let (caller, verdict) = check(parts, app).await?;
+    verdict?;
+    require_scope::<N>(&caller)?;
+    Ok(Some(caller))
+}
+
 fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {
     N::SCOPE.map_or(Ok(()), |scope| require(caller, scope))
 }
@@ -139,10 +153,14 @@ pub(super) fn require(caller: &Caller, scope: Scope) -> Result<(), Error> {
     Err(Error::plain(ErrorCode::InsufficientScope, message))
 }
 
+pub(super) fn missing_key() -> Error {
+    let message = "No API key. Send the header \"Authorization: Bearer <key>\".";
+    Error::plain(ErrorCode::MissingApiKey, message)
+}
+
 fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
     let Some(value) = headers.get(header::AUTHORIZATION) else {
-        let message = "No API key. Send the header \"Authorization: Bearer <key>\".";
-        return Err(Error::plain(ErrorCode::MissingApiKey, message));
+        return Err(missing_key());
     };
     let malformed = || {
         let message = "The Authorization header must read \"Bearer <key>\".";

@@ -23,6 +23,7 @@ pub mod orders;
 mod page_params;
 pub mod pages;
 mod personas;
+mod provenance;
 mod quotes;
 pub mod server;
 mod tasks;
@@ -96,6 +97,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(webhooks::delivery))
         .routes(routes!(webhooks::redeliver))
         .routes(routes!(webhooks::of_task));
+    let provenance = OpenApiRouter::new().routes(routes!(provenance::check));
     let money = OpenApiRouter::new()
         .routes(routes!(quotes::quote))
         .routes(routes!(account::account))
@@ -114,6 +116,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .nest(&format!("/{brand}"), music)
         .merge(tasks)
         .merge(webhooks)
+        .merge(provenance)
         .merge(money)
         .merge(open)
 }

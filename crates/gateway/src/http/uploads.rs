@@ -28,7 +28,7 @@ use crate::records::Base;
 use crate::records::music::{ClipRecord, MadeBy};
 
 /// Time for an upload to arrive.
-const TIME: Duration = Duration::from_mins(10);
+pub(super) const TIME: Duration = Duration::from_mins(10);
 /// Bytes received between two checks of the free disk space.
 const DISK_CHECK: usize = 8_000_000;
 /// Longest text field of the form, in bytes.
@@ -112,7 +112,7 @@ async fn read_form(
 }
 
 /// Writes a form's file to disk as it arrives, so that uploads take no memory.
-async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
+pub(super) async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
     let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
     let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
     let (file, path) = file.into_parts();

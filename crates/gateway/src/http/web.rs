@@ -8,8 +8,11 @@ use axum::routing::get;
 
 use crate::app::App;
 use crate::domain::pictures;
+use crate::domain::provenance::check::LIMIT_BYTES;
 use crate::error::{Error, ErrorCode};
-use crate::http::pages::{self, ConsolePage, HomePage, ModelRow, PricingPage, Site};
+use crate::http::pages::{
+    self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, Site,
+};
 use crate::http::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use crate::model::task::Kind;
 use crate::records::Base;
@@ -22,6 +25,7 @@ pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/", get(home))
         .route("/console", get(console))
+        .route("/provenance", get(provenance))
         .route("/assets/{name}", get(asset))
         .route(
             "/favicon.ico",
@@ -46,6 +50,14 @@ async fn console(base: Base, State(app): State<App>) -> Response {
         video_model: catalog.default_name(Kind::Video).to_owned(),
         music_model: catalog.default_name(Kind::Music).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,
+    }))
+}
+
+async fn provenance(base: Base, State(app): State<App>) -> Response {
+    page(pages::provenance(&ProvenancePage {
+        site: site(&base, &app),
+        is_public: app.config.provenance.public,
+        most_megabytes: LIMIT_BYTES / 1_000_000,
     }))
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::config::{Config, cores};
-pub use rates::{RateLimits, RateState};
+pub use rates::{AddressLimits, RateLimits, RateState};
 pub use room::Room;
 pub use shares::{Exhausted, Share, Stock, Turns};
 
@@ -28,6 +28,8 @@ const BODIES_OF_ACCOUNT: u64 = 128_000_000;
 pub struct Limits {
     /// Requests a minute.
     pub rates: RateLimits,
+    /// Requests a minute of addresses that have no key.
+    pub strangers: AddressLimits,
     /// Where media that callers hand in is decoded.
     pub room: Room,
     /// An account's own line for the room's recordings.
@@ -45,6 +47,7 @@ impl Limits {
     pub fn new(config: &Config) -> Self {
         Self {
             rates: RateLimits::default(),
+            strangers: AddressLimits::default(),
             room: Room::new((config.decoding_memory_mb as u64) << 20, RECORDINGS),
             recordings: Turns::new(RECORDINGS_OF_ACCOUNT),
             uploads: Turns::new(UPLOADS),

@@ -1,5 +1,6 @@
 //! Rate limits: requests per minute for each key, counted per process.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +71,52 @@ impl RateLimits {
             },
             verdict,
         )
+    }
+}
+
+/// Requests a minute of an address that has no key.
+const STRANGER: NonZeroU32 = match NonZeroU32::new(10) {
+    Some(ten) => ten,
+    None => NonZeroU32::MIN,
+};
+
+/// The state of addresses that asked without a key.
+pub struct AddressLimits {
+    limiters: moka::sync::Cache<IpAddr, Arc<Limiter>>,
+    clock: DefaultClock,
+}
+
+impl Default for AddressLimits {
+    fn default() -> Self {
+        let limiters = moka::sync::Cache::builder()
+            .max_capacity(100_000)
+            .time_to_idle(Duration::from_mins(2))
+            .build();
+        Self {
+            limiters,
+            clock: DefaultClock::default(),
+        }
+    }
+}
+
+impl AddressLimits {
+    /// Counts a request; `Err` is the wait until the next one. A whole /64 of IPv6 is one address:
+    /// that is what one subscriber has.
+    pub fn count(&self, address: IpAddr) -> Result<(), Duration> {
+        let address = match address {
+            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
+            ip @ IpAddr::V4(_) => ip,
+        };
+        let limiter = self.limiters.get_with(address, || {
+            Arc::new(
+                RateLimiter::direct(Quota::per_minute(STRANGER))
+                    .with_middleware::<StateInformationMiddleware>(),
+            )
+        });
+        let refused = limiter.check().err();
+        refused.map_or(Ok(()), |refused| {
+            Err(refused.wait_time_from(self.clock.now()))
+        })
     }
 }
 

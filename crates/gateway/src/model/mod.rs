@@ -7,6 +7,7 @@ pub mod ledger;
 pub mod media;
 pub mod money;
 pub mod music;
+pub mod provenance;
 pub mod submission;
 pub mod task;
 pub mod webhook;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, ClipId, PersonaId, TaskId};
 use crate::model::media::MediaType;
+use crate::model::provenance::Provenance;
 use crate::model::task::{Payload, StemTarget};
 
 pub use providers::StemGroup;
@@ -117,6 +118,8 @@ pub struct Clip {
     /// Code and message of its task's failure.
     pub failure: Option<(String, String)>,
     pub upstream: Option<ClipUpstream>,
+    /// What its recording says of its origin; of an upload or a song, as it came in.
+    pub provenance: Option<Provenance>,
     pub created_at: Timestamp,
 }
 

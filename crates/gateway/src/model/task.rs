@@ -15,6 +15,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
 use crate::model::money::{Bill, Micros, Money, Tariff};
+use crate::model::provenance::Provenance;
 
 /// The last three are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
@@ -118,6 +119,9 @@ pub struct VideoJob {
     /// Whether the caller chose `audio`; if not, it is the default.
     #[serde(default)]
     pub audio_is_asked: bool,
+    /// Whether people see that it was made with AI.
+    #[serde(default)]
+    pub label: bool,
     /// Fields for the provider's request body.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub provider_options: Map<String, Value>,
@@ -215,6 +219,9 @@ pub struct VideoOutput {
     pub expires_at_micros: i64,
     /// What was understood of the prompt.
     pub direction: Vec<String>,
+    /// What the file says of its origin; `None` if it was made before that was looked at.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
 }
 
 /// Why a task failed.

@@ -4,6 +4,7 @@
 //! in the transaction that ends it. Built from model types alone: whoever asks reads the database.
 
 pub mod music;
+pub mod provenance;
 pub mod task;
 pub mod video;
 pub mod words;

@@ -9,6 +9,7 @@ use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin};
 use crate::model::task::{Payload, SongJob, StemsJob, Task, TaskState};
 use crate::records::Base;
+use crate::records::provenance::ProvenanceView;
 use crate::records::words;
 
 /// The only value of `stem_type_id` that these services use.
@@ -89,6 +90,10 @@ pub struct ClipRecord {
     pub allow_comments: bool,
     /// Empty; says so when the media was removed.
     pub more: String,
+    /// What its recording says of its origin; of an upload or a song, as it came in. Absent until
+    /// complete, and if it was made before that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<ProvenanceView>,
 }
 
 /// A clip in a task's output.
@@ -108,6 +113,10 @@ pub struct ClipView {
     pub seconds: f64,
     /// Whether the files have been removed.
     pub removed: bool,
+    /// What its recording says of its origin; of a song, as it came from the provider. Null if it
+    /// was made before that was looked at.
+    #[schema(required = true)]
+    pub provenance: Option<ProvenanceView>,
 }
 
 /// What a task or a clip is and where it came from.
@@ -327,6 +336,7 @@ impl ClipRecord {
             } else {
                 String::new()
             },
+            provenance: clip.provenance.as_ref().map(ProvenanceView::new),
         }
     }
 }
@@ -343,6 +353,7 @@ impl ClipView {
             image_url,
             seconds: seconds(clip),
             removed: clip.media_removed,
+            provenance: clip.provenance.as_ref().map(ProvenanceView::new),
         }
     }
 }

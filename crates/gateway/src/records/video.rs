@@ -4,9 +4,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::clock::Timestamp;
+use crate::engines::label;
 use crate::model::media::MediaType;
-use crate::model::task::{Output, Task};
+use crate::model::task::{Output, Payload, Task};
 use crate::records::Base;
+use crate::records::provenance::ProvenanceView;
 
 /// A finished video.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -31,6 +33,12 @@ pub struct VideoFile {
     pub expires_at: String,
     /// Whether it has been removed.
     pub removed: bool,
+    /// What the file says of its origin; null if it was made before that was looked at.
+    #[schema(required = true)]
+    pub provenance: Option<ProvenanceView>,
+    /// What a screen reader says of the visible label, if the film has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_text: Option<&'static str>,
     /// URL of the first frame, if there is one; empty once removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poster_url: Option<String>,
@@ -42,6 +50,7 @@ impl VideoFile {
         let Some(Output::VideoV1(video)) = &task.output else {
             return None;
         };
+        let is_labelled = matches!(&task.payload, Payload::VideoV1(job) if job.label);
         let expires_at = Timestamp::from_micros(video.expires_at_micros);
         let removed = base.is_past(expires_at);
         let address = |id, media| {
@@ -64,6 +73,8 @@ impl VideoFile {
             sha256: video.sha256.clone(),
             expires_at: expires_at.rfc3339(),
             removed,
+            provenance: video.provenance.as_ref().map(ProvenanceView::new),
+            label_text: is_labelled.then_some(label::TEXT),
             poster_url: video.poster.map(|poster| address(poster, MediaType::Jpeg)),
         })
     }

@@ -4,6 +4,7 @@ use crate::clock::Timestamp;
 use crate::ids::{AccountId, ClipId, TaskId};
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
+use crate::model::provenance::Provenance;
 use crate::model::task::{StemTarget, TaskState};
 use crate::store::conn::to_json;
 use crate::store::tasks::Page;
@@ -14,7 +15,7 @@ macro_rules! select {
         concat!(
             "SELECT c.id, c.account_id, COALESCE(c.task_id, c.past_task_id), c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
                     c.image, c.image_large, c.milliseconds, c.is_trashed, c.created_at,
-                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream, c.past_payload, a.media
+                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream, c.past_payload, a.media, c.provenance
              FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
             $rest
         )
@@ -55,6 +56,9 @@ pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), Sto
     if let Some(media) = &clip.media {
         complete(conn, clip.id, media)?;
     }
+    if let Some(provenance) = &clip.provenance {
+        set_provenance(conn, clip.id, provenance)?;
+    }
     Ok(())
 }
 
@@ -88,6 +92,20 @@ pub fn set_upstream(
             (&upstream).into(),
             title.into(),
         ],
+    )?;
+    Ok(())
+}
+
+/// Records what a clip's file says of its origin.
+pub fn set_provenance(
+    conn: &mut Conn<'_>,
+    id: ClipId,
+    provenance: &Provenance,
+) -> Result<(), StoreError> {
+    let provenance = to_json(provenance)?;
+    conn.execute(
+        "UPDATE clips SET provenance = ?2 WHERE id = ?1",
+        &[(&id.to_string()).into(), (&provenance).into()],
     )?;
     Ok(())
 }
@@ -233,6 +251,10 @@ fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
         past_payload: row
             .text_or_null(20)?
             .map(|_| row.json(20, "clips.past_payload"))
+            .transpose()?,
+        provenance: row
+            .text_or_null(22)?
+            .map(|_| row.json(22, "clips.provenance"))
             .transpose()?,
         created_at: Timestamp::from_micros(row.int(13)?),
     })

@@ -14,6 +14,7 @@ pub mod meta;
 pub mod migrations;
 pub mod personas;
 mod postgres;
+pub mod prints;
 mod pulse;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
@@ -301,7 +302,13 @@ impl Store {
     /// The secret that signs media URLs for all processes on this database; set to `fresh` if there
     /// is none. Blocks.
     pub fn keep_secret(&self, fresh: String) -> Result<String, StoreError> {
-        let keep = move |conn: &mut Conn<'_>| meta::get_or_set(conn, "signing_secret", fresh);
+        self.keep("signing_secret", fresh)
+    }
+
+    /// The value with this name that all processes on this database share; set to `fresh` if there
+    /// is none. Blocks.
+    pub fn keep(&self, name: &'static str, fresh: String) -> Result<String, StoreError> {
+        let keep = move |conn: &mut Conn<'_>| meta::get_or_set(conn, name, fresh);
         let store = self.clone();
         // On its own thread and runtime, because this thread may already be inside a runtime.
         let kept = std::thread::spawn(move || {

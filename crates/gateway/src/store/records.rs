@@ -61,6 +61,12 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
              WHERE task_id",
             ""
         ),
+        of_these!(
+            conn,
+            "DELETE FROM print_keys WHERE print_id IN (SELECT id FROM prints WHERE task_id",
+            ")"
+        ),
+        of_these!(conn, "DELETE FROM prints WHERE task_id", ""),
         of_these!(conn, "DELETE FROM tasks WHERE id", ""),
     ];
     for sql in statements {

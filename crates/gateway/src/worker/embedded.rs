@@ -14,15 +14,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
+use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::engines::child::{self, Limits, OwnModel, Place};
 use crate::engines::clip::MadeClip;
 use crate::engines::own_models::Graphs;
+use crate::engines::retouch::Touch;
 use crate::engines::{self, EngineError, Watch, animatic_engine, stems_engine};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
 use crate::model::catalog::Engine;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
+use crate::model::provenance::{Mark, PrintKind};
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
 use crate::patience;
 use crate::store;
@@ -127,6 +130,17 @@ impl From<EngineError> for RunError {
     }
 }
 
+impl From<MarkError> for RunError {
+    fn from(error: MarkError) -> Self {
+        match error {
+            MarkError::Inside(error) => Self::Inside(error),
+            MarkError::NotSigned(why) => {
+                Self::Engine(EngineError::Broken(format!("not signed: {why}")))
+            }
+        }
+    }
+}
+
 impl From<Error> for RunError {
     fn from(error: Error) -> Self {
         Self::Inside(error)
@@ -150,13 +164,32 @@ async fn video(
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
-    let made = make_video(app, job, watch, alone).await?;
+    let mark = app.origin.watermark(task.id);
+    let touch = Touch {
+        // A picture of the caller's is not ours to mark.
+        mark: mark.filter(|_| job.picture.is_none()),
+        label: job.label,
+    };
+    let made = make_video(app, job, touch, watch, alone).await?;
+    let marked = touch.mark.filter(|_| made.is_marked);
+    let more = [
+        (marked.is_some(), Mark::Watermark),
+        (job.label, Mark::Label),
+    ];
+    let more: Vec<Mark> = more
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, mark)| *mark)
+        .collect();
+    let facts = Facts::of(task, &task.id.video(), None, &job.prompt);
+    let signed = mark::film(app, facts, made.mp4, job.picture.is_none(), &more);
+    let (mp4, provenance) = signed.await?;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
         patience::store(|| assets::keep(app, task.account, media, bytes(), Lifetime::Media)).await
     };
-    let video = keep(MediaType::Mp4, made.mp4).await?;
+    let video = keep(MediaType::Mp4, mp4).await?;
     let poster = keep(MediaType::Jpeg, made.poster).await?;
     let sheet = keep(MediaType::Jpeg, made.sheet).await?;
     let output = Output::VideoV1(VideoOutput {
@@ -172,6 +205,7 @@ async fn video(
             .expires_at
             .map_or(i64::MAX, crate::clock::Timestamp::micros),
         direction: made.direction,
+        provenance: Some(provenance),
     });
     let quantity = Quantity {
         milliseconds: made.milliseconds,
@@ -179,7 +213,10 @@ async fn video(
         parts: 1,
         parts_asked: 1,
     };
+    let watermark = marked.map(|marking| marking.media_id);
+    let print = mark::print_of_film(task, &video, true, watermark, made.likeness);
     Ok(Made {
+        prints: vec![print],
         assets: vec![video, poster, sheet],
         ..Made::new(output, quantity)
     })
@@ -193,12 +230,27 @@ async fn separation(
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
-    let made = separate(app, job, graphs, watch, alone).await?;
+    let source = Arc::new(file(app, job.source_audio).await?);
+    let made = separate(app, job, graphs, source.clone(), watch, alone).await?;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
+    let (mut provenance, mut prints) = (Vec::new(), Vec::new());
     for ((id, _), clip) in job.outputs.iter().zip(made) {
+        let facts = Facts::of(task, &job.title, None, "");
+        let made = ClipMade::Edited(source.clone());
+        let (clip, told) = mark::clip(app, facts, clip, made).await?;
         let (media, stored) =
             patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        let likeness = clip.likeness.clone();
+        let [audio, ..] = &stored;
+        prints.push(mark::print_of_clip(
+            *id,
+            audio,
+            PrintKind::Stem,
+            true,
+            likeness,
+        ));
+        provenance.push((*id, told));
         clips.push((*id, media));
         assets.extend(stored);
     }
@@ -214,6 +266,8 @@ async fn separation(
     Ok(Made {
         assets,
         clips,
+        provenance,
+        prints,
         ..Made::new(output, quantity)
     })
 }
@@ -222,6 +276,7 @@ async fn separation(
 async fn make_video(
     app: &App,
     job: &VideoJob,
+    touch: Touch,
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<animatic_engine::Made, RunError> {
@@ -231,7 +286,7 @@ async fn make_video(
             Some(id) => Some(picture(app, id).await?),
             None => None,
         };
-        let make = move || animatic_engine::make(&job, picture.as_ref(), &watching);
+        let make = move || animatic_engine::make(&job, picture.as_ref(), touch, &watching);
         return Ok(app.compute(make).await??);
     };
     let picture = match job.picture {
@@ -241,7 +296,7 @@ async fn make_video(
     let place = place(app);
     let make = move || {
         let _alone = alone;
-        child::make_video(&place, &job, picture.as_deref(), &watching)
+        child::make_video(&place, &job, picture.as_deref(), touch, &watching)
     };
     Ok(app.compute(make).await??)
 }
@@ -251,10 +306,10 @@ async fn separate(
     app: &App,
     job: &StemsJob,
     graphs: Option<Arc<Graphs>>,
+    source: Arc<TempPath>,
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Vec<MadeClip>, RunError> {
-    let source = file(app, job.source_audio).await?;
     let (job, watching, place) = (job.clone(), watch.clone(), place(app));
     let Some(alone) = alone else {
         let separate =

@@ -15,6 +15,7 @@ use crate::model::catalog::EMBEDDED;
 use crate::model::media::Asset;
 use crate::model::money::{Bill, Micros, Money, Quantity};
 use crate::model::music::{Clip, ClipMedia, ClipUpstream};
+use crate::model::provenance::{Print, Provenance};
 use crate::model::submission::SubmissionState;
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
@@ -55,6 +56,10 @@ pub(super) struct Made {
     pub(super) more_clips: Vec<Clip>,
     /// Per clip: its title, and what the provider reports about it.
     pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
+    /// Per clip: what its recording says of its origin.
+    pub(super) provenance: Vec<(ClipId, Provenance)>,
+    /// What the results are known by.
+    pub(super) prints: Vec<Print>,
     /// Ordered clips that were not made.
     pub(super) missing_clips: Vec<ClipId>,
     /// How much was made.
@@ -75,6 +80,8 @@ impl Made {
             clips: Vec::new(),
             more_clips: Vec::new(),
             clip_facts: Vec::new(),
+            provenance: Vec::new(),
+            prints: Vec::new(),
             missing_clips: Vec::new(),
             partial: None,
             by: None,
@@ -298,6 +305,12 @@ fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
     }
     for (clip, title, upstream) in &made.clip_facts {
         store::clips::set_upstream(conn, *clip, title, upstream)?;
+    }
+    for (clip, provenance) in &made.provenance {
+        store::clips::set_provenance(conn, *clip, provenance)?;
+    }
+    for print in &made.prints {
+        store::prints::insert(conn, print)?;
     }
     for clip in &made.missing_clips {
         store::clips::remove_empty(conn, *clip)?;

@@ -21,6 +21,7 @@ pub fn try_out(signer: &dyn Sign) -> Result<(), CredentialsError> {
         generator: ("trial", "0"),
         model: "trial",
         provider: None,
+        prompt: None,
         when: "2026-01-01T00:00:00Z",
         made: Made::Created(SourceType::AlgorithmicMedia),
     };

@@ -56,7 +56,7 @@ pub enum Made<'a> {
     Edited(Ingredient<'a>),
 }
 
-/// What is stated. No field is for a person or a prompt.
+/// What is stated. No field is for a person.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement<'a> {
     pub title: &'a str,
@@ -65,6 +65,8 @@ pub struct Statement<'a> {
     /// What made it, as the operator shows it.
     pub model: &'a str,
     pub provider: Option<&'a str>,
+    /// What was asked for, where the operator wants it told.
+    pub prompt: Option<&'a str>,
     /// When, in RFC 3339.
     pub when: &'a str,
     pub made: Made<'a>,
@@ -127,7 +129,12 @@ fn action(name: &str, statement: &Statement<'_>) -> Value {
     if let (Some(provider), Some(agent)) = (statement.provider, agent.as_object_mut()) {
         agent.insert("org.mediagate.provider".to_owned(), json!(provider));
     }
-    json!({ "action": name, "when": statement.when, "softwareAgent": agent })
+    let mut action = json!({ "action": name, "when": statement.when, "softwareAgent": agent });
+    if let (Some(prompt), Some(action)) = (statement.prompt, action.as_object_mut()) {
+        let told = json!({ "org.mediagate.prompt": prompt });
+        action.insert("parameters".to_owned(), told);
+    }
+    action
 }
 
 fn check_texts(statement: &Statement<'_>) -> Result<(), CredentialsError> {
@@ -138,6 +145,7 @@ fn check_texts(statement: &Statement<'_>) -> Result<(), CredentialsError> {
         ("the generator's version", version),
         ("the model", statement.model),
         ("the provider", statement.provider.unwrap_or_default()),
+        ("the prompt", statement.prompt.unwrap_or_default()),
         ("the time", statement.when),
     ] {
         if text.chars().count() > MAX_TEXT_CHARS {

@@ -66,9 +66,26 @@ impl SoundPrint {
         })
     }
 
-    /// Its sub-fingerprints: what an index looks up.
+    /// Its sub-fingerprints.
     pub fn words(&self) -> &[u32] {
         &self.words
+    }
+
+    /// Keys under which an index finds recordings that may be alike: one sub-fingerprint of 32,
+    /// chosen by what it is, so that an excerpt chooses the same. `most` of them at most.
+    pub fn keys(&self, most: usize) -> Vec<u32> {
+        let chosen = |word: u32| word.wrapping_mul(0x9e37_79b1);
+        let mut keys: Vec<u32> = self
+            .words
+            .iter()
+            .copied()
+            .filter(|word| tells(*word))
+            .collect();
+        keys.retain(|word| chosen(*word) < u32::MAX / 32);
+        keys.sort_unstable_by_key(|word| chosen(*word));
+        keys.dedup();
+        keys.truncate(most);
+        keys
     }
 
     /// Four bytes for each sub-fingerprint: 345 a second.
@@ -172,6 +189,7 @@ fn tells(word: u32) -> bool {
 fn resample(samples: &[f32], rate: f64) -> Vec<f32> {
     let ratio = rate / RATE;
     let reach = REACH * ratio;
+    let table = table();
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -188,12 +206,29 @@ fn resample(samples: &[f32], rate: f64) -> Vec<f32> {
                 .iter()
                 .enumerate()
                 .map(|(at, sample)| {
-                    let away = ((from + at) as f64 - centre) / ratio;
-                    f64::from(*sample) * kernel(away)
+                    let away = ((from + at) as f64 - centre).abs() / ratio;
+                    let kernel = table.get((away * FINENESS) as usize).copied();
+                    f64::from(*sample) * kernel.unwrap_or(0.0)
                 })
                 .sum();
             (sum / ratio) as f32
         })
+        .collect()
+}
+
+/// Values of the kernel in one period of the lower rate: finer than 16-bit sound can tell.
+const FINENESS: f64 = 4096.0;
+
+/// The kernel's right half; its sines, computed anew for each sample, would take most of the time.
+fn table() -> Vec<f64> {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "some ten thousand values"
+    )]
+    (0..=(REACH * FINENESS) as usize)
+        .map(|at| kernel((at as f64 + 0.5) / FINENESS))
         .collect()
 }
 

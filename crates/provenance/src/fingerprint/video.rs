@@ -15,6 +15,9 @@ const MAX_STEPS: usize = 4_000_000;
 /// Side of the small picture, and of the block of frequencies.
 const SMALL: usize = 32;
 const BLOCK: usize = 8;
+/// Bits of one key of the index, and how many keys a hash has; four bits are in none.
+const KEY_BITS: usize = 12;
+const KEYS: usize = 5;
 /// A frame whose frequencies are weaker, in levels, says nothing: it is black, or a plain colour.
 const FLAT: f32 = 1.0;
 
@@ -71,6 +74,28 @@ impl VideoPrint {
 
     pub fn seconds(&self) -> usize {
         self.hashes.len()
+    }
+
+    /// Keys under which an index finds films that may be alike: parts of the hashes with their
+    /// places, of `most_frames` frames at even distances, each once. Two films that are alike
+    /// share some; ones that share some need not be alike.
+    pub fn keys(&self, most_frames: usize) -> Vec<u32> {
+        let step = self.hashes.len().div_ceil(most_frames.max(1)).max(1);
+        let mut keys: Vec<u32> = self
+            .hashes
+            .iter()
+            .step_by(step)
+            .flatten()
+            .flat_map(|hash| {
+                (0..KEYS).map(move |place| {
+                    let part = hash >> (place * KEY_BITS) & ((1 << KEY_BITS) - 1);
+                    u32::try_from(place << KEY_BITS).unwrap_or(0) | u32::try_from(part).unwrap_or(0)
+                })
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 
     /// Nine bytes for each second.
@@ -264,6 +289,20 @@ mod tests {
         assert_eq!((found.offset_seconds, found.overlap_seconds), (4.0, 5.0));
         let found = part.alike(&film).unwrap();
         assert_eq!((found.offset_seconds, found.overlap_seconds), (-4.0, 5.0));
+    }
+
+    #[test]
+    fn films_that_are_alike_share_keys() {
+        let film = print(0..8, 640, 360);
+        let shared = |other: &VideoPrint| {
+            let keys = film.keys(12);
+            let shared = other.keys(120).into_iter();
+            shared.filter(|key| keys.contains(key)).count()
+        };
+        assert!(shared(&print(0..8, 320, 200)) > 10);
+        assert!(shared(&print(3..6, 640, 360)) > 10, "a part of it");
+        assert!(shared(&print(8..16, 640, 360)) < 3);
+        assert!(film.keys(2).len() <= 10);
     }
 
     #[test]

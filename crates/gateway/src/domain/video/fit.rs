@@ -122,6 +122,12 @@ pub(super) fn refusals(
             format!("{model} leaves no choice between sound and none."),
         );
     }
+    if order.label && is_hosted {
+        refuse(
+            order.params.label,
+            format!("{model} is hosted: its films are kept as they come, without a label."),
+        );
+    }
     if order.negative_prompt.is_some() && !offered.negative_prompt {
         refuse(
             order.params.negative_prompt,

@@ -29,6 +29,8 @@ pub struct VideoOrder {
     pub frame: Frame,
     /// With or without sound.
     pub audio: Option<bool>,
+    /// With a label that people see.
+    pub label: bool,
     /// Determines everything that the prompt leaves open.
     pub seed: Option<u64>,
     /// What the video must not show.
@@ -55,6 +57,7 @@ pub struct Params {
     pub resolution: &'static str,
     pub aspect_ratio: &'static str,
     pub audio: &'static str,
+    pub label: &'static str,
     pub seed: &'static str,
     pub negative_prompt: &'static str,
     pub prompt: &'static str,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::engines::clip::{MadeClip, broken};
 use crate::engines::own_models::{Graphs, Shelf};
-use crate::engines::{EngineError, Watch, animatic_engine, stems_engine};
+use crate::engines::{EngineError, Watch, animatic_engine, look, stems_engine};
 
 /// How often it reports progress.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -86,15 +86,20 @@ fn say(word: &Word) -> io::Result<()> {
 impl Job {
     fn run(self, folder: &Path, watch: &Watch) -> Result<Word, EngineError> {
         match self {
-            Self::Video { job, picture } => {
+            Self::Video {
+                job,
+                picture,
+                touch,
+            } => {
                 let decode = |path: &Path| {
                     let bytes = std::fs::read(path).map_err(broken)?;
                     animatic_engine::decode(&bytes)
                 };
                 let picture = picture.as_deref().map(decode).transpose()?;
-                let made = animatic_engine::make(&job, picture.as_ref(), watch)?;
+                let made = animatic_engine::make(&job, picture.as_ref(), touch, watch)?;
                 leave_video(folder, made)
             }
+            Self::Look { film, keys } => Ok(Word::Looked(look::look(&film, &keys, watch))),
             Self::Stems { job, source, model } => {
                 let graphs = model.as_ref().map(open).transpose()?;
                 let clips = stems_engine::separate(&job, graphs.as_ref(), &source, folder, watch)?;
@@ -127,6 +132,8 @@ fn leave_video(folder: &Path, made: animatic_engine::Made) -> Result<Word, Engin
         height: made.height,
         milliseconds: made.milliseconds,
         direction: made.direction,
+        likeness: made.likeness,
+        is_marked: made.is_marked,
     })
 }
 
@@ -140,5 +147,6 @@ fn leave_clip(folder: &Path, number: usize, clip: MadeClip) -> Result<Clip, Engi
         size_bytes: clip.size_bytes,
         sha256: clip.sha256,
         milliseconds: clip.milliseconds,
+        likeness: clip.likeness,
     })
 }

@@ -13,10 +13,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engines::look::Looked;
+use crate::engines::retouch::Touch;
+use crate::model::provenance::Likeness;
 use crate::model::task::{StemsJob, VideoJob};
+use crate::origin::WatermarkKey;
 
 pub use inside::serve;
-pub use outside::{Place, make_video, separate};
+pub use outside::{Place, look, make_video, separate};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
@@ -33,6 +37,11 @@ enum Job {
     Video {
         job: VideoJob,
         picture: Option<PathBuf>,
+        touch: Touch,
+    },
+    Look {
+        film: PathBuf,
+        keys: Vec<WatermarkKey>,
     },
     Stems {
         job: StemsJob,
@@ -67,6 +76,12 @@ impl Limits {
         cpu: Some(3600),
     };
 
+    /// For looking at a film.
+    const LOOKS: Self = Self {
+        memory: Some(2 << 30),
+        cpu: Some(120),
+    };
+
     /// For the operator's models, whose needs are unknown.
     const OWN_MODELS: Self = Self {
         memory: None,
@@ -85,7 +100,10 @@ enum Word {
         height: u32,
         milliseconds: u64,
         direction: Vec<String>,
+        likeness: Likeness,
+        is_marked: bool,
     },
+    Looked(Looked),
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
     Clips(Vec<Clip>),
     /// The source cannot be used.
@@ -99,6 +117,7 @@ struct Clip {
     size_bytes: u64,
     sha256: String,
     milliseconds: u64,
+    likeness: Likeness,
 }
 
 const VIDEO: &str = "video.mp4";

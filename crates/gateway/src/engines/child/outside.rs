@@ -19,8 +19,11 @@ use super::{
 };
 use crate::engines::animatic_engine::Made;
 use crate::engines::clip::{MadeClip, broken};
+use crate::engines::look::{self, Looked};
+use crate::engines::retouch::Touch;
 use crate::engines::{EngineError, Watch};
 use crate::model::task::{StemsJob, VideoJob};
+use crate::origin::WatermarkKey;
 
 /// How soon a cancellation is noticed.
 const LOOK: Timespec = Timespec {
@@ -28,7 +31,7 @@ const LOOK: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 /// Longest line accepted from a child, and most of its standard error that is logged.
-const LONGEST: usize = 64 * 1024;
+const LONGEST: usize = 4 * 1024 * 1024;
 const LOGGED: u64 = 1024;
 
 /// Environment variables passed to a child: library paths.
@@ -49,11 +52,13 @@ pub fn make_video(
     place: &Place,
     job: &VideoJob,
     picture: Option<&Path>,
+    touch: Touch,
     watch: &Watch,
 ) -> Result<Made, EngineError> {
     let job = Job::Video {
         job: job.clone(),
         picture: picture.map(Path::to_owned),
+        touch,
     };
     let (folder, word) = follow(place, job, place.limits, watch)?;
     let Word::Video {
@@ -61,6 +66,8 @@ pub fn make_video(
         height,
         milliseconds,
         direction,
+        likeness,
+        is_marked,
     } = word
     else {
         return Err(EngineError::Broken(format!("a child said {word:?}")));
@@ -74,7 +81,34 @@ pub fn make_video(
         height,
         milliseconds,
         direction,
+        likeness,
+        is_marked,
     })
+}
+
+/// Like [`look`](crate::engines::look::look), in a child; one that dies has seen nothing.
+pub fn look(
+    place: &Place,
+    film: &Path,
+    keys: Vec<WatermarkKey>,
+    watch: &Watch,
+) -> Result<Looked, EngineError> {
+    if let Err(why) = look::can_be_tried(film) {
+        return Ok(Looked::nothing(why));
+    }
+    let job = Job::Look {
+        film: film.to_owned(),
+        keys,
+    };
+    match follow(place, job, Limits::LOOKS, watch) {
+        Ok((_, Word::Looked(looked))) => Ok(looked),
+        Ok((_, word)) => Err(EngineError::Broken(format!("a child said {word:?}"))),
+        Err(EngineError::Died(why)) => {
+            tracing::warn!(%why, "looking at a film crashed its process");
+            Ok(Looked::nothing("its frames cannot be decoded"))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Like [`separate`](crate::engines::stems_engine::separate), in a child.
@@ -113,6 +147,7 @@ fn take(place: &Place, folder: &Path, number: usize, clip: Clip) -> io::Result<M
         cover: std::fs::read(folder.join(cover(number)))?.into(),
         cover_large: std::fs::read(folder.join(cover_large(number)))?.into(),
         milliseconds: clip.milliseconds,
+        likeness: clip.likeness,
     })
 }
 

@@ -8,8 +8,8 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, Called};
 use super::video_fields::{
-    Address, AspectRatio, PROMPT, Picture, Pictures, ProviderOptions, Resolution, Seconds, Seed,
-    Size,
+    Address, AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, Resolution, Seconds,
+    Seed, Size,
 };
 use super::{Endpoint, Order, Quoted};
 use crate::domain::quotes::Wish;
@@ -94,6 +94,8 @@ request! {
         aspect_ratio: AspectRatio,
         /// With sound or without, where the model can choose.
         audio: Flag,
+        /// `ai`: a label in a corner that people see, where this gateway draws the film.
+        label: Label,
         /// Decides everything that the prompt leaves to chance.
         seed: Seed,
         /// What the video shall not show.
@@ -162,6 +164,7 @@ const PARAMS: Params = Params {
     resolution: "video.resolution",
     aspect_ratio: "video.aspect_ratio",
     audio: "video.audio",
+    label: "video.label",
     seed: "video.seed",
     negative_prompt: "video.negative_prompt",
     prompt: "messages",
@@ -221,6 +224,7 @@ fn order(body: &Fields<'_>, request: ChatRequest) -> Option<ChatOrder> {
         size: None,
         frame: Frame::default(),
         audio: None,
+        label: false,
         seed: None,
         negative_prompt: None,
         provider_options: request.provider_options.unwrap_or_default(),
@@ -241,6 +245,7 @@ fn order(body: &Fields<'_>, request: ChatRequest) -> Option<ChatOrder> {
                 aspect_ratio: video.aspect_ratio,
             },
             audio: video.audio,
+            label: video.label.unwrap_or(false),
             seed: video.seed,
             negative_prompt: video.negative_prompt,
             ..order

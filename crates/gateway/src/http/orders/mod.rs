@@ -9,6 +9,7 @@ pub mod callback;
 pub mod chat;
 pub mod music;
 pub mod persona;
+pub mod provenance;
 mod separation;
 mod song;
 pub mod upload;

@@ -63,6 +63,28 @@ impl FieldType for Seed {
     }
 }
 
+/// A label that people see; `ai` is the only one.
+pub struct Label;
+
+impl FieldType for Label {
+    type Value = bool;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<bool> {
+        let label = body.filled_string(name, 32)?;
+        if label != "ai" {
+            body.fault(name, ErrorCode::UnsupportedValue, "Must be \"ai\".");
+        }
+        Some(true)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(["ai"]))
+            .into()
+    }
+}
+
 /// Width and height, as in `1280x720`.
 pub struct Size;
 

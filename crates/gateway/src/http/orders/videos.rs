@@ -7,8 +7,8 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, Called};
 use super::video_fields::{
-    ADDRESS, AspectRatio, PROMPT, Picture, Pictures, ProviderOptions, REFERENCES, Resolution,
-    Seconds, Seed, Size,
+    ADDRESS, AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, REFERENCES,
+    Resolution, Seconds, Seed, Size,
 };
 use super::{Endpoint, Order, Quoted};
 use crate::domain::pictures::PictureSource;
@@ -42,6 +42,8 @@ request! {
         aspect_ratio: AspectRatio,
         /// With sound or without, where the model can choose.
         audio: Flag,
+        /// `ai`: a label in a corner that people see, where this gateway draws the film.
+        label: Label,
         /// Decides everything that the prompt leaves to chance.
         seed: Seed,
         /// What the video shall not show.
@@ -74,6 +76,7 @@ const PARAMS: Params = Params {
     resolution: "resolution",
     aspect_ratio: "aspect_ratio",
     audio: "audio",
+    label: "label",
     seed: "seed",
     negative_prompt: "negative_prompt",
     prompt: "prompt",
@@ -154,6 +157,7 @@ fn order(body: &Fields<'_>, request: VideoRequest) -> Option<VideoOrder> {
             aspect_ratio: request.aspect_ratio,
         },
         audio: request.audio,
+        label: request.label.unwrap_or(false),
         seed: request.seed,
         negative_prompt: request.negative_prompt,
         provider_options: request.provider_options.unwrap_or_default(),

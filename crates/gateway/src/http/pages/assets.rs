@@ -41,7 +41,7 @@ pub fn asset_version() -> &'static str {
 }
 
 /// Every file, as written.
-pub const ASSETS: [Asset; 10] = [
+pub const ASSETS: [Asset; 11] = [
     Asset {
         name: "style.css",
         content_type: CSS,
@@ -86,6 +86,11 @@ pub const ASSETS: [Asset; 10] = [
         name: "money.js",
         content_type: JS,
         body: include_str!("assets/money.js"),
+    },
+    Asset {
+        name: "provenance.js",
+        content_type: JS,
+        body: include_str!("assets/provenance.js"),
     },
     Asset {
         name: "playground.js",

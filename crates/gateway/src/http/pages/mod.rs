@@ -8,6 +8,7 @@ mod assets;
 mod console;
 mod home;
 mod pricing;
+mod provenance;
 mod view;
 
 use maud::{DOCTYPE, Markup, html};
@@ -16,7 +17,8 @@ pub use assets::{ASSETS, Asset, asset, asset_version};
 pub use console::console;
 pub use home::home;
 pub use pricing::pricing;
-pub use view::{ConsolePage, HomePage, ModelRow, PricingPage, Site};
+pub use provenance::provenance;
+pub use view::{ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, Site};
 
 /// What differs between pages apart from the body.
 struct Frame<'a> {
@@ -96,6 +98,7 @@ fn footer(site: &Site) -> Markup {
                 p {
                     a href="/openapi.json" { "OpenAPI" } " · "
                     a href="/pricing.json" { "Prices as JSON" } " · "
+                    a href="/provenance" { "Check a file" } " · "
                     a href="/docs" { "Docs" }
                 }
             }

@@ -2,8 +2,8 @@
 
 use providers::Kind;
 
-use super::{ASSETS, ConsolePage, HomePage, ModelRow, PricingPage, Site};
-use super::{asset, asset_version, console, home, pricing};
+use super::{ASSETS, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, Site};
+use super::{asset, asset_version, console, home, pricing, provenance};
 
 const BASE: &str = "https://media.example.com";
 const HOSTILE: &str = r#"<script>alert(1)</script>"' onclick=x"#;
@@ -50,6 +50,11 @@ fn pages(word: &str) -> Vec<String> {
             video_model: word_owned.clone(),
             music_model: word_owned.clone(),
             available_models: 2,
+        }),
+        provenance(&ProvenancePage {
+            site: hostile_site.clone(),
+            is_public: false,
+            most_megabytes: 200,
         }),
         pricing(&PricingPage {
             site: hostile_site.clone(),

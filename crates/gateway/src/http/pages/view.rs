@@ -38,6 +38,16 @@ pub struct PricingPage {
     pub generated_at: String,
 }
 
+/// The check of a file.
+#[derive(Debug, Clone)]
+pub struct ProvenancePage {
+    pub site: Site,
+    /// Whether anybody may ask without a key.
+    pub is_public: bool,
+    /// Largest file.
+    pub most_megabytes: u64,
+}
+
 /// One model on the list. Empty lists and absent values leave their line out.
 #[derive(Debug, Clone)]
 pub struct ModelRow {

@@ -9,6 +9,7 @@ pub mod error;
 pub mod list;
 pub mod models;
 pub mod personas;
+pub mod provenance;
 pub mod quotes;
 pub mod usage;
 pub mod videos;

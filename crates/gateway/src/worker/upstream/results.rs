@@ -1,12 +1,16 @@
 //! What a provider made: fetched whole, checked by its bytes, and stored,
 //! before the task succeeds.
 
+use std::sync::Arc;
+
 use providers::driver::{DownloadError, Downloaded, may_come_back};
 use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
 
 use super::job::Taken;
 use crate::app::App;
+use crate::domain::provenance::check;
+use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::domain::{assets, songs};
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
 use crate::engines::film;
@@ -15,6 +19,7 @@ use crate::ids::ClipId;
 use crate::model::media::MediaType;
 use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
+use crate::model::provenance::PrintKind;
 use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
 use crate::patience;
 use crate::worker::finish::Made;
@@ -31,6 +36,16 @@ pub(super) enum Bad {
     Useless(String),
     /// The database or the files.
     Inside(Error),
+}
+
+impl From<MarkError> for Bad {
+    fn from(error: MarkError) -> Self {
+        match error {
+            MarkError::Inside(error) => Self::Inside(error),
+            // A service that signs may answer later.
+            MarkError::NotSigned(why) => Self::Away(format!("the result was not signed: {why}")),
+        }
+    }
 }
 
 impl From<Error> for Bad {
@@ -62,7 +77,7 @@ pub(super) async fn keep(
 
 /// A file on its way into the store.
 struct Fetched {
-    path: tempfile::TempPath,
+    path: Arc<tempfile::TempPath>,
     facts: Downloaded,
 }
 
@@ -82,7 +97,10 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
             let provider = site.provider.name().to_owned();
             metrics::counter!("mediagate_upstream_download_bytes_total", "provider" => provider)
                 .increment(facts.size_bytes);
-            Ok(Fetched { path, facts })
+            Ok(Fetched {
+                path: Arc::new(path),
+                facts,
+            })
         }
         Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
         Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
@@ -104,6 +122,10 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         .await?
         .map_err(|why| Bad::Broken(why.into()))?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
+    let (parts, path) = (app.clone(), fetched.path.to_path_buf());
+    let (provenance, looked) = app
+        .compute(move || (parts.origin.tell(&path), check::look(&parts, path)))
+        .await?;
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
         assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
@@ -128,8 +150,11 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
             .expires_at
             .map_or(i64::MAX, crate::clock::Timestamp::micros),
         direction: Vec::new(),
+        provenance: Some(provenance),
     });
+    let print = mark::print_of_film(task, &video, false, None, looked.kept);
     Ok(Made {
+        prints: vec![print],
         assets: vec![video],
         ..Made::new(output, quantity)
     })
@@ -198,9 +223,19 @@ async fn stems(
             made.missing_clips.push(*id);
             continue;
         };
+        // A sum is said to be made of the first of its parts.
+        let source = given.or(parts.first()).map(|part| part.1.path.clone());
+        let source = source.ok_or_else(|| Error::internal("a stem of nothing"))?;
+        let facts = facts(app, task, taken, &job.title);
+        let (clip, told) = mark::clip(app, facts, clip, ClipMade::Edited(source)).await?;
+        made.provenance.push((*id, told));
         let (media, stored) =
             patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.clips.push((*id, media));
+        let [audio, ..] = &stored;
+        let (likeness, kind) = (clip.likeness.clone(), PrintKind::Stem);
+        made.prints
+            .push(mark::print_of_clip(*id, audio, kind, false, likeness));
         made.assets.extend(stored);
         if let Some((_, _, Some(upstream))) = given {
             made.clip_facts.push((*id, String::new(), upstream.clone()));
@@ -300,11 +335,19 @@ async fn songs(
             id
         });
         let clip = clip(app, id, &fetched, Picture::Waveform).await?;
+        let source = ClipMade::Generated(fetched.path.clone());
+        let facts_of = self::facts(app, task, taken, &job.title);
+        let (clip, told) = mark::clip(app, facts_of, clip, source).await?;
+        made.provenance.push((id, told));
         let (media, stored) =
             patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.quantity.milliseconds += media.milliseconds;
         made.quantity.parts += 1;
         made.clips.push((id, media));
+        let [audio, ..] = &stored;
+        let (likeness, kind) = (clip.likeness.clone(), PrintKind::Song);
+        made.prints
+            .push(mark::print_of_clip(id, audio, kind, false, likeness));
         made.assets.extend(stored);
         made.clip_facts
             .push((id, facts.title.clone(), upstream_of(taken, facts)));
@@ -321,6 +364,13 @@ async fn songs(
     });
     made.output = Output::ClipsV1 { clips: ids };
     Ok(made)
+}
+
+/// What a recording is signed with.
+fn facts(app: &App, task: &Task, taken: &Taken, title: &str) -> Facts {
+    let shows = app.catalog.load().shows_providers();
+    let provider = shows.then(|| taken.site.provider.name().to_owned());
+    Facts::of(task, title, provider, "")
 }
 
 fn upstream_of(taken: &Taken, facts: &providers::port::ClipFacts) -> ClipUpstream {

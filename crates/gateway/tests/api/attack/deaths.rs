@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mediagate::engines::child::{self, Limits, Place};
+use mediagate::engines::retouch::Touch;
 use mediagate::engines::{EngineError, Watch, animatic_engine, stems_engine};
 use mediagate::ids::{AssetId, ClipId};
 use mediagate::model::music::StemGroup;
@@ -52,8 +53,16 @@ fn a_child_makes_the_same_video() {
     std::fs::write(&file, &picture).unwrap();
     let decoded = animatic_engine::decode(&picture).unwrap();
     let (job, watch) = (video_job(1000), Watch::default());
-    let here = animatic_engine::make(&job, Some(&decoded), &Watch::default()).unwrap();
-    let there = child::make_video(&place(spool.path()), &job, Some(&file), &watch).unwrap();
+    let here =
+        animatic_engine::make(&job, Some(&decoded), Touch::default(), &Watch::default()).unwrap();
+    let there = child::make_video(
+        &place(spool.path()),
+        &job,
+        Some(&file),
+        Touch::default(),
+        &watch,
+    )
+    .unwrap();
     assert!(here.mp4 == there.mp4 && here.poster == there.poster && here.sheet == there.sheet);
     let facts = |made: &animatic_engine::Made| {
         (
@@ -126,7 +135,7 @@ fn a_limit_ends_the_child_alone() {
             height: 1080,
             ..video_job(10_000)
         };
-        let made = child::make_video(&place, &job, None, &Watch::default());
+        let made = child::make_video(&place, &job, None, Touch::default(), &Watch::default());
         assert!(
             matches!(made, Err(EngineError::Died(_))),
             "{:?}",
@@ -143,7 +152,13 @@ fn what_a_child_refuses_is_no_death() {
     std::fs::write(file.path(), "no picture").unwrap();
     let job = video_job(1000);
     let watch = Watch::default();
-    let made = child::make_video(&place(spool.path()), &job, Some(file.path()), &watch);
+    let made = child::make_video(
+        &place(spool.path()),
+        &job,
+        Some(file.path()),
+        Touch::default(),
+        &watch,
+    );
     assert!(
         matches!(made, Err(EngineError::Source(_))),
         "{:?}",
@@ -157,7 +172,14 @@ fn a_job_that_is_called_off_ends_its_child() {
     let (place, watch) = (place(spool.path()), Arc::new(Watch::default()));
     let watching = watch.clone();
     let made = std::thread::spawn(move || {
-        child::make_video(&place, &video_job(10_000), None, &watching).err()
+        child::make_video(
+            &place,
+            &video_job(10_000),
+            None,
+            Touch::default(),
+            &watching,
+        )
+        .err()
     });
     while watch.progress() == 0 {
         std::thread::sleep(Duration::from_millis(5));

@@ -721,6 +721,7 @@ pub(super) fn upload(account: mediagate::ids::AccountId, media: Option<ClipMedia
         is_trashed: false,
         failure: None,
         upstream: None,
+        provenance: None,
         created_at: at(0),
     }
 }

@@ -1,6 +1,7 @@
 // The list of recent tasks, kept up to date while the page is visible, and the dialog that shows one task.
 
 import { at, call, make, safeAddress, tell } from "./api.js";
+import { provenanceLines } from "./provenance.js";
 
 const INTERVAL_MS = 2000;
 let timer;
@@ -140,7 +141,8 @@ function outputs(task) {
     if (!src) return make("p", { className: "muted" }, "The video is no longer kept.");
     return make("div", {},
       make("video", { src, controls: true, playsInline: true, preload: "metadata" }),
-      make("p", { className: "links" }, make("a", { href: src, download: "" }, "Download MP4"), ` ${shape(video)}`));
+      make("p", { className: "links" }, make("a", { href: src, download: "" }, "Download MP4"), ` ${shape(video)}`),
+      origin(video.provenance));
   });
   const clips = (output.clips || []).map((clip) => {
     const src = clip.audio_url ? safeAddress(clip.audio_url) : undefined;
@@ -149,9 +151,18 @@ function outputs(task) {
     return make("div", { className: "clip" },
       picture ? make("img", { src: picture, alt: "", loading: "lazy" }) : make("span"),
       make("h3", {}, clip.title || group || "Clip", group && !(clip.title || "").includes(group) ? ` (${group})` : ""),
-      src ? make("audio", { src, controls: true, preload: "none", "aria-label": clip.title || group }) : make("p", { className: "muted" }, clip.status || "no sound yet"));
+      src ? make("audio", { src, controls: true, preload: "none", "aria-label": clip.title || group }) : make("p", { className: "muted" }, clip.status || "no sound yet"),
+      origin(clip.provenance));
   });
   return [...videos, ...clips];
+}
+
+// The mark of a result: what its file says of its origin, folded away.
+function origin(told) {
+  if (!told) return undefined;
+  const list = make("dl", { className: "facts" });
+  for (const [name, value] of provenanceLines(told)) list.append(make("dt", {}, name), make("dd", {}, value));
+  return make("details", { className: "origin" }, make("summary", {}, `Origin: ${told.status}`), list);
 }
 
 function facts(task) {

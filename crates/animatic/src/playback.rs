@@ -1,0 +1,325 @@
+//! Plays a film back: the luma of its frames, for whoever searches or compares them.
+//!
+//! The file may be anybody's. Its tables are read within limits and checked against its length.
+//! The decoder is C++: run it on strangers' files in a process of its own.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use openh264::decoder::Decoder;
+use openh264::formats::YUVSource as _;
+
+/// Bytes of a film's tables that are read.
+const MAX_TABLES: u64 = 32 << 20;
+/// Bytes of one encoded frame.
+const MAX_SAMPLE: u32 = 16 << 20;
+/// Boxes at the top of a file that are looked at.
+const MAX_BOXES: u32 = 10_000;
+/// Longest side of a frame.
+const MAX_SIDE: usize = 4096;
+/// Frames that may fail to decode before the rest is given up.
+const MAX_FAILED: u32 = 8;
+
+/// A frame's luma.
+#[derive(Debug, Clone, Copy)]
+pub struct Luma<'a> {
+    pub bytes: &'a [u8],
+    /// Bytes a row.
+    pub stride: usize,
+    pub width: usize,
+    pub height: usize,
+    /// Counts from 0.
+    pub number: u32,
+    /// Mean rate of the whole film.
+    pub per_second: f64,
+}
+
+/// Why a film is not played. The texts are for people.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaybackError {
+    #[error("it is no MP4 with its tables in one place")]
+    NoTables,
+    #[error("it has no video track")]
+    NoVideo,
+    /// Its four letters.
+    #[error("its video is {0}, not H.264")]
+    Codec(String),
+    #[error("its tables are damaged")]
+    Damaged,
+    #[error("its frames cannot be decoded")]
+    Undecodable,
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Whether this film's frames can be tried: its tables are whole and its video is H.264. Nothing
+/// is decoded.
+pub fn can_be_tried(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
+    Track::find(&mut file).map(drop)
+}
+
+/// Decodes the first frames, at most `most`, and shows each until `visit` returns false. The number
+/// of frames that were shown.
+pub fn play(
+    mut file: impl Read + Seek,
+    most: u32,
+    visit: &mut dyn FnMut(Luma<'_>) -> bool,
+) -> Result<u32, PlaybackError> {
+    let track = Track::find(&mut file)?;
+    let mut decoder = Decoder::new().map_err(|_| PlaybackError::Undecodable)?;
+    let (mut shown, mut failed) = (0, 0);
+    let mut show = |frame: &openh264::decoder::DecodedYUV<'_>| {
+        let (width, height) = frame.dimensions();
+        if width > MAX_SIDE || height > MAX_SIDE || shown >= most {
+            return false;
+        }
+        let number = shown;
+        shown += 1;
+        visit(Luma {
+            bytes: frame.y(),
+            stride: frame.strides().0,
+            width,
+            height,
+            number,
+            per_second: track.per_second,
+        })
+    };
+    let mut packet = track.parameters.clone();
+    let mut goes_on = true;
+    for (at, size) in &track.samples {
+        file.seek(SeekFrom::Start(*at))?;
+        let mut sample = vec![0; *size as usize];
+        file.read_exact(&mut sample)?;
+        to_stream(&sample, track.length_bytes, &mut packet);
+        match decoder.decode(&packet) {
+            Ok(Some(frame)) => goes_on = show(&frame),
+            Ok(None) => {}
+            Err(_) => failed += 1,
+        }
+        packet.clear();
+        if !goes_on || failed > MAX_FAILED {
+            break;
+        }
+    }
+    if goes_on && let Ok(rest) = decoder.flush_remaining() {
+        for frame in &rest {
+            if !show(frame) {
+                break;
+            }
+        }
+    }
+    if shown == 0 {
+        return Err(PlaybackError::Undecodable);
+    }
+    Ok(shown)
+}
+
+/// Where a film's video lies.
+struct Track {
+    /// Its parameter sets, as a stream.
+    parameters: Vec<u8>,
+    length_bytes: usize,
+    /// Places and sizes in the file, in order.
+    samples: Vec<(u64, u32)>,
+    per_second: f64,
+}
+
+impl Track {
+    fn find(file: &mut (impl Read + Seek)) -> Result<Self, PlaybackError> {
+        let size = file.seek(SeekFrom::End(0))?;
+        let movie = movie(file, size)?;
+        let mut other = None;
+        for (kind, content) in boxes(&movie) {
+            if &kind != b"trak" {
+                continue;
+            }
+            match Self::read(content, size) {
+                Ok(Some(track)) => return Ok(track),
+                Ok(None) => {}
+                Err(error) => other = Some(error),
+            }
+        }
+        Err(other.unwrap_or(PlaybackError::NoVideo))
+    }
+
+    /// `None` if it is no video.
+    fn read(track: &[u8], file_bytes: u64) -> Result<Option<Self>, PlaybackError> {
+        let damaged = || PlaybackError::Damaged;
+        let media = inside(track, b"mdia").ok_or_else(damaged)?;
+        let handler = inside(media, b"hdlr").ok_or_else(damaged)?;
+        if handler.get(8..12) != Some(b"vide") {
+            return Ok(None);
+        }
+        let (timescale, duration) = inside(media, b"mdhd")
+            .and_then(length)
+            .ok_or_else(damaged)?;
+        let table = inside(media, b"minf").and_then(|info| inside(info, b"stbl"));
+        let table = table.ok_or_else(damaged)?;
+        let described = inside(table, b"stsd").and_then(|entries| entries.get(8..));
+        let (kind, entry) = described
+            .and_then(|entries| boxes(entries).next())
+            .ok_or_else(damaged)?;
+        if !matches!(&kind, b"avc1" | b"avc3") {
+            let letters = kind.iter().filter(|letter| letter.is_ascii_graphic());
+            let name = letters.map(|letter| char::from(*letter)).collect();
+            return Err(PlaybackError::Codec(name));
+        }
+        let config = entry.get(78..).and_then(|rest| inside(rest, b"avcC"));
+        let config = config.ok_or_else(damaged)?;
+        let samples = places(table, file_bytes).ok_or_else(damaged)?;
+        #[expect(clippy::cast_precision_loss, reason = "a mean rate")]
+        let seconds = duration as f64 / f64::from(timescale.max(1));
+        #[expect(clippy::cast_precision_loss, reason = "a mean rate")]
+        let per_second = samples.len() as f64 / seconds.max(0.001);
+        Ok(Some(Self {
+            parameters: parameters(config).ok_or_else(damaged)?,
+            length_bytes: usize::from(config.get(4).ok_or_else(damaged)? & 3) + 1,
+            samples,
+            per_second: per_second.clamp(1.0, 240.0),
+        }))
+    }
+}
+
+/// The content of the box that has all tables.
+fn movie(file: &mut (impl Read + Seek), size: u64) -> Result<Vec<u8>, PlaybackError> {
+    let mut at = 0;
+    for _ in 0..MAX_BOXES {
+        if size - at < 8 {
+            break;
+        }
+        file.seek(SeekFrom::Start(at))?;
+        let mut head = [0; 8];
+        file.read_exact(&mut head)?;
+        let [a, b, c, d, kind @ ..] = head;
+        let (skip, length) = match u32::from_be_bytes([a, b, c, d]) {
+            1 => {
+                let mut long = [0; 8];
+                file.read_exact(&mut long)?;
+                (16, u64::from_be_bytes(long))
+            }
+            0 => (8, size - at),
+            length => (8, u64::from(length)),
+        };
+        if length < skip || length > size - at {
+            return Err(PlaybackError::Damaged);
+        }
+        if &kind == b"moov" {
+            if length > MAX_TABLES {
+                return Err(PlaybackError::Damaged);
+            }
+            let mut content = Vec::new();
+            file.take(length - skip).read_to_end(&mut content)?;
+            return Ok(content);
+        }
+        at += length;
+    }
+    Err(PlaybackError::NoTables)
+}
+
+/// The boxes in a content, up to the first that does not fit.
+fn boxes(mut rest: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+    std::iter::from_fn(move || {
+        let (size, kind) = (number(rest, 0)? as usize, rest.get(4..8)?);
+        let content = rest.get(8..size)?;
+        rest = rest.get(size..)?;
+        Some((kind.try_into().ok()?, content))
+    })
+}
+
+fn inside<'a>(content: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
+    let found = boxes(content).find(|(found, _)| found == kind);
+    found.map(|(_, content)| content)
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    let (high, low) = (number(bytes, at)?, number(bytes, at + 4)?);
+    Some(u64::from(high) << 32 | u64::from(low))
+}
+
+/// Timescale and duration.
+fn length(header: &[u8]) -> Option<(u32, u64)> {
+    match header.first()? {
+        1 => Some((number(header, 20)?, long(header, 24)?)),
+        _ => Some((number(header, 12)?, u64::from(number(header, 16)?))),
+    }
+}
+
+/// The parameter sets in a decoder's configuration, as a stream.
+fn parameters(config: &[u8]) -> Option<Vec<u8>> {
+    let mut stream = Vec::new();
+    let mut at = 5;
+    for mask in [0x1f, 0xff] {
+        let count = config.get(at)? & mask;
+        at += 1;
+        for _ in 0..count {
+            let size = usize::from(u16::from_be_bytes([*config.get(at)?, *config.get(at + 1)?]));
+            at += 2;
+            stream.extend_from_slice(&[0, 0, 0, 1]);
+            stream.extend_from_slice(config.get(at..at + size)?);
+            at += size;
+        }
+    }
+    Some(stream)
+}
+
+/// Where each sample lies, all of them within the file.
+fn places(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
+    let sizes = inside(table, b"stsz")?;
+    let (each, count) = (number(sizes, 4)?, number(sizes, 8)? as usize);
+    let runs = inside(table, b"stsc")?;
+    let (chunks, wide) = match inside(table, b"stco") {
+        Some(chunks) => (chunks, false),
+        None => (inside(table, b"co64")?, true),
+    };
+    let mut places = Vec::new();
+    let mut run = 0;
+    for chunk in 0..number(chunks, 4)? as usize {
+        // The next run of chunks begins at this one.
+        while run + 1 < number(runs, 4)? as usize
+            && number(runs, 8 + (run + 1) * 12)? as usize <= chunk + 1
+        {
+            run += 1;
+        }
+        let mut at = if wide {
+            long(chunks, 8 + chunk * 8)?
+        } else {
+            u64::from(number(chunks, 8 + chunk * 4)?)
+        };
+        for _ in 0..number(runs, 12 + run * 12)? {
+            if places.len() == count {
+                break;
+            }
+            let size = match each {
+                0 => number(sizes, 12 + places.len() * 4)?,
+                each => each,
+            };
+            if size > MAX_SAMPLE || at.checked_add(u64::from(size))? > file_bytes {
+                return None;
+            }
+            places.push((at, size));
+            at += u64::from(size);
+        }
+    }
+    (places.len() == count && count > 0).then_some(places)
+}
+
+/// Appends a sample's units to a stream, with start codes in place of lengths.
+fn to_stream(mut sample: &[u8], length_bytes: usize, stream: &mut Vec<u8>) {
+    while let Some((length, rest)) = sample.split_at_checked(length_bytes) {
+        let length = length
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        let Some((unit, after)) = rest.split_at_checked(length) else {
+            return;
+        };
+        if length > 0 {
+            stream.extend_from_slice(&[0, 0, 0, 1]);
+            stream.extend_from_slice(unit);
+        }
+        sample = after;
+    }
+}

@@ -1,0 +1,70 @@
+//! Finished films are decoded again; damaged and foreign ones are refused.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Cursor;
+
+use animatic::playback::{PlaybackError, can_be_tried, play};
+use animatic::{Asked, Control, Direction, Options, Request};
+
+fn film() -> Vec<u8> {
+    let prompt = "a lake at dawn, pan left";
+    let asked = Asked {
+        size: Some((640, 360)),
+        seconds: Some(1.0),
+        ..Asked::default()
+    };
+    let options = Options::resolve(&asked, &Direction::parse(prompt)).unwrap();
+    let request = Request {
+        picture: None,
+        prompt,
+        options,
+    };
+    animatic::make(&request, &mut Control::unattended())
+        .unwrap()
+        .mp4
+}
+
+#[test]
+fn every_frame_is_shown_in_its_size() {
+    let film = film();
+    can_be_tried(Cursor::new(&film)).unwrap();
+    let mut numbers = Vec::new();
+    let shown = play(Cursor::new(&film), 1000, &mut |luma| {
+        assert_eq!((luma.width, luma.height), (640, 360));
+        assert!(luma.bytes.len() >= luma.stride * 359 + 640);
+        assert!((23.0..61.0).contains(&luma.per_second), "{luma:?}");
+        numbers.push(luma.number);
+        true
+    });
+    let shown = shown.unwrap();
+    assert!(shown >= 24, "{shown}");
+    assert_eq!(numbers, (0..shown).collect::<Vec<_>>());
+    assert_eq!(play(Cursor::new(&film), 5, &mut |_| true).unwrap(), 5);
+}
+
+#[test]
+fn what_is_no_film_or_is_damaged_is_refused() {
+    let film = film();
+    for bytes in [&b""[..], b"not a film at all", &film[..film.len() / 3]] {
+        assert!(can_be_tried(Cursor::new(bytes)).is_err());
+    }
+    let other: Vec<u8> = film.clone();
+    let at = other.windows(4).position(|kind| kind == b"avc1").unwrap();
+    // The first is in the file's brands.
+    let at = other[at + 4..]
+        .windows(4)
+        .position(|kind| kind == b"avc1")
+        .map_or(at, |next| at + 4 + next);
+    let mut other = other;
+    other[at..at + 4].copy_from_slice(b"hvc1");
+    let refused = can_be_tried(Cursor::new(&other));
+    assert!(matches!(refused, Err(PlaybackError::Codec(name)) if name == "hvc1"));
+    // Tables with any byte changed are read to an end.
+    let from = film.windows(4).position(|kind| kind == b"stbl").unwrap();
+    for at in (from..film.len().min(from + 2000)).step_by(7) {
+        let mut damaged = film.clone();
+        damaged[at] ^= 0xff;
+        drop(can_be_tried(Cursor::new(&damaged)));
+    }
+}

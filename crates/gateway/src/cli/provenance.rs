@@ -1,0 +1,101 @@
+//! `mediagate provenance check`: where a file comes from, without a server; works while one is
+//! running on the same data.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::app::App;
+use crate::cli::{CliError, runtime, say};
+use crate::clock::Clock;
+use crate::config::{Config, Overrides};
+use crate::domain::provenance::check::{self, Checked, How, Match};
+use crate::http::wire::provenance::CheckObject;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ProvenanceCommand {
+    /// Tell what a file says of its origin, and whether it was made here
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// The file
+    file: PathBuf,
+    /// Print what `POST /v1/provenance/check` answers
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: &ProvenanceCommand, settings: &Overrides) -> Result<(), CliError> {
+    let ProvenanceCommand::Check(args) = command;
+    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let failed =
+        |error: std::io::Error| CliError::Failed(format!("{}: {error}", args.file.display()));
+    let size = std::fs::metadata(&args.file).map_err(failed)?.len();
+    if size > check::LIMIT_BYTES {
+        let most = check::LIMIT_BYTES / 1_000_000;
+        return Err(CliError::Failed(format!(
+            "the file is larger than {most} MB"
+        )));
+    }
+    // A copy: what is checked is removed afterwards.
+    let spool = app.config.spool_path();
+    let copy = tempfile::NamedTempFile::new_in(spool).map_err(CliError::failed)?;
+    let copy = copy.into_temp_path();
+    std::fs::copy(&args.file, &copy).map_err(failed)?;
+    let checked = runtime()?.block_on(check::check(&app, None, copy))?;
+    if args.json {
+        let object = CheckObject::new(&checked);
+        return say(&serde_json::to_string_pretty(&object).map_err(CliError::failed)?);
+    }
+    say(&lines(&checked).join("\n"))
+}
+
+fn lines(checked: &Checked) -> Vec<String> {
+    let told = &checked.examined.provenance;
+    let marks: Vec<&str> = told.marks.iter().map(|mark| mark.name()).collect();
+    let mut lines = vec![format!("status       {}", told.status.name())];
+    let facts = [
+        ("signer      ", told.signer.clone()),
+        ("program     ", told.generator.clone()),
+        ("source type ", told.digital_source_type.clone()),
+        (
+            "marks       ",
+            Some(marks.join(", ")).filter(|marks| !marks.is_empty()),
+        ),
+    ];
+    let facts = facts.into_iter();
+    lines.extend(facts.filter_map(|(name, value)| Some(format!("{name} {}", value?))));
+    if checked.examined.is_ours {
+        lines.push("signature    of this deployment".to_owned());
+    }
+    lines.extend(checked.matches.iter().map(line));
+    if checked.matches.is_empty() {
+        lines.push("made here    not known".to_owned());
+    }
+    lines.extend(
+        checked
+            .notes
+            .iter()
+            .map(|note| format!("note         {note}")),
+    );
+    lines
+}
+
+/// At the command line the operator may see whose it is.
+fn line(found: &Match) -> String {
+    let print = &found.print;
+    let how = match found.how {
+        How::Exact => "the same file".to_owned(),
+        How::Watermark => "by its watermark".to_owned(),
+        How::Near { of, distance } => format!("alike in {of}, {distance:.2} apart"),
+    };
+    let id = match (print.clip, print.task) {
+        (Some(clip), _) => format!("clip {clip}"),
+        (None, Some(task)) => format!("task {task}"),
+        (None, None) => String::new(),
+    };
+    let (kind, when) = (print.kind.into_str(), print.created_at.rfc3339());
+    format!("made here    {kind}, {when}, {how}, {id}")
+}

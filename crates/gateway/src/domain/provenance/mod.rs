@@ -1,0 +1,4 @@
+//! Provenance: what is made here is marked, and anybody's file can be checked for those marks.
+
+pub mod check;
+pub mod mark;

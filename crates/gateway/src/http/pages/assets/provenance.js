@@ -1,0 +1,96 @@
+// The page that checks a file: sends it and tells what was found. Also the words for the console's marks.
+
+import { at, key, make } from "./api.js";
+
+const STATUS = {
+  none: "carries no mark", unverified: "carries marks that were not verified", invalid: "was changed since it was signed",
+  valid: "is as it was signed, by someone whom nobody vouches for", trusted: "is as it was signed",
+  unreadable: "is of a kind whose marks cannot be read",
+};
+const MARKS = {
+  c2pa: "Content Credentials", remote_manifest: "Content Credentials elsewhere", xmp: "XMP", iptc: "IPTC", bext: "broadcast extension",
+  aigc: "AIGC label", watermark: "our watermark", label: "visible label",
+};
+const KINDS = { video: "film", song: "song", stem: "stem" };
+
+/** What a file says of its origin, as lines of names and values. */
+export function provenanceLines(told) {
+  const last = (uri) => uri && uri.split("/").pop();
+  return [
+    ["Origin", `The file ${STATUS[told.status] || told.status}.`], ["Signed by", told.signer], ["Program", told.generator],
+    ["Source type", last(told.digital_source_type)], ["Marks", told.marks.map((mark) => MARKS[mark] || mark).join(", ")],
+  ].filter(([, value]) => value);
+}
+
+const form = document.getElementById("check");
+if (form) {
+  at("key").value = key.read() || "";
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    check(at("file").files[0]);
+  });
+  for (const name of ["dragenter", "dragover"]) form.addEventListener(name, (event) => mark(event, true));
+  for (const name of ["dragleave", "drop"]) form.addEventListener(name, (event) => mark(event, false));
+  form.addEventListener("drop", (event) => {
+    if (event.dataTransfer.files.length) at("file").files = event.dataTransfer.files;
+    check(at("file").files[0]);
+  });
+}
+
+function mark(event, over) {
+  event.preventDefault();
+  form.classList.toggle("over", over);
+}
+
+async function check(file) {
+  if (!file) return;
+  at("found").replaceChildren();
+  at("said").textContent = `checking ${file.name} …`;
+  const body = new FormData();
+  body.append("file", file);
+  const used = at("key").value.trim();
+  const headers = used ? { Authorization: `Bearer ${used}` } : {};
+  try {
+    const response = await fetch("/v1/provenance/check", { method: "POST", headers, body, cache: "no-store" });
+    const answer = await response.json().catch(() => ({}));
+    if (!response.ok) {
+      at("said").textContent = (answer.error && answer.error.message) || `The gateway answered ${response.status}.`;
+      // Whoever may not ask without a key can give one.
+      if (response.status === 401) at("key-box").hidden = false;
+      return;
+    }
+    at("said").textContent = verdict(answer);
+    at("found").replaceChildren(facts(answer));
+  } catch {
+    at("said").textContent = "The gateway does not answer.";
+  }
+}
+
+function verdict({ ours, matches }) {
+  if (ours.exact) return "This file was made here.";
+  if (ours.signed) return "This file has this gateway's signature and is as it was signed.";
+  if (ours.watermarked) return "This film has this gateway's watermark.";
+  if (matches.length) return "This file is like something that was made here.";
+  return "Nothing shows that this file was made here.";
+}
+
+function facts(answer) {
+  const lines = [
+    ...provenanceLines(answer.provenance),
+    ...answer.actions.map((step) => ["Done", [step.action, step.software, step.when].filter(Boolean).join(", ")]),
+    ...answer.ingredients.map((title) => ["Made of", title]),
+    ...answer.matches.map((found) => ["Made here", match(found)]),
+    ...answer.notes.map((note) => ["Note", note]),
+    ["SHA-256", answer.sha256],
+  ];
+  const list = make("dl", { className: "facts card" });
+  for (const [name, value] of lines) list.append(make("dt", {}, name), make("dd", {}, String(value)));
+  return list;
+}
+
+function match(found) {
+  const how = { exact: "the same file", watermark: "by its watermark", near: `alike in ${found.of}` }[found.match];
+  const what = `a ${KINDS[found.kind] || found.kind} of ${found.made_by === "hosted" ? "a hosted" : "an embedded"} model`;
+  const own = found.own ? `, yours: ${found.clip_id || found.task_id}` : "";
+  return `${what}, ${new Date(found.made_at).toLocaleString()}, ${how}${own}`;
+}

@@ -1,0 +1,46 @@
+//! The page that checks where a file comes from.
+
+use maud::html;
+
+use super::view::ProvenancePage;
+use super::{Frame, layout};
+
+pub fn provenance(page: &ProvenancePage) -> String {
+    let body = html! {
+        section.hero.low {
+            p.eyebrow { "Provenance" }
+            h1 { "Where does this file come from?" }
+            p.lead {
+                "Checks a film, recording or picture for signatures, for the watermark of this gateway, and for "
+                "results of this gateway that it is, or is like."
+            }
+        }
+        section aria-label="Check a file" {
+            form #check.card.drop {
+                label for="file" { "Choose a file, or drop it here" }
+                input #file name="file" type="file" accept="video/*,audio/*,image/png" required;
+                p.muted { "MP4, M4A, WAV, FLAC, MP3 or PNG, up to " (page.most_megabytes) " MB. It is not kept." }
+                div #key-box hidden[page.is_public] {
+                    label for="key" { "API key" @if page.is_public { " (optional)" } }
+                    input #key type="password" autocomplete="off" spellcheck="false" placeholder="sk-mg-…";
+                }
+                button type="submit" { "Check" }
+            }
+            p #said role="status" {}
+            div #found aria-live="polite" {}
+        }
+        p.muted {
+            "That nothing is found proves nothing: marks can be removed. For programs: "
+            code { "POST /v1/provenance/check" } "."
+        }
+    };
+    layout(
+        &page.site,
+        &Frame {
+            title: "Where does this file come from?",
+            here: "/provenance",
+            extra: &["console.css", "provenance.js"],
+            body: &body,
+        },
+    )
+}

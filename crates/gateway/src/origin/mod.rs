@@ -1,0 +1,218 @@
+//! What files say of their origin: signs what is made here, reads what comes in, and has the keys
+//! of the watermark.
+//!
+//! Signing and verifying need the feature `c2pa`; without it files are kept as they are made, and
+//! marks that come in are told but not verified. It knows files and bytes, no tasks.
+
+#[cfg(feature = "c2pa")]
+mod asked;
+#[cfg(feature = "c2pa")]
+mod chain;
+#[cfg(feature = "c2pa")]
+mod signing;
+mod tell;
+
+use std::path::Path;
+
+use provenance::watermark::Key;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, ProvenanceRules};
+use crate::ids::TaskId;
+use crate::model::provenance::Provenance;
+use crate::seal::Seal;
+use crate::store::Store;
+
+/// Why a result was not signed, or why nothing can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotSigned(pub String);
+
+/// What kind of file is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Mp4,
+    Flac,
+    Png,
+}
+
+/// How something was made.
+#[derive(Debug, Clone, Copy)]
+pub enum Made<'a> {
+    /// By an algorithm that was trained on nothing.
+    Drawn,
+    /// By such an algorithm, from a picture of the caller's.
+    DrawnFrom,
+    /// By a model that was trained on samples.
+    Generated,
+    /// From a recording, which is not changed otherwise; nothing is said to be generated.
+    Edited { title: &'a str, source: &'a Path },
+}
+
+/// What is stated of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement<'a> {
+    pub title: &'a str,
+    /// What made it, as the operator shows it.
+    pub model: &'a str,
+    /// Who runs the model, as the operator shows it.
+    pub provider: Option<&'a str>,
+    pub prompt: &'a str,
+    /// RFC 3339.
+    pub when: &'a str,
+    pub made: Made<'a>,
+}
+
+/// A key of the watermark; also told to children, which decode in our place.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatermarkKey {
+    /// 24 bits, part of each mark.
+    pub id: u32,
+    secret: u64,
+}
+
+impl std::fmt::Debug for WatermarkKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WatermarkKey({})", self.id)
+    }
+}
+
+impl WatermarkKey {
+    pub fn key(&self) -> Option<Key> {
+        Key::new(self.id, self.secret).ok()
+    }
+
+    /// The key that belongs to a signing secret.
+    fn of(secret: &hmac::Key) -> Option<Self> {
+        let tag = hmac::sign(secret, b"watermark");
+        let (id, rest) = tag.as_ref().split_first_chunk::<3>()?;
+        let (secret, _) = rest.split_first_chunk::<8>()?;
+        Some(Self {
+            id: u32::from_be_bytes([0, id[0], id[1], id[2]]),
+            secret: u64::from_be_bytes(*secret),
+        })
+    }
+}
+
+/// The mark of one film.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marking {
+    pub key: WatermarkKey,
+    /// 40 bits.
+    pub media_id: u64,
+}
+
+/// How this deployment marks what it makes.
+pub struct Origin {
+    /// Of each signing secret, the newest first.
+    keys: Vec<(WatermarkKey, hmac::Key)>,
+    rules: ProvenanceRules,
+    #[cfg(feature = "c2pa")]
+    signing: signing::Signing,
+}
+
+impl Origin {
+    /// Reads the certificate in the settings, or the self-made one that is kept with the data.
+    /// Blocks.
+    pub fn open(
+        config: &Config,
+        secrets: &[Vec<u8>],
+        store: &Store,
+        seal: &Seal,
+    ) -> Result<Self, NotSigned> {
+        #[cfg(not(feature = "c2pa"))]
+        let _ = (store, seal);
+        let keys = secrets.iter().filter_map(|secret| {
+            let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+            Some((WatermarkKey::of(&secret)?, secret))
+        });
+        Ok(Self {
+            keys: keys.collect(),
+            rules: config.provenance.clone(),
+            #[cfg(feature = "c2pa")]
+            signing: signing::Signing::open(config, store, seal)?,
+        })
+    }
+
+    /// Whether this program signs.
+    pub const fn signs() -> bool {
+        cfg!(feature = "c2pa")
+    }
+
+    /// Whether the certificate is one that nobody vouches for.
+    pub const fn is_self_made(&self) -> bool {
+        self.rules.identity.is_none()
+    }
+
+    /// The mark for a task's film; `None` if films are not watermarked.
+    pub fn watermark(&self, task: TaskId) -> Option<Marking> {
+        let (key, secret) = self.keys.first().filter(|_| self.rules.watermark)?;
+        let tag = hmac::sign(secret, format!("media {task}").as_bytes());
+        let id = tag.as_ref().first_chunk::<5>()?;
+        Some(Marking {
+            key: *key,
+            media_id: id.iter().fold(0, |id, byte| id << 8 | u64::from(*byte)),
+        })
+    }
+
+    /// The keys that films may be marked with.
+    pub fn keys(&self) -> Vec<WatermarkKey> {
+        self.keys.iter().map(|(key, _)| *key).collect()
+    }
+
+    /// The file with a signature in it, or as it is if this program cannot sign. Blocks; a service
+    /// that signs or stamps is waited for.
+    pub fn sign(
+        &self,
+        file: Vec<u8>,
+        format: Format,
+        statement: &Statement<'_>,
+    ) -> Result<Vec<u8>, NotSigned> {
+        #[cfg(feature = "c2pa")]
+        {
+            let prompt = self.rules.prompt;
+            self.signing.sign(&file, format, statement, prompt)
+        }
+        #[cfg(not(feature = "c2pa"))]
+        {
+            let _ = (format, statement, self.rules.prompt);
+            Ok(file)
+        }
+    }
+
+    /// What a file says. Blocks; reads the file whole only if it has a signature to verify.
+    pub fn tell(&self, file: &Path) -> Provenance {
+        self.examine(file).provenance
+    }
+
+    /// Like [`Origin::tell`], for a file in memory.
+    pub fn tell_bytes(&self, file: &[u8]) -> Provenance {
+        tell::examine_bytes(file, self).provenance
+    }
+
+    /// What a file says, and whether this deployment signed it and it is as it was then. Blocks.
+    pub fn examine(&self, file: &Path) -> Examined {
+        tell::examine(file, self)
+    }
+}
+
+pub use tell::{Deed, Examined};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_has_one_key_and_another_has_another() {
+        let key = |secret: &[u8]| {
+            let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+            WatermarkKey::of(&secret).unwrap()
+        };
+        assert_eq!(key(b"one"), key(b"one"));
+        assert_ne!(key(b"one"), key(b"two"));
+        assert!(key(b"one").key().is_some());
+        let shown = format!("{:?}", key(b"one"));
+        assert!(!shown.contains(&key(b"one").secret.to_string()));
+    }
+}

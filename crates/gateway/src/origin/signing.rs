@@ -1,0 +1,118 @@
+//! Signs with the operator's certificate or the self-made one, and verifies.
+
+use std::path::Path;
+
+use provenance::credentials::{
+    self, Answer, CredentialsError, Ingredient, MAX_TEXT_CHARS, PemSigner, SourceType, Trust,
+};
+
+use super::asked::{Asker, Asking, Signer};
+use super::{Format, Made, NotSigned, Statement, chain};
+use crate::config::Config;
+use crate::seal::Seal;
+use crate::store::Store;
+
+/// This deployment's signature.
+pub(super) struct Signing {
+    signer: Asking,
+    /// Its own, PEM.
+    certificates: String,
+}
+
+impl Signing {
+    pub(super) fn open(config: &Config, store: &Store, seal: &Seal) -> Result<Self, NotSigned> {
+        let rules = &config.provenance;
+        let (signer, certificates) = match &rules.identity {
+            Some(identity) => {
+                let signer = Signer::of(identity).map_err(NotSigned)?;
+                (signer, identity.certificates.clone())
+            }
+            None => {
+                let kept = chain::kept(config, store, seal)?;
+                let made = PemSigner::new(&kept.certificates_pem, &kept.key_pem, chain::ALGORITHM);
+                let made = made.map_err(|error| NotSigned(error.to_string()))?;
+                (Signer::Here(made), kept.certificates_pem)
+            }
+        };
+        let signer = Asking {
+            signer,
+            timestamp: rules.timestamp.clone(),
+            asker: Asker::new().map_err(NotSigned)?,
+        };
+        Ok(Self {
+            signer,
+            certificates,
+        })
+    }
+
+    pub(super) fn sign(
+        &self,
+        file: &[u8],
+        format: Format,
+        statement: &Statement<'_>,
+        tells_prompt: bool,
+    ) -> Result<Vec<u8>, NotSigned> {
+        let failed = |error: &dyn std::fmt::Display| NotSigned(error.to_string());
+        let (kind, bytes);
+        let made = match statement.made {
+            Made::Drawn => credentials::Made::Created(SourceType::AlgorithmicMedia),
+            Made::DrawnFrom => credentials::Made::Created(SourceType::Composite),
+            Made::Generated => credentials::Made::Created(SourceType::TrainedAlgorithmicMedia),
+            Made::Edited { title, source } => {
+                kind = kind_of(source).ok_or_else(|| {
+                    NotSigned("what it was made of is of an unknown kind".to_owned())
+                })?;
+                bytes = std::fs::read(source).map_err(|error| failed(&error))?;
+                credentials::Made::Edited(Ingredient {
+                    title,
+                    format: kind,
+                    bytes: &bytes,
+                })
+            }
+        };
+        let prompt: String = statement.prompt.chars().take(MAX_TEXT_CHARS).collect();
+        let title: String = statement.title.chars().take(MAX_TEXT_CHARS).collect();
+        let stated = credentials::Statement {
+            title: &title,
+            generator: ("Mediagate", env!("CARGO_PKG_VERSION")),
+            model: statement.model,
+            provider: statement.provider,
+            prompt: Some(prompt.as_str()).filter(|prompt| tells_prompt && !prompt.is_empty()),
+            when: statement.when,
+            made,
+        };
+        let format = match format {
+            Format::Mp4 => credentials::Format::Mp4,
+            Format::Flac => credentials::Format::Flac,
+            Format::Png => credentials::Format::Png,
+        };
+        credentials::sign(file, format, &stated, &self.signer).map_err(|error| failed(&error))
+    }
+
+    pub(super) fn read(
+        &self,
+        file: &[u8],
+        format: credentials::Format,
+    ) -> Result<Answer, CredentialsError> {
+        let trust = Trust {
+            anchors_pem: None,
+            own_pem: Some(&self.certificates),
+        };
+        credentials::read(file, format, &trust)
+    }
+}
+
+/// `None` if it is of a kind that cannot be an ingredient.
+fn kind_of(file: &Path) -> Option<credentials::Format> {
+    use credentials::Format;
+    use provenance::marks::{Kind, read};
+    let file = std::fs::File::open(file).ok()?;
+    let marks = read(std::io::BufReader::new(file)).ok()?;
+    Some(match marks.kind {
+        Kind::Mp4 => Format::M4a,
+        Kind::Png => Format::Png,
+        Kind::Wav => Format::Wav,
+        Kind::Flac => Format::Flac,
+        Kind::Mp3 => Format::Mp3,
+    })
+}
