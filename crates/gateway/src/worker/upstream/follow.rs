@@ -8,13 +8,14 @@ use providers::driver::{Polled, Watch};
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
-use super::job::{Ended, Job, Taken, failure, random};
+use super::job::{Ended, Job, Taken, failure};
 use super::results::{self, Bad};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
 use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Made, Outcome};
+use crate::worker::random;
 
 /// The progress that is guessed for providers that tell none ends here.
 const GUESS: f64 = 90.0;

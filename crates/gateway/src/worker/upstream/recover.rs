@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use providers::{Handle, Order, Output};
 
-use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, random, unconfirmed};
+use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
 use super::order;
 use super::resolve::{NEAR, REPETITION};
 use crate::config::providers::JOB_LIMIT;
@@ -13,6 +13,7 @@ use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::store;
 use crate::worker::finish::{Closing, Outcome};
+use crate::worker::random;
 
 /// Pause before a submission is looked at once more.
 const AGAIN: Duration = Duration::from_secs(2);

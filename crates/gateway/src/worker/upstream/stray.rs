@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::job::random;
 use crate::app::App;
 use crate::crash;
 use crate::domain::ledger;
@@ -24,6 +23,7 @@ use crate::model::task::Task;
 use crate::store;
 use crate::upstream::{Credential, Site};
 use crate::worker::Crew;
+use crate::worker::random;
 
 /// Most strays that are taken at once.
 const BATCH: u32 = 100;
