@@ -23,6 +23,7 @@ pub(super) fn time<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Er
     to.collect_str(&humantime::format_duration(*time))
 }
 
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn time_if_set<S: Serializer>(set: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     set.map(|time| humantime::format_duration(time).to_string())
         .serialize(to)
