@@ -32,11 +32,10 @@ impl Job<'_> {
 
     async fn last_submission(&self) -> Result<Option<Submission>, Error> {
         let task = self.task.id;
-        self.crew
-            .app
-            .store
-            .read(move |conn| store::submissions::latest(conn, task).map_err(Error::from))
-            .await
+        let store = &self.crew.app.store;
+        Ok(store
+            .read(move |conn| store::submissions::latest(conn, task))
+            .await?)
     }
 
     /// Goes on where another process, or an earlier run, left off.
