@@ -86,6 +86,7 @@ impl Job<'_> {
                             is_kept: true,
                             cost: None,
                             poll_after: None,
+                            is_taken_up: false,
                             _open: sent.credential.open(),
                         })));
                     }

@@ -299,6 +299,7 @@ impl Job<'_> {
             is_kept,
             cost: watch.cost(),
             poll_after,
+            is_taken_up: false,
             _open: open,
         })))
     }
