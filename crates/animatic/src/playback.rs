@@ -12,6 +12,8 @@ use openh264::formats::YUVSource as _;
 const MAX_TABLES: u64 = 32 << 20;
 /// Bytes of one encoded frame.
 const MAX_SAMPLE: u32 = 16 << 20;
+/// Frames of a film: four hours at 60 a second.
+const MAX_SAMPLES: usize = 1_000_000;
 /// Boxes at the top of a file that are looked at.
 const MAX_BOXES: u32 = 10_000;
 /// Longest side of a frame.
@@ -270,6 +272,9 @@ fn parameters(config: &[u8]) -> Option<Vec<u8>> {
 fn places(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
     let sizes = inside(table, b"stsz")?;
     let (each, count) = (number(sizes, 4)?, number(sizes, 8)? as usize);
+    if count > MAX_SAMPLES {
+        return None;
+    }
     let runs = inside(table, b"stsc")?;
     let (chunks, wide) = match inside(table, b"stco") {
         Some(chunks) => (chunks, false),

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use crate::app::App;
 use crate::cli::{CliError, runtime, say};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::provenance::check::{self, Checked, How, Match};
 use crate::http::wire::provenance::CheckObject;
 
@@ -27,7 +27,7 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-pub(super) fn run(command: &ProvenanceCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<(), CliError> {
     let ProvenanceCommand::Check(args) = command;
     let app = App::open(Config::load(settings)?, Clock::system())?;
     let failed =

@@ -1,28 +1,18 @@
 //! `[provenance]`: what results say of their origin, and who may ask.
 
 use clap::Args;
-use serde::Deserialize;
+use merge::Merge;
+use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use crate::config::{ConfigError, wrong};
 use crate::secret::{Secret, SecretSource};
 
-/// The table in the file.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// `[provenance]`: what results say of their origin.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
 #[serde(deny_unknown_fields, default)]
-pub struct ProvenanceTable {
-    pub certificate: Option<SecretSource>,
-    pub key: Option<SecretSource>,
-    pub signer: Option<Url>,
-    pub timestamp: Option<Url>,
-    pub watermark: Option<bool>,
-    pub public: Option<bool>,
-    pub prompt: Option<bool>,
-}
-
-/// Its flags.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ProvenanceFlags {
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct ProvenanceSettings {
     /// Certificates that sign results, PEM, the signer's first: a path, file:PATH or env:NAME
     /// [default: self-made]
     #[arg(
@@ -136,26 +126,14 @@ impl Default for ProvenanceRules {
 }
 
 impl ProvenanceRules {
-    pub(super) fn layer(
-        flags: ProvenanceFlags,
-        file: ProvenanceTable,
-    ) -> Result<Self, ConfigError> {
+    pub(super) fn of(set: ProvenanceSettings) -> Result<Self, ConfigError> {
         let usual = Self::default();
-        let certificate = flags.certificate.or(file.certificate);
-        // A flag for the one takes the place of the other in the file.
-        let (key, signer) = match (flags.key, flags.signer) {
-            (None, None) => (file.key, file.signer),
-            flags => flags,
-        };
         Ok(Self {
-            identity: Identity::read(certificate, key, signer)?,
-            timestamp: flags.timestamp.or(file.timestamp),
-            watermark: flags
-                .watermark
-                .or(file.watermark)
-                .unwrap_or(usual.watermark),
-            public: flags.public.or(file.public).unwrap_or(usual.public),
-            prompt: flags.prompt.or(file.prompt).unwrap_or(usual.prompt),
+            identity: Identity::read(set.certificate, set.key, set.signer)?,
+            timestamp: set.timestamp,
+            watermark: set.watermark.unwrap_or(usual.watermark),
+            public: set.public.unwrap_or(usual.public),
+            prompt: set.prompt.unwrap_or(usual.prompt),
         })
     }
 
@@ -179,7 +157,7 @@ impl ProvenanceRules {
     }
 
     /// The table's settings, to be shown.
-    pub(super) fn shown(&self) -> Vec<(&'static str, toml::Value)> {
+    fn shown(&self) -> Vec<(&'static str, toml::Value)> {
         let text = |text: &String| toml::Value::String(text.clone());
         let mut entries = vec![
             ("watermark", toml::Value::Boolean(self.watermark)),
@@ -201,6 +179,12 @@ impl ProvenanceRules {
         let timestamp = self.timestamp.as_ref();
         entries.extend(timestamp.map(|url| ("timestamp", text(&url.to_string()))));
         entries
+    }
+}
+
+impl Serialize for ProvenanceRules {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.shown())
     }
 }
 
@@ -314,8 +298,7 @@ mod tests {
     use super::*;
 
     fn layered(toml: &str) -> Result<ProvenanceRules, String> {
-        let table: ProvenanceTable = toml::from_str(toml).unwrap();
-        let rules = ProvenanceRules::layer(ProvenanceFlags::default(), table);
+        let rules = ProvenanceRules::of(toml::from_str(toml).unwrap());
         let rules = rules.map_err(|error| error.to_string())?;
         rules.check().map_err(|error| error.to_string())?;
         Ok(rules)

@@ -4,5 +4,7 @@ mod chat;
 mod models;
 mod provenance;
 mod several;
+#[cfg(feature = "c2pa")]
+mod signed;
 mod tasks;
 mod videos;

@@ -17,7 +17,7 @@ use crate::support::{Client, TestGateway, sound};
 const PATH: &str = "/v1/provenance/check";
 
 /// Checks a file as a form.
-async fn check(client: &Client, file: Vec<u8>) -> Answer {
+pub(super) async fn check(client: &Client, file: Vec<u8>) -> Answer {
     let part = Part::bytes(file).file_name("file.bin");
     let request = client.request(Method::POST, PATH);
     client
@@ -26,7 +26,7 @@ async fn check(client: &Client, file: Vec<u8>) -> Answer {
 }
 
 /// A drawn film: its task's id, its record and its bytes.
-async fn film(gateway: &TestGateway, more: Value) -> (String, Value, Vec<u8>) {
+pub(super) async fn film(gateway: &TestGateway, more: Value) -> (String, Value, Vec<u8>) {
     let mut order = json!({"model": "animatic-1", "prompt": "a lake at dawn, slow pan left",
         "size": "854x480", "seconds": "3", "seed": 7});
     order
