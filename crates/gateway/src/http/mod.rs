@@ -46,9 +46,8 @@ pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
     let router = router
-        .merge(web::router())
+        .merge(web::router(&document))
         .route("/openapi.json", get(docs::json(&document)))
-        .merge(docs::ui(document))
         .fallback(error::route_not_found)
         .method_not_allowed_fallback(error::method_not_allowed);
     framed(router, app)
