@@ -18,6 +18,7 @@ import sys
 import tempfile
 import tomllib
 
+import jsonschema
 import kubernetes_validate
 import yaml
 
@@ -69,8 +70,12 @@ def read(path):
     return yaml.safe_load(path.read_text())
 
 
-def values(name):
-    return merged(read(CHART / "values.yaml"), read(VALUES / f"{name}.yaml"))
+def cases():
+    """Values by the place that they come from; docs/deployment.md has an example."""
+    found = {path.name: read(path) for path in sorted(VALUES.glob("*.yaml"))}
+    [example] = re.findall(r"```yaml\n(# media\.yaml\n.*?)```", (ROOT / "docs/deployment.md").read_text(), re.S)
+    found["docs/deployment.md"] = yaml.safe_load(example)
+    return {name: merged(read(CHART / "values.yaml"), values) for name, values in found.items()}
 
 
 def render(renderer, values):
@@ -94,12 +99,19 @@ def check_chart(work):
     chart = read(CHART / "Chart.yaml")
     expect(chart["version"] == chart["appVersion"] == version, f"Chart.yaml is not of version {version}")
     expect("dependencies" not in chart, "Chart.yaml has subcharts")
-    for name in ["least", "full"]:
-        done = render(renderer, values(name))
-        expect(done.returncode == 0, f"values/{name}.yaml: {done.stderr}")
+    validator = jsonschema.Draft7Validator(json.loads((CHART / "values.schema.json").read_text()))
+    full = cases()["full.yaml"]
+    for name, values in cases().items():
+        for error in validator.iter_errors(values):
+            faults.append(f"{name}: {error.json_path}: {error.message}")
+        done = render(renderer, values)
+        expect(done.returncode == 0, f"{name}: {done.stderr}")
         if done.returncode == 0:
-            check_objects(name, values(name), objects(done.stdout))
-            compare_with_helm(name, objects(done.stdout))
+            check_objects(name, values, objects(done.stdout))
+            compare_with_helm(work, name, values, objects(done.stdout))
+    misspelt = {**full, "pubicUrl": ""}, merged(full, {"serve": {"replica": 1}}), merged(full, {"drainSeconds": "5s"})
+    for wrong in misspelt:
+        expect(not validator.is_valid(wrong), "values.schema.json lets anything pass")
     for path, value, message in [
         (["image", "repository"], "", "image.repository"),
         (["publicUrl"], "", "publicUrl"),
@@ -107,21 +119,23 @@ def check_chart(work):
         (["secrets", "database"], {"name": "", "key": "a"}, "MEDIAGATE_DATABASE: name"),
         (["secrets", "firstKey"], {"name": "a", "key": ""}, "MEDIAGATE_FIRST_KEY: key"),
     ]:
-        wrong = copy.deepcopy(values("full"))
+        wrong = copy.deepcopy(full)
         place = functools.reduce(dict.__getitem__, path[:-1], wrong)
         place[path[-1]] = value
         done = render(renderer, wrong)
         expect(done.returncode != 0 and message in done.stderr, f"{path}: {value!r} is not refused: {done.stderr}")
 
 
-def compare_with_helm(name, ours):
+def compare_with_helm(work, name, values, ours):
     """The renderer is not Helm: where Helm is, both must give the same objects."""
     if not shutil.which("helm"):
         return
-    command = ["helm", "template", RELEASE["Name"], CHART, "--values", VALUES / f"{name}.yaml"]
+    path = work / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+    command = ["helm", "template", RELEASE["Name"], CHART, "--values", path]
     by_name = lambda object: (object["kind"], object["metadata"]["name"])
     theirs = objects(run(*command))
-    expect(sorted(theirs, key=by_name) == sorted(ours, key=by_name), f"helm renders values/{name}.yaml otherwise")
+    expect(sorted(theirs, key=by_name) == sorted(ours, key=by_name), f"helm renders {name} otherwise")
 
 
 def check_objects(name, values, objects):
@@ -130,15 +144,15 @@ def check_objects(name, values, objects):
             try:
                 kubernetes_validate.validate(object, version, strict=True)
             except kubernetes_validate.ValidationError as error:
-                faults.append(f"values/{name}.yaml, {object['kind']}, Kubernetes {version}: {error}")
+                faults.append(f"{name}, {object['kind']}, Kubernetes {version}: {error}")
     kinds = {}
     for object in objects:
         kinds.setdefault(object["kind"], {})[object["metadata"]["name"]] = object
-    scaled = name == "full"
+    scaled = {f"media-{title}" for title in ["serve", "worker"] if values[title]["autoscaling"]["enabled"]}
     expected = {"ConfigMap": 1, "Deployment": 2, "Job": 1, "NetworkPolicy": 1, "PodDisruptionBudget": 2, "Service": 1}
-    expected |= {"HorizontalPodAutoscaler": 2} if scaled else {}
+    expected |= {"HorizontalPodAutoscaler": len(scaled)} if scaled else {}
     found = {kind: len(these) for kind, these in kinds.items()}
-    expect(found == expected, f"values/{name}.yaml gives {found}, not {expected}")
+    expect(found == expected, f"{name} gives {found}, not {expected}")
 
     pods = {}
     for kind in ["Deployment", "Job"]:
@@ -152,10 +166,10 @@ def check_objects(name, values, objects):
         budget = kinds["PodDisruptionBudget"][title]["spec"]
         expect(budget["maxUnavailable"] == 1, f"{title}: maxUnavailable")
         expect(selected(budget["selector"], pods) == [title], f"{title}: the budget is for other pods")
-        if scaled:
+        if title in scaled:
             target = kinds["HorizontalPodAutoscaler"][title]["spec"]["scaleTargetRef"]
             expect((target["kind"], target["name"]) == ("Deployment", title), f"{title}: scales {target}")
-        expect(("replicas" in object["spec"]) != scaled, f"{title}: replicas beside an autoscaler")
+        expect(("replicas" in object["spec"]) != (title in scaled), f"{title}: replicas beside an autoscaler")
     [service] = kinds["Service"].values()
     selector = {"matchLabels": service["spec"]["selector"]}
     expect(selected(selector, pods) == ["media-serve"], "the Service is not serve's")
@@ -238,16 +252,19 @@ def check_compose(_work):
             expect(not secret, f"compose.yaml: {name} has {variable} written out")
         for other in service.get("depends_on", []):
             expect(other in services, f"compose.yaml: {name} waits for {other}, which is not there")
-        for source in [config["source"] for config in service.get("configs", [])]:
-            expect(source in compose["configs"], f"compose.yaml: {name} has no {source}")
+        for mounted in [volume.split(":")[0] for volume in service.get("volumes", [])]:
+            there = (DEPLOY / mounted).is_file() if mounted.startswith("./") else mounted in compose["volumes"]
+            expect(there, f"compose.yaml: {name} mounts {mounted}, which is not there")
         for port in service.get("ports", []):
             expect("127.0.0.1" in port, f"compose.yaml: {name} is open to everybody at {port}")
     for name in ["gateway", "worker"]:
         service = services[name]
         kept = service["read_only"] and service["cap_drop"] == ["ALL"] and service["deploy"]["resources"]["limits"]
         expect(kept, f"compose.yaml: {name} may do too much")
-    tomllib.loads(compose["configs"]["settings"]["content"])
-    proxy = (DEPLOY / compose["configs"]["proxy"]["file"]).read_text()
+    settings = tomllib.loads((DEPLOY / "compose.toml").read_text())
+    [network] = compose["networks"]["inside"]["ipam"]["config"]
+    expect(settings["trusted_proxies"] == [network["subnet"]], "compose.toml trusts another network")
+    proxy = (DEPLOY / "proxy/haproxy.cfg").read_text()
     expect("server-template gateway 10 gateway:8080" in proxy, "haproxy.cfg does not know compose's gateways")
 
 
