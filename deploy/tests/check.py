@@ -345,7 +345,7 @@ def check_proxies(work):
 
 
 def check_scripts(_work):
-    paths = (path for path in (ROOT / "scripts").iterdir() if path.is_file())
+    paths = [path for folder in ["scripts", "deploy/tests"] for path in (ROOT / folder).iterdir() if path.is_file()]
     scripts = [path for path in paths if path.read_bytes().startswith(b"#!/usr/bin/env bash")]
     for script in scripts:
         run("bash", "-n", script)
