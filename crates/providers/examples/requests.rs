@@ -399,9 +399,8 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
     let (name, _) = case.name.split_once(':').context("no protocol")?;
     let protocol = providers::protocol(name).context("no such protocol")?;
     let settings = Settings {
-        name: name.into(),
         base_url: Some(simulator.url(name).parse()?),
-        options: case.options.as_object().cloned().unwrap_or_default(),
+        ..Settings::new(name, case.options.as_object().cloned().unwrap_or_default())
     };
     let provider = Provider::new(protocol, &settings, Rules::default())?;
     let driver = Driver::new();

@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
@@ -37,30 +38,31 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://api.x.ai/v1"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(Xai)),
+    build: |settings| {
+        Ok(Arc::new(Xai {
+            known: settings.shelf("xai"),
+        }))
+    },
 };
 
 #[derive(Debug)]
-struct Xai;
+struct Xai {
+    known: Shelf,
+}
 
 impl Adapter for Xai {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                // What single models make beside these is in the catalogue.
-                sizes: vec![(1280, 720), (720, 1280), (720, 720), (854, 480), (480, 854)],
-                durations: Durations::Range { min: 1, max: 15 },
-                default_seconds: 6,
-                pictures: Pictures {
-                    references: 7,
-                    ..Pictures::frames(1)
-                },
-                negative_prompt: false,
-                seed: false,
-                audio: None,
-                max_prompt: 4_000,
-            })
-        })
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280)],
+            durations: Durations::Range { min: 1, max: 15 },
+            default_seconds: 6,
+            pictures: Pictures::frames(1),
+            negative_prompt: false,
+            seed: false,
+            audio: None,
+            max_prompt: 4_000,
+        };
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {

@@ -43,7 +43,7 @@ mod songs;
 mod template;
 mod upload;
 
-pub(crate) use fault::distance;
+pub(crate) use fault::{distance, fits};
 pub(crate) use shipped::SHIPPED;
 
 use std::collections::BTreeSet;
