@@ -1,7 +1,8 @@
 //! `xai`: Grok Imagine videos.
 //!
-//! Sources: docs.x.ai; `@ai-sdk/xai` 3.0.138 on the wire (xAI's own Python SDK
-//! speaks gRPC and says nothing of this).
+//! Sources: docs.x.ai; `@ai-sdk/xai` 3.0.138 on the wire and 5.0.12 (of November
+//! 2026) for `last_frame` (xAI's own Python SDK speaks gRPC and says nothing of
+//! this).
 //!
 //! ```text
 //! POST /videos/generations   {model, prompt, duration, …} → {request_id}
@@ -83,6 +84,9 @@ impl Adapter for Xai {
         if let Some(file) = video.picture(PictureRole::FirstFrame) {
             // The video takes the picture's shape; another one would stretch it.
             body.insert("image".into(), json!({"url": file.url_or_data()}));
+            if let Some(last) = video.picture(PictureRole::LastFrame) {
+                body.insert("last_frame".into(), json!({"url": last.url_or_data()}));
+            }
         } else {
             body.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
         }
@@ -249,6 +253,14 @@ mod tests {
         assert!(body.get("aspect_ratio").is_none());
         let url = body["image"]["url"].as_str().unwrap();
         assert!(url.starts_with("data:image/png;base64,iVBOR"));
+        order.model = "grok-imagine-video-1.5".into();
+        if let Work::Video(video) = &mut order.work {
+            video.pictures.push(Picture {
+                role: PictureRole::LastFrame,
+                file: picture(),
+            });
+        }
+        assert_eq!(self::body(&order)["last_frame"]["url"], url);
         let error = adapter("xai", &json!({})).start(&stems("x")).unwrap_err();
         assert_eq!(error.class, Class::Rejected);
     }

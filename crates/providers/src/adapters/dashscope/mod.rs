@@ -1,7 +1,8 @@
 //! `dashscope`: Alibaba's Model Studio, the home of the Wan and `HappyHorse` video
 //! models.
 //!
-//! Sources: the `dashscope` SDK 2.0.2 (Python) on the wire; the help pages.
+//! Sources: the `dashscope` SDK 2.0.2 (Python) on the wire; the help pages;
+//! `@ai-sdk/alibaba` 2.0.58 for `audio` and for what wan3 takes.
 //!
 //! ```text
 //! POST /services/aigc/video-generation/video-synthesis  {output: {task_id, task_status}}
@@ -179,6 +180,9 @@ impl Adapter for DashScope {
         if form == Form::New && video.pictures.is_empty() {
             parameters.insert("ratio".into(), json!(shape::ratio(video.size)));
         }
+        if let Some(on) = video.audio {
+            parameters.insert("audio".into(), json!(on));
+        }
         if is_happyhorse(&order.model) {
             parameters.insert("watermark".into(), json!(false));
         }
@@ -217,7 +221,10 @@ fn insert_pictures(
             let media = media
                 .into_iter()
                 .filter_map(|(kind, url)| Some((kind, url?)));
+            let references = video.references();
+            let references = references.map(|file| ("reference_image", file.url_or_data()));
             let media: Vec<Value> = media
+                .chain(references)
                 .map(|(kind, url)| json!({"type": kind, "url": url}))
                 .collect();
             if !media.is_empty() {

@@ -247,6 +247,10 @@ mod tests {
             }
             Value::Null
         };
+        assert_eq!(
+            word("fal-ai/sora-2/text-to-video/pro", (1920, 1080)),
+            "true_1080p"
+        );
         assert_eq!(word("minimax/h3/text-to-video", (2560, 1440)), "2K");
         assert_eq!(word("minimax/h3/text-to-video", (3840, 2160)), "4K");
         assert_eq!(word("minimax/h3-max/text-to-video", (854, 480)), "480P");
