@@ -4,13 +4,13 @@
 //! `crates/simulator`, a case in `tests/contract` and a page in
 //! `docs/providers`.
 
+mod ark;
 mod audioshake;
 mod chat_video;
 mod comfyui;
 mod dashscope;
 mod elevenlabs;
 mod fal;
-mod frames;
 mod gemini_veo;
 mod kling;
 mod lalal;

@@ -20,11 +20,10 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, of_poll, opened};
-use crate::adapters::frames::content;
+use crate::adapters::ark::{WORDS, content};
 use crate::answer::{Answer, Described, required_text, text_at};
 use crate::catalogue::Shelf;
 use crate::error::ProviderError;
-use crate::jobs::status::Status;
 use crate::jobs::{Job, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order};
@@ -39,14 +38,7 @@ static JOB: Job = Job {
     taken: opened,
     told: of_poll,
     status: "/task/status",
-    words: &[
-        ("queued", Status::Queued),
-        ("running", Status::Running),
-        ("succeeded", Status::Done),
-        ("failed", Status::FAILED),
-        ("cancelled", Status::LOST),
-        ("expired", Status::LOST),
-    ],
+    words: &WORDS,
     progress: |_| None,
     made: |_, body| video_at(body, "/task/content/url"),
     failed: |body| {

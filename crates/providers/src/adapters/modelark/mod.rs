@@ -35,14 +35,13 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::adapters::Protocol;
-use crate::adapters::frames::content;
+use crate::adapters::ark::{WORDS, content};
 use crate::answer::{Answer, Described, text_at};
 use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
 use crate::jobs::list::List;
-use crate::jobs::status::Status;
 use crate::jobs::{Job, Opened, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, Work};
@@ -71,14 +70,7 @@ static JOB: Job = Job {
     taken: opened,
     told: opened,
     status: "/status",
-    words: &[
-        ("queued", Status::Queued),
-        ("running", Status::Running),
-        ("succeeded", Status::Done),
-        ("failed", Status::FAILED),
-        ("cancelled", Status::LOST),
-        ("expired", Status::LOST),
-    ],
+    words: &WORDS,
     progress: |_| None,
     made: |_, body| video_at(body, "/content/video_url"),
     failed: |body| ENDS.error(describe(body)),
