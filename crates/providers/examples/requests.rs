@@ -138,6 +138,11 @@ fn cases() -> Vec<Case> {
             "grok-imagine-video",
             video(5, hd, [small(FirstFrame)]),
         ),
+        case(
+            "xai: frames",
+            "grok-imagine-video-1.5",
+            video(5, hd, [small(FirstFrame), small(LastFrame)]),
+        ),
         case("runway: text", "veo3.1", video(8, hd, [])),
         case(
             "runway: picture",

@@ -1,8 +1,7 @@
 //! `xai`: Grok Imagine videos.
 //!
-//! Sources: docs.x.ai; `@ai-sdk/xai` 3.0.138 on the wire and 5.0.12 (of November
-//! 2026) for `last_frame` (xAI's own Python SDK speaks gRPC and says nothing of
-//! this).
+//! Sources: docs.x.ai; `@ai-sdk/xai` 5.0.12 on the wire (xAI's own Python SDK
+//! speaks gRPC and says nothing of this).
 //!
 //! ```text
 //! POST /videos/generations   {model, prompt, duration, …} → {request_id}

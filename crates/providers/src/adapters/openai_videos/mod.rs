@@ -2,7 +2,7 @@
 //! in self-hosted servers (vLLM-omni, `SGLang`) and in gateways, Mediagate among
 //! them.
 //!
-//! Sources: the `openai` SDKs 3.52 (Python) and 6.49 (JS) on the wire;
+//! Sources: the `openai` SDKs 3.54 (Python) and 7.57 (JS) on the wire;
 //! vLLM-omni 0.30 and `SGLang` 0.5.23 server sources.
 //!
 //! ```text
