@@ -225,20 +225,28 @@ impl KnownModel {
         let adapter = protocol.and_then(|protocol| (protocol.build)(&settings).ok());
         let limits = adapter.and_then(|adapter| adapter.limits(self.kind, &self.id));
         let mut filled = self.clone();
-        if let (Some(Limits::Video(own)), None) = (limits, &self.retired) {
-            let limits = self.limits(own);
-            filled.audio = self.audio.or(match limits.audio {
-                Some(true) => Some(Sound::Choice),
-                Some(false) => Some(Sound::OnRequest),
-                None => None,
-            });
-            filled.sizes = Some(limits.sizes);
-            filled.seconds = Some(limits.durations);
-            filled.default_seconds = Some(limits.default_seconds);
-            filled.pictures = Some(limits.pictures.max);
-            filled.needs_picture = Some(limits.pictures.needed);
-            filled.negative_prompt = Some(limits.negative_prompt);
-            filled.seed = Some(limits.seed);
+        match limits.filter(|_| self.retired.is_none()) {
+            Some(Limits::Video(own)) => {
+                let limits = self.limits(own);
+                filled.audio = self.audio.or(match limits.audio {
+                    Some(true) => Some(Sound::Choice),
+                    Some(false) => Some(Sound::OnRequest),
+                    None => None,
+                });
+                filled.sizes = Some(limits.sizes);
+                filled.seconds = Some(limits.durations);
+                filled.default_seconds = Some(limits.default_seconds);
+                filled.pictures = Some(limits.pictures.max);
+                filled.needs_picture = Some(limits.pictures.needed);
+                filled.negative_prompt = Some(limits.negative_prompt);
+                filled.seed = Some(limits.seed);
+            }
+            Some(Limits::Music(own)) => {
+                let seconds = own.songs.seconds;
+                let seconds = seconds.map(|(min, max)| Durations::Range { min, max });
+                filled.seconds = filled.seconds.or(seconds);
+            }
+            None => {}
         }
         filled
     }

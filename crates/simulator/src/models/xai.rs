@@ -17,7 +17,7 @@ pub(super) const MODEL: Model = Model {
     },
 };
 
-const MEMBERS: [&str; 8] = [
+const MEMBERS: [&str; 9] = [
     "model",
     "prompt",
     "duration",
