@@ -97,8 +97,8 @@ pub enum Sound {
     /// They have, unless the request says otherwise.
     Choice,
     /// They have none, unless the request says otherwise.
-    #[serde(rename = "on request")]
-    OnRequest,
+    #[serde(rename = "if asked")]
+    IfAsked,
 }
 
 impl Sound {
@@ -108,7 +108,7 @@ impl Sound {
             Self::None => "none",
             Self::Always => "always",
             Self::Choice => "choice",
-            Self::OnRequest => "on request",
+            Self::IfAsked => "if asked",
         }
     }
 }
@@ -230,7 +230,7 @@ impl KnownModel {
                 let limits = self.limits(own);
                 filled.audio = self.audio.or(match limits.audio {
                     Some(true) => Some(Sound::Choice),
-                    Some(false) => Some(Sound::OnRequest),
+                    Some(false) => Some(Sound::IfAsked),
                     None => None,
                 });
                 filled.sizes = Some(limits.sizes);
@@ -289,7 +289,7 @@ impl KnownModel {
             None => limits.audio,
             Some(Sound::None | Sound::Always) => None,
             Some(Sound::Choice) => Some(true),
-            Some(Sound::OnRequest) => Some(false),
+            Some(Sound::IfAsked) => Some(false),
         };
         limits.max_prompt = self.max_prompt.unwrap_or(limits.max_prompt);
         limits
