@@ -83,6 +83,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::events))
+        .routes(routes!(tasks::attempts))
         .routes(routes!(tasks::cancel));
     let webhooks = OpenApiRouter::new()
         .routes(routes!(webhooks::create, webhooks::list))

@@ -141,10 +141,11 @@ impl Job<'_> {
             error.class.name(),
             error.message.clone(),
         );
+        let now = self.crew.app.clock.now();
         let written = self.crew.app.store.write(move |conn| {
             let why = Some((class, message.as_str()));
             let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-            store::submissions::close(conn, id, from, to, why).map_err(Error::from)
+            store::submissions::close(conn, id, from, to, why, now).map_err(Error::from)
         });
         if written.await.map_err(|error| inside(&error))? {
             return Ok(Attempt::Passed(Passed::No(error)));
