@@ -2,7 +2,7 @@
 //! callers use.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -35,10 +35,15 @@ pub(super) struct DemoArgs {
 }
 
 pub(super) fn run(args: &DemoArgs, settings: &Overrides) -> Result<(), CliError> {
-    let data = tempfile::tempdir().map_err(CliError::failed)?;
+    let temporary = tempfile::tempdir().map_err(CliError::failed)?;
+    let data = match &settings.data {
+        Some(folder) => empty(folder)?,
+        None => temporary.path(),
+    };
+    let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Overrides {
-        data: Some(data.path().to_owned()),
-        listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
+        data: Some(data.to_owned()),
+        listen: Some(settings.listen.unwrap_or(loopback)),
         log: Some(settings.log.clone().unwrap_or_else(|| "warn".into())),
         ..settings.clone()
     };
@@ -53,7 +58,23 @@ pub(super) fn run(args: &DemoArgs, settings: &Overrides) -> Result<(), CliError>
     std::fs::create_dir_all(&args.out)
         .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;
     let app = App::open(config, Clock::system())?;
-    runtime()?.block_on(show(args, app))
+    runtime()?.block_on(show(args, settings.data.as_deref(), app))
+}
+
+/// The folder, unless there is something in it: the demo never touches existing data.
+fn empty(folder: &Path) -> Result<&Path, CliError> {
+    let is_empty = match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+        Err(error) => return Err(CliError::Failed(format!("{}: {error}", folder.display()))),
+    };
+    if is_empty {
+        return Ok(folder);
+    }
+    Err(CliError::Usage(format!(
+        "the folder {} is not empty; the demo needs a new one for its data, or none",
+        folder.display()
+    )))
 }
 
 async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
