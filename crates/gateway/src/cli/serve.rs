@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides, file_mark};
+use crate::config::{Config, Settings, file_mark};
 use crate::domain::accounts;
 use crate::domain::keys;
 use crate::domain::restored;
@@ -35,7 +35,7 @@ pub(super) struct Start {
     after_restore: bool,
 }
 
-pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
@@ -46,7 +46,7 @@ pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
 }
 
 /// `mediagate worker`: like `serve`, without a listener.
-pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
@@ -64,7 +64,7 @@ pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), Cli
     })
 }
 
-async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
+async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
     let listener = TcpListener::bind(app.config.listen)
         .await
         .map_err(|error| {
@@ -187,7 +187,7 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
 
 /// Reloads models and prices at SIGHUP, and when the file or the models folder changes. An invalid
 /// file is rejected and the old settings stay.
-fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
+fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
@@ -219,7 +219,7 @@ fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
     Ok(())
 }
 
-fn reload(app: &App, settings: &Overrides) {
+fn reload(app: &App, settings: &Settings) {
     match app.reload(settings) {
         Ok(()) => tracing::info!("models, prices and providers were read anew"),
         Err(error) => {
