@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::markdown::{self, Document};
 
 /// A document at `/docs/{slug}`.
-pub struct Guide {
+pub(super) struct Guide {
     pub slug: &'static str,
     pub group: Group,
     text: &'static str,
@@ -13,7 +13,7 @@ pub struct Guide {
 
 /// How documents are put together in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub(super) enum Group {
     Start,
     Using,
     Operating,
@@ -22,7 +22,7 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::Start,
         Self::Using,
         Self::Operating,
@@ -30,7 +30,7 @@ impl Group {
         Self::Providers,
     ];
 
-    pub const fn title(self) -> &'static str {
+    pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Start => "Start here",
             Self::Using => "Using it",
@@ -67,7 +67,7 @@ guides! {
 }
 
 /// All documents, read once.
-pub fn all() -> &'static [(&'static Guide, Document)] {
+pub(super) fn all() -> &'static [(&'static Guide, Document)] {
     static READ: LazyLock<Vec<(&Guide, Document)>> = LazyLock::new(|| {
         let read = |guide: &'static Guide| {
             let link = |target: &str| address(guide.slug, target);
@@ -78,7 +78,7 @@ pub fn all() -> &'static [(&'static Guide, Document)] {
     &READ
 }
 
-pub fn find(slug: &str) -> Option<&'static (&'static Guide, Document)> {
+pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, Document)> {
     all().iter().find(|(guide, _)| guide.slug == slug)
 }
 
@@ -109,7 +109,7 @@ fn address(from: &str, target: &str) -> Option<String> {
 }
 
 /// Where words were found.
-pub struct Hit {
+pub(super) struct Hit {
     pub address: String,
     pub title: String,
     /// The document, where the hit is one of its parts.
@@ -124,7 +124,7 @@ const MOST: usize = 30;
 const EXCERPT: usize = 180;
 
 /// Sections that contain every word, those that have them in their titles first.
-pub fn search(query: &str) -> Vec<Hit> {
+pub(super) fn search(query: &str) -> Vec<Hit> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     let mut hits = Vec::new();
     if words.is_empty() {

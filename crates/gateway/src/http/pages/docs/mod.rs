@@ -1,6 +1,6 @@
 //! The documentation: guides from `docs/`, the API reference, and a search in the guides.
 
-pub mod library;
+mod library;
 mod markdown;
 mod reference;
 
