@@ -12,6 +12,7 @@ pub mod label;
 pub mod likeness;
 pub mod look;
 pub mod own_models;
+pub mod poster;
 pub mod retouch;
 pub mod stems_engine;
 

@@ -11,6 +11,7 @@ pub mod provenance;
 pub mod submission;
 pub mod task;
 pub mod webhook;
+pub mod words;
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,7 @@ async fn the_document_is_served_and_covers_every_endpoint() {
         "POST /musicgen/submit/music",
         "POST /musicgen/uploads/audio",
         "POST /v1/chat/completions",
+        "POST /v1/provenance/check",
         "POST /v1/quote",
         "POST /v1/tasks/{id}/cancel",
         "POST /v1/videos",

@@ -3,6 +3,7 @@
 mod chat;
 mod models;
 mod provenance;
+mod records;
 mod several;
 #[cfg(feature = "c2pa")]
 mod signed;
