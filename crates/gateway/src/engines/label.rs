@@ -7,13 +7,13 @@ pub const TEXT: &str = "Label in the lower right corner: AI. This video was made
 
 /// The letters, a bit for each point, the first on the left.
 const LETTERS: [u16; 7] = [
-    0b0_0111_0001_1111_0,
-    0b0_1000_1000_0100_0,
-    0b0_1000_1000_0100_0,
-    0b0_1111_1000_0100_0,
-    0b0_1000_1000_0100_0,
-    0b0_1000_1000_0100_0,
-    0b0_1000_1001_1111_0,
+    0b00_1110_0011_1110,
+    0b01_0001_0000_1000,
+    0b01_0001_0000_1000,
+    0b01_1111_0000_1000,
+    0b01_0001_0000_1000,
+    0b01_0001_0000_1000,
+    0b01_0001_0011_1110,
 ];
 const COLUMNS: usize = 14;
 /// Rows of the box: the letters and two above and below.

@@ -1,6 +1,6 @@
 //! Marks what is made here before it is hashed and kept, and tells what came in.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -126,7 +126,7 @@ fn sign_clip(
     when: &str,
     mut clip: MadeClip,
     made: &ClipMade,
-    source: &PathBuf,
+    source: &Path,
 ) -> Result<(MadeClip, Provenance), MarkError> {
     let came_in = app.origin.tell(source);
     let edited = Made::Edited {

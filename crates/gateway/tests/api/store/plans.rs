@@ -21,7 +21,9 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables whose size is that of the business.
-const GROWING: [&str; 15] = [
+const GROWING: [&str; 17] = [
+    "prints",
+    "print_keys",
     "task_words",
     "accounts",
     "api_keys",

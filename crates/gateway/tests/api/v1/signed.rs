@@ -14,7 +14,10 @@ async fn a_film_is_signed_and_a_change_is_noticed() {
     let gateway = TestGateway::start().await;
     let (_, video, mut bytes) = film(&gateway, json!({"seconds": "1"})).await;
     let told = &video["provenance"];
-    assert_eq!((&told["status"], &told["digital_source_type"]), (&json!("valid"), &json!(DRAWN)));
+    assert_eq!(
+        (&told["status"], &told["digital_source_type"]),
+        (&json!("valid"), &json!(DRAWN))
+    );
     let signer = told["signer"].as_str().unwrap();
     assert!(signer.contains("verified by nobody"), "{signer}");
     assert_eq!(told["marks"], json!(["c2pa", "watermark"]));
@@ -22,20 +25,32 @@ async fn a_film_is_signed_and_a_change_is_noticed() {
     let digest = mediagate::domain::assets::sha256_hex(&bytes);
     assert_eq!(video["sha256"], digest, "the digest is the signed file's");
     let found = check(&gateway, bytes.clone()).await.ok();
-    assert_eq!(found["ours"], json!({"signed": true, "watermarked": true, "exact": true}));
+    assert_eq!(
+        found["ours"],
+        json!({"signed": true, "watermarked": true, "exact": true})
+    );
     assert_eq!(found["actions"][0]["action"], "c2pa.created");
     assert_eq!(found["actions"][0]["software"], "animatic-1");
     let manifest = String::from_utf8_lossy(&bytes);
-    assert!(!manifest.contains("slow pan left"), "no prompt unless it is asked for");
+    assert!(
+        !manifest.contains("slow pan left"),
+        "no prompt unless it is asked for"
+    );
     let at = bytes.len() - 100;
     bytes[at] ^= 1;
     let found = check(&gateway, bytes).await.ok();
-    assert_eq!((&found["provenance"]["status"], &found["ours"]["signed"]), (&json!("invalid"), &json!(false)));
+    assert_eq!(
+        (&found["provenance"]["status"], &found["ours"]["signed"]),
+        (&json!("invalid"), &json!(false))
+    );
     // Another installation has another certificate.
     let other = TestGateway::start().await;
     let (_, _, theirs) = film(&other, json!({"seconds": "1"})).await;
     let found = check(&gateway, theirs).await.ok();
-    assert_eq!((&found["provenance"]["status"], &found["ours"]["signed"]), (&json!("valid"), &json!(false)));
+    assert_eq!(
+        (&found["provenance"]["status"], &found["ours"]["signed"]),
+        (&json!("valid"), &json!(false))
+    );
     other.stop().await;
     gateway.stop().await;
 }
@@ -52,25 +67,45 @@ async fn stems_name_their_recording_and_keep_what_it_said() {
         assert_eq!(stem["provenance"]["digital_source_type"], json!(null));
         let audio = gateway.get(stem["audio_url"].as_str().unwrap()).await.bytes;
         let found = check(&gateway, audio.to_vec()).await.ok();
-        let done: Vec<_> = found["actions"].as_array().unwrap().iter().map(|deed| &deed["action"]).collect();
+        let done: Vec<_> = found["actions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|deed| &deed["action"])
+            .collect();
         assert_eq!(done, ["c2pa.opened", "c2pa.edited"]);
         assert_eq!(found["ours"]["signed"], true);
         let cover = gateway.get(stem["image_url"].as_str().unwrap()).await.bytes;
         let found = check(&gateway, cover.to_vec()).await.ok();
-        assert_eq!((&found["mime_type"], &found["provenance"]["digital_source_type"]), (&json!("image/png"), &json!(DRAWN)));
+        assert_eq!(
+            (
+                &found["mime_type"],
+                &found["provenance"]["digital_source_type"]
+            ),
+            (&json!("image/png"), &json!(DRAWN))
+        );
         // A signed recording that comes in stays an ingredient of what is made of it.
         let again = upload(&gateway, "Again", audio.to_vec()).await;
         assert_eq!(again["provenance"]["status"], "valid", "{again}");
-        let kept = gateway.get(again["audio_url"].as_str().unwrap()).await.bytes;
+        let kept = gateway
+            .get(again["audio_url"].as_str().unwrap())
+            .await
+            .bytes;
         let found = check(&gateway, kept.to_vec()).await.ok();
-        assert_eq!((&found["ours"]["signed"], &found["ingredients"]), (&json!(true), &json!(["Again"])));
+        assert_eq!(
+            (&found["ours"]["signed"], &found["ingredients"]),
+            (&json!(true), &json!(["Again"]))
+        );
         gateway.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_prompt_is_stated_where_the_operator_wants_it() {
-    let gateway = TestGateway::builder().toml("[provenance]\nprompt = true").start().await;
+    let gateway = TestGateway::builder()
+        .toml("[provenance]\nprompt = true")
+        .start()
+        .await;
     let (_, _, bytes) = film(&gateway, json!({"seconds": "1"})).await;
     assert!(String::from_utf8_lossy(&bytes).contains("slow pan left"));
     gateway.stop().await;
@@ -85,17 +120,29 @@ async fn a_signer_that_does_not_answer_fails_the_task_and_a_certificate_is_used(
     let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
     std::fs::write(&certificate, &chain.certificates_pem).unwrap();
     std::fs::write(&key, &chain.key_pem).unwrap();
-    let mut toml = format!("[provenance]\ncertificate = \"{}\"\n", certificate.display());
+    let mut toml = format!(
+        "[provenance]\ncertificate = \"{}\"\n",
+        certificate.display()
+    );
     let away = format!("{toml}signer = \"http://127.0.0.1:9/sign\"");
     toml += &format!("key = \"{}\"", key.display());
     let gateway = TestGateway::builder().toml(&toml).start().await;
     let (_, video, _) = film(&gateway, json!({"seconds": "1"})).await;
-    assert!(video["provenance"]["signer"].as_str().unwrap().starts_with("Acme Media"));
+    assert!(
+        video["provenance"]["signer"]
+            .as_str()
+            .unwrap()
+            .starts_with("Acme Media")
+    );
     gateway.stop().await;
     let gateway = TestGateway::builder().toml(&away).start().await;
-    let order = json!({"model": "animatic-1", "prompt": "a lake", "size": "480x480", "seconds": "1"});
+    let order =
+        json!({"model": "animatic-1", "prompt": "a lake", "size": "480x480", "seconds": "1"});
     let answer = gateway.post("/v1/videos", &order).await;
     let view = gateway.finished(answer.header("x-task-id").unwrap()).await;
-    assert_eq!((&view["status"], &view["error"]["code"]), (&json!("failed"), &json!("generation_failed")));
+    assert_eq!(
+        (&view["status"], &view["error"]["code"]),
+        (&json!("failed"), &json!("generation_failed"))
+    );
     gateway.stop().await;
 }

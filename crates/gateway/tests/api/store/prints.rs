@@ -1,0 +1,111 @@
+//! The registry: what results are known by is found, and leaves with their records.
+
+use mediagate::ids::{AccountId, AssetId, ClipId, TaskId};
+use mediagate::model::money::Money;
+use mediagate::model::provenance::{Likeness, Print, PrintKind, Provenance, ProvenanceStatus};
+use mediagate::model::task::TaskState;
+use mediagate::store::{clips, prints, records};
+
+use super::money::{DIME, accept, end, ending, keyed};
+use super::{Fixture, at};
+
+on_both! {
+    a_result_is_found_by_all_that_it_is_known_by
+    a_clip_keeps_what_its_file_says
+}
+
+fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> Print {
+    Print {
+        id: AssetId::new(),
+        account,
+        kind: PrintKind::Video,
+        is_embedded: true,
+        task,
+        clip,
+        sha256: "ab".into(),
+        watermark: Some((1 << 40) - 1),
+        likeness: Likeness {
+            video: Some("AAAA".into()),
+            sound: None,
+            keys: vec![7, 1 << 40],
+        },
+        created_at: at(1),
+    }
+}
+
+async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 1).await.unwrap();
+    let of_task = print(key.account, Some(made[0].id), None);
+    let of_clip = print(key.account, None, Some(ClipId::new()));
+    let both = [of_task.clone(), of_clip.clone()];
+    db.write(move |conn| {
+        both.iter()
+            .try_for_each(|print| prints::insert(conn, print))
+    })
+    .await;
+    let found = async || {
+        db.read(|conn| {
+            let latest = prints::with_part(conn, 7, 9)?;
+            Ok((
+                prints::by_digest(conn, "ab", 9)?,
+                prints::by_watermark(conn, (1 << 40) - 1, 9)?,
+                latest
+                    .iter()
+                    .map(|id| prints::by_id(conn, id).map(Option::unwrap))
+                    .collect::<Result<Vec<_>, _>>()?,
+            ))
+        })
+        .await
+    };
+    // The keys of the index are not read back.
+    let shown = |mut print: Print| {
+        print.likeness.keys.clear();
+        print
+    };
+    let latest = vec![shown(of_clip.clone()), shown(of_task)];
+    assert_eq!(found().await, (latest.clone(), latest.clone(), latest));
+    let none = db
+        .read(|conn| {
+            Ok((
+                prints::by_digest(conn, "cd", 9)?.len(),
+                prints::by_watermark(conn, 5, 9)?.len(),
+                prints::with_part(conn, 8, 9)?.len(),
+            ))
+        })
+        .await;
+    assert_eq!(none, (0, 0, 0));
+    end(
+        &db,
+        &made[0],
+        ending(TaskState::Succeeded, Money::Settled, DIME),
+    )
+    .await;
+    db.write(|conn| {
+        let past = records::past(conn, at(9), 9)?;
+        records::remove(conn, &past)
+    })
+    .await;
+    let left = vec![shown(of_clip)];
+    assert_eq!(
+        found().await,
+        (left.clone(), left.clone(), left),
+        "a clip outlives its task"
+    );
+}
+
+async fn a_clip_keeps_what_its_file_says(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let (account, clip) = (key.account, super::contract::upload(key.account, None));
+    let (id, row) = (clip.id, clip.clone());
+    let told = Provenance::nothing(ProvenanceStatus::Unverified);
+    let kept = told.clone();
+    let shown = db
+        .write(move |conn| {
+            clips::insert(conn, &row, 0)?;
+            clips::set_provenance(conn, id, &kept)?;
+            clips::by_id(conn, id, account)
+        })
+        .await;
+    assert_eq!(shown.unwrap().provenance, Some(told));
+}
