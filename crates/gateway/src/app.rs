@@ -26,6 +26,7 @@ use crate::signer::{self, Signer};
 use crate::store::{Options, Store};
 use crate::telemetry;
 use crate::upstream::{self, Upstream};
+use crate::uses::Uses;
 
 /// The shared parts. Cheap to clone.
 #[derive(Clone)]
@@ -58,6 +59,8 @@ pub struct Parts {
     /// What this process allows itself and its callers at once.
     pub limits: Limits,
     pub caches: Caches,
+    /// When keys were last used.
+    pub uses: Uses,
     /// Who waits for what.
     pub bell: Bell,
     /// Which callers still wait for an answer.
@@ -156,6 +159,7 @@ impl App {
             hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
             limits: Limits::new(&config),
             caches: Caches::default(),
+            uses: Uses::default(),
             bell: Bell::default(),
             attendance: Attendance::new(clock.clone()),
             health: Health::default(),

@@ -74,6 +74,12 @@ codes! {
     WebhookNotFound = "webhook_not_found", 404, NotFound;
     /// The account has no such webhook delivery.
     DeliveryNotFound = "delivery_not_found", 404, NotFound;
+    /// There is no such API key.
+    KeyNotFound = "key_not_found", 404, NotFound;
+    /// There is no such account.
+    AccountNotFound = "account_not_found", 404, NotFound;
+    /// There is no such route to a provider.
+    ProviderNotFound = "provider_not_found", 404, NotFound;
     /// The account has no such media file, or the URL's signature is wrong.
     MediaNotFound = "media_not_found", 404, NotFound;
     /// There is no endpoint at this path.
@@ -88,6 +94,12 @@ codes! {
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
     /// The account has as many of these as it may have.
     LimitReached = "limit_reached", 409, Conflict;
+    /// The API key was revoked.
+    KeyRevoked = "key_revoked", 409, Conflict;
+    /// An account with this handle exists.
+    HandleTaken = "handle_taken", 409, Conflict;
+    /// The task's money cannot be adjusted, or not again.
+    NotAdjustable = "not_adjustable", 409, Conflict;
     /// The video is not finished.
     VideoNotReady = "video_not_ready", 409, Conflict;
     /// The media URL has expired, or the file was removed.

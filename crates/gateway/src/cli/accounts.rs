@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Overrides};
 use crate::domain::accounts;
 use crate::domain::books::{self, Changes};
-use crate::model::account::{Account, AccountMoney};
+use crate::model::account::{Account, AccountMoney, AccountRecord};
 use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
@@ -89,7 +89,7 @@ pub(super) fn run(command: &AccountsCommand, settings: &Overrides) -> Result<(),
         }
         AccountsCommand::List | AccountsCommand::Credit(_) => {}
     }
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             AccountsCommand::Create(args) => create(&app, args).await,
@@ -150,7 +150,12 @@ async fn list(app: &App) -> Result<(), CliError> {
     table.set_header([
         "ACCOUNT", "NAME", "POLICY", "BALANCE", "HELD", "SPENT", "BUDGET", "KEYS",
     ]);
-    for (account, money, keys) in &accounts {
+    for AccountRecord {
+        account,
+        money,
+        keys,
+    } in &accounts
+    {
         table.add_row([
             account.handle.clone(),
             account.display_name.clone(),

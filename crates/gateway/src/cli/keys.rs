@@ -15,7 +15,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Overrides};
 use crate::domain::accounts;
 use crate::domain::keys::{self, NewKey, Revocation};
-use crate::model::account::{ApiKey, Scope};
+use crate::model::account::{ApiKey, BudgetPeriod, Scope};
 use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
@@ -51,6 +51,9 @@ pub(super) struct CreateArgs {
     /// Limit on the total cost of its tasks, in US dollars
     #[arg(long, value_name = "USD", value_parser = amount::positive)]
     budget: Option<Micros>,
+    /// How often the budget renews, in UTC: day, week or month [default: never]
+    #[arg(long, value_name = "PERIOD", requires = "budget")]
+    budget_period: Option<BudgetPeriod>,
     /// Account that it belongs to, created if it does not exist [default: default]
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
@@ -63,7 +66,7 @@ pub(super) struct CreateArgs {
 }
 
 pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), CliError> {
-    let config = Config::load(settings)?;
+    let config = Config::load_for_command(settings)?;
     if let KeysCommand::Create(args) = command {
         check_models(args, &config)?;
     }
@@ -113,6 +116,7 @@ async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
         rpm: args.rpm,
         max_running: args.max_running,
         budget: args.budget,
+        budget_period: args.budget_period,
         expires_in: args.expires,
     };
     let (_, secret) = keys::create(app, &account, new).await?;

@@ -83,7 +83,7 @@ pub(super) fn run(command: &LedgerCommand, settings: &Overrides) -> Result<(), C
     if let LedgerCommand::Adjust(args) = command {
         amount::check_moved("--amount", args.amount)?;
     }
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             LedgerCommand::List(args) => list(&app, args).await,
@@ -102,7 +102,7 @@ impl Names {
         let accounts = books::accounts(app).await?;
         let accounts = accounts
             .into_iter()
-            .map(|(account, ..)| (account.id.to_string(), account.handle));
+            .map(|one| (one.account.id.to_string(), one.account.handle));
         let keys = keys::list(app).await?;
         let keys = keys
             .into_iter()

@@ -180,7 +180,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
             say(&config.show())
         }
         Command::Openapi => {
-            let document = crate::http::openapi(&Config::load(&cli.settings)?);
+            let document = crate::http::openapi(&Config::load_for_command(&cli.settings)?);
             say(&document.to_pretty_json().map_err(CliError::failed)?)
         }
     }

@@ -83,7 +83,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
 }
 
 pub(super) fn run(command: &WebhooksCommand, settings: &Overrides) -> Result<(), CliError> {
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             WebhooksCommand::List => list(&app).await,
@@ -122,7 +122,7 @@ async fn list(app: &App) -> Result<(), CliError> {
     for endpoint in all {
         let account = accounts
             .iter()
-            .find(|(known, ..)| known.id == endpoint.account);
+            .find(|known| known.account.id == endpoint.account);
         let events = endpoint.events.as_ref().map_or_else(
             || "all".to_owned(),
             |events| {
@@ -135,7 +135,7 @@ async fn list(app: &App) -> Result<(), CliError> {
         );
         table.add_row([
             endpoint.id.to_string(),
-            account.map_or_else(String::new, |(account, ..)| account.handle.clone()),
+            account.map_or_else(String::new, |known| known.account.handle.clone()),
             endpoint.url.clone(),
             events,
             state(&endpoint),

@@ -71,6 +71,19 @@ pub struct ConfigFile {
     pub source: Option<Source>,
 }
 
+impl ConfigFile {
+    /// With an empty secret in place of each secret of a provider.
+    #[must_use]
+    pub fn without_provider_secrets(mut self) -> Self {
+        for table in self.providers.values_mut() {
+            for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
+                *source = SecretSource::from(String::new());
+            }
+        }
+        self
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub path: String,

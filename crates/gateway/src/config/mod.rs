@@ -199,6 +199,16 @@ impl Config {
         Self::layer(overrides.clone(), file)
     }
 
+    /// The same for a command that asks no provider for anything: the secrets of providers are not
+    /// read, so that nobody needs them to revoke a key.
+    pub fn load_for_command(overrides: &Overrides) -> Result<Self, ConfigError> {
+        let file = match &overrides.config {
+            Some(path) => file::read(path)?,
+            None => ConfigFile::default(),
+        };
+        Self::layer(overrides.clone(), file.without_provider_secrets())
+    }
+
     /// Reads only the settings that can be reloaded.
     pub fn reload(overrides: &Overrides) -> Result<ModelConfig, ConfigError> {
         Self::load(overrides).map(|config| config.models)

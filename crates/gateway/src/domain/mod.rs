@@ -3,12 +3,14 @@
 
 pub mod accounts;
 pub mod assets;
+pub mod audit;
 pub mod books;
 pub mod endings;
 pub mod idempotency;
 pub mod keys;
 pub mod ledger;
 pub mod music;
+pub mod operator;
 pub mod personas;
 pub mod pictures;
 pub mod quotes;

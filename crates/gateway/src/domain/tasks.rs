@@ -79,6 +79,24 @@ pub async fn list(
     Ok((tasks, has_more))
 }
 
+/// A page of the tasks of all accounts or of one, of all providers or of one, and whether more follow.
+pub async fn list_all(
+    app: &Parts,
+    account: Option<AccountId>,
+    provider: Option<String>,
+    filter: Filter,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app.store.examine(move |conn| match (account, &provider) {
+        (Some(account), None) => store::tasks::page(conn, account, &filter, one_more),
+        _ => store::tasks::page_of_all(conn, account, provider.as_deref(), &filter, one_more),
+    });
+    let mut tasks = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
+    Ok((tasks, has_more))
+}
+
 /// The task once it has ended, or as it is after `limit`.
 pub async fn wait(
     app: &Parts,

@@ -5,6 +5,7 @@
 //! `error` turns errors into responses.
 
 mod account;
+mod admin;
 pub mod auth;
 pub mod base;
 pub mod body;
@@ -115,5 +116,6 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(tasks)
         .merge(webhooks)
         .merge(money)
+        .merge(admin::api())
         .merge(open)
 }

@@ -15,6 +15,7 @@ use crate::domain::{music, tasks};
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksCancel, TasksRead};
 use crate::http::docs::Events;
+use crate::http::fields::Fields;
 use crate::http::page_params::{Query, page, word};
 use crate::http::wire::list::List;
 use crate::ids::{AccountId, RequestId, TaskId};
@@ -38,25 +39,28 @@ pub(super) async fn list(
     base: Base,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, Error> {
-    let (filter, page) = query.read(|query| {
-        let filter = Filter {
-            kind: word(query, "kind", "video, music"),
-            state: word(
-                query,
-                "status",
-                "queued, running, succeeded, failed, cancelled",
-            ),
-            model: query.filled_string("model", 200),
-            without_deleted: false,
-        };
-        Some((filter, page(query, |text| text.parse().ok())))
-    })?;
+    let (filter, page) =
+        query.read(|query| Some((filter(query), page(query, |text| text.parse().ok()))))?;
     let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
     let mut views = Vec::with_capacity(found.len());
     for task in found {
         views.push(view(&app, &base, &task).await?);
     }
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
+}
+
+/// Which tasks a query wants.
+pub(super) fn filter(query: &Fields<'_>) -> Filter {
+    Filter {
+        kind: word(query, "kind", "video, music"),
+        state: word(
+            query,
+            "status",
+            "queued, running, succeeded, failed, cancelled",
+        ),
+        model: query.filled_string("model", 200),
+        without_deleted: false,
+    }
 }
 
 /// Get a task; `?wait=30` delays the response until it ends, or that many seconds.

@@ -1,6 +1,7 @@
 //! Plain data that every layer shares: no I/O, no storage, no presentation.
 
 pub mod account;
+pub mod audit;
 pub mod catalog;
 pub mod intent;
 pub mod ledger;

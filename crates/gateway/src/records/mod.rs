@@ -25,6 +25,8 @@ pub struct Base {
     pub origin: String,
     /// Whether media URLs are shown; if not, they are empty strings.
     is_open: bool,
+    /// Whether providers are named, whatever the settings say.
+    names_providers: bool,
 }
 
 impl Base {
@@ -34,6 +36,7 @@ impl Base {
             app: app.clone(),
             origin,
             is_open: true,
+            names_providers: false,
         }
     }
 
@@ -49,6 +52,15 @@ impl Base {
     pub fn as_told_to(self, key: &ApiKey) -> Self {
         Self {
             is_open: key.may(Scope::TasksRead),
+            ..self
+        }
+    }
+
+    /// Like `self`, with the names of providers if this `is_operator`.
+    #[must_use]
+    pub fn showing_providers(self, is_operator: bool) -> Self {
+        Self {
+            names_providers: is_operator,
             ..self
         }
     }
@@ -95,7 +107,10 @@ impl Base {
 
     /// A task's provider, as far as the operator shows it.
     fn shown_provider(&self, task: &Task) -> String {
-        if task.provider == EMBEDDED || self.app.catalog.load().shows_providers() {
+        if task.provider == EMBEDDED
+            || self.names_providers
+            || self.app.catalog.load().shows_providers()
+        {
             task.provider.clone()
         } else {
             "hosted".to_owned()

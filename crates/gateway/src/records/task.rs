@@ -54,6 +54,9 @@ pub struct TaskView {
     /// The caller's id for its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The handle of the account; only in the operator's list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
 }
 
 /// The money of a task.
@@ -111,6 +114,7 @@ impl TaskView {
             request_id: task.request_id.to_string(),
             callback_url: task.callback.clone(),
             user,
+            account: None,
         }
     }
 }

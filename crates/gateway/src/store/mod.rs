@@ -6,9 +6,11 @@
 
 pub mod accounts;
 pub mod assets;
+pub mod audit;
 pub mod clips;
 mod conn;
 pub mod intents;
+pub mod keys;
 pub mod ledger;
 pub mod meta;
 pub mod migrations;

@@ -6,12 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mediagate::ids::{ClipId, IntentId};
+use mediagate::ids::{AccountId, AuditId, ClipId, IntentId, KeyId};
+use mediagate::model::account::BudgetPeriod;
+use mediagate::model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate::model::task::{Kind, TaskState};
 use mediagate::store::record::{self, Given, Record};
+use mediagate::store::tasks::Page;
 use mediagate::store::{
-    Conn, Migrate, Options, Store, StoreError, accounts, assets, clips, intents, ledger, restored,
-    submissions, tasks, workers,
+    Conn, Migrate, Options, Store, StoreError, accounts, assets, audit, clips, intents, ledger,
+    restored, submissions, tasks, workers,
 };
 use providers::Handle;
 use serde_json::Value;
@@ -20,7 +23,8 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables whose size is that of the business.
-const GROWING: [&str; 14] = [
+const GROWING: [&str; 15] = [
+    "audit",
     "accounts",
     "api_keys",
     "tasks",
@@ -38,7 +42,8 @@ const GROWING: [&str; 14] = [
 ];
 
 /// Indexes of what is never much, whatever is kept: work that waits or is held.
-const SMALL: [&str; 12] = [
+const SMALL: [&str; 13] = [
+    "tasks_open",
     "tasks_free",
     "tasks_free_upstream",
     "tasks_held",
@@ -64,7 +69,7 @@ const ALLOWED: [(&str, &str); 8] = [
         "the operator's list of keys",
     ),
     (
-        "held_micros, spent_micros FROM api_keys ORDER BY id",
+        ", k.id FROM api_keys k ORDER BY k.id",
         "the operator's list of keys",
     ),
     (
@@ -138,6 +143,81 @@ async fn recorded() -> Record {
     record
 }
 
+/// The operator's lists and changes.
+fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
+    let mut settings = super::key(account);
+    settings.id = key;
+    settings.budget_period = Some(BudgetPeriod::Week);
+    accounts::update_key(conn, &settings)?;
+    accounts::exchange_secret(conn, key, ("sk-mg-012345", "new"), at(5))?;
+    accounts::caller_by_sha256(conn, "new")?;
+    accounts::caller_by_sha256(conn, &settings.sha256)?;
+    accounts::note_use(conn, key, at(1))?;
+    accounts::key_record(conn, key, at(1))?;
+    accounts::record_of(conn, account)?;
+    for ascending in [true, false] {
+        let limit = 20;
+        let page = Page {
+            after: None,
+            limit,
+            ascending,
+        };
+        accounts::page(conn, page)?;
+        for account in [None, Some(account)] {
+            let after = None;
+            let page = Page {
+                after,
+                limit,
+                ascending,
+            };
+            accounts::key_page(conn, account, page, at(1))?;
+            for (provider, state) in [
+                (None, None),
+                (Some("acme"), None),
+                (None, Some(TaskState::Failed)),
+                (None, Some(TaskState::Running)),
+            ] {
+                let filter = tasks::Filter {
+                    state,
+                    ..tasks::Filter::default()
+                };
+                let page = Page {
+                    after: None,
+                    limit,
+                    ascending,
+                };
+                tasks::page_of_all(conn, account, provider, &filter, page)?;
+            }
+        }
+    }
+    let entry = AuditEntry {
+        id: AuditId::new(),
+        at: at(1),
+        actor: Actor {
+            kind: ActorKind::Command,
+            id: None,
+            name: "keys update".into(),
+        },
+        action: "key.update".into(),
+        target: key.to_string(),
+        before: None,
+        after: Some(serde_json::json!({"rpm": 1})),
+        request_id: None,
+        address: None,
+    };
+    audit::insert(conn, &entry)?;
+    for target in [None, Some(key.to_string())] {
+        let filter = audit::Filter {
+            target,
+            ..audit::Filter::default()
+        };
+        let found = audit::newest(conn, &filter, None, 20)?;
+        assert_eq!(found, [entry.clone()]);
+    }
+    audit::time_of(conn, entry.id)?;
+    Ok(())
+}
+
 /// What those tests leave out, because tests through HTTP look at it.
 fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let (account, key) = super::owner(conn)?;
@@ -148,12 +228,14 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     accounts::all(conn)?;
     accounts::rename(conn, account, "name")?;
     accounts::set_budget(conn, account, None)?;
-    accounts::keys_of(conn, account)?;
+    accounts::keys_of(conn, account, at(0))?;
+    the_operators(conn, account, key)?;
     assets::kept(conn, account)?;
     clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
-    ledger::of_keys(conn)?;
+    ledger::of_keys(conn, at(0))?;
     ledger::counts(conn)?;
+    ledger::time_of(conn, "x")?;
     for (account, task) in [(None, None), (Some(account), None), (None, Some(task.id))] {
         let after = None;
         let filter = ledger::Filter {
@@ -162,6 +244,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             after,
         };
         ledger::newest(conn, &filter, 50)?;
+        ledger::newest_before(conn, &filter, None, 50)?;
         ledger::list(conn, &filter, 50)?;
     }
     for state in [None, Some(TaskState::Queued), Some(TaskState::Failed)] {
