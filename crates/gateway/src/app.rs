@@ -13,6 +13,7 @@ use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::catalog::{Catalog, slips};
 use crate::clock::Clock;
+use crate::config::current::Current;
 use crate::config::{Config, ConfigError, Database, ModelConfig, Overrides};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
@@ -36,6 +37,8 @@ pub struct App(Arc<Parts>);
 pub struct Parts {
     /// The settings.
     pub config: Config,
+    /// The settings that were reloaded since.
+    pub settings: Current,
     /// The present.
     pub clock: Clock,
     /// The database.
@@ -157,6 +160,7 @@ impl App {
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
             hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
+            settings: Current::new(&config.models),
             limits: Limits::new(&config),
             caches: Caches::default(),
             uses: Uses::default(),
@@ -183,6 +187,7 @@ impl App {
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
         self.warn_of_slips(&models);
+        self.settings.applied(models);
         Ok(())
     }
 

@@ -69,3 +69,9 @@ INSERT INTO webhook_attempts (delivery_id, number, at, took_ms, status, error, r
 
 INSERT INTO audit (id, at, actor_kind, actor_id, actor_name, action, target, before, after, request_id, address) VALUES
 ('0193b000-0000-7000-8000-0000000000f1', 1767322245678901, 'command', NULL, 'keys update', 'key.update', '0193b000-0000-7000-8000-000000000002', '{"rpm":60}', '{"rpm":600}', NULL, NULL);
+
+INSERT INTO route_notes (provider, model, paused_at, tried_at, refused_at, error_class, error_message, error_at) VALUES
+('acme', 'sora-2', 1767322245678901, NULL, 1767322245678901, 'credentials', 'Incorrect API key provided.', 1767322245678901);
+
+INSERT INTO sessions (sha256, key_id, created_at, expires_at) VALUES
+('ee', '0193b000-0000-7000-8000-000000000002', 1767322245678901, 1767365445678901);

@@ -4,6 +4,7 @@
 //! [`Config`] is what the rest of the program uses: complete and validated. A part of it,
 //! [`Config::models`], can be reloaded while the server is running.
 
+pub mod current;
 pub mod file;
 mod flags;
 mod process;

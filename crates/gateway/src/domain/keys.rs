@@ -19,10 +19,11 @@ use crate::clock::Timestamp;
 use crate::domain::audit::By;
 use crate::error::{Error, ErrorCode};
 use crate::ids::KeyId;
-use crate::model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyMoney, Scope};
+use crate::model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyRecord, Scope};
 use crate::model::money::Micros;
 use crate::secret::Secret;
-use crate::store::{Stamp, accounts, ledger};
+use crate::store::tasks::Page;
+use crate::store::{Conn, StoreError, accounts};
 
 pub use changes::{
     Change, Issued, change, check_models, get, issue, not_found, page, revoke_by_id, rotate,
@@ -118,10 +119,17 @@ pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
     Ok(app.store.examine(accounts::keys).await?)
 }
 
-/// The money of every key, by id.
-pub async fn money(app: &Parts) -> Result<Vec<(KeyId, KeyMoney)>, Error> {
+/// Every key with its money and use, oldest first.
+pub async fn records(app: &Parts) -> Result<Vec<KeyRecord>, Error> {
     let now = app.clock.now();
-    let read = app.store.examine(move |conn| ledger::of_keys(conn, now));
+    let all = Page {
+        after: None,
+        limit: u32::MAX,
+        ascending: true,
+    };
+    let read = app
+        .store
+        .examine(move |conn| accounts::key_page(conn, None, all, now));
     Ok(read.await?)
 }
 
@@ -190,18 +198,18 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     if !is_well_formed(secret) {
         return Err(invalid());
     }
-    let sha256 = hash(secret);
     // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
-    let (stamp, now) = (app.store.stamp(), tokio::time::Instant::now());
-    let known = app
-        .caches
-        .callers
-        .get(&sha256)
-        .filter(|known| known.is_fresh(stamp, now));
-    let caller = match known {
-        Some(known) => known.caller,
-        None => look_up(app, sha256, stamp).await?.ok_or_else(invalid)?,
-    };
+    let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
+    let caller = caller.ok_or_else(invalid)?;
+    if caller.ends_at.is_some_and(|at| at <= app.clock.now()) {
+        let message = "The API key was exchanged for another one.";
+        return Err(Error::plain(ErrorCode::RevokedApiKey, message));
+    }
+    admit(app, caller, address)
+}
+
+/// The caller, if the key is valid now and from this address.
+pub(super) fn admit(app: &Parts, caller: Caller, address: IpAddr) -> Result<Caller, Error> {
     let now = app.clock.now();
     let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     if has_passed(caller.key.revoked_at) {
@@ -209,10 +217,6 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
             ErrorCode::RevokedApiKey,
             "The API key was revoked.",
         ));
-    }
-    if has_passed(caller.ends_at) {
-        let message = "The API key was exchanged for another one.";
-        return Err(Error::plain(ErrorCode::RevokedApiKey, message));
     }
     if has_passed(caller.key.expires_at) {
         return Err(Error::plain(
@@ -230,25 +234,26 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     Ok(caller)
 }
 
-async fn look_up(
+/// The caller with this hash: as it was read a moment ago, or by `find`.
+pub(super) async fn known(
     app: &Parts,
     sha256: String,
-    stamp: Option<Stamp>,
+    find: fn(&mut Conn<'_>, &str) -> Result<Option<Caller>, StoreError>,
 ) -> Result<Option<Caller>, Error> {
-    let (read_at, hash) = (tokio::time::Instant::now(), sha256.clone());
-    let read = app
-        .store
-        .read(move |conn| accounts::caller_by_sha256(conn, &hash));
-    let found = read.await?;
+    let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
+    let known = app.caches.callers.get(&sha256);
+    if let Some(known) = known.filter(|known| known.is_fresh(stamp, read_at)) {
+        return Ok(Some(known.caller));
+    }
+    let hash = sha256.clone();
+    let found = app.store.read(move |conn| find(conn, &hash)).await?;
     if let Some(caller) = &found {
-        app.caches.callers.insert(
-            sha256,
-            KnownCaller {
-                caller: caller.clone(),
-                stamp,
-                read_at,
-            },
-        );
+        let known = KnownCaller {
+            caller: caller.clone(),
+            stamp,
+            read_at,
+        };
+        app.caches.callers.insert(sha256, known);
     }
     Ok(found)
 }

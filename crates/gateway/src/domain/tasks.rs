@@ -30,6 +30,14 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
     Ok(task)
 }
 
+/// A task of any account, for the operator.
+pub async fn of_anyone(app: &Parts, id: TaskId) -> Result<Task, Error> {
+    let read = app
+        .store
+        .read(move |conn| store::tasks::of_anyone(conn, id));
+    read.await?.ok_or_else(not_found)
+}
+
 /// Whether the task's record may have been deleted.
 fn is_past(app: &Parts, task: &Task) -> bool {
     let end = task.finished_at.zip(app.config.record_ttl);

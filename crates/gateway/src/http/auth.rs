@@ -9,11 +9,13 @@ use axum::http::{HeaderMap, header, request::Parts};
 
 use crate::app::App;
 use crate::attendance::Line;
-use crate::domain::keys;
+use crate::domain::{keys, sessions};
 use crate::error::{Error, ErrorCode};
 use crate::http::frame::RateSlot;
 use crate::http::orders::Order;
+use crate::http::session;
 use crate::model::account::{Caller, Scope};
+use crate::secret::Secret;
 
 /// A scope as a type.
 pub trait Needs: Send {
@@ -116,8 +118,11 @@ pub(super) async fn arrived(
 
 /// The caller, and whether the key has a request left.
 async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error>), Error> {
-    let secret = bearer(&parts.headers)?;
-    let caller = keys::check(app, secret, client_address(parts, app)).await?;
+    let address = client_address(parts, app);
+    let caller = match session_of(parts)? {
+        Some(cookie) => sessions::check(app, &cookie, address).await?,
+        None => keys::check(app, bearer(&parts.headers)?, address).await?,
+    };
     // For the account's share of memory for bodies.
     parts.extensions.insert(caller.account.id);
     if caller.key.may(Scope::Admin) {
@@ -136,6 +141,14 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error
         Error::later(ErrorCode::RateLimitExceeded, message, seconds)
     });
     Ok((caller, verdict))
+}
+
+/// The cookie of a session; a key that is sent counts instead.
+fn session_of(parts: &Parts) -> Result<Option<Secret>, Error> {
+    if parts.headers.contains_key(header::AUTHORIZATION) {
+        return Ok(None);
+    }
+    session::of_request(parts)
 }
 
 fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {

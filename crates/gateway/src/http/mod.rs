@@ -26,6 +26,7 @@ pub mod pages;
 mod personas;
 mod quotes;
 pub mod server;
+mod session;
 mod tasks;
 mod uploads;
 mod usage;
@@ -100,7 +101,8 @@ fn api(brand: &str) -> OpenApiRouter<App> {
     let money = OpenApiRouter::new()
         .routes(routes!(quotes::quote))
         .routes(routes!(account::account))
-        .routes(routes!(usage::usage));
+        .routes(routes!(usage::usage))
+        .routes(routes!(session::begin, session::get, session::end));
     let open = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))

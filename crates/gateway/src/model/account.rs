@@ -225,7 +225,7 @@ impl ApiKey {
 }
 
 /// A valid key and its account.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The key that authenticated the request.
     pub key: ApiKey,

@@ -8,6 +8,7 @@ pub mod ledger;
 pub mod media;
 pub mod money;
 pub mod music;
+pub mod route;
 pub mod submission;
 pub mod task;
 pub mod webhook;

@@ -145,6 +145,22 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
     }))
 }
 
+/// The key with this id and its account.
+pub fn caller_by_id(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<Caller>, StoreError> {
+    let found = conn.one(
+        concat!("SELECT ", columns!(), " FROM api_keys k WHERE k.id = ?1"),
+        &[(&id.to_string()).into()],
+        key,
+    )?;
+    let Some(key) = found else { return Ok(None) };
+    let account = super::accounts::account_by_id(conn, key.account)?;
+    Ok(account.map(|account| Caller {
+        key,
+        account,
+        ends_at: None,
+    }))
+}
+
 /// Every key with its account's handle, oldest first.
 pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
     conn.all(

@@ -175,18 +175,6 @@ pub fn of_key(
     )
 }
 
-pub fn of_keys(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(KeyId, KeyMoney)>, StoreError> {
-    conn.all(
-        concat!(
-            "SELECT ",
-            key_money_columns!(),
-            ", k.id FROM api_keys k ORDER BY k.id"
-        ),
-        &starts(now),
-        |row| Ok((row.parse(5, "api_keys.id")?, key_money(row, 0)?)),
-    )
-}
-
 /// Days on which the current periods began, for [`key_money_columns!`].
 pub(super) fn starts(now: Timestamp) -> [Value<'static>; 3] {
     [BudgetPeriod::Day, BudgetPeriod::Week, BudgetPeriod::Month]

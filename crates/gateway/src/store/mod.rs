@@ -23,6 +23,8 @@ pub mod record;
 pub mod records;
 pub mod refusals;
 pub mod restored;
+pub mod routes;
+pub mod sessions;
 mod sqlite;
 pub mod submissions;
 pub mod tasks;

@@ -83,7 +83,7 @@ fn issued(
 }
 
 /// What to change of a key; `None` leaves it, `Some(None)` removes the limit.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
     pub name: Option<String>,
     pub scopes: Option<Vec<Scope>>,
@@ -163,6 +163,8 @@ pub async fn rotate(
             let new = (prefix.as_str(), hash(secret.expose()));
             let until = now.plus(grace);
             accounts::exchange_secret(conn, id, (new.0, &new.1), until)?;
+            // Whoever signed in did so with the key before.
+            store::sessions::delete_of_key(conn, id)?;
             let after = json!({"prefix": prefix, "former_until": until.rfc3339()});
             let changed = (Some(json!({"prefix": before})), Some(after));
             by.note(conn, "key.rotate", id, changed, now)?;

@@ -5,8 +5,11 @@
 
 mod accounts;
 mod audit;
+mod config;
 mod keys;
 mod ledger;
+mod providers;
+mod submissions;
 mod tasks;
 mod write;
 
@@ -31,6 +34,12 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(ledger::verify))
         .routes(routes!(ledger::adjust))
         .routes(routes!(tasks::list))
+        .routes(routes!(providers::list))
+        .routes(routes!(providers::try_again))
+        .routes(routes!(providers::pause))
+        .routes(routes!(providers::resume))
+        .routes(routes!(submissions::list))
+        .routes(routes!(config::get))
         .routes(routes!(audit::list))
 }
 

@@ -1,8 +1,10 @@
 //! `/v1/admin`: what an operator sees and changes.
 
 mod audit;
+mod commands;
 mod keys;
 mod money;
+mod sessions;
 mod tasks;
 
 use mediagate::domain::endings;
@@ -19,7 +21,7 @@ use crate::support::gateway::SCRIPT;
 use crate::support::{Answer, Client, TestGateway};
 
 /// A caller whose key has the scope `admin`.
-async fn operator(gateway: &TestGateway) -> Client {
+pub(crate) async fn operator(gateway: &TestGateway) -> Client {
     let new = NewKey {
         name: "operator".into(),
         scopes: vec![Scope::Admin],
@@ -47,7 +49,13 @@ async fn patch(client: &Client, path: &str, body: &Value) -> Answer {
 }
 
 /// A request with an `Idempotency-Key`.
-async fn keyed(client: &Client, method: Method, path: &str, key: &str, body: &Value) -> Answer {
+pub(crate) async fn keyed(
+    client: &Client,
+    method: Method,
+    path: &str,
+    key: &str,
+    body: &Value,
+) -> Answer {
     let request = client.request(method, path).header("idempotency-key", key);
     let request = if body.is_null() {
         request
@@ -58,7 +66,7 @@ async fn keyed(client: &Client, method: Method, path: &str, key: &str, body: &Va
 }
 
 /// Entries of the audit log with this action, newest first.
-async fn audited(operator: &Client, action: &str) -> Vec<Value> {
+pub(crate) async fn audited(operator: &Client, action: &str) -> Vec<Value> {
     let path = format!("/v1/admin/audit?action={action}&limit=100");
     let page = operator.get(&path).await.ok();
     page["data"].as_array().unwrap().clone()
@@ -118,6 +126,21 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         (Method::POST, "/v1/admin/ledger/adjustments".to_owned()),
         (Method::GET, "/v1/admin/tasks".to_owned()),
         (Method::GET, "/v1/admin/audit".to_owned()),
+        (Method::GET, "/v1/admin/submissions".to_owned()),
+        (Method::GET, "/v1/admin/config".to_owned()),
+        (Method::GET, "/v1/admin/providers".to_owned()),
+        (
+            Method::POST,
+            "/v1/admin/providers/acme/sora-2/try".to_owned(),
+        ),
+        (
+            Method::POST,
+            "/v1/admin/providers/acme/sora-2/pause".to_owned(),
+        ),
+        (
+            Method::POST,
+            "/v1/admin/providers/acme/sora-2/resume".to_owned(),
+        ),
     ] {
         let request = caller.request(method.clone(), &path);
         let request = if method == Method::POST || method == Method::PATCH {

@@ -15,6 +15,7 @@ mod music;
 mod names;
 mod personas;
 mod prices;
+mod providers;
 mod reload;
 mod results;
 mod routing;
