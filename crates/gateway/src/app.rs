@@ -14,7 +14,7 @@ use crate::caches::Caches;
 use crate::catalog::{Catalog, slips};
 use crate::clock::Clock;
 use crate::config::current::Current;
-use crate::config::{Config, ConfigError, Database, ModelConfig, Overrides};
+use crate::config::{Config, ConfigError, Database, ModelConfig, Settings};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
@@ -178,7 +178,7 @@ impl App {
 
     /// Reads models, prices and providers anew; what is wrong changes nothing.
     /// Blocks as long as new models of the operator are being loaded.
-    pub fn reload(&self, settings: &Overrides) -> Result<(), ConfigError> {
+    pub fn reload(&self, settings: &Settings) -> Result<(), ConfigError> {
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
         let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
@@ -199,7 +199,9 @@ impl App {
             tracing::warn!("{slip}");
         }
     }
+}
 
+impl Parts {
     /// Runs work that keeps a core busy, off the async threads.
     pub async fn compute<T: Send + 'static>(
         &self,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use crate::app::App;
 use crate::cli::{CliError, amount, runtime, say, show};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::accounts;
 use crate::domain::audit::By;
 use crate::domain::books::{self, Changes};
@@ -83,7 +83,7 @@ impl UpdateArgs {
 
 pub(super) fn run(
     command: &AccountsCommand,
-    settings: &Overrides,
+    settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
     match command {

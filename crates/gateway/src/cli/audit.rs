@@ -5,7 +5,7 @@ use clap::Args;
 use crate::app::App;
 use crate::cli::{CliError, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::audit;
 use crate::http::wire::admin::audit::{AuditObject, audit_csv};
 use crate::store::audit::Filter;
@@ -35,7 +35,7 @@ pub(super) struct AuditArgs {
     csv: bool,
 }
 
-pub(super) fn run(args: &AuditArgs, settings: &Overrides, json: bool) -> Result<(), CliError> {
+pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     let filter = Filter {
         action: args.action.clone(),

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::catalog::Catalog;
 use crate::cli::{CliError, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::accounts;
 use crate::domain::audit::By;
 use crate::domain::keys::{self, Change, Found, Issued, NewKey};
@@ -176,7 +176,7 @@ impl UpdateArgs {
     }
 }
 
-pub(super) fn run(command: &KeysCommand, settings: &Overrides, json: bool) -> Result<(), CliError> {
+pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = Config::load_for_command(settings)?;
     if let KeysCommand::Create(args) = command {
         check_models(args, &config)?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::cli::{CliError, accounts, amount, runtime, say, show};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::csv;
 use crate::domain::{books, keys, ledger};
 use crate::http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
@@ -81,7 +81,7 @@ pub(super) struct AdjustArgs {
 
 pub(super) fn run(
     command: &LedgerCommand,
-    settings: &Overrides,
+    settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
     if let LedgerCommand::Adjust(args) = command {

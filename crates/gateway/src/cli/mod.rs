@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::config::{Config, ConfigError, Overrides};
+use crate::config::{Config, ConfigError, Settings};
 
 /// A gateway in front of video and music models. Nobody pays twice.
 #[derive(Debug, Parser)]
@@ -33,7 +33,7 @@ struct Cli {
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    settings: Overrides,
+    settings: Settings,
 }
 
 const EXAMPLES: &str = "\

@@ -8,7 +8,7 @@ use providers::catalogue::{Catalogue, KnownModel, ListPrice};
 use providers::{Durations, Kind};
 
 use super::{CliError, say};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
@@ -39,7 +39,7 @@ pub(super) struct AddArgs {
     margin: u16,
 }
 
-pub(super) fn run(command: &ModelsCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &ModelsCommand, settings: &Settings) -> Result<(), CliError> {
     let catalogue = Config::catalogue(settings)?;
     match command {
         ModelsCommand::List(args) => list(&catalogue, args),
@@ -65,7 +65,7 @@ fn table(models: &[&KnownModel], long: bool) -> String {
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(models.iter().map(|model| row(model, long)));
+    rows.extend(models.iter().map(|model| row(&model.filled(), long)));
     let columns = if long { head.len() } else { SHORT };
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::cli::{CliError, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::audit::By;
 use crate::domain::routes::{self, Order, Standing};
 use crate::http::wire::admin::providers::{RouteChange, RouteStanding};
@@ -34,7 +34,7 @@ pub(super) struct RouteArgs {
 
 pub(super) fn run(
     command: &ProvidersCommand,
-    settings: &Overrides,
+    settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides, file_mark};
+use crate::config::{Config, Settings, file_mark};
 use crate::domain::accounts;
 use crate::domain::keys;
 use crate::domain::restored;
@@ -36,7 +36,7 @@ pub(super) struct Start {
     after_restore: bool,
 }
 
-pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
@@ -47,7 +47,7 @@ pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
 }
 
 /// `mediagate worker`: like `serve`, without a listener.
-pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
@@ -65,7 +65,7 @@ pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), Cli
     })
 }
 
-async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
+async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
     let listener = TcpListener::bind(app.config.listen)
         .await
         .map_err(|error| {
@@ -188,7 +188,7 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
 
 /// Reloads models and prices at SIGHUP, and when the file or the models folder changes. An invalid
 /// file is rejected and the old settings stay.
-fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
+fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {

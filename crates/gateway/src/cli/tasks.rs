@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use crate::app::App;
 use crate::cli::{CliError, accounts, runtime, say, show};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides};
-use crate::domain::{accounts as all_accounts, music, tasks};
+use crate::config::{Config, Settings};
+use crate::domain::{accounts as all_accounts, tasks};
 use crate::ids::TaskId;
 use crate::model::task::{Kind, Task, TaskState};
 use crate::records::Base;
@@ -57,11 +57,7 @@ fn kind(text: &str) -> Result<Kind, String> {
         .map_err(|_| "must be video or music".to_owned())
 }
 
-pub(super) fn run(
-    command: &TasksCommand,
-    settings: &Overrides,
-    json: bool,
-) -> Result<(), CliError> {
+pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
@@ -84,8 +80,9 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
     let base = Base::new(app, origin).showing_providers(true);
-    let clips = music::clips_of_task(app, task.account, task.id).await?;
-    let mut view = TaskView::new(&base, task, &clips);
+    let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
+    let beside = beside.first().ok_or_else(tasks::not_found)?;
+    let mut view = TaskView::new(&base, task, beside);
     let handles = all_accounts::handles(app, std::iter::once(task.account)).await?;
     view.account = handles.get(&task.account).cloned();
     Ok(view)
@@ -100,7 +97,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
         kind: args.kind,
         state: args.status,
         model: args.model.clone(),
-        without_deleted: false,
+        ..Filter::default()
     };
     let page = Page {
         after: None,
@@ -108,7 +105,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
         ascending: false,
     };
     let provider = args.provider.clone();
-    let (found, _) = tasks::list_all(app, account, provider, filter, page).await?;
+    let (found, _) = tasks::search_all(app, (account, provider), filter, None, page).await?;
     if json {
         let mut views = Vec::with_capacity(found.len());
         for task in &found {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use crate::app::App;
 use crate::cli::{CliError, accounts::find, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::accounts::DEFAULT_HANDLE;
 use crate::domain::webhooks::{self, Change, NewEndpoint, log};
 use crate::error::Error;
@@ -80,7 +80,7 @@ pub(super) struct CreateArgs {
 
 pub(super) fn run(
     command: &WebhooksCommand,
-    settings: &Overrides,
+    settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;

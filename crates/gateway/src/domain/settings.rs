@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::config::Overrides;
+use crate::config::Settings;
 use crate::config::current::Reload;
 use crate::domain::audit::By;
 use crate::error::Error;
 
 /// Reads models, prices and providers anew; what is wrong changes nothing. Either way it is noted in
 /// the audit log.
-pub async fn reload(app: &App, settings: &Overrides) -> Result<(), Error> {
+pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let path = settings.config.as_deref();
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let before = told(app);

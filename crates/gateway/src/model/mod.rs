@@ -12,6 +12,7 @@ pub mod route;
 pub mod submission;
 pub mod task;
 pub mod webhook;
+pub mod words;
 
 #[cfg(test)]
 mod tests {

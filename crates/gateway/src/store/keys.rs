@@ -260,6 +260,15 @@ pub fn keys_of(
     )
 }
 
+/// The name of a key.
+pub fn key_name(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<String>, StoreError> {
+    conn.one(
+        "SELECT name FROM api_keys WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| row.text(0),
+    )
+}
+
 /// Notes that a key was used; never goes back.
 pub fn note_use(conn: &mut Conn<'_>, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
     conn.execute(

@@ -8,13 +8,14 @@ use providers::driver::{Polled, Watch};
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
-use super::job::{Ended, Job, Taken, failure, random};
+use super::job::{Ended, Job, Taken, failure};
 use super::results::{self, Bad};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
 use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Made, Outcome};
+use crate::worker::random;
 
 /// The progress that is guessed for providers that tell none ends here.
 const GUESS: f64 = 90.0;
@@ -107,7 +108,11 @@ impl Job<'_> {
             let median = tasks::usual_time(app, &self.task.model).await;
             let median = median.ok().flatten();
             let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
-            let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
+            let mut pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
+            if std::mem::take(&mut taken.is_taken_up) {
+                // After a restart all are taken up at once. Those near their end come first.
+                pause = pause.mul_f64(random());
+            }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
             taken.refresh(&app.upstream);
@@ -123,6 +128,7 @@ impl Job<'_> {
             match next(polled, is_lost, elapsed, usual) {
                 Next::Wait {
                     progress,
+                    is_guess,
                     poll_after,
                     unknown_word,
                 } => {
@@ -136,7 +142,7 @@ impl Job<'_> {
                     }
                     if progress > shown {
                         shown = progress;
-                        write_progress(app, self.task, self.hold, progress).await;
+                        write_progress(app, self.task, self.hold, (progress, is_guess)).await;
                     }
                 }
                 Next::Store(outputs) => {
@@ -186,6 +192,7 @@ enum Next {
     Wait {
         /// In percent, at most 99; guessed where the provider tells none.
         progress: u8,
+        is_guess: bool,
         /// When the provider wants to be asked again.
         poll_after: Option<Duration>,
         unknown_word: Option<String>,
@@ -212,6 +219,7 @@ fn next(
             poll_after,
             unknown_word,
         }) => Next::Wait {
+            is_guess: progress.is_none(),
             progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
             poll_after,
             unknown_word,

@@ -8,7 +8,7 @@ use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Order, ProviderError};
 
 use super::intent::Halt;
-use super::job::{self, Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
+use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
 use super::order;
 use crate::crash;
 use crate::domain::{routes, routing};
@@ -92,7 +92,7 @@ impl Job<'_> {
         let routes = model
             .map(crate::model::catalog::Model::routes)
             .unwrap_or_default();
-        let in_order = route::in_order(routes, job::random);
+        let in_order = route::in_order(routes, crate::worker::random);
         let able: Vec<_> = routing::able(app, in_order, &self.task.payload, known_at)
             .into_iter()
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
@@ -243,7 +243,12 @@ impl Job<'_> {
                 app.upstream.breaker(route, Breaker::undecided);
                 return Err(self.held_back(site, id, is_new).await.into());
             }
-            Err(SubmitError::Before(error)) => return Ok(self.refused(route, error)?),
+            Err(SubmitError::Before(error)) => {
+                if is_new {
+                    self.note_refused(submission, &error).await;
+                }
+                return Ok(self.refused(route, error)?);
+            }
             // Of a repetition this is proof of nothing, and not written down.
             Err(SubmitError::Refused(error)) if !is_new => {
                 return Ok(Attempt::Passed(Passed::No(error)));
@@ -301,6 +306,7 @@ impl Job<'_> {
             is_kept,
             cost: watch.cost(),
             poll_after,
+            is_taken_up: false,
             _open: open,
         })))
     }
@@ -317,7 +323,7 @@ impl Job<'_> {
             let progress = watch.progress().unwrap_or(0).min(99);
             if progress > shown {
                 shown = progress;
-                write_progress(&self.crew.app, self.task, self.hold, progress).await;
+                write_progress(&self.crew.app, self.task, self.hold, (progress, false)).await;
             }
         }
     }
