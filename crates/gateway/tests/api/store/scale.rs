@@ -144,7 +144,7 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
     const TIMES: usize = 40;
     let plain = Filter::default;
     let key = "b0000000-0000-7000-8000-000000000000".parse().ok();
-    let (common, rare) = (vec![1], vec![1, 7]);
+    let (common, rare) = (vec![1], vec![1, 1007]);
     let filters = [
         ("list", plain()),
         (
