@@ -71,13 +71,13 @@ static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
     // Another one may have been chosen already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let data = tempfile::tempdir().unwrap();
-    let settings = Settings {
+    let mut settings = Settings {
         data: Some(data.path().join("data")),
         wait_limit: Some(Duration::from_millis(1)),
-        // No address leads anywhere.
-        fetch_allow_ports: Some(Vec::new()),
         ..Settings::default()
     };
+    // No address leads anywhere.
+    settings.fetch.allow_ports = Some(Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
