@@ -224,7 +224,7 @@ fn check_name(name: &str) -> Result<(), CliError> {
 async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError> {
     check_name(&args.name)?;
     let handle = args.account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
-    let account = accounts::ensure(app, handle).await?;
+    let account = accounts::ensure_by(app, handle, By::command("keys create")).await?;
     let some = |list: bool| list.then_some(());
     let new = NewKey {
         name: args.name.clone(),

@@ -16,6 +16,7 @@ use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
 use crate::config::{Config, Settings, file_mark};
 use crate::domain::accounts;
+use crate::domain::audit::By;
 use crate::domain::keys;
 use crate::domain::restored;
 use crate::domain::settings;
@@ -134,7 +135,7 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
     if !keys::list(app).await?.is_empty() {
         return Ok(None);
     }
-    let account = accounts::ensure(app, accounts::DEFAULT_HANDLE).await?;
+    let account = accounts::ensure_by(app, accounts::DEFAULT_HANDLE, By::command("serve")).await?;
     Ok(keys::create_first(app, &account).await?)
 }
 

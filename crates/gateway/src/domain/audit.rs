@@ -65,7 +65,7 @@ impl By {
         &self,
         conn: &mut Conn<'_>,
         action: &'static str,
-        target: impl ToString,
+        target: &impl ToString,
         (before, after): (Option<Value>, Option<Value>),
         now: Timestamp,
     ) -> Result<(), Error> {

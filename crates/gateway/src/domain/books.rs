@@ -230,7 +230,7 @@ pub async fn adjust_task(
             by.note(
                 conn,
                 "ledger.adjust",
-                task,
+                &task,
                 (Some(before), Some(after)),
                 now,
             )?;

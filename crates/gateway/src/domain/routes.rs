@@ -200,7 +200,7 @@ pub async fn steer(
             let after = store::routes::note_of(conn, &key)?;
             let target = format!("{}/{}", key.0, key.1);
             let changed = (Some(told(&before)), Some(told(&after)));
-            by.note(conn, order.action(), target, changed, now)?;
+            by.note(conn, order.action(), &target, changed, now)?;
             Ok(after)
         })
         .await?;

@@ -66,7 +66,7 @@ pub(super) fn insert(
     by.note(
         conn,
         "key.create",
-        key.id,
+        &key.id,
         (None, Some(told(key, &handle))),
         now,
     )
@@ -136,7 +136,7 @@ pub async fn change(
             }
             accounts::update_key(conn, &key)?;
             let changed = (Some(before), Some(told(&key, &account)));
-            by.note(conn, "key.update", id, changed, now)?;
+            by.note(conn, "key.update", &id, changed, now)?;
             issued(conn, id, None, now)
         })
         .await
@@ -167,7 +167,7 @@ pub async fn rotate(
             store::sessions::delete_of_key(conn, id)?;
             let after = json!({"prefix": prefix, "former_until": until.rfc3339()});
             let changed = (Some(json!({"prefix": before})), Some(after));
-            by.note(conn, "key.rotate", id, changed, now)?;
+            by.note(conn, "key.rotate", &id, changed, now)?;
             issued(conn, id, Some(secret), now)
         })
         .await
@@ -187,7 +187,7 @@ pub async fn revoke_by_id(
             let issued = issued(conn, id, None, now)?;
             if was_valid {
                 let after = json!({"revoked_at": now.rfc3339()});
-                by.note(conn, "key.revoke", id, (None, Some(after)), now)?;
+                by.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
             }
             Ok((issued, was_valid))
         })

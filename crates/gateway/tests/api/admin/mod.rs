@@ -5,6 +5,7 @@ mod commands;
 mod keys;
 mod money;
 mod sessions;
+mod settings;
 mod tasks;
 
 use mediagate::domain::endings;

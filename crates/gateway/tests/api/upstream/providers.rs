@@ -2,6 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use simulator::Fault;
 
 use super::{
     at_submission, chat_order, film, gateway, one_provider, provider, simulator, status,
@@ -180,4 +181,39 @@ async fn a_models_name_may_need_encoding() {
 async fn ordered_nowhere(gateway: &TestGateway) {
     let refused = gateway.post(CHAT, &chat_order("a lake")).await;
     refused.refused(503, "provider_unavailable");
+}
+
+#[tokio::test]
+async fn what_nobody_could_confirm_is_listed() {
+    let acme = simulator().await;
+    at_submission(&acme, Fault::DropBefore, 1);
+    let gateway = gateway(&one_provider(&acme)).await;
+    let staff = operator(&gateway).await;
+    let unclear = gateway.post(CHAT, &chat_order("a lake")).await;
+    unclear.refused(424, "submission_unconfirmed");
+    gateway.post(CHAT, &chat_order("a sea")).await.ok();
+    let path = "/v1/admin/submissions";
+    let list = async |query: &str| {
+        let page = staff.get(&format!("{path}{query}")).await.ok();
+        page["data"].as_array().unwrap().clone()
+    };
+    let unconfirmed = list("?state=unconfirmed").await;
+    assert_eq!(unconfirmed.len(), 1, "{unconfirmed:?}");
+    let one = &unconfirmed[0];
+    assert_eq!(
+        [
+            &one["state"],
+            &one["provider"],
+            &one["account"],
+            &one["task_status"]
+        ],
+        ["unclear", "acme", "default", "failed"]
+    );
+    assert_eq!(unclear.header("x-task-id"), one["task_id"].as_str());
+    assert_eq!(list("?state=ended").await.len(), 1);
+    assert_eq!(list("?limit=1").await[0]["state"], "ended");
+    let wrong = staff.get(&format!("{path}?state=lost")).await;
+    wrong.refused(400, "invalid_value").at("state");
+    assert_eq!(route(&staff, "acme").await["last_hour"]["unconfirmed"], 1);
+    gateway.stop().await;
 }
