@@ -1,9 +1,9 @@
--- Rows as version 15 writes them: as version 14 did, and what results are known by.
+-- Rows as version 15 writes them: as version 14 did, and the audit log.
 INSERT INTO accounts (id, handle, display_name, avatar, created_at, prepaid, budget_micros, held_micros, spent_micros, credit_micros) VALUES
 ('0193b000-0000-7000-8000-000000000001', 'sample', 'Sample', '0193b000-0000-7000-8000-0000000000a0', 1767322245678901, 1, 9000000, 500000, 400000, 5000000);
 
-INSERT INTO api_keys (id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running, budget_micros, created_at, expires_at, revoked_at, held_micros, spent_micros, open_tasks) VALUES
-('0193b000-0000-7000-8000-000000000002', '0193b000-0000-7000-8000-000000000001', 'plain', 'sk-mg-AbCdEf', 'aa', '["video:create","tasks:read"]', NULL, NULL, 600, 100, 2000000, 1767322245678901, NULL, NULL, 500000, 400000, 1);
+INSERT INTO api_keys (id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running, budget_micros, created_at, expires_at, revoked_at, held_micros, spent_micros, open_tasks, budget_period, last_used_at, former_sha256, former_until) VALUES
+('0193b000-0000-7000-8000-000000000002', '0193b000-0000-7000-8000-000000000001', 'plain', 'sk-mg-AbCdEf', 'aa', '["video:create","tasks:read"]', NULL, NULL, 600, 100, 2000000, 1767322245678901, NULL, NULL, 500000, 400000, 1, 'month', 1767322245678901, 'bb', 1767322345678901);
 
 INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at, removed_at) VALUES
 ('0193b000-0000-7000-8000-0000000000a0', '0193b000-0000-7000-8000-000000000001', 'png', 10, 'cc', 1767322245678901, NULL, NULL),
@@ -39,9 +39,9 @@ INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential
 INSERT INTO task_events (task_id, seq, state, progress) VALUES
 ('0193b000-0000-7000-8000-000000000010', 1, 'queued', 0);
 
-INSERT INTO clips (id, account_id, task_id, position, source_id, target, title, model, asked_model, audio, image, image_large, milliseconds, is_trashed, created_at, upstream, past_task_id, provenance) VALUES
-('0193b000-0000-7000-8000-000000000020', '0193b000-0000-7000-8000-000000000001', NULL, 0, NULL, NULL, 'Song', 'acme-music', 'chirp-v4', '0193b000-0000-7000-8000-0000000000a1', '0193b000-0000-7000-8000-0000000000a0', '0193b000-0000-7000-8000-0000000000a0', 12000, 0, 1767322245678901, NULL, '0193b000-0000-7000-8000-00000000001f', '{"status":"valid","signer":"Acme (Acme CA)","generator":"Acme 1","digital_source_type":null,"marks":["c2pa"]}'),
-('0193b000-0000-7000-8000-000000000021', '0193b000-0000-7000-8000-000000000001', NULL, 0, NULL, NULL, 'Other', 'acme-music', 'chirp-v4', '0193b000-0000-7000-8000-0000000000a1', '0193b000-0000-7000-8000-0000000000a0', '0193b000-0000-7000-8000-0000000000a0', 12000, 1, 1767322245678901, '{"provider":"acme","credential":"1:0011aabb","clip_id":"up-1","task_id":"t-1","tags":"jazz","prompt":"","video_url":"","model_name":"chirp-v4"}', NULL, NULL);
+INSERT INTO clips (id, account_id, task_id, position, source_id, target, title, model, asked_model, audio, image, image_large, milliseconds, is_trashed, created_at, upstream, past_task_id) VALUES
+('0193b000-0000-7000-8000-000000000020', '0193b000-0000-7000-8000-000000000001', NULL, 0, NULL, NULL, 'Song', 'acme-music', 'chirp-v4', '0193b000-0000-7000-8000-0000000000a1', '0193b000-0000-7000-8000-0000000000a0', '0193b000-0000-7000-8000-0000000000a0', 12000, 0, 1767322245678901, NULL, '0193b000-0000-7000-8000-00000000001f'),
+('0193b000-0000-7000-8000-000000000021', '0193b000-0000-7000-8000-000000000001', NULL, 0, NULL, NULL, 'Other', 'acme-music', 'chirp-v4', '0193b000-0000-7000-8000-0000000000a1', '0193b000-0000-7000-8000-0000000000a0', '0193b000-0000-7000-8000-0000000000a0', 12000, 1, 1767322245678901, '{"provider":"acme","credential":"1:0011aabb","clip_id":"up-1","task_id":"t-1","tags":"jazz","prompt":"","video_url":"","model_name":"chirp-v4"}', NULL);
 
 INSERT INTO personas (id, account_id, name, description, image, root_clip_id, clip_ids, is_public, is_public_approved, is_trashed, created_at, upstream) VALUES
 ('0193b000-0000-7000-8000-000000000030', '0193b000-0000-7000-8000-000000000001', 'Voice', '', '0193b000-0000-7000-8000-0000000000a0', '0193b000-0000-7000-8000-000000000020', '["0193b000-0000-7000-8000-000000000020"]', 0, 0, 0, 1767322245678901, '{"provider":"acme","credential":"1:0011aabb","persona_id":"p-1"}');
@@ -69,10 +69,11 @@ INSERT INTO webhook_attempts (delivery_id, number, at, took_ms, status, error, r
 
 INSERT INTO task_words (term, task_id) VALUES (-7, '0193b000-0000-7000-8000-000000000010'), (7, '0193b000-0000-7000-8000-000000000011');
 
-INSERT INTO prints (id, account_id, task_id, clip_id, kind, is_embedded, sha256, watermark, video, sound, created_at) VALUES
-('0193b000-0000-7000-8000-0000000000a1', '0193b000-0000-7000-8000-000000000001', NULL, '0193b000-0000-7000-8000-000000000020', 'song', 0, 'dd', NULL, NULL, 'AAAA', 1767322245678909),
-('0193b000-0000-7000-8000-0000000000a2', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000010', NULL, 'video', 1, 'ee', 1099511627775, 'AAAA', NULL, 1767322245678909);
+INSERT INTO audit (id, at, actor_kind, actor_id, actor_name, action, target, before, after, request_id, address) VALUES
+('0193b000-0000-7000-8000-0000000000f1', 1767322245678901, 'command', NULL, 'keys update', 'key.update', '0193b000-0000-7000-8000-000000000002', '{"rpm":60}', '{"rpm":600}', NULL, NULL);
 
-INSERT INTO print_keys (part, print_id) VALUES
-(4095, '0193b000-0000-7000-8000-0000000000a2'),
-(1099511627777, '0193b000-0000-7000-8000-0000000000a1');
+INSERT INTO route_notes (provider, model, paused_at, tried_at, refused_at, error_class, error_message, error_at) VALUES
+('acme', 'sora-2', 1767322245678901, NULL, 1767322245678901, 'credentials', 'Incorrect API key provided.', 1767322245678901);
+
+INSERT INTO sessions (sha256, key_id, created_at, expires_at) VALUES
+('ee', '0193b000-0000-7000-8000-000000000002', 1767322245678901, 1767365445678901);

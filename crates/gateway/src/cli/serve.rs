@@ -16,8 +16,10 @@ use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
 use crate::config::{Config, Settings, file_mark};
 use crate::domain::accounts;
+use crate::domain::audit::By;
 use crate::domain::keys;
 use crate::domain::restored;
+use crate::domain::settings;
 use crate::http;
 use crate::http::server::{ConnectionLimits, Shutdown};
 use crate::origin::Origin;
@@ -152,7 +154,7 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
     if !keys::list(app).await?.is_empty() {
         return Ok(None);
     }
-    let account = accounts::ensure(app, accounts::DEFAULT_HANDLE).await?;
+    let account = accounts::ensure_by(app, accounts::DEFAULT_HANDLE, By::command("serve")).await?;
     Ok(keys::create_first(app, &account).await?)
 }
 
@@ -229,20 +231,10 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
             }
             seen = mark();
             last.clone_from(&seen);
-            let (reloaded, settings) = (app.clone(), settings.clone());
-            if let Err(error) = app.compute(move || reload(&reloaded, &settings)).await {
+            if let Err(error) = settings::reload(&app, &settings).await {
                 tracing::error!(inside = ?error.inside(), "reading the settings anew broke off");
             }
         }
     });
     Ok(())
-}
-
-fn reload(app: &App, settings: &Settings) {
-    match app.reload(settings) {
-        Ok(()) => tracing::info!("models, prices and providers were read anew"),
-        Err(error) => {
-            tracing::error!(%error, "the changed settings are refused; the old ones stay");
-        }
-    }
 }

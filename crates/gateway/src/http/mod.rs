@@ -5,6 +5,7 @@
 //! `error` turns errors into responses.
 
 mod account;
+mod admin;
 pub mod auth;
 pub mod base;
 pub mod body;
@@ -27,6 +28,7 @@ mod personas;
 mod provenance;
 mod quotes;
 pub mod server;
+mod session;
 mod tasks;
 mod uploads;
 mod usage;
@@ -107,7 +109,8 @@ fn api(brand: &str) -> OpenApiRouter<App> {
     let money = OpenApiRouter::new()
         .routes(routes!(quotes::quote))
         .routes(routes!(account::account))
-        .routes(routes!(usage::usage));
+        .routes(routes!(usage::usage))
+        .routes(routes!(session::begin, session::get, session::end));
     let open = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
@@ -124,5 +127,6 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(webhooks)
         .merge(provenance)
         .merge(money)
+        .merge(admin::api())
         .merge(open)
 }

@@ -1,6 +1,7 @@
 //! Plain data that every layer shares: no I/O, no storage, no presentation.
 
 pub mod account;
+pub mod audit;
 pub mod catalog;
 pub mod intent;
 pub mod ledger;
@@ -8,6 +9,7 @@ pub mod media;
 pub mod money;
 pub mod music;
 pub mod provenance;
+pub mod route;
 pub mod submission;
 pub mod task;
 pub mod webhook;

@@ -106,9 +106,15 @@ pub const ALL: &[Migration] = &[
     },
     Migration {
         version: 15,
-        sql: include_str!("../../migrations/0015_provenance.sql"),
+        sql: include_str!("../../migrations/0015_admin.sql"),
         only_adds: true,
         samples: include_str!("../../migrations/samples/0015.sql"),
+    },
+    Migration {
+        version: 16,
+        sql: include_str!("../../migrations/0016_provenance.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0016.sql"),
     },
 ];
 

@@ -41,7 +41,7 @@ pub fn asset_version() -> &'static str {
 }
 
 /// Every file, as written.
-pub const ASSETS: [Asset; 13] = [
+pub const ASSETS: [Asset; 14] = [
     Asset {
         name: "style.css",
         content_type: CSS,
@@ -81,6 +81,11 @@ pub const ASSETS: [Asset; 13] = [
         name: "api.js",
         content_type: JS,
         body: include_str!("assets/api.js"),
+    },
+    Asset {
+        name: "intents.js",
+        content_type: JS,
+        body: include_str!("assets/intents.js"),
     },
     Asset {
         name: "routes.js",
