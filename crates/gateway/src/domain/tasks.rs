@@ -10,8 +10,10 @@ use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::money::{Micros, Money};
-use crate::model::task::{Task, TaskEvent, TaskFailure, TaskState};
-use crate::store;
+use crate::model::task::{Kind, Task, TaskEvent, TaskFailure, TaskState};
+use crate::records::input;
+use crate::records::task::Beside;
+use crate::store::{self, Conn, StoreError};
 use crate::store::tasks::{Ending, Filter, Page};
 use crate::telemetry;
 
@@ -61,6 +63,51 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
 
 pub fn not_found() -> Error {
     Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
+}
+
+/// What the task's record shows beside it.
+pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<Beside, StoreError> {
+    let mut beside = Beside {
+        key_name: store::accounts::key_name(conn, task.key)?.unwrap_or_default(),
+        ..Beside::default()
+    };
+    for id in input::pictures(&task.payload) {
+        beside.pictures.extend(store::assets::by_id(conn, id)?);
+    }
+    for id in input::sources(&task.payload) {
+        let source = store::clips::by_id(conn, id, task.account)?;
+        beside.sources.extend(source);
+    }
+    if task.kind() == Kind::Music {
+        beside.clips = store::clips::of_task(conn, task.id, task.account)?;
+    }
+    Ok(beside)
+}
+
+/// The same for each of these, in order.
+pub async fn beside_each(app: &Parts, tasks: &[Task]) -> Result<Vec<Beside>, Error> {
+    let known = tasks.iter().map(|task| {
+        let is_alone = task.kind() == Kind::Video && input::pictures(&task.payload).is_empty();
+        let key_name = is_alone.then(|| app.caches.key_names.get(&task.key));
+        key_name.flatten().map(|key_name| Beside {
+            key_name,
+            ..Beside::default()
+        })
+    });
+    if let Some(all) = known.collect() {
+        return Ok(all);
+    }
+    let asked = tasks.to_vec();
+    let read = app.store.read(move |conn| {
+        let each = asked.iter().map(|task| beside(conn, task));
+        each.collect::<Result<Vec<_>, StoreError>>()
+    });
+    let found = read.await?;
+    for (task, beside) in tasks.iter().zip(&found) {
+        let names = &app.caches.key_names;
+        names.insert(task.key, beside.key_name.clone());
+    }
+    Ok(found)
 }
 
 /// A page of the account's tasks, and whether more follow.

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
 use crate::app::App;
-use crate::domain::{music, tasks};
+use crate::domain::tasks;
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksCancel, TasksRead};
 use crate::http::docs::Events;
@@ -19,7 +19,7 @@ use crate::http::page_params::{Query, page, word};
 use crate::http::wire::list::List;
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::money::Micros;
-use crate::model::task::{Output, Task, TaskEvent};
+use crate::model::task::{Task, TaskEvent};
 use crate::records::Base;
 use crate::records::task::TaskView;
 use crate::store::tasks::Filter;
@@ -52,10 +52,11 @@ pub(super) async fn list(
         Some((filter, page(query, |text| text.parse().ok())))
     })?;
     let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
-    let mut views = Vec::with_capacity(found.len());
-    for task in found {
-        views.push(view(&app, &base, &task).await?);
-    }
+    let base = base.as_told_to(&allowed.caller.key);
+    let beside = tasks::beside_each(&app, &found).await?;
+    let shown = found.iter().zip(&beside);
+    let views = shown.map(|(task, beside)| TaskView::new(&base, task, beside));
+    let views: Vec<TaskView> = views.collect();
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
 }
 
@@ -75,6 +76,7 @@ pub(super) async fn get(
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
     let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait)).await?;
+    let base = base.as_told_to(&allowed.caller.key);
     Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
 }
 
@@ -97,6 +99,7 @@ pub(super) async fn events(
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
     tasks::get(&app, account, id).await?;
+    let base = base.as_told_to(&allowed.caller.key);
     let last = headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
@@ -171,6 +174,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, Error> {
     let id = parse(&id)?;
     let task = tasks::cancel(&app, allowed.caller.account.id, id).await?;
+    let base = base.as_told_to(&allowed.caller.key);
     Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
 }
 
@@ -207,9 +211,7 @@ pub(super) fn cost(amount: Micros) -> HeaderMap {
 
 /// A task as it is shown.
 pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView, Error> {
-    let clips = match &task.output {
-        Some(Output::ClipsV1 { .. }) => music::clips_of_task(app, task.account, task.id).await?,
-        Some(Output::VideoV1(_)) | None => Vec::new(),
-    };
-    Ok(TaskView::new(base, task, &clips))
+    let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
+    let beside = beside.first().ok_or_else(tasks::not_found)?;
+    Ok(TaskView::new(base, task, beside))
 }

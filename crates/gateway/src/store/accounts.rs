@@ -174,6 +174,15 @@ pub fn keys_of(
     )
 }
 
+/// The name of a key.
+pub fn key_name(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<String>, StoreError> {
+    conn.one(
+        "SELECT name FROM api_keys WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| row.text(0),
+    )
+}
+
 /// Revokes a key from `now` on. Returns whether it was valid before.
 pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(

@@ -98,6 +98,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0013.sql"),
     },
+    Migration {
+        version: 14,
+        sql: include_str!("../../migrations/0014_task_records.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0014.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

@@ -18,7 +18,7 @@ macro_rules! columns {
     () => {
         "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
          request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
-         reserved_micros, money, tariff, bill, deaths, callback, origin"
+         reserved_micros, money, tariff, bill, deaths, callback, origin, progress_estimated"
     };
 }
 
@@ -238,20 +238,21 @@ pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>,
     )
 }
 
-/// Raises the progress of a task that `owner` holds. Returns whether it rose.
+/// Raises the progress of a task that `owner` holds, told or guessed. Returns whether it rose.
 pub fn raise_progress(
     conn: &mut Conn<'_>,
     id: TaskId,
     owner: &str,
-    progress: u8,
+    (progress, is_guess): (u8, bool),
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE tasks SET progress = ?3, event_seq = event_seq + 1
+        "UPDATE tasks SET progress = ?3, progress_estimated = ?4, event_seq = event_seq + 1
          WHERE id = ?1 AND lease_owner = ?2 AND state = 'running' AND progress < ?3",
         &[
             (&id.to_string()).into(),
             owner.into(),
             i64::from(progress).into(),
+            is_guess.into(),
         ],
     )?;
     if changed == 1 {
@@ -495,5 +496,6 @@ fn task(row: &Row<'_>) -> Result<Task, StoreError> {
         deaths: row.int_or_null(24)?.map(narrow).transpose()?,
         callback: row.text_or_null(25)?,
         origin: row.text_or_null(26)?,
+        progress_is_guess: row.int(27)? != 0,
     })
 }

@@ -312,7 +312,7 @@ pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
         let progress = hold.watch.progress();
         if progress > shown {
             shown = progress;
-            write_progress(app, task, hold, progress).await;
+            write_progress(app, task, hold, (progress, false)).await;
         }
         // A cancellation in this process is noticed at once.
         let rang = tokio::time::timeout(Duration::ZERO, listener.changed()).await;
@@ -323,8 +323,8 @@ pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
     }
 }
 
-/// Writes increased progress and rings the bell.
-pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress: u8) {
+/// Writes increased progress, told or guessed, and rings the bell.
+pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress: (u8, bool)) {
     let (id, owner) = (task.id, hold.lease.name.clone());
     let write = app
         .store

@@ -124,6 +124,7 @@ impl Job<'_> {
             match next(polled, is_lost, elapsed, usual) {
                 Next::Wait {
                     progress,
+                    is_guess,
                     poll_after,
                     unknown_word,
                 } => {
@@ -137,7 +138,7 @@ impl Job<'_> {
                     }
                     if progress > shown {
                         shown = progress;
-                        write_progress(app, self.task, self.hold, progress).await;
+                        write_progress(app, self.task, self.hold, (progress, is_guess)).await;
                     }
                 }
                 Next::Store(outputs) => {
@@ -187,6 +188,7 @@ enum Next {
     Wait {
         /// In percent, at most 99; guessed where the provider tells none.
         progress: u8,
+        is_guess: bool,
         /// When the provider wants to be asked again.
         poll_after: Option<Duration>,
         unknown_word: Option<String>,
@@ -213,6 +215,7 @@ fn next(
             poll_after,
             unknown_word,
         }) => Next::Wait {
+            is_guess: progress.is_none(),
             progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
             poll_after,
             unknown_word,

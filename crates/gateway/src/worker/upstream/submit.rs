@@ -315,7 +315,7 @@ impl Job<'_> {
             let progress = watch.progress().unwrap_or(0).min(99);
             if progress > shown {
                 shown = progress;
-                write_progress(&self.crew.app, self.task, self.hold, progress).await;
+                write_progress(&self.crew.app, self.task, self.hold, (progress, false)).await;
             }
         }
     }

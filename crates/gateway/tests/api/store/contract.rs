@@ -452,7 +452,7 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
         })
         .await;
     let raise = async |who: &'static str, progress| {
-        db.write(move |conn| tasks::raise_progress(conn, id, who, progress))
+        db.write(move |conn| tasks::raise_progress(conn, id, who, (progress, false)))
             .await
     };
     assert!(!raise("a", 10).await, "nobody holds it");

@@ -119,6 +119,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         }),
         state: TaskState::Queued,
         progress: 0,
+        progress_is_guess: false,
         cost: Micros::new(100_000),
         reserved: Micros::new(100_000),
         money: Money::Held,
