@@ -190,7 +190,9 @@ impl App {
             tracing::warn!("{slip}");
         }
     }
+}
 
+impl Parts {
     /// Runs work that keeps a core busy, off the async threads.
     pub async fn compute<T: Send + 'static>(
         &self,

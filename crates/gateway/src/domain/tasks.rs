@@ -10,11 +10,13 @@ use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::money::{Micros, Money};
+use crate::model::submission::{Submission, SubmissionEnd};
 use crate::model::task::{Kind, Task, TaskEvent, TaskFailure, TaskState};
+use crate::model::words;
 use crate::records::input;
 use crate::records::task::Beside;
-use crate::store::{self, Conn, StoreError};
 use crate::store::tasks::{Ending, Filter, Page};
+use crate::store::{self, Conn, StoreError};
 use crate::telemetry;
 
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
@@ -61,8 +63,40 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
     }
 }
 
+/// Keeps the words of tasks that an older version accepted, so that they are found by them.
+pub async fn keep_missing_words(app: &Parts) -> Result<(), Error> {
+    /// Tasks per transaction.
+    const BATCH: u32 = 200;
+    loop {
+        let kept = app
+            .store
+            .write(|conn| store::tasks::keep_missing_words(conn, BATCH))
+            .await?;
+        if kept < BATCH as usize {
+            return Ok(());
+        }
+    }
+}
+
 pub fn not_found() -> Error {
     Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
+}
+
+/// What was tried for a task, in order.
+pub async fn attempts(
+    app: &Parts,
+    account: AccountId,
+    id: TaskId,
+) -> Result<Vec<(Submission, SubmissionEnd)>, Error> {
+    /// More than any task needs; of more, the latest are shown.
+    const MOST: u32 = 100;
+    let read = app.store.read(move |conn| {
+        if store::tasks::by_id(conn, id, account)?.is_none() {
+            return Ok(None);
+        }
+        store::submissions::of_task(conn, id, MOST).map(Some)
+    });
+    read.await?.ok_or_else(not_found)
 }
 
 /// What the task's record shows beside it.
@@ -117,13 +151,51 @@ pub async fn list(
     filter: Filter,
     page: Page<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
+    search(app, account, filter, None, page).await
+}
+
+/// The same, only those that `text` finds: words of the prompt or title, or the id of the task, of
+/// its video or chat completion, or of one of its clips.
+pub async fn search(
+    app: &Parts,
+    account: AccountId,
+    mut filter: Filter,
+    text: Option<String>,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app
-        .store
-        .examine(move |conn| store::tasks::page(conn, account, &filter, one_more));
+    let read = app.store.examine(move |conn| {
+        if let Some(text) = &text {
+            match id_in(conn, account, text.trim())? {
+                Some(id) => filter.id = Some(id),
+                None => filter.terms = words::of_search(account, text),
+            }
+            if filter.id.is_none() && filter.terms.is_empty() {
+                return Ok(Vec::new());
+            }
+        }
+        store::tasks::page(conn, account, &filter, one_more)
+    });
     let mut tasks = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
+}
+
+/// The task that a search names by an id.
+fn id_in(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    text: &str,
+) -> Result<Option<TaskId>, StoreError> {
+    let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
+    let id: Option<TaskId> = TaskId::from_video(text).or_else(|_| bare.parse()).ok();
+    let Some(id) = id else { return Ok(None) };
+    let clip = match text.parse() {
+        Ok(clip) => store::clips::by_id(conn, clip, account)?,
+        Err(_) => None,
+    };
+    let made_by = clip.and_then(|clip| clip.origin.task());
+    Ok(Some(made_by.unwrap_or(id)))
 }
 
 /// The task once it has ended, or as it is after `limit`.

@@ -19,6 +19,7 @@ mod media;
 mod metrics;
 mod models;
 mod music;
+mod nearest;
 pub mod orders;
 mod page_params;
 pub mod pages;
@@ -33,23 +34,28 @@ mod web;
 mod webhooks;
 pub mod wire;
 
+use std::sync::Arc;
+
 use axum::Router;
+use axum::http::Uri;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
+use crate::http::nearest::Endpoints;
 
 pub use docs::openapi;
 
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
+    let endpoints = Arc::new(Endpoints::new(document.paths.paths.keys().cloned()));
     let router = router
         .merge(web::router())
         .route("/openapi.json", get(docs::json(&document)))
         .merge(docs::ui(document))
-        .fallback(error::route_not_found)
+        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
         .method_not_allowed_fallback(error::method_not_allowed);
     framed(router, app)
 }
@@ -83,6 +89,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::events))
+        .routes(routes!(tasks::attempts))
         .routes(routes!(tasks::cancel));
     let webhooks = OpenApiRouter::new()
         .routes(routes!(webhooks::create, webhooks::list))

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use serde_json::{Map, Value};
 
+use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::http::fields::{self, Fields};
 use crate::store::tasks::Page;
@@ -27,6 +28,26 @@ impl<S: Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
+    /// Reads the parameters with `parse`; any that is not in `known` is a fault.
+    pub(super) fn read_only<T>(
+        &self,
+        known: &[&str],
+        parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        self.read(|query| {
+            let names = query.members().keys();
+            for name in names.filter(|name| !known.contains(&name.as_str())) {
+                let shown: String = name.chars().take(100).collect();
+                let message = format!(
+                    "There is no such parameter. Those that there are: {}.",
+                    known.join(", ")
+                );
+                query.fault(&shown, ErrorCode::UnsupportedValue, message);
+            }
+            parse(query)
+        })
+    }
+
     /// Reads the parameters with `parse`.
     pub(super) fn read<T>(&self, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
         fields::read_form(&self.0, parse)
@@ -67,6 +88,17 @@ pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) 
         limit,
         ascending,
     }
+}
+
+/// A time, or a date as its first instant.
+pub(super) fn time(query: &Fields<'_>, name: &str) -> Option<Timestamp> {
+    let text = query.filled_string(name, 64)?;
+    let time = Timestamp::parse(&text);
+    if time.is_none() {
+        let message = "Must be a time such as \"2026-01-02T03:04:05Z\", or a date.";
+        query.fault(name, ErrorCode::InvalidValue, message);
+    }
+    time
 }
 
 /// One of a fixed set of words.

@@ -10,6 +10,7 @@ pub mod music;
 pub mod submission;
 pub mod task;
 pub mod webhook;
+pub mod words;
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,17 @@ pub struct ToldCost {
     pub unit: String,
 }
 
+/// What became of a submission, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SubmissionEnd {
+    /// When the provider answered the order.
+    pub answered_at: Option<Timestamp>,
+    /// When nothing more could come of it.
+    pub ended_at: Option<Timestamp>,
+    /// The class of the error, and the provider's words without secrets.
+    pub error: Option<(String, String)>,
+}
+
 /// A request that was sent, or was about to be sent, to a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {

@@ -3,6 +3,7 @@
 //! Answers show records as they are now; a webhook's body is a record frozen when its task ended,
 //! in the transaction that ends it. Built from model types alone: whoever asks reads the database.
 
+pub mod attempt;
 pub mod input;
 pub mod music;
 pub mod task;

@@ -45,10 +45,12 @@ enum Chore {
     Records,
     /// Webhooks that were sent long ago.
     Webhooks,
+    /// Words of tasks that an older version accepted.
+    Words,
 }
 
 impl Chore {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -57,6 +59,7 @@ impl Chore {
         Self::Intents,
         Self::Records,
         Self::Webhooks,
+        Self::Words,
     ];
 
     const fn name(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Chore {
             Self::Intents => "intents",
             Self::Records => "records",
             Self::Webhooks => "webhooks",
+            Self::Words => "words",
         }
     }
 
@@ -80,6 +84,7 @@ impl Chore {
             Self::LeftOver => Duration::from_secs(5),
             Self::Unclear => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
+            Self::Words => LOOK,
             Self::Records => {
                 let ttl = app.config.record_ttl.unwrap_or(LOOK);
                 (ttl / 2).clamp(Duration::from_secs(1), LOOK)
@@ -97,6 +102,7 @@ impl Chore {
             Self::Intents => idempotency::forget_old(app).await,
             Self::Records => tasks::remove_past(app).await,
             Self::Webhooks => webhooks::log::forget_old(app).await,
+            Self::Words => tasks::keep_missing_words(app).await,
         }
     }
 }

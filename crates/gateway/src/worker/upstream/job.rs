@@ -42,6 +42,8 @@ pub(super) struct Taken {
     pub(super) cost: Option<Cost>,
     /// When the provider wants to be asked first.
     pub(super) poll_after: Option<Duration>,
+    /// Whether another run had it before: nobody knows when it was asked for last.
+    pub(super) is_taken_up: bool,
     pub(super) _open: OpenJob,
 }
 

@@ -13,7 +13,6 @@ use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::store;
 use crate::worker::finish::{Closing, Outcome};
-use crate::worker::random;
 
 /// Pause before a submission is looked at once more.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -86,9 +85,6 @@ impl Job<'_> {
             return Err((Outcome::Later(Duration::from_secs(5)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
-        // After a restart all are taken up at once, and should not be asked for so.
-        let pace = site.provider.adapter().pace();
-        let poll_after = pace.ceiling.mul_f64(random());
         Ok(Taken {
             submission: submission.id,
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
@@ -100,7 +96,8 @@ impl Job<'_> {
             result,
             is_kept: true,
             cost: None,
-            poll_after: Some(poll_after),
+            poll_after: None,
+            is_taken_up: true,
         })
     }
 

@@ -242,7 +242,12 @@ impl Job<'_> {
                 app.upstream.breaker(route, Breaker::undecided);
                 return Err(self.held_back(site, id, is_new).await.into());
             }
-            Err(SubmitError::Before(error)) => return Ok(self.refused(route, error)?),
+            Err(SubmitError::Before(error)) => {
+                if is_new {
+                    self.note_refused(submission, &error).await;
+                }
+                return Ok(self.refused(route, error)?);
+            }
             // Of a repetition this is proof of nothing, and not written down.
             Err(SubmitError::Refused(error)) if !is_new => {
                 return Ok(Attempt::Passed(Passed::No(error)));
@@ -299,6 +304,7 @@ impl Job<'_> {
             is_kept,
             cost: watch.cost(),
             poll_after,
+            is_taken_up: false,
             _open: open,
         })))
     }

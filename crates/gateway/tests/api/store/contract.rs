@@ -403,7 +403,7 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
     let id = first.id;
     let close = async |from, to| {
         let why = Some(("account", "no money"));
-        db.write(move |conn| submissions::close(conn, id, from, to, why))
+        db.write(move |conn| submissions::close(conn, id, from, to, why, at(2)))
             .await
     };
     let (intended, refused) = (SubmissionState::Intended, SubmissionState::Refused);

@@ -30,6 +30,10 @@ SELECT '10000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
        CASE state WHEN 'running' THEN 'w1' ELSE NULL END
 FROM t;
 
+UPDATE tasks SET has_words = 1;
+INSERT INTO task_words (term, task_id) SELECT 1, id FROM tasks;
+INSERT INTO task_words (term, task_id) SELECT created_at % 997, id FROM tasks WHERE created_at % 997 <> 1;
+
 INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 1, 'queued', 0 FROM tasks;
 INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 2, state, 50 FROM tasks;
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mediagate::error::ErrorCode;
 use mediagate::ids::{ClipId, IntentId};
 use mediagate::model::task::{Kind, TaskState};
 use mediagate::store::record::{self, Given, Record};
@@ -20,7 +21,8 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables whose size is that of the business.
-const GROWING: [&str; 14] = [
+const GROWING: [&str; 15] = [
+    "task_words",
     "accounts",
     "api_keys",
     "tasks",
@@ -173,6 +175,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
                         state,
                         model: model.map(Into::into),
                         without_deleted,
+                        ..tasks::Filter::default()
                     };
                     let page = tasks::Page {
                         after: None,
@@ -184,6 +187,35 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             }
         }
     }
+    for terms in [vec![], vec![1, 2]] {
+        for (key, error) in [
+            (None, None),
+            (Some(key), None),
+            (None, Some(ErrorCode::ContentPolicy)),
+            (Some(key), Some(ErrorCode::ContentPolicy)),
+        ] {
+            for ascending in [true, false] {
+                let filter = tasks::Filter {
+                    terms: terms.clone(),
+                    key,
+                    error,
+                    since: Some(at(0)),
+                    ..tasks::Filter::default()
+                };
+                let page = tasks::Page {
+                    after: None,
+                    limit: 21,
+                    ascending,
+                };
+                tasks::page(conn, account, &filter, page)?;
+            }
+        }
+    }
+    tasks::keep_missing_words(conn, 10)?;
+    accounts::key_name(conn, key)?;
+    submissions::note_refused(conn, &sent, ("account", "no money"), at(1))?;
+    submissions::of_task(conn, task.id, 100)?;
+    let sent = super::books::submission(&task, 2);
     submissions::intend(conn, &sent, "w")?;
     submissions::lock_provider(conn, "acme")?;
     submissions::let_go(conn, sent.id, "w", at(1))?;

@@ -83,7 +83,7 @@ fn listed(
         kind: model.is_none().then_some(Kind::Video),
         state,
         model: model.map(Into::into),
-        without_deleted: false,
+        ..Filter::default()
     };
     let page = Page {
         after: None,
