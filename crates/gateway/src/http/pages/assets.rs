@@ -1,4 +1,4 @@
-//! The pages' static files, compiled in.
+//! The pages' static files, compiled in. What is in `assets/vendor` is not ours; its `LICENSE` says whose it is.
 
 use std::sync::LazyLock;
 
@@ -52,10 +52,13 @@ macro_rules! file {
 }
 
 /// Every file, as written.
-pub const ASSETS: [Asset; 25] = [
+pub const ASSETS: [Asset; 28] = [
     file!("style.css", CSS),
     file!("favicon.svg", "image/svg+xml"),
     file!("pricing.js", JS),
+    file!("vendor/preact.js", JS),
+    file!("vendor/preact-hooks.js", JS),
+    file!("vendor/htm.js", JS),
     file!("vendor/preact-htm.js", JS),
     file!("console/console.css", CSS),
     file!("console/app.js", JS),

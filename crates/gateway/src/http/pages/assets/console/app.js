@@ -30,6 +30,7 @@ const VIEWS = [
   { place: "accounts", name: "Accounts", icon: "M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM2.5 19a5.5 5.5 0 0 1 11 0M16 11a3 3 0 1 0 0-6M16 14a5.5 5.5 0 0 1 5.5 5", letter: "a", scope: "admin" },
   { place: "audit", name: "Audit", icon: "M6 3h9l4 4v14H6zM9 12h7M9 16h7", letter: "u", scope: "admin" },
 ];
+const ICON = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]")).href;
 // A phone's bar has room for these; the others are behind "More".
 const IN_BAR = 4;
 
@@ -81,7 +82,7 @@ function SignIn({ error, done }) {
   };
   const failed = action.error || error;
   return html`<main id="main" class="door"><form class="card" onSubmit=${submit}>
-    <a class="brand" href="/"><img src="/favicon.ico" width="32" height="32" alt="" /><span>Mediagate</span></a>
+    <a class="brand" href="/"><img src=${ICON} width="32" height="32" alt="" /><span>Mediagate</span></a>
     <h1 tabindex="-1">Sign in</h1>
     <div class="field"><label for="key">API key</label>
       <input id="key" type="password" required autocomplete="off" spellcheck=${false} placeholder="sk-mg-…" aria-describedby="key-help"
@@ -105,7 +106,7 @@ function Shell({ account, leave, children }) {
   const isBeyond = entries.slice(IN_BAR).some((view) => view.place === parts[0]);
   return html`<a class="skip" href="#main">Skip to content</a><div class="shell">
     <nav class=${isMore ? "rail more-open" : "rail"} aria-label="Console">
-      <a class="brand" href="/"><img src="/favicon.ico" width="26" height="26" alt="" /><span>Mediagate</span></a>
+      <a class="brand" href="/"><img src=${ICON} width="26" height="26" alt="" /><span>Mediagate</span></a>
       <ul>${entries.map(entry)}
         ${entries.length > IN_BAR && html`<li class="more"><button type="button" class=${isBeyond ? "here" : ""} aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>
           <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 12h.01M12 12h.01M19 12h.01" /></svg><span>More</span></button></li>`}</ul>

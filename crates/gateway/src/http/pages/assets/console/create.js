@@ -50,7 +50,7 @@ function Bench({ model, models, query, may }) {
     return () => running.current?.stop.abort();
   }, []);
 
-  const track = async (order) => {
+  const track = async (order, isFirst = false) => {
     // The form that is being made: another click joins it.
     if (running.current?.order.intent === order.intent) return;
     running.current?.stop.abort();
@@ -59,7 +59,7 @@ function Bench({ model, models, query, may }) {
     const { signal } = stop;
     const say = (changes) => !signal.aborted && setState((before) => ({ ...before, ...changes }));
     setTab("result");
-    setState({ phase: "sending" });
+    setState({ phase: "sending", isFirst });
     try {
       const task = await pursue(model.id, order, { signal, seen: (task) => say({ phase: "following", task }), lost: (isLost) => say({ isLost }) });
       say({ phase: "done", task, isLost: false });
@@ -108,7 +108,7 @@ function Bench({ model, models, query, may }) {
           const fitting = models.filter((one) => kindOf(one) === group);
           return fitting.length > 0 && html`<optgroup key=${group} label=${name}>${fitting.map((one) => html`<option key=${one.id} value=${one.id}>${one.id}${one.available ? "" : " (not available)"}</option>`)}</optgroup>`;
         })}</select><//><//>
-    ${may("tasks:read") && kind === "video" && html`<${First} set=${set} show=${() => { setTab("result"); }} track=${track} model=${model} />`}
+    ${may("tasks:read") && kind === "video" && state.phase === "idle" && html`<${First} set=${set} track=${track} model=${model} />`}
     ${!model.available && html`<p class="notice bad">No provider of this model is available right now. You can order; it is refused if none comes back.</p>`}
     <div class="workbench">
       <form class="card" onSubmit=${submit} novalidate><div class="form">
@@ -120,7 +120,8 @@ function Bench({ model, models, query, may }) {
       </div></form>
       <div class="card aside"><${Tabs} name="Outcome" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["code", "Code"]]} />
         <div role="tabpanel" id="panel-Outcome" aria-labelledby=${`tab-Outcome-${tab}`}>
-          ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} isNamed=${Boolean(fault(wrong?.split(/[.[]/)[0]))} />`
+          ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} isNamed=${Boolean(fault(wrong?.split(/[.[]/)[0]))} />
+            ${state.isFirst && html`<section><h2>The same from a terminal</h2><${Code} text=${snippets.curl({ origin, ...wanted.code })} label="The form as curl" /><p class="fine">Set <code>MEDIAGATE_KEY</code> to your key first. The tab “Code” has it in other languages.</p></section>`}`
             : html`<${Tabs} name="Language" tabs=${LANGUAGES} chosen=${language} choose=${setLanguage} />
               <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}><${Code} text=${code} label=${`The form as ${language}`} /></div>
               <p class="fine">Exactly what the form holds. Set <code>MEDIAGATE_KEY</code> to your key first.</p>`}
@@ -129,16 +130,15 @@ function Bench({ model, models, query, may }) {
 }
 
 /** One button for the first visit: a video in seconds, and the command that makes the same. */
-function First({ track, model }) {
+function First({ set, track, model }) {
   const tasks = useLoad((signal) => call("GET", "/v1/tasks?limit=1", undefined, { signal }), []);
-  const [isPressed, press] = useState(false);
-  if (isPressed || !tasks.data || tasks.data.data.length) return null;
-  const content = { model: model.id, prompt: "A calm lake at sunrise, slow dolly in" };
+  if (!tasks.data || tasks.data.data.length) return null;
+  const prompt = "A calm lake at sunrise, slow dolly in";
   const make = async () => {
-    press(true);
-    await track(await ordered(model.id, "/v1/videos", content));
+    set({ prompt });
+    await track(await ordered(model.id, "/v1/videos", { model: model.id, prompt }), true);
   };
-  return html`<div class="card first"><div><h2>Nothing made yet</h2><p>One click makes a short video with ${model.id}. The tab “Code” has the command that does the same.</p></div>
+  return html`<div class="card first"><div><h2>Nothing made yet</h2><p>One click makes a short video with ${model.id}, and shows the command that does the same.</p></div>
     <button type="button" onClick=${make}>Make a first video</button></div>`;
 }
 

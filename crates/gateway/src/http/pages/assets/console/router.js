@@ -77,7 +77,7 @@ function changed(before) {
 }
 
 export function focusHeading() {
-  const heading = /** @type {HTMLElement | null} */ (document.querySelector("main h1"));
+  const heading = /** @type {HTMLElement | null} */ (document.querySelector("main h1") || document.querySelector("main"));
   heading?.focus({ preventScroll: true });
 }
 

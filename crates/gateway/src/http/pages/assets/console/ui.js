@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { ApiError } from "./api.js";
+import { focusHeading } from "./router.js";
 
 /** Loads something for a view; what was there stays while it is loaded again. */
 export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ load, /** @type {readonly unknown[]} */ on) {
@@ -64,6 +65,8 @@ export function useAction() {
 export function Head({ title, small, children }) {
   useEffect(() => {
     document.title = `${title} · Mediagate`;
+    // The page was opened before its title was known: what has the focus until then is the page as a whole.
+    if (document.activeElement?.id === "main") focusHeading();
   }, [title]);
   return html`<div class="head"><div><h1 tabindex="-1">${title}</h1>${small && html`<p class="muted">${small}</p>`}</div><div class="acts">${children}</div></div>`;
 }
@@ -222,7 +225,7 @@ export function Dialog({ title, close, children }) {
 /** A table that becomes a list of cards on a phone. */
 export function Table({ label, columns, rows, row, keyed = (/** @type {any} */ item) => item.id }) {
   return html`<table class="list"><caption class="unseen">${label}</caption>
-    <thead><tr>${columns.map((column) => html`<th key=${column} scope="col">${column}</th>`)}</tr></thead>
+    <thead><tr>${columns.map((column) => html`<th key=${column} scope="col">${column || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
     <tbody>${rows.map((item) => html`<tr key=${keyed(item)}>${row(item).map((cell, at) => html`<td data-label=${columns[at]} class=${columns[at] === "" ? "act" : ""}>${cell}</td>`)}</tr>`)}</tbody></table>`;
 }
 

@@ -1,4 +1,4 @@
-// The types of what the console uses of preact-htm.js, for `tsc --checkJs`. Not served.
+// The types of preact-htm.js, for `tsc --checkJs`. Not served.
 
 export type View = any;
 export function h(type: any, properties?: any, ...children: any[]): View;
