@@ -9,6 +9,7 @@ pub mod child;
 pub mod clip;
 pub mod film;
 pub mod own_models;
+pub mod poster;
 pub mod stems_engine;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

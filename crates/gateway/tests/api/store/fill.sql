@@ -30,7 +30,7 @@ SELECT '10000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
        CASE state WHEN 'running' THEN 'w1' ELSE NULL END
 FROM t;
 
-UPDATE tasks SET has_words = 1;
+UPDATE tasks SET has_words = 1, error_code = CASE state WHEN 'failed' THEN 'content_policy' ELSE NULL END;
 INSERT INTO task_words (term, task_id) SELECT 1, id FROM tasks;
 INSERT INTO task_words (term, task_id) SELECT created_at % 997, id FROM tasks WHERE created_at % 997 <> 1;
 
