@@ -52,9 +52,8 @@ pub fn router(app: &App) -> Router {
     let document = docs::finish(document, &app.config.persona_brand_field);
     let endpoints = Arc::new(Endpoints::new(document.paths.paths.keys().cloned()));
     let router = router
-        .merge(web::router())
+        .merge(web::router(&document))
         .route("/openapi.json", get(docs::json(&document)))
-        .merge(docs::ui(document))
         .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
         .method_not_allowed_fallback(error::method_not_allowed);
     framed(router, app)

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use providers::catalogue::Catalogue;
 use providers::driver::{Driver, Provider, Rules};
 use providers::{Secret, Settings};
 use sha2::{Digest as _, Sha256};
@@ -30,6 +31,8 @@ pub type Sites = BTreeMap<String, Arc<Site>>;
 #[derive(Debug)]
 pub struct Site {
     pub config: ProviderConfig,
+    /// What its adapter knows of models.
+    catalogue: Arc<Catalogue>,
     /// Address and protocol, for the driver.
     pub provider: Provider,
     /// At least one; an empty one if none is needed.
@@ -85,7 +88,12 @@ impl Credential {
 }
 
 impl Site {
-    fn new(name: &str, config: &ProviderConfig, fetch: &FetchRules) -> Result<Self, ConfigError> {
+    fn new(
+        name: &str,
+        config: &ProviderConfig,
+        catalogue: &Arc<Catalogue>,
+        fetch: &FetchRules,
+    ) -> Result<Self, ConfigError> {
         let wrong = |key: &str, message: String| ConfigError::Value {
             key: format!("providers.{name}.{key}"),
             message,
@@ -130,6 +138,7 @@ impl Site {
             name: name.to_owned(),
             base_url: config.base_url.clone(),
             options: config.options.clone(),
+            catalogue: catalogue.clone(),
         };
         let rules = Rules {
             hosts: config.hosts.clone(),
@@ -154,6 +163,7 @@ impl Site {
         Ok(Self {
             credentials: credentials.collect(),
             config: config.clone(),
+            catalogue: catalogue.clone(),
             provider,
             reachable: AtomicBool::new(true),
         })
@@ -211,10 +221,10 @@ fn build(
     for (name, settings) in &config.providers {
         let same = before
             .and_then(|before| before.get(name))
-            .filter(|site| site.config == *settings);
+            .filter(|site| site.config == *settings && site.catalogue == config.catalogue);
         let site = match same {
             Some(site) => site.clone(),
-            None => Arc::new(Site::new(name, settings, fetch)?),
+            None => Arc::new(Site::new(name, settings, &config.catalogue, fetch)?),
         };
         sites.insert(name.clone(), site);
     }

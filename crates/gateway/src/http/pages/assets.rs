@@ -52,8 +52,10 @@ macro_rules! file {
 }
 
 /// Every file, as written.
-pub const ASSETS: [Asset; 28] = [
+pub const ASSETS: [Asset; 30] = [
     file!("style.css", CSS),
+    file!("docs.css", CSS),
+    file!("copy.js", JS),
     file!("favicon.svg", "image/svg+xml"),
     file!("pricing.js", JS),
     file!("vendor/preact.js", JS),

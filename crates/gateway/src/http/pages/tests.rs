@@ -176,7 +176,10 @@ fn scripts_import_only_versioned_assets_that_exist() {
     let mut imports = 0;
     for written in &ASSETS {
         let served = asset(written.name).unwrap();
-        let folder = written.name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let folder = written
+            .name
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
         for import in served.body.split(" from \"").skip(1) {
             let address = import.split('"').next().unwrap();
             let (path, version) = address.split_once("?v=").unwrap();

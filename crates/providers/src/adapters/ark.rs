@@ -1,11 +1,22 @@
-//! The pictures of an order as a list of parts that say what they are for.
+//! What `ModelArk` and version 2 of `MiniMax`, which is made after it, have in common.
 
 use serde_json::{Value, json};
 
+use crate::jobs::status::Status;
 use crate::order::{File, Video};
 
-/// The prompt, the first and the last frame, and the references, as `ModelArk`
-/// and version 2 of `MiniMax` take them.
+/// How their tasks stand.
+pub(super) const WORDS: [(&str, Status); 6] = [
+    ("queued", Status::Queued),
+    ("running", Status::Running),
+    ("succeeded", Status::Done),
+    ("failed", Status::FAILED),
+    ("cancelled", Status::LOST),
+    ("expired", Status::LOST),
+];
+
+/// The prompt, the first and the last frame, and the references, as parts that say
+/// what they are for.
 pub(super) fn content(video: &Video) -> Vec<Value> {
     let part = |(role, file): (&str, &File)| {
         let url = json!({"url": file.url_or_data()});
