@@ -1,19 +1,21 @@
 // The program itself, and simulated providers, for tests that stop and start them.
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 
-const TARGET = process.env.MEDIAGATE_TARGET || path.resolve(import.meta.dirname, "../../../../target");
+const PROGRAM = process.env.MEDIAGATE_PROGRAM || path.resolve(import.meta.dirname, "../../../../target/debug/mediagate");
+// Built beside it.
+const SIMULATOR = path.join(path.dirname(PROGRAM), "simulator");
 
 /** A gateway with its own data and two simulated providers of one model, `veo` at 0.40 USD a second. */
 export async function startProgram() {
   const folder = mkdtempSync(path.join(tmpdir(), "mediagate-browser-"));
   const [providers, port] = [await freePort(), await freePort()];
-  const simulator = spawn(path.join(TARGET, "debug/simulator"), ["--listen", `127.0.0.1:${providers}`], { stdio: "ignore" });
+  const simulator = spawn(SIMULATOR, ["--listen", `127.0.0.1:${providers}`], { stdio: "ignore" });
   writeFileSync(path.join(folder, "mediagate.toml"), `
 [providers.fal]
 protocol = "fal"
@@ -30,7 +32,7 @@ routes = [{ provider = "fal", model = "fal-ai/veo3.1" }, { provider = "acme", mo
 `);
   const program = { url: `http://127.0.0.1:${port}`, simulator: `http://127.0.0.1:${providers}`, key: "", process: undefined };
   const start = async () => {
-    program.process = spawn(path.join(TARGET, "debug/mediagate"), ["serve", "--listen", `127.0.0.1:${port}`, "--data", path.join(folder, "data"), "--config", path.join(folder, "mediagate.toml")], { stdio: ["ignore", "pipe", "ignore"] });
+    program.process = spawn(PROGRAM, ["serve", "--listen", `127.0.0.1:${port}`, "--data", path.join(folder, "data"), "--config", path.join(folder, "mediagate.toml")], { stdio: ["ignore", "pipe", "ignore"] });
     program.process.stdout.on("data", (text) => (program.key ||= /^ *(sk-mg-\w+)$/m.exec(String(text))?.[1] || ""));
     await until(async () => program.key && (await fetch(`${program.url}/readyz`)).ok);
   };
@@ -49,6 +51,12 @@ routes = [{ provider = "fal", model = "fal-ai/veo3.1" }, { provider = "acme", mo
       const response = await fetch(program.url + address, { method, headers: { Authorization: `Bearer ${program.key}`, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
       return response.json();
     },
+    /** Stops, copies a finished free task into the past so many times, and starts again. */
+    multiply: async (times) => {
+      await kill();
+      execFileSync("python3", ["-c", MULTIPLY, path.join(folder, "data/mediagate.db"), String(times)]);
+      await start();
+    },
     stop: async () => {
       await kill();
       simulator.kill();
@@ -56,6 +64,22 @@ routes = [{ provider = "fal", model = "fal-ai/veo3.1" }, { provider = "acme", mo
     },
   });
 }
+
+const MULTIPLY = `
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.row_factory = sqlite3.Row
+row = dict(database.execute("SELECT * FROM tasks WHERE state = 'succeeded' AND money = 'free' ORDER BY id LIMIT 1").fetchone())
+begin = row["created_at"] // 1000 - 40 * 86400000
+def copies():
+    for number in range(int(sys.argv[2])):
+        at = begin + number * 20000
+        stamp = f"{at:012x}"
+        copy = {**row, "id": f"{stamp[:8]}-{stamp[8:]}-7000-8000-{number:012x}", "created_at": at * 1000, "started_at": at * 1000, "finished_at": at * 1000, "has_words": 1}
+        yield list(copy.values())
+database.executemany(f"INSERT INTO tasks ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", copies())
+database.commit()
+`;
 
 /** Waits until an action answers something true; what it throws is not yet true. */
 export async function until(action, patience = 60_000) {

@@ -1,7 +1,7 @@
 // The console's entry: who is here, the navigation, and which view the address asks for.
 
 import { html, render, useEffect, useErrorBoundary, useState } from "../vendor/preact-htm.js";
-import { ApiError, call, key, whenDenied } from "./api.js";
+import { ApiError, call, key, session, whenDenied } from "./api.js";
 import { focusHeading, go, startRouter, useAddress } from "./router.js";
 import { Accounts } from "./accounts.js";
 import { Audit } from "./audit.js";
@@ -38,18 +38,20 @@ const IN_BAR = 4;
 const may = (account, scope) => !scope || account.key.scopes.includes(scope) || account.key.scopes.includes("admin");
 
 function Console() {
-  const [who, setWho] = useState(/** @type {{account?: any, error?: any, isIn: boolean}} */ ({ isIn: Boolean(key.read()) }));
+  const [who, setWho] = useState(/** @type {{account?: any, error?: any, isIn: boolean}} */ ({ isIn: Boolean(key.read()) || session.isKept() }));
   const enter = async () => {
     try {
+      if (!key.read() && !session.token) await session.resume();
       setWho({ account: await call("GET", "/v1/account"), isIn: true });
     } catch (error) {
       if (error instanceof ApiError && error.status !== 401) setWho({ error, isIn: true });
-      if (error instanceof ApiError && error.passes) setTimeout(() => key.read() && enter(), 3000);
+      if (error instanceof ApiError && error.passes) setTimeout(() => (key.read() || session.isKept()) && enter(), 3000);
     }
   };
   useEffect(() => {
     whenDenied((error) => {
       key.forget();
+      session.forget();
       setWho({ error, isIn: false });
     });
     if (who.isIn) enter();
@@ -58,7 +60,8 @@ function Console() {
   if (!who.account) return html`<${Shell} account=${{ key: { scopes: [] } }} leave=${() => {}}>
     ${who.error ? html`<${Head} title="Console" /><${Failed} error=${who.error} again=${enter} />` : html`<div class="skeleton" role="status"><span class="unseen">Loading</span><div class="bone"></div><div class="bone"></div></div>`}
   <//>`;
-  const leave = () => {
+  const leave = async () => {
+    if (!key.read()) await session.end().catch(() => session.forget());
     key.forget();
     setWho({ isIn: false });
   };
@@ -68,6 +71,7 @@ function Console() {
 function SignIn({ error, done }) {
   const action = useAction();
   const [value, setValue] = useState("");
+  const [stays, setStays] = useState(false);
   useEffect(() => {
     document.title = "Sign in · Mediagate";
     document.getElementById("key")?.focus();
@@ -76,7 +80,8 @@ function SignIn({ error, done }) {
     event.preventDefault();
     action.run(async () => {
       key.keep(value.trim());
-      await call("GET", "/v1/account");
+      if (stays) await session.begin();
+      else await call("GET", "/v1/account");
       done();
     });
   };
@@ -87,9 +92,10 @@ function SignIn({ error, done }) {
     <div class="field"><label for="key">API key</label>
       <input id="key" type="password" required autocomplete="off" spellcheck=${false} placeholder="sk-mg-…" aria-describedby="key-help"
         value=${value} onInput=${(event) => setValue(event.target.value)} /></div>
+    <label class="check"><input type="checkbox" checked=${stays} onChange=${() => setStays(!stays)} /> Stay signed in here for 12 hours, in every tab</label>
     <${Failed} error=${failed} />
     <button type="submit" aria-disabled=${action.busy}>${action.busy ? "Looking" : "Open the console"}</button>
-    <p class="fine" id="key-help">The key stays in this tab and is sent to this gateway only; it is gone when you close the tab.
+    <p class="fine" id="key-help">${stays ? "The key is exchanged for a cookie that no script can read; signing out ends it everywhere." : "The key stays in this tab and is sent to this gateway only; it is gone when you close the tab."}
       Make one with <code>mediagate keys create --name me</code>.</p>
   </form></main>`;
 }
