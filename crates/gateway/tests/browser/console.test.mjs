@@ -107,7 +107,9 @@ see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) =>
   await page.getByRole("tab", { name: "Code" }).click();
   await page.getByRole("tab", { name: "Python" }).click();
   assert.match(await code.innerText(), /data_url\("it's\.png", "image\/png"\)/);
-  await page.getByRole("tab", { name: "TypeScript" }).press("ArrowRight");
+  await page.getByRole("tab", { name: "Python" }).press("ArrowRight");
+  assert.match(await code.innerText(), /await dataUrl\("it's\.png", "image\/png"\)/);
+  await page.keyboard.press("ArrowRight");
   assert.match(await code.innerText(), /^package main/);
   assert.match(await code.innerText(), /dataURL\("it's\.png", "image\/png"\)/);
   await assertAccessible(page);

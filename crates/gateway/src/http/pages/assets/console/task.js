@@ -1,14 +1,14 @@
 // A task: what was asked, what was tried, what came of it, and what it cost.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
-import { ApiError, address, call, follow, origin } from "./api.js";
+import { ApiError, address, call, follow, origin, query as asQuery } from "./api.js";
 import { Made } from "./create.js";
 import { Code, Copy, Facts, Failed, Head, Load, Progress, Status, Tabs, clock, cost, ended, lasting, useAction, useLoad, usd } from "./ui.js";
 import { named } from "./tasks.js";
 
 export function TaskPage({ id, may }) {
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
-  const task = useLoad((signal) => call("GET", path, undefined, { signal }), [path]);
+  const task = useLoad((signal) => read(path, id, may("admin"), signal), [path]);
   const [isLost, setLost] = useState(false);
   const isOpen = task.data && !ended(task.data);
   useEffect(() => {
@@ -23,6 +23,18 @@ export function TaskPage({ id, may }) {
   }, [path, isOpen]);
   return html`<${Load} of=${task}>${(shown) => html`<${Shown} task=${shown} may=${may} isLost=${isLost} reload=${task.reload} path=${path} />`}<//>
     ${!task.data && html`<p><a href="/console/tasks">All tasks</a></p>`}`;
+}
+
+/** A task; an operator finds those of other accounts in the list of all. */
+async function read(path, id, isOperator, signal) {
+  try {
+    return await call("GET", path, undefined, { signal });
+  } catch (error) {
+    if (!isOperator || !(error instanceof ApiError) || error.status !== 404) throw error;
+    const list = await call("GET", `/v1/admin/tasks${asQuery({ q: id, limit: 1 })}`, undefined, { signal });
+    if (!list.data.length) throw error;
+    return list.data[0];
+  }
 }
 
 function Shown({ task, may, isLost, reload, path }) {
@@ -49,7 +61,7 @@ function Shown({ task, may, isLost, reload, path }) {
       <div class="card"><h2>What happened</h2><ol class="line">${events(task, attempts.data || [], deliveries.data || []).map((event) => html`<li key=${event.key} class=${event.mark}>
         <div class="between"><p>${event.what}</p>${event.at && html`<time class="fine" datetime=${event.at} title=${new Date(event.at).toLocaleString()}>${clock(event.at)}</time>`}</div>
         ${event.more && html`<p class="fine">${event.more}</p>`}</li>`)}</ol></div>
-      <div class="card"><h2>Money and origin</h2><${Facts} of=${[...money(task), ["Key", task.key?.name], ["Provider", task.provider], ["Request", html`<code>${task.request_id}</code>`], ["Your user", task.user], ["Called at the end", task.callback_url]]} /></div>
+      <div class="card"><h2>Money and origin</h2><${Facts} of=${[...money(task), ["Account", task.account], ["Key", task.key?.name], ["Provider", task.provider], ["Request", html`<code>${task.request_id}</code>`], ["Your user", task.user], ["Called at the end", task.callback_url]]} /></div>
     </div></div>`;
 }
 
@@ -115,5 +127,5 @@ function money(task) {
   const billing = task.billing || {};
   if (!billing.status || billing.status === "free") return [["Cost", "free"]];
   const counted = billing.unit && `${billing.quantity} × ${usd(billing.unit_price_usd)} per ${billing.unit.replaceAll("_", " ")}`;
-  return [["Cost", cost(task.cost_usd)], ["Counted", counted], ["Held", usd(billing.reserved_usd)], ["Paid", billing.charged_usd && usd(billing.charged_usd)], ["Given back", billing.refunded_usd && usd(billing.refunded_usd)]];
+  return [["Cost", usd(task.cost_usd)], ["Counted", counted], ["Held", usd(billing.reserved_usd)], ["Paid", billing.charged_usd && usd(billing.charged_usd)], ["Given back", billing.refunded_usd && usd(billing.refunded_usd)]];
 }
