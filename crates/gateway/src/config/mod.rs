@@ -5,6 +5,7 @@
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
 
 mod complete;
+pub mod current;
 pub mod file;
 mod process;
 pub mod providers;

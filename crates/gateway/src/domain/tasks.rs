@@ -34,6 +34,14 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
     Ok(task)
 }
 
+/// A task of any account, for the operator.
+pub async fn of_anyone(app: &Parts, id: TaskId) -> Result<Task, Error> {
+    let read = app
+        .store
+        .read(move |conn| store::tasks::of_anyone(conn, id));
+    read.await?.ok_or_else(not_found)
+}
+
 /// Whether the task's record may have been deleted.
 fn is_past(app: &Parts, task: &Task) -> bool {
     let end = task.finished_at.zip(app.config.record_ttl);
@@ -196,6 +204,36 @@ fn id_in(
     };
     let made_by = clip.and_then(|clip| clip.origin.task());
     Ok(Some(made_by.unwrap_or(id)))
+}
+
+/// A page of the tasks of all accounts or of one, of all providers or of one, and whether more follow.
+/// `text` finds words within one account, and a task's id among all.
+pub async fn search_all(
+    app: &Parts,
+    (account, provider): (Option<AccountId>, Option<String>),
+    mut filter: Filter,
+    text: Option<String>,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
+    if let (Some(account), None) = (account, &provider) {
+        return search(app, account, filter, text, page).await;
+    }
+    if let Some(text) = &text {
+        let text = text.trim();
+        let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
+        let id = TaskId::from_video(text).or_else(|_| bare.parse()).ok();
+        filter.id = Some(id.ok_or_else(|| {
+            let message = "Words are searched for in one account: name it, and no provider.";
+            Error::at(ErrorCode::InvalidValue, "q", message)
+        })?);
+    }
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app.store.examine(move |conn| {
+        store::tasks::page_of_all(conn, account, provider.as_deref(), &filter, one_more)
+    });
+    let mut tasks = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
+    Ok((tasks, has_more))
 }
 
 /// The task once it has ended, or as it is after `limit`.

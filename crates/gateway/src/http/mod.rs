@@ -5,6 +5,7 @@
 //! `error` turns errors into responses.
 
 mod account;
+mod admin;
 pub mod auth;
 pub mod base;
 pub mod body;
@@ -26,6 +27,7 @@ pub mod pages;
 mod personas;
 mod quotes;
 pub mod server;
+mod session;
 mod tasks;
 mod uploads;
 mod usage;
@@ -105,7 +107,8 @@ fn api(brand: &str) -> OpenApiRouter<App> {
     let money = OpenApiRouter::new()
         .routes(routes!(quotes::quote))
         .routes(routes!(account::account))
-        .routes(routes!(usage::usage));
+        .routes(routes!(usage::usage))
+        .routes(routes!(session::begin, session::get, session::end));
     let open = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
@@ -121,5 +124,6 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(tasks)
         .merge(webhooks)
         .merge(money)
+        .merge(admin::api())
         .merge(open)
 }

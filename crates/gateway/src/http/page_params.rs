@@ -4,11 +4,13 @@ use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
-use crate::http::fields::{self, Fields};
+use crate::http::fields::{self, FieldType as _, Fields};
+use crate::http::orders::admin::fields::Instant;
 use crate::store::tasks::Page;
 
 /// The parameters of a request's query.
@@ -56,10 +58,57 @@ impl Query {
 
 /// The page for `limit`, `after` and `order`; `id` parses an id of this list.
 pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) -> Page<Id> {
+    page_within(query, (20, 100), id)
+}
+
+/// The same of a list that may be asked for as CSV, whose pages are larger.
+pub(super) fn page_of<Id>(
+    query: &Fields<'_>,
+    is_csv: bool,
+    id: impl FnOnce(&str) -> Option<Id>,
+) -> Page<Id> {
+    let (usual, most) = if is_csv { (1000, 10_000) } else { (20, 100) };
+    page_within(query, (usual, most), id)
+}
+
+/// Whether the list is asked for as CSV: by `format`, or else by the `Accept` header.
+pub(super) fn csv_wanted(query: &Fields<'_>, headers: &HeaderMap) -> bool {
+    match query.filled_string("format", 10).as_deref() {
+        Some("csv") => true,
+        Some("json") => false,
+        Some(_) => {
+            let message = "Must be \"json\" or \"csv\".";
+            query.fault("format", ErrorCode::InvalidValue, message);
+            false
+        }
+        None => wants_csv(headers),
+    }
+}
+
+/// Whether the `Accept` header prefers CSV.
+pub(super) fn wants_csv(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    accept.contains("text/csv") && !accept.contains("application/json")
+}
+
+/// An instant.
+pub(super) fn instant(query: &Fields<'_>, name: &str) -> Option<Timestamp> {
+    query.value(name)?;
+    Instant::read(query, name)
+}
+
+fn page_within<Id>(
+    query: &Fields<'_>,
+    (usual, most): (u32, i64),
+    id: impl FnOnce(&str) -> Option<Id>,
+) -> Page<Id> {
     let limit = query
-        .integer("limit", 1..=100)
+        .integer("limit", 1..=most)
         .and_then(|limit| u32::try_from(limit).ok())
-        .unwrap_or(20);
+        .unwrap_or(usual);
     let after = query.filled_string("after", 100).and_then(|text| {
         let id = id(&text);
         if id.is_none() {

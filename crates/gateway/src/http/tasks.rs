@@ -47,20 +47,7 @@ pub(super) async fn list(
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, Error> {
     let (filter, text, page) = query.read_only(&PARAMETERS, |query| {
-        let filter = Filter {
-            kind: word(query, "kind", "video, music"),
-            state: word(
-                query,
-                "status",
-                "queued, running, succeeded, failed, cancelled",
-            ),
-            model: query.filled_string("model", 200),
-            key: key(query),
-            error: error_code(query),
-            since: time(query, "since"),
-            until: time(query, "until"),
-            ..Filter::default()
-        };
+        let filter = filter(query);
         let text = query.filled_string("q", 500);
         Some((filter, text, page(query, |text| text.parse().ok())))
     })?;
@@ -72,6 +59,24 @@ pub(super) async fn list(
     let views = shown.map(|(task, beside)| TaskView::new(&base, task, beside));
     let views: Vec<TaskView> = views.collect();
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
+}
+
+/// Which tasks a query wants.
+pub(super) fn filter(query: &Fields<'_>) -> Filter {
+    Filter {
+        kind: word(query, "kind", "video, music"),
+        state: word(
+            query,
+            "status",
+            "queued, running, succeeded, failed, cancelled",
+        ),
+        model: query.filled_string("model", 200),
+        key: key(query),
+        error: error_code(query),
+        since: time(query, "since"),
+        until: time(query, "until"),
+        ..Filter::default()
+    }
 }
 
 /// The parameters of the list.

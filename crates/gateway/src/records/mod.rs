@@ -62,6 +62,15 @@ impl Base {
         }
     }
 
+    /// Like `self`, with the names of providers if this `is_operator`.
+    #[must_use]
+    pub fn showing_providers(self, is_operator: bool) -> Self {
+        Self {
+            names_providers: is_operator,
+            ..self
+        }
+    }
+
     /// The URL of a file that expires at `expires_at`, or never.
     pub fn media(&self, id: AssetId, media: MediaType, expires_at: Option<Timestamp>) -> String {
         if !self.is_open {

@@ -65,6 +65,9 @@ pub struct TaskView {
     /// The caller's id for its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The handle of the account; only in the operator's list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
 }
 
 /// The API key of a task.
@@ -150,6 +153,7 @@ impl TaskView {
             request_id: task.request_id.to_string(),
             callback_url: task.callback.clone(),
             user,
+            account: None,
         }
     }
 }

@@ -104,6 +104,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0014.sql"),
     },
+    Migration {
+        version: 15,
+        sql: include_str!("../../migrations/0015_admin.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0015.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

@@ -6,8 +6,11 @@ use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
-use crate::model::submission::{Submission, SubmissionEnd, SubmissionState, ToldCost};
+use crate::model::submission::{
+    Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord, SubmissionState, ToldCost,
+};
 use crate::store::conn::to_json;
+use crate::store::tasks::Page;
 use crate::store::{Conn, Row, StoreError};
 
 macro_rules! columns {
@@ -136,6 +139,57 @@ pub fn costs_between(
     )?;
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(found.into_iter().map(|(_, told)| told).collect())
+}
+
+macro_rules! records {
+    ($ascending:expr, $narrowed:literal) => {
+        if $ascending {
+            records!(@ "s.id > ?1", $narrowed, "s.id")
+        } else {
+            records!(@ "s.id < ?1", $narrowed, "s.id DESC")
+        }
+    };
+    (@ $behind:literal, $narrowed:literal, $order:literal) => {
+        concat!(
+            "SELECT s.id, s.task_id, s.attempt, s.provider, s.route_model, s.credential, s.state, s.handle, s.created_at,
+                    s.accepted_at, s.results, s.error_class, s.error_message, a.handle, t.state
+             FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
+            $behind, $narrowed, " ORDER BY ", $order, " LIMIT ?2"
+        )
+    };
+}
+
+/// A page of submissions of all accounts.
+pub fn page(
+    conn: &mut Conn<'_>,
+    filter: Option<SubmissionFilter>,
+    page: Page<SubmissionId>,
+) -> Result<Vec<SubmissionRecord>, StoreError> {
+    let after = page.after.map(|id| id.to_string());
+    // Sorts before, or after, every id.
+    let end = if page.ascending { "" } else { "g" };
+    let mut values = vec![
+        after.as_deref().unwrap_or(end).into(),
+        i64::from(page.limit).into(),
+    ];
+    let sql = match filter {
+        None => records!(page.ascending, ""),
+        Some(SubmissionFilter::Unconfirmed) => {
+            records!(page.ascending, " AND s.state IN ('unclear', 'found')")
+        }
+        Some(SubmissionFilter::In(state)) => {
+            values.push(state.name().into());
+            records!(page.ascending, " AND s.state = ?3")
+        }
+    };
+    conn.all(sql, &values, |row| {
+        Ok(SubmissionRecord {
+            submission: submission(row)?,
+            error: row.text_or_null(11)?.zip(row.text_or_null(12)?),
+            account: row.text(13)?,
+            task_state: row.parse(14, "tasks.state")?,
+        })
+    })
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {

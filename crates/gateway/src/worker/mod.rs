@@ -70,6 +70,7 @@ impl Workers {
             stop: CancellationToken::new(),
         });
         try_beat(&crew).await;
+        upkeep::know_routes(app).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
             tracker.spawn(work(crew.clone()));

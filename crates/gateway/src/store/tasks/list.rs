@@ -161,13 +161,13 @@ pub fn page(
 }
 
 /// Between which ids a page lies, both exclusive.
-struct Bounds {
-    from: String,
-    to: String,
+pub(super) struct Bounds {
+    pub(super) from: String,
+    pub(super) to: String,
 }
 
 impl Bounds {
-    fn new(filter: &Filter, page: Page<TaskId>) -> Self {
+    pub(super) fn new(filter: &Filter, page: Page<TaskId>) -> Self {
         /// How far the clocks of the processes that make ids may be apart.
         const APART: Duration = Duration::from_hours(2);
         let after = page.after.map(|id| id.to_string());

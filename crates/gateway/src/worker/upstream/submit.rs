@@ -11,7 +11,7 @@ use super::intent::Halt;
 use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
 use super::order;
 use crate::crash;
-use crate::domain::routing;
+use crate::domain::{routes, routing};
 use crate::error::ErrorCode;
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
@@ -186,6 +186,7 @@ impl Job<'_> {
                 Class::RateLimited => breaker.limited(now, pause),
                 _ => breaker.failed(now, at_once, pause),
             });
+            routes::failed(&self.crew.app, route, error).await;
         }
         Ok(Attempt::Passed(passed))
     }
@@ -292,6 +293,7 @@ impl Job<'_> {
         let is_kept = brought.handle.is_some() || brought.results.is_some();
         let accepted_at = self.write_accepted(id, route, brought).await?;
         crash::point("submission-accepted");
+        routes::took(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Attempt::Taken(Box::new(Taken {
             submission: id,

@@ -79,6 +79,7 @@ fn key(account: AccountId) -> ApiKey {
         rpm: 7,
         max_running: 3,
         budget: Some(Micros::new(25_000_000)),
+        budget_period: None,
         created_at: at(0),
         expires_at: Some(at(1000)),
         revoked_at: None,

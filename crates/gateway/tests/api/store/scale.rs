@@ -41,7 +41,7 @@ const MEASURED: [(&str, Duration, Work); 9] = [
         usage::rows(conn, &filter).map(|rows| rows.len())
     }),
     ("keys and their open tasks", SHORT, |conn, account| {
-        accounts::keys_of(conn, account).map(|keys| keys.len())
+        accounts::keys_of(conn, account, super::at(0)).map(|keys| keys.len())
     }),
     ("ledger list of an account", SHORT, |conn, account| {
         let filter = ledger::Filter {

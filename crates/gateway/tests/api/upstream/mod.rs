@@ -16,6 +16,7 @@ mod music;
 mod names;
 mod personas;
 mod prices;
+mod providers;
 mod reload;
 mod results;
 mod routing;
