@@ -40,10 +40,10 @@ see("a video is made, found again and shown from its address", { ...DESKTOP, key
   await page.waitForURL("**/console/create");
   await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
   await page.getByLabel("Length").selectOption("1");
-  await page.getByLabel("Size").selectOption("640x360");
+  await page.getByLabel("Size").selectOption("854x480");
   await page.getByRole("button", { name: "Make it · free" }).click();
   const seen = await play(page.locator(".result video"));
-  assert.deepEqual([seen.width, seen.height], [640, 360]);
+  assert.deepEqual([seen.width, seen.height], [854, 480]);
   assert.ok(seen.sounds, "the waves are heard");
   await shoot(page, "console create result");
   await page.getByRole("link", { name: "Open the task" }).click();
@@ -81,7 +81,7 @@ see("a video is made, found again and shown from its address", { ...DESKTOP, key
   await page.goto(`/console/tasks/${id}`);
   await page.getByRole("link", { name: "Vary" }).click();
   await page.waitForFunction(() => document.querySelector("#prompt")?.value.startsWith("A harbour"));
-  assert.equal(await page.getByLabel("Size").inputValue(), "640x360");
+  assert.equal(await page.getByLabel("Size").inputValue(), "854x480");
 });
 
 see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) => {
@@ -239,13 +239,14 @@ see("a task is cancelled, and the focus stays on the page", { ...DESKTOP, key: K
   await assertAccessible(page);
 });
 
-see("a webhook is added, tried and deleted", { ...DESKTOP, key: KEY }, async (page) => {
+see("a webhook is added, tried and deleted", { ...DESKTOP, key: KEY }, async (page, complaints) => {
   await page.goto("/console/webhooks");
   await page.getByRole("button", { name: "New endpoint" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Address").fill("https://127.0.0.1/hook");
   await dialog.getByRole("button", { name: "Add it" }).click();
   await page.locator("#hook-url[aria-invalid]").waitFor();
+  assert.match(complaints.splice(0).join(), /^[^,]*400[^,]*$/);
   await shoot(page, "console webhook refused");
   // Nobody listens there: the gateway may ask, and the delivery fails.
   await dialog.getByLabel("Address").fill("https://127.0.0.2/hook");

@@ -23,7 +23,7 @@ base_url = "http://127.0.0.1:${providers}/fal"
 api_key  = "test:test"
 [providers.acme]
 protocol = "openai-videos"
-base_url = "http://127.0.0.1:${providers}/openai-videos/v1"
+base_url = "http://127.0.0.1:${providers}/openai-videos"
 api_key  = "test"
 [models.veo]
 kind   = "video"

@@ -42,7 +42,7 @@ for (const colorScheme of ["light", "dark"]) {
     await page.goto("/console/create/animatic-1");
     await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
     await page.getByLabel("Length").selectOption("2");
-    await page.getByLabel("Size").selectOption("640x360");
+    await page.getByLabel("Size").selectOption("854x480");
     await page.getByRole("button", { name: /^Make it/ }).click();
     await page.locator(".result video").waitFor();
     await page.locator(".result video").evaluate((video) => new Promise((resolve) => {

@@ -15,9 +15,9 @@ export function Accounts({ query }) {
     close();
     list.reload();
   };
-  return html`<div><${Head} title="Accounts" small="Who pays. Everything made with a key belongs to its account."><a class="button quiet small" href="/console/spend?by=account">Spend by account</a><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
+  return html`<div><${Head} title="Accounts" small="Who pays. Everything made with a key belongs to its account."><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
     <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "Balance", "Held", "Spent", "Budget", "Keys", ""]} rows=${page.data} row=${(one) => [
-      html`<div><strong>${one.name}</strong><br /><span class="fine mono">${one.handle}</span></div>`, one.prepaid ? usd(one.balance_usd) : "not prepaid", usd(one.held_usd), usd(one.spent_usd),
+      html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(one.handle)}`}><strong>${one.name}</strong></a><br /><span class="fine mono">${one.handle}</span></div>`, one.prepaid ? usd(one.balance_usd) : "not prepaid", usd(one.held_usd), usd(one.spent_usd),
       one.budget_usd ? html`<span>${usd(one.budget_usd)}<br /><span class="fine">${usd(one.available_usd)} left</span></span>` : "none", one.keys,
       html`<span class="row"><button type="button" class="quiet small" aria-label=${`Credit ${one.handle}`} onClick=${() => setWindow({ credit: one })}>Credit</button><button type="button" class="quiet small" aria-label=${`Edit ${one.handle}`} onClick=${() => setWindow({ edit: one })}>Edit</button></span>`]} />
       <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//>

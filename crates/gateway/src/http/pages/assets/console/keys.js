@@ -1,7 +1,7 @@
 // Keys: handed out, changed and taken back.
 
 import { html, useMemo, useState } from "../vendor/preact-htm.js";
-import { ApiError, call, newIntent, origin, query as asQuery } from "./api.js";
+import { call, newIntent, origin, query as asQuery } from "./api.js";
 import { withQuery } from "./router.js";
 import { Code, Dialog, Empty, Facts, Failed, Field, Head, Load, Pager, Status, Table, When, useAction, useLoad, usd } from "./ui.js";
 
@@ -30,7 +30,6 @@ function All({ account, query, refresh }) {
     list.reload();
     refresh();
   };
-  if (list.error instanceof ApiError && list.error.status === 404) return html`<${Own} account=${account} />`;
   return html`<${Head} title="Keys" small="One for each program and person, so that each can be taken back alone."><button type="button" onClick=${() => setWindow({ edit: {} })}>New key</button><//>
     <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No keys" />` : html`<${Table} label="Keys, newest first" columns=${["Key", "Account", "State", "Spent", "Budget", "Last used", ""]} rows=${page.data} row=${(key) => [
       html`<div><strong>${key.name}</strong><br /><span class="fine mono">${key.prefix}…</span></div>`, key.account, html`<${State} of=${key} />`, usd(key.spent_usd),

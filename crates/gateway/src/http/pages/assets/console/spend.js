@@ -6,40 +6,36 @@ import { Bars } from "./chart.js";
 import { go, withQuery } from "./router.js";
 import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useAction, useLoad, usd } from "./ui.js";
 
-const GROUPS = { model: "Model", key: "Key", account: "Account", provider: "Provider", outcome: "Outcome" };
+const GROUPS = { model: "Model", key: "Key" };
 
-export function Spend({ query, may, account }) {
+export function Spend({ query, may }) {
   const from = query.get("from") || day(new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1)));
   const to = query.get("to") || day(new Date());
-  const isAdmin = may("admin");
-  // An operator sees every account where the gateway has that endpoint.
-  const base = isAdmin && query.get("of") !== "mine" ? "/v1/admin/usage" : "/v1/usage";
-  const groups = base === "/v1/usage" ? ["model", "key"] : ["model", "key", "account", "provider", "outcome"];
-  const by = groups.includes(query.get("by") || "") ? String(query.get("by")) : "model";
-  const ask = (group_by, format) => `${base}${asQuery({ from, to, group_by, format })}`;
+  const by = query.get("by") === "key" ? "key" : "model";
+  const ask = (group_by, format) => `/v1/usage${asQuery({ from, to, group_by, format })}`;
   const usage = useLoad(async (signal) => {
-    const [days, sums] = await Promise.all([call("GET", ask("day"), undefined, { signal }), call("GET", ask(by), undefined, { signal })]);
-    return { days, sums };
-  }, [from, to, by, base]);
+    const get = (path) => call("GET", path, undefined, { signal });
+    const [account, days, sums] = await Promise.all([get("/v1/account"), get(ask("day")), get(ask(by))]);
+    return { account, days, sums };
+  }, [from, to, by]);
   const saving = useAction();
   const csv = () => saving.run(async () => save(await file(ask(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
   const set = (name) => (event) => go(withQuery({ [name]: event.target.value }));
   return html`<${Head} title="Spend" small="What the work of an account cost, in days of UTC."><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
     <${Failed} error=${saving.error} />
-    <${Account} of=${account} />
+    ${usage.data && html`<${Account} of=${usage.data.account} />`}
     <div class="filters"><${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
-      <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${groups.map((group) => html`<option key=${group} value=${group}>${GROUPS[group]}</option>`)}</select><//>
-      ${isAdmin && html`<${Field} name="of" label="Of"><select id="of" value=${query.get("of") || "all"} onChange=${set("of")}><option value="all">every account</option><option value="mine">${account.handle}</option></select><//>`}</div>
+      <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${Object.entries(GROUPS).map(([group, name]) => html`<option key=${group} value=${group}>${name}</option>`)}</select><//></div>
     <${Load} of=${usage}>${({ days, sums }) => (days.data.length === 0 ? html`<${Empty} title="Nothing ended in these days"><p>Tasks count on the day on which they ended.</p><//>`
       : html`<div class="card"><${Bars} bars=${bars(days.data, from, to)} label=${`Dollars by day, ${from} to ${to}`} /></div>
-        <section><${Table} label="Sums" columns=${[GROUPS[by], "Tasks", "Succeeded", "Failed", "Cancelled", "Charged", ...(sums.total.margin_usd === undefined ? [] : ["Paid to providers", "Margin"])]} keyed=${(row) => name(row, by)} rows=${[...sums.data, { ...sums.total, isTotal: true }]}
-          row=${(row) => [html`<strong>${row.isTotal ? "In all" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd), ...(sums.total.margin_usd === undefined ? [] : [usd(row.provider_cost_usd), usd(row.margin_usd)])]} /></section>`)}<//>
-    ${isAdmin && html`<${Ledger} after=${query.get("after") || ""} />`}`;
+        <section><${Table} label="Sums" columns=${[GROUPS[by], "Tasks", "Succeeded", "Failed", "Cancelled", "Charged"]} keyed=${(row) => name(row, by)} rows=${[...sums.data, { ...sums.total, isTotal: true }]}
+          row=${(row) => [html`<strong>${row.isTotal ? "In all" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd)]} /></section>`)}<//>
+    ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}`;
 }
 
 function name(row, by) {
   if (row.isTotal) return "";
-  return by === "key" ? row.key_name || short(row.key_id) : row[by] || row[`${by}_handle`] || "–";
+  return by === "key" ? row.key_name || short(row.key_id) : row[by] || "–";
 }
 
 /** Every day of the range, those without work too. */

@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { ApiError, address, call, follow, origin, query as asQuery } from "./api.js";
 import { Made } from "./create.js";
-import { Code, Copy, Facts, Failed, Head, Load, Progress, Status, Tabs, clock, cost, ended, lasting, useAction, useLoad, usd } from "./ui.js";
+import { Code, Copy, Facts, Failed, Head, Load, Progress, Status, Tabs, clock, ended, lasting, useAction, useLoad, usd } from "./ui.js";
 import { named } from "./tasks.js";
 
 export function TaskPage({ id, may }) {

@@ -1,6 +1,6 @@
 // What the views share: how things are loaded, written and drawn.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { ApiError } from "./api.js";
 import { focusHeading } from "./router.js";
 
@@ -213,11 +213,17 @@ export function Tabs({ name, tabs, chosen, choose }) {
 /** A modal window; the focus goes back to where it came from. */
 export function Dialog({ title, close, children }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
-    dialog.current?.showModal();
-    return () => dialog.current?.close();
+  const isGone = useRef(false);
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => {
+      // Its last event arrives when another window may be in its place.
+      isGone.current = true;
+      shown?.close();
+    };
   }, []);
-  return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${close}>
+  return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => isGone.current || close()}>
     <div class="dialog-head"><h2 id="dialog-title">${title}</h2><button type="button" class="quiet small" onClick=${() => dialog.current?.close()}>Close</button></div>
     ${children}</dialog>`;
 }
