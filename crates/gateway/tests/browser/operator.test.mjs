@@ -28,7 +28,7 @@ test("a key is made, works, is changed, exchanged and taken back", () => visit("
   await dialog.getByLabel("Budget in USD").fill("5");
   await dialog.getByLabel("Renewed").selectOption("month");
   await dialog.getByRole("button", { name: "Make the key" }).click();
-  const key = await dialog.getByRole("region", { name: "The key" }).innerText();
+  const key = await dialog.getByRole("region", { name: "The key", exact: true }).innerText();
   const known = async (secret) => (await fetch(`${program.url}/v1/account`, { headers: { Authorization: `Bearer ${secret}` } })).status;
   assert.equal(await known(key), 200);
   await assertAccessible(page);
@@ -43,7 +43,7 @@ test("a key is made, works, is changed, exchanged and taken back", () => visit("
   await dialog.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Rotate Nightly build" }).click();
   await dialog.getByRole("button", { name: "Rotate" }).click();
-  const next = await dialog.getByRole("region", { name: "The key" }).innerText();
+  const next = await dialog.getByRole("region", { name: "The key", exact: true }).innerText();
   assert.notEqual(next, key);
   assert.equal(await known(next), 200);
   await until(async () => (await known(key)) === 401);
