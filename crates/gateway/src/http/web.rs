@@ -11,8 +11,8 @@ use serde::Deserialize;
 use utoipa::openapi::OpenApi;
 
 use crate::app::App;
-use crate::domain::pictures;
 use crate::domain::provenance::check::LIMIT_BYTES;
+use crate::domain::{music, pictures};
 use crate::error::{Error, ErrorCode};
 use crate::http::pages::docs::Reference;
 use crate::http::pages::{
@@ -37,9 +37,10 @@ pub(super) fn router(document: &OpenApi) -> Router<App> {
         .route("/docs/", get(async || Redirect::permanent("/docs")))
         .route("/docs/api", get(api))
         .route("/docs/{*name}", get(guide))
-        .route("/console", get(console))
+        .route("/console", get(console_start))
+        .route("/console/{*place}", get(console))
         .route("/provenance", get(provenance))
-        .route("/assets/{name}", get(asset))
+        .route("/assets/{*name}", get(asset))
         .route(
             "/favicon.ico",
             get(async |uri| asset(Path("favicon.svg".into()), uri).await),
@@ -56,13 +57,32 @@ async fn home(base: Base, State(app): State<App>) -> Response {
     }))
 }
 
-async fn console(base: Base, State(app): State<App>) -> Response {
+async fn console_start(base: Base, State(app): State<App>) -> Response {
+    console_page(String::new(), &base, &app)
+}
+
+/// A view of the console, each of which has its own address.
+async fn console(
+    Path(place): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    if pages::is_place(&place) {
+        return Ok(console_page(place, &base, &app));
+    }
+    let message = "The console has no such page.";
+    Err(Error::plain(ErrorCode::RouteNotFound, message))
+}
+
+fn console_page(place: String, base: &Base, app: &App) -> Response {
     let catalog = app.catalog.load();
     page(pages::console(&ConsolePage {
-        site: site(&base, &app),
+        site: site(base, app),
+        place,
         video_model: catalog.default_name(Kind::Video).to_owned(),
         music_model: catalog.default_name(Kind::Music).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,
+        song_bytes: music::LIMIT_BYTES,
     }))
 }
 

@@ -6,7 +6,7 @@ use crate::support::TestGateway;
 async fn pages_run_nothing_that_is_not_their_own() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let anyone = gateway.without_key();
-    for path in ["/", "/console", "/pricing"] {
+    for path in ["/", "/console", "/console/tasks/some-id", "/pricing"] {
         let page = anyone.get(path).await;
         assert_eq!(
             (page.status, page.header("content-type")),
@@ -35,6 +35,9 @@ async fn pages_run_nothing_that_is_not_their_own() {
             }
         }
         assert!(files > 0, "{path} has no style");
+    }
+    for path in ["/console/nothing", "/assets/console/nothing.js"] {
+        anyone.get(path).await.refused(404, "route_not_found");
     }
     anyone
         .get("/assets/nothing.css")

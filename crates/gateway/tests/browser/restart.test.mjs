@@ -1,123 +1,132 @@
-// A gateway that dies while a video is made: the page says so, goes on following, and nothing is made twice.
-//
-// This test starts a gateway of its own, to kill it. MEDIAGATE_PROGRAM names the program; without it, the test is
-// left out. CHROMIUM says which browser.
+// The console and a gateway that dies, comes back, fails over and has much to show. These tests start a gateway of
+// their own, to kill it.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { test } from "node:test";
-import { chromium } from "playwright-core";
+import { after, before, test } from "node:test";
+import { DESKTOP, assertAccessible, assertFits, play, shoot, visiting } from "./browser.mjs";
+import { startProgram } from "./program.mjs";
 
-const PROGRAM = process.env.MEDIAGATE_PROGRAM;
-const PATIENCE_MS = 120_000;
+const LOST = "Connection lost. Your task goes on.";
+let program;
 
-/** A port that was free a moment ago. */
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-async function start(port, data) {
-  const child = spawn(PROGRAM, ["serve", "--listen", `127.0.0.1:${port}`, "--data", data], { stdio: ["ignore", "pipe", "ignore"] });
-  const printed = await new Promise((resolve, reject) => {
-    let text = "";
-    child.on("exit", () => reject(new Error(`the gateway ended: ${text}`)));
-    child.stdout.on("data", (piece) => {
-      text += piece;
-      if (/ready at http/.test(text)) resolve(text);
-    });
-  });
-  return { child, printed };
-}
-
-function dead(child) {
-  return new Promise((resolve) => {
-    child.removeAllListeners("exit");
-    child.on("exit", resolve);
-    child.kill("SIGKILL");
-  });
-}
-
-test("a gateway that is killed while a video is made", { skip: !PROGRAM, timeout: 3 * PATIENCE_MS }, async () => {
-  const data = mkdtempSync(path.join(tmpdir(), "mediagate-"));
-  const port = await freePort();
-  const base = `http://127.0.0.1:${port}`;
-  let { child } = await start(port, data);
-  const key = execFileSync(PROGRAM, ["keys", "create", "--name", "browser", "--data", data], { encoding: "utf8" }).trim();
-  const tasks = async () => {
-    const answer = await fetch(`${base}/v1/tasks?kind=video`, { headers: { Authorization: `Bearer ${key}` } });
-    return (await answer.json()).data;
-  };
-  const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM || execFileSync("which", ["chromium"], { encoding: "utf8" }).trim(),
-    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
-  });
-  try {
-    const page = await browser.newPage();
-    page.setDefaultTimeout(PATIENCE_MS);
-    await page.goto(`${base}/console`);
-    await page.getByLabel("API key").fill(key);
-    await page.getByLabel("API key").press("Enter");
-    const form = page.locator("#video-form");
-    const result = form.locator(".result");
-    const button = form.getByRole("button", { name: "Make the video" });
-    const fill = async () => {
-      await form.getByLabel("Prompt").fill("a lake at dawn");
-      await form.getByLabel("Seconds").fill("12");
-      await form.getByLabel("Size").fill("1280x720");
-    };
-
-    // The answer to the order is lost, and the gateway is away: the page asks again, with the same key.
-    await page.getByRole("tab", { name: "Video" }).click();
-    await fill();
-    const keys = [];
-    await page.route("**/v1/videos", async (route) => {
-      keys.push(route.request().headers()["idempotency-key"]);
-      if (keys.length > 1) return route.continue();
-      await route.fetch();
-      await dead(child);
-      return route.abort("connectionreset");
-    });
-    await button.click();
-    await result.getByText("connection lost, asking again").waitFor();
-    assert.ok(await button.isDisabled(), "a second click makes nothing");
-    ({ child } = await start(port, data));
-
-    // Killed once more while it is made: the page follows the task on, even after a reload.
-    await result.getByText(/queued|running/).waitFor();
-    await dead(child);
-    await result.getByText("connection lost, your task goes on").waitFor();
-    assert.ok(await button.isDisabled());
-    ({ child } = await start(port, data));
-    await page.reload();
-    await page.getByRole("tab", { name: "Video" }).click();
-    await page.getByRole("dialog").locator("video").waitFor();
-    await result.getByText("done").waitFor();
-
-    assert.equal(new Set(keys).size, 1, "one key for one form");
-    assert.match(keys[0], /^console-[0-9a-f]{32}-video$/);
-    const made = await tasks();
-    assert.deepEqual(made.map((task) => task.status), ["succeeded"], "one task, although it was asked for twice");
-
-    // Its result is shown, so the next click is another order.
-    await page.getByRole("button", { name: "Close" }).click();
-    await fill();
-    await button.click();
-    await result.getByText(/queued|running|done/).waitFor();
-    assert.equal((await tasks()).length, 2);
-  } finally {
-    await browser.close();
-    await dead(child);
-    rmSync(data, { recursive: true, force: true });
-  }
+before(async () => {
+  program = await startProgram();
 });
+after(() => program?.stop());
+
+const visit = (name, how) => visiting(name, { ...DESKTOP, base: program.url, key: program.key }, how);
+
+test("a gateway that is killed while a video is made is followed, and makes it once", () => visit("killed", async (page, complaints) => {
+  await page.goto("/console/create/animatic-1");
+  const fill = async () => {
+    await page.getByLabel("Prompt").fill("A lake at dawn");
+    await page.getByLabel("Length").selectOption("12");
+  };
+  const make = page.getByRole("button", { name: /^Make it/ });
+  await fill();
+  await make.waitFor();
+  const keys = [];
+  await page.route("**/v1/videos", async (route) => {
+    keys.push(route.request().headers()["idempotency-key"]);
+    if (keys.length > 1) return route.continue();
+    await route.fetch();
+    await program.kill();
+    return route.abort("connectionreset");
+  });
+  await make.click();
+  await page.getByText(LOST).waitFor();
+  await assertAccessible(page);
+  await shoot(page, "console connection lost");
+  await make.click(); // It joins the first.
+  await program.start();
+
+  // Killed once more while it is made: the page goes on following, even after a reload.
+  await page.getByText(/Waiting for its turn|Being made/).waitFor();
+  await program.kill();
+  await page.getByText(LOST).waitFor();
+  await program.start();
+  await page.reload();
+  const seen = await play(page.locator(".result video"));
+  assert.ok(seen.duration > 11, `${seen.duration} s`);
+  assert.equal(new Set(keys).size, 1, "one key for one form");
+  const tasks = async () => (await program.call("GET", "/v1/tasks")).data;
+  assert.deepEqual((await tasks()).map((task) => task.status), ["succeeded"], "one task, although it was asked for twice");
+
+  // Its result was shown, so the next click is another order.
+  await fill();
+  await make.click();
+  await page.getByText(/Waiting for its turn|Being made/).waitFor();
+  const [second] = await tasks();
+  assert.equal((await tasks()).length, 2);
+  await program.call("POST", `/v1/tasks/${second.id}/cancel`);
+  await page.getByText("It was cancelled.").waitFor();
+  complaints.length = 0; // The browser reports the lost connections itself.
+}));
+
+test("the price is on the button, and the time line tells of a provider that refused", () => visit("failover", async (page) => {
+  await fetch(`${program.simulator}/_/faults`, { method: "POST", body: JSON.stringify({ fault: { status: { status: 503 } }, provider: "fal", role: "submit", times: 20 }) });
+  await page.goto("/console/create/veo");
+  await page.getByLabel("Prompt").fill("A kite over a dune");
+  await page.getByLabel("Length").selectOption("8");
+  await page.getByRole("button", { name: "Make it · 3.20 USD" }).click();
+  await page.getByRole("link", { name: "Open the task" }).click();
+  await page.getByText("Settled: 3.20 USD").waitFor();
+  const line = await page.locator(".line").innerText();
+  assert.match(line, /fal \(fal-ai\/veo3\.1\) refused[\s\S]*acme \(sora-2\) made it[\s\S]*Stored/);
+  await assertAccessible(page);
+  await shoot(page, "console task failover");
+  await page.goto("/console/spend");
+  await page.getByText("3.20 USD").first().waitFor();
+}));
+
+test("a view whose gateway is gone says so, and comes back by itself", () => visit("gone", async (page, complaints) => {
+  await page.goto("/console/tasks");
+  await page.locator("table").waitFor();
+  await program.kill();
+  await page.getByRole("link", { name: "Webhooks" }).click();
+  await page.getByText("The gateway cannot be reached.").waitFor();
+  await assertAccessible(page);
+  await assertFits(page);
+  await shoot(page, "console gone");
+  await program.start();
+  await page.getByText("Nobody is told yet").waitFor();
+  complaints.length = 0; // The browser reports the lost connections itself.
+}));
+
+test("a hidden tab asks for nothing", () => visit("hidden", async (page) => {
+  const { id } = await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A hidden valley", seconds: "8" });
+  const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+  const hide = (value) => page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, value);
+  await page.goto("/console/tasks");
+  await page.locator("tbody tr").first().waitFor();
+  await hide(true);
+  const asked = [];
+  page.on("request", (request) => asked.push(request.url()));
+  let record;
+  do record = await program.call("GET", `/v1/tasks/${task}?wait=60`); while (["queued", "running"].includes(record.status));
+  assert.deepEqual(asked, []);
+  await hide(false);
+  await page.locator("tbody tr", { hasText: "A hidden valley" }).getByText("succeeded").waitFor();
+}));
+
+test("a list of 100,000 tasks", () => visit("many", async (page) => {
+  await program.multiply(100_000);
+  await page.goto("/console/tasks");
+  await page.locator("tbody tr").first().waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 50);
+  const first = await page.locator("tbody tr a").first().getAttribute("href");
+  await page.getByRole("link", { name: "Older" }).click();
+  await page.waitForURL(/after=/);
+  await page.getByRole("link", { name: "Newest" }).waitFor();
+  await page.waitForFunction((href) => document.querySelector("tbody tr a")?.getAttribute("href") !== href, first);
+  await page.goBack();
+  await page.waitForFunction((href) => document.querySelector("tbody tr a")?.getAttribute("href") === href, first);
+  await page.getByLabel("Search").fill("kite");
+  await page.waitForURL(/q=kite/);
+  await page.locator("tbody tr", { hasText: "A kite over a dune" }).first().waitFor();
+  await assertAccessible(page);
+  await shoot(page, "console tasks many", {});
+}));

@@ -1,11 +1,11 @@
-//! The pages' static files, compiled in.
+//! The pages' static files, compiled in. What is in `assets/vendor` is not ours; its `LICENSE` says whose it is.
 
 use std::sync::LazyLock;
 
 /// One file under `/assets/`.
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
-    /// `style.css`.
+    /// `style.css`, or `console/app.js`.
     pub name: &'static str,
     /// With the character set.
     pub content_type: &'static str,
@@ -40,78 +40,51 @@ pub fn asset_version() -> &'static str {
     &VERSION
 }
 
+/// The file of this name below `assets/`.
+macro_rules! file {
+    ($name:literal, $content_type:expr) => {
+        Asset {
+            name: $name,
+            content_type: $content_type,
+            body: include_str!(concat!("assets/", $name)),
+        }
+    };
+}
+
 /// Every file, as written.
-pub const ASSETS: [Asset; 14] = [
-    Asset {
-        name: "style.css",
-        content_type: CSS,
-        body: include_str!("assets/style.css"),
-    },
-    Asset {
-        name: "console.css",
-        content_type: CSS,
-        body: include_str!("assets/console.css"),
-    },
-    Asset {
-        name: "docs.css",
-        content_type: CSS,
-        body: include_str!("assets/docs.css"),
-    },
-    Asset {
-        name: "copy.js",
-        content_type: JS,
-        body: include_str!("assets/copy.js"),
-    },
-    Asset {
-        name: "favicon.svg",
-        content_type: "image/svg+xml",
-        body: include_str!("assets/favicon.svg"),
-    },
-    Asset {
-        name: "pricing.js",
-        content_type: JS,
-        body: include_str!("assets/pricing.js"),
-    },
-    Asset {
-        name: "console.js",
-        content_type: JS,
-        body: include_str!("assets/console.js"),
-    },
-    Asset {
-        name: "api.js",
-        content_type: JS,
-        body: include_str!("assets/api.js"),
-    },
-    Asset {
-        name: "intents.js",
-        content_type: JS,
-        body: include_str!("assets/intents.js"),
-    },
-    Asset {
-        name: "routes.js",
-        content_type: JS,
-        body: include_str!("assets/routes.js"),
-    },
-    Asset {
-        name: "tasks.js",
-        content_type: JS,
-        body: include_str!("assets/tasks.js"),
-    },
-    Asset {
-        name: "money.js",
-        content_type: JS,
-        body: include_str!("assets/money.js"),
-    },
-    Asset {
-        name: "provenance.js",
-        content_type: JS,
-        body: include_str!("assets/provenance.js"),
-    },
-    Asset {
-        name: "playground.js",
-        content_type: JS,
-        body: include_str!("assets/playground.js"),
-    },
+pub const ASSETS: [Asset; 32] = [
+    file!("style.css", CSS),
+    file!("docs.css", CSS),
+    file!("copy.js", JS),
+    file!("favicon.svg", "image/svg+xml"),
+    file!("pricing.js", JS),
+    file!("origin.js", JS),
+    file!("provenance.js", JS),
+    file!("vendor/preact.js", JS),
+    file!("vendor/preact-hooks.js", JS),
+    file!("vendor/htm.js", JS),
+    file!("vendor/preact-htm.js", JS),
+    file!("console/console.css", CSS),
+    file!("console/app.js", JS),
+    file!("console/router.js", JS),
+    file!("console/api.js", JS),
+    file!("console/ui.js", JS),
+    file!("console/follow.js", JS),
+    file!("console/create.js", JS),
+    file!("console/snippets.js", JS),
+    file!("console/tasks.js", JS),
+    file!("console/task.js", JS),
+    file!("console/library.js", JS),
+    file!("console/clip.js", JS),
+    file!("console/mixer.js", JS),
+    file!("console/keys.js", JS),
+    file!("console/webhooks.js", JS),
+    file!("console/spend.js", JS),
+    file!("console/chart.js", JS),
+    file!("console/now.js", JS),
+    file!("console/providers.js", JS),
+    file!("console/accounts.js", JS),
+    file!("console/audit.js", JS),
 ];
 
 const CSS: &str = "text/css; charset=utf-8";

@@ -15,7 +15,7 @@ mod view;
 use maud::{DOCTYPE, Markup, html};
 
 pub use assets::{ASSETS, Asset, asset, asset_version};
-pub use console::console;
+pub use console::{console, is_place};
 pub use home::home;
 pub use pricing::pricing;
 pub use provenance::provenance;
@@ -36,22 +36,7 @@ fn layout(site: &Site, frame: &Frame) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="description" content="A gateway in front of video and music models.";
-                title { (frame.title) " · Mediagate" }
-                link rel="icon" type="image/svg+xml" href=(versioned("favicon.svg"));
-                link rel="stylesheet" href=(versioned("style.css"));
-                @for name in frame.extra {
-                    @if name.ends_with("css") {
-                        link rel="stylesheet" href=(versioned(name));
-                    } @else {
-                        script type="module" src=(versioned(name)) {}
-                    }
-                }
-            }
+            (head(frame))
             body data-brand=(site.brand) {
                 a.skip href="#main" { "Skip to content" }
                 (header(frame.here))
@@ -61,6 +46,28 @@ fn layout(site: &Site, frame: &Frame) -> String {
         }
     }
     .into_string()
+}
+
+/// What browsers read before the page.
+fn head(frame: &Frame) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta name="description" content="A gateway in front of video and music models.";
+            title { (frame.title) " · Mediagate" }
+            link rel="icon" type="image/svg+xml" href=(versioned("favicon.svg"));
+            link rel="stylesheet" href=(versioned("style.css"));
+            @for name in frame.extra {
+                @if name.ends_with("css") {
+                    link rel="stylesheet" href=(versioned(name));
+                } @else {
+                    script type="module" src=(versioned(name)) {}
+                }
+            }
+        }
+    }
 }
 
 /// A static file's URL, which changes with its content.

@@ -39,7 +39,7 @@ pub fn provenance(page: &ProvenancePage) -> String {
         &Frame {
             title: "Where does this file come from?",
             here: "/provenance",
-            extra: &["console.css", "provenance.js"],
+            extra: &["provenance.js"],
             body: &body,
         },
     )

@@ -87,10 +87,14 @@ pub struct ModelRow {
 #[derive(Debug, Clone)]
 pub struct ConsolePage {
     pub site: Site,
-    /// Preselected in the playground.
+    /// Its address below `/console`: `tasks/0197…`.
+    pub place: String,
+    /// The video model that is shown first.
     pub video_model: String,
-    /// Preselected in the playground.
+    /// The music model that is shown first.
     pub music_model: String,
     /// The largest picture that a caller may hand in, in bytes.
     pub picture_bytes: u64,
+    /// The largest song that a caller may hand in, in bytes.
+    pub song_bytes: u64,
 }

@@ -73,6 +73,8 @@ pub struct KeyObject {
     /// What can still be reserved within its budget; null without one.
     #[schema(required = true)]
     pub available_usd: Option<String>,
+    /// What it may do.
+    pub scopes: Vec<&'static str>,
     /// Its other limits.
     pub limits: KeyLimits,
     /// When it expires.
@@ -162,6 +164,7 @@ impl KeyObject {
             spent_usd: money.spent.to_string(),
             held_usd: money.held.to_string(),
             available_usd: text(money.available()),
+            scopes: key.scopes.iter().copied().map(Scope::name).collect(),
             limits: KeyLimits {
                 requests_per_minute: key.rpm,
                 max_running_tasks: key.max_running,

@@ -1,30 +1,16 @@
-// The page that checks a file: sends it and tells what was found. Also the words for the console's marks.
+// The page that checks a file: sends it and tells what was found.
 
-import { at, key, make } from "./api.js";
+import { provenanceLines } from "./origin.js";
 
-const STATUS = {
-  none: "carries no mark", unverified: "carries marks that were not verified", invalid: "was changed since it was signed",
-  valid: "is as it was signed, by someone whom nobody vouches for", trusted: "is as it was signed",
-  unreadable: "is of a kind whose marks cannot be read",
-};
-const MARKS = {
-  c2pa: "Content Credentials", remote_manifest: "Content Credentials elsewhere", xmp: "XMP", iptc: "IPTC", bext: "broadcast extension",
-  aigc: "AIGC label", watermark: "our watermark", label: "visible label",
-};
+// Where the console keeps the key of this tab.
+const KEY = "mediagate.key";
+const at = (id) => document.getElementById(id);
+
 const KINDS = { video: "film", song: "song", stem: "stem" };
-
-/** What a file says of its origin, as lines of names and values. */
-export function provenanceLines(told) {
-  const last = (uri) => uri && uri.split("/").pop();
-  return [
-    ["Origin", `The file ${STATUS[told.status] || told.status}.`], ["Signed by", told.signer], ["Program", told.generator],
-    ["Source type", last(told.digital_source_type)], ["Marks", told.marks.map((mark) => MARKS[mark] || mark).join(", ")],
-  ].filter(([, value]) => value);
-}
 
 const form = document.getElementById("check");
 if (form) {
-  at("key").value = key.read() || "";
+  at("key").value = sessionStorage.getItem(KEY) || "";
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     check(at("file").files[0]);
@@ -83,8 +69,9 @@ function facts(answer) {
     ...answer.notes.map((note) => ["Note", note]),
     ["SHA-256", answer.sha256],
   ];
-  const list = make("dl", { className: "facts card" });
-  for (const [name, value] of lines) list.append(make("dt", {}, name), make("dd", {}, String(value)));
+  const list = element("dl", "");
+  list.className = "found card";
+  for (const [name, value] of lines) list.append(element("dt", name), element("dd", String(value)));
   return list;
 }
 
@@ -93,4 +80,10 @@ function match(found) {
   const what = `a ${KINDS[found.kind] || found.kind} of ${found.made_by === "hosted" ? "a hosted" : "an embedded"} model`;
   const own = found.own ? `, yours: ${found.clip_id || found.task_id}` : "";
   return `${what}, ${new Date(found.made_at).toLocaleString()}, ${how}${own}`;
+}
+
+function element(name, text) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
 }

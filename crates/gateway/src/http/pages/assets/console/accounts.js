@@ -1,0 +1,65 @@
+// Accounts: their credit and budgets.
+
+import { html, useMemo, useState } from "../vendor/preact-htm.js";
+import { call, newIntent, query as asQuery } from "./api.js";
+import { withQuery } from "./router.js";
+import { Dialog, Empty, Failed, Field, Head, Load, Pager, Table, useAction, useLoad, usd } from "./ui.js";
+
+export function Accounts({ query }) {
+  const after = query.get("after") || "";
+  const asked = asQuery({ after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `/v1/admin/accounts${asked}`, undefined, { signal }), [asked]);
+  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
+  const close = () => setWindow(undefined);
+  const done = () => {
+    close();
+    list.reload();
+  };
+  return html`<div><${Head} title="Accounts" small="Who pays. Everything made with a key belongs to its account."><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "Balance", "Held", "Spent", "Budget", "Keys", ""]} rows=${page.data} row=${(one) => [
+      html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(one.handle)}`}><strong>${one.name}</strong></a><br /><span class="fine mono">${one.handle}</span></div>`, one.prepaid ? usd(one.balance_usd) : "not prepaid", usd(one.held_usd), usd(one.spent_usd),
+      one.budget_usd ? html`<span>${usd(one.budget_usd)}<br /><span class="fine">${usd(one.available_usd)} left</span></span>` : "none", one.keys,
+      html`<span class="row"><button type="button" class="quiet small" aria-label=${`Credit ${one.handle}`} onClick=${() => setWindow({ credit: one })}>Credit</button><button type="button" class="quiet small" aria-label=${`Edit ${one.handle}`} onClick=${() => setWindow({ edit: one })}>Edit</button></span>`]} />
+      <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//>
+    ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
+    ${window_?.credit && html`<${Credit} of=${window_.credit} close=${close} done=${done} />`}</div>`;
+}
+
+function Edit({ of, close, done }) {
+  const isNew = !of.id;
+  const [form, setForm] = useState({ handle: of.handle || "", name: of.name || "", prepaid: Boolean(of.prepaid), budget_usd: of.budget_usd || "" });
+  const intent = useMemo(newIntent, [JSON.stringify(form)]);
+  const action = useAction();
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      const body = { name: form.name.trim() || undefined, prepaid: form.prepaid, budget_usd: form.budget_usd.trim() || (isNew ? undefined : null), ...(isNew ? { handle: form.handle.trim() } : {}) };
+      await call(isNew ? "POST" : "PATCH", `/v1/admin/accounts${isNew ? "" : `/${encodeURIComponent(of.handle)}`}`, body, { intent });
+      done();
+    });
+  };
+  const fault = (name) => (action.error?.param === name ? action.error.message : "");
+  const text = (name, label, more = {}) => html`<${Field} name=${`account-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`account-${name}`} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} value=${form[name]} onInput=${(event) => setForm({ ...form, [name]: event.target.value })} /><//>`;
+  return html`<${Dialog} title=${isNew ? "New account" : `Edit “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
+    ${isNew && text("handle", "Handle", { required: true, hint: "Short and unique; it cannot be changed." })}${text("name", "Name")}
+    <div class="choices"><label><input type="checkbox" checked=${form.prepaid} onChange=${() => setForm({ ...form, prepaid: !form.prepaid })} />Prepaid: it can spend only its credit</label></div>
+    ${text("budget_usd", "Budget in USD", { mode: "decimal", placeholder: "none" })}
+    ${action.error && !["handle", "name", "budget_usd"].includes(action.error.param) && html`<${Failed} error=${action.error} />`}<div><button type="submit" aria-disabled=${action.busy}>${isNew ? "Make the account" : "Save"}</button></div></form><//>`;
+}
+
+function Credit({ of, close, done }) {
+  const [form, setForm] = useState({ amount_usd: "", note: "" });
+  const intent = useMemo(newIntent, [JSON.stringify(form)]);
+  const action = useAction();
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      await call("POST", `/v1/admin/accounts/${encodeURIComponent(of.handle)}/credits`, { amount_usd: form.amount_usd.trim(), note: form.note.trim() || undefined }, { intent });
+      done();
+    });
+  };
+  return html`<${Dialog} title=${`Credit for “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
+    <${Field} name="amount" label="Amount in USD" hint="With a minus, it is taken back." error=${action.error?.param === "amount_usd" ? action.error.message : ""}><input id="amount" inputmode="decimal" required value=${form.amount_usd} onInput=${(event) => setForm({ ...form, amount_usd: event.target.value })} /><//>
+    <${Field} name="note" label="What for"><input id="note" value=${form.note} onInput=${(event) => setForm({ ...form, note: event.target.value })} /><//>
+    ${action.error && action.error.param !== "amount_usd" && html`<${Failed} error=${action.error} />`}<div><button type="submit" aria-disabled=${action.busy}>Credit it</button></div></form><//>`;
+}

@@ -1,0 +1,290 @@
+// The gateway's API as the console calls it. Knows no view.
+
+const KEY = "mediagate.key";
+const SESSION = "mediagate.session";
+const SLOWEST_MS = 5000;
+const settings = document.body.dataset;
+
+export const brand = settings.brand || "";
+export const origin = settings.origin || location.origin;
+
+/** What the API answered instead of a result, in its own words. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status 0: it did not answer
+   * @param {Record<string, any>} error
+   * @param {string} [requestId]
+   */
+  constructor(status, error, requestId) {
+    super(error.message || `The gateway answered ${status}.`);
+    this.status = status;
+    this.code = error.code || "";
+    this.param = error.param || "";
+    this.requestId = error.request_id || requestId || "";
+  }
+
+  /** Whether the same request may well succeed a little later. */
+  get passes() {
+    return this.status === 0 || ["shutting_down", "overloaded"].includes(this.code);
+  }
+}
+
+export const key = {
+  // Session storage ends with the tab, and no other site can read it.
+  read: () => sessionStorage.getItem(KEY),
+  keep: (/** @type {string} */ value) => sessionStorage.setItem(KEY, value),
+  forget: () => sessionStorage.removeItem(KEY),
+};
+
+/**
+ * The other way to be known: a cookie that no script can read, good in every tab for twelve hours. Writes prove
+ * with a token that they come from this page.
+ */
+export const session = {
+  token: "",
+  // Whether to ask for one at all.
+  isKept: () => localStorage.getItem(SESSION) !== null,
+  begin: async () => {
+    const begun = await call("POST", "/v1/session");
+    session.token = begun.csrf_token;
+    localStorage.setItem(SESSION, begun.expires_at);
+    key.forget();
+  },
+  resume: async () => {
+    session.token = (await call("GET", "/v1/session")).csrf_token;
+  },
+  end: async () => {
+    await call("DELETE", "/v1/session");
+    session.forget();
+  },
+  forget: () => {
+    session.token = "";
+    localStorage.removeItem(SESSION);
+  },
+};
+
+/** @type {(error: ApiError) => void} */
+let onDenied = () => {};
+
+/** @param {(error: ApiError) => void} action what to do when the key is refused */
+export function whenDenied(action) {
+  onDenied = action;
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {any} [body] sent as JSON, a form as it is
+ * @param {{signal?: AbortSignal, intent?: string}} [options] `intent`: one for everything that is wanted once
+ * @returns {Promise<any>}
+ */
+export async function call(method, path, body, options = {}) {
+  const response = await ask(method, path, body, options);
+  return response.json().catch(() => ({}));
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {any} [body]
+ * @param {{signal?: AbortSignal, intent?: string, headers?: Record<string, string>}} [options]
+ */
+async function ask(method, path, body, { signal, intent, headers: more } = {}) {
+  const used = key.read();
+  /** @type {Record<string, string>} */
+  const headers = { Accept: "application/json", ...more };
+  if (used) headers.Authorization = `Bearer ${used}`;
+  else if (method !== "GET") headers["X-CSRF-Token"] = session.token;
+  if (intent) headers["Idempotency-Key"] = intent;
+  let payload = body;
+  if (body !== undefined && !(body instanceof FormData)) {
+    headers["Content-Type"] = "application/json";
+    payload = typeof body === "string" ? body : JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(path, { method, headers, body: payload, signal, cache: "no-store" });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, { message: "The gateway cannot be reached." });
+  }
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => ({}));
+  const error = new ApiError(response.status, answer.error || {}, response.headers.get("x-request-id") || "");
+  // An answer to an older key says nothing about the present one.
+  if (response.status === 401 && used === key.read()) onDenied(error);
+  throw error;
+}
+
+/**
+ * Fetches a file with the key.
+ * @param {string} path
+ */
+export async function file(path) {
+  const response = await ask("GET", path, undefined, { headers: { Accept: "*/*" } });
+  return response.blob();
+}
+
+/**
+ * Hands a file to the browser's downloads.
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/**
+ * Follows a stream of server-sent events until `seen` answers true. A lost connection is taken up again where
+ * it ended; a hidden tab asks for nothing.
+ * @param {string} path
+ * @param {{seen: (name: string, data: any) => boolean | void, lost?: (isLost: boolean) => void, signal: AbortSignal}} how
+ */
+export async function follow(path, { seen, lost = () => {}, signal }) {
+  let last = "";
+  let pause = 500;
+  while (!signal.aborted) {
+    await visible(signal);
+    const connection = new AbortController();
+    const stop = () => connection.abort();
+    const hide = () => document.hidden && stop();
+    signal.addEventListener("abort", stop);
+    document.addEventListener("visibilitychange", hide);
+    try {
+      /** @type {Record<string, string>} */
+      const headers = { Accept: "text/event-stream" };
+      if (last) headers["Last-Event-ID"] = last;
+      const response = await ask("GET", path, undefined, { signal: connection.signal, headers });
+      lost(false);
+      pause = 500;
+      for await (const event of events(response)) {
+        if (event.id) last = event.id;
+        if (seen(event.name, JSON.parse(event.data))) return;
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiError && !error.passes) throw error;
+      if (!document.hidden) lost(true);
+    } finally {
+      signal.removeEventListener("abort", stop);
+      document.removeEventListener("visibilitychange", hide);
+    }
+    if (!document.hidden) await rest(pause, signal);
+    pause = Math.min(2 * pause, SLOWEST_MS);
+  }
+}
+
+/** @param {Response} response */
+async function* events(response) {
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      text += decoder.decode(value, { stream: true });
+      const blocks = text.split(/\r?\n\r?\n/);
+      text = blocks.pop() || "";
+      for (const block of blocks) {
+        const event = { name: "message", id: "", data: "" };
+        for (const line of block.split(/\r?\n/)) {
+          const [, field, value] = /^([a-z]+): ?(.*)$/.exec(line) || [];
+          if (field === "event") event.name = value;
+          if (field === "id") event.id = value;
+          if (field === "data") event.data += (event.data && "\n") + value;
+        }
+        if (event.data) yield event;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * Repeats what is safe to repeat until the gateway answers.
+ * @template T
+ * @param {() => Promise<T>} action
+ * @param {{lost: (isLost: boolean) => void, signal: AbortSignal}} how
+ * @returns {Promise<T>}
+ */
+export async function insist(action, { lost, signal }) {
+  for (let pause = 500; ; pause = Math.min(2 * pause, SLOWEST_MS)) {
+    try {
+      const answer = await action();
+      lost(false);
+      return answer;
+    } catch (error) {
+      if (!(error instanceof ApiError) || !error.passes || signal.aborted) throw error;
+      lost(true);
+    }
+    await rest(pause, signal);
+    await visible(signal);
+  }
+}
+
+/**
+ * @param {number} milliseconds
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>}
+ */
+export function rest(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
+  });
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @returns {Promise<void>}
+ */
+function visible(signal) {
+  return new Promise((resolve) => {
+    if (!document.hidden || signal.aborted) return resolve();
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+  });
+}
+
+/** A value for `Idempotency-Key`; works on plain HTTP too, where `randomUUID` is missing. */
+export function newIntent() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `console-${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/**
+ * An address from an answer, if a browser may follow it. A gateway behind another name signs with its public
+ * one, and a page may only load from its own; the signature covers the path, so this origin is asked.
+ * @param {string | null | undefined} text
+ */
+export function address(text) {
+  if (!text) return undefined;
+  try {
+    const parsed = new URL(text, location.href);
+    if (parsed.pathname.startsWith("/media/")) return parsed.pathname + parsed.search;
+    return ["http:", "https:"].includes(parsed.protocol) ? parsed.href : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param {Record<string, any>} values */
+export function query(values) {
+  const kept = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();
+  return text ? `?${text}` : "";
+}

@@ -1,0 +1,37 @@
+// Audit: who changed what, when, and from where.
+
+import { html } from "../vendor/preact-htm.js";
+import { call, file, query as asQuery, save } from "./api.js";
+import { go, withQuery } from "./router.js";
+import { Empty, Failed, Field, Head, Load, Pager, Table, When, useAction, useLoad } from "./ui.js";
+
+const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Of", "an id or a name"], ["actor", "By", "a key, command or file"]]);
+
+export function Audit({ query }) {
+  const after = query.get("after") || "";
+  const filters = Object.fromEntries(FILTERS.map(([name]) => [name, query.get(name) || ""]));
+  const asked = asQuery({ ...filters, after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `/v1/admin/audit${asked}`, undefined, { signal }), [asked]);
+  const saving = useAction();
+  const csv = () => saving.run(async () => save(await file(`/v1/admin/audit${asQuery({ ...filters, format: "csv", limit: 10_000 })}`), "audit.csv"));
+  return html`<div><${Head} title="Audit" small="Who changed what, by console, command or configuration."><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
+    <${Failed} error=${saving.error} />
+    <div class="filters" role="search">${FILTERS.map(([name, label, example], at) => html`<${Field} key=${name} name=${`audit-${name}`} label=${label}><input id=${`audit-${name}`} type="search" data-search=${at === 0 ? "" : undefined} placeholder=${example} value=${filters[name]} onChange=${(event) => go(withQuery({ [name]: event.target.value.trim(), after: undefined }))} /><//>`)}</div>
+    <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${asked.includes("action=") || asked.includes("target=") || asked.includes("actor=") ? "No change matches" : "Nothing was changed yet"} />`
+      : html`<div><${Table} label="Changes, newest first" columns=${["When", "Who", "What", "Of", "Change", "From"]} rows=${page.data} row=${(entry) => [
+        html`<${When} at=${entry.at} />`, html`<span>${entry.actor.name}<br /><span class="fine">${entry.actor.kind}</span></span>`, html`<strong>${entry.action}</strong>`, html`<span class="mono fine">${entry.target}</span>`,
+        html`<${Change} of=${entry} />`, html`<span class="fine">${entry.address || "–"}</span>`]} />
+        <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//></div>`;
+}
+
+/** What differs between before and after. */
+function Change({ of }) {
+  const before = of.before || {};
+  const after = of.after || {};
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  if (!names.length) return "–";
+  const say = (value) => (value === null || value === undefined ? "none" : typeof value === "object" ? JSON.stringify(value) : String(value));
+  const lines = names.map((name) => html`<li key=${name}>${name.replaceAll("_", " ")}: ${of.before ? html`${say(before[name])} → ` : ""}${say(after[name])}</li>`);
+  const list = html`<ul class="plain-list fine">${lines}</ul>`;
+  return names.length < 4 ? list : html`<details><summary>${names.length} fields</summary>${list}</details>`;
+}

@@ -1,0 +1,161 @@
+// A clip: its stems on one clock, each with its waveform, and what can be made of it.
+
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
+import { address, brand, call, newIntent, query as asQuery, save } from "./api.js";
+import { Mixer, loadTracks, zip } from "./mixer.js";
+import { go } from "./router.js";
+import { Dialog, Empty, Facts, Failed, Field, Head, Load, When, lasting, size, timecode, useAction, useLoad } from "./ui.js";
+
+const MOST_PAGES = 5;
+
+export function Clip({ id, query, may }) {
+  const task = query.get("task") || "";
+  const clip = useLoad((signal) => read(id, task, signal), [id, task]);
+  return html`<${Load} of=${clip}>${(found) => html`<${Shown} found=${found} may=${may} />`}<//>${!clip.data && html`<p><a href="/console/library?show=clips">All clips</a></p>`}`;
+}
+
+/** A clip with the stems that belong to it. */
+async function read(id, task, signal) {
+  const clip = await call("GET", `/${brand}/clips/${encodeURIComponent(id)}`, undefined, { signal });
+  const root = clip.metadata.stem_from_id || clip.id;
+  const source = root === clip.id ? clip : await call("GET", `/${brand}/clips/${root}`, undefined, { signal }).catch(() => undefined);
+  let stems;
+  if (task) {
+    const record = await call("GET", `/${brand}/tasks/${encodeURIComponent(task)}`, undefined, { signal });
+    stems = record.clips;
+  } else {
+    const all = await clips(signal);
+    const made = all.filter((one) => one.metadata.stem_from_id === root && one.metadata.task === "gen_stem" && one.status === "complete");
+    // The clips of a task are made at one moment.
+    const moment = clip.metadata.stem_from_id ? clip.created_at : made[0]?.created_at;
+    stems = made.filter((one) => one.created_at === moment);
+  }
+  stems = stems.filter((one) => one.status === "complete" && one.audio_url);
+  return { clip, source, stems };
+}
+
+/** The newest clips of the account. */
+export async function clips(signal, filter = {}) {
+  const found = [];
+  let after = "";
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const list = await call("GET", `/${brand}/clips${asQuery({ ...filter, limit: 100, after })}`, undefined, { signal });
+    found.push(...list.data);
+    after = list.last_id;
+    if (!list.has_more) break;
+  }
+  return found;
+}
+
+function Shown({ found, may }) {
+  const { clip, source, stems } = found;
+  const [isNaming, setNaming] = useState(false);
+  const song = (source || clip).title || "Untitled";
+  const isSong = stems.length > 0;
+  const tracks = (isSong ? stems : [clip]).map((one) => ({ id: one.id, name: group(one) || song, url: address(one.audio_url) || "" })).filter((one) => one.url);
+  return html`<${Head} title=${isSong ? song : clip.title || "Untitled"} small=${isSong ? `${tracks.length} stems on one clock` : "One recording"}>
+      ${may("music:create") && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(document.body.dataset.musicModel || "")}?clip=${(source || clip).id}`}>Separate</a>`}
+      ${may("persona:create") && html`<button type="button" class="quiet small" onClick=${() => setNaming(true)}>Make a persona</button>`}<//>
+    ${tracks.length ? html`<${Desk} key=${tracks.map((one) => one.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />` : html`<${Empty} title="There is no sound"><p>${clip.status === "complete" ? "Its files are no longer kept." : `It is ${clip.status}.`}</p><//>`}
+    <section class="card"><h2>About it</h2><${Facts} of=${[["Title", clip.title], ["Kind", clip.metadata.type === "upload" ? "uploaded" : clip.metadata.task === "gen_stem" ? `stem: ${group(clip)}` : "made here"], ["From", source && source.id !== clip.id && html`<a href=${`/console/library/clips/${source.id}`}>${source.title || "the song"}</a>`],
+      ["Length", lasting(clip.metadata.duration)], ["Model", clip.model_name], ["Made", html`<${When} at=${clip.created_at} />`], ["Id", html`<code>${clip.id}</code>`]]} /></section>
+    ${isNaming && html`<${Persona} clip=${clip} close=${() => setNaming(false)} />`}`;
+}
+
+const group = (clip) => (clip.metadata.stem_type_group_name || "").replaceAll("_", " ");
+
+function Desk({ tracks, song, isSong }) {
+  const loaded = useLoad((signal) => loadTracks(tracks, signal), []);
+  return html`<${Load} of=${loaded} rows=${tracks.length}>${(ready) => html`<${Playing} tracks=${ready} song=${song} isSong=${isSong} />`}<//>`;
+}
+
+function Playing({ tracks, song, isSong }) {
+  const [, redraw] = useState(0);
+  const mixer = useMemo(() => new Mixer(tracks, () => redraw((count) => count + 1)), []);
+  const [volumes, setVolumes] = useState(/** @type {Record<string, number>} */ ({}));
+  const [muted, setMuted] = useState(/** @type {string[]} */ ([]));
+  const [solos, setSolos] = useState(/** @type {string[]} */ ([]));
+  const desk = useRef(/** @type {HTMLElement | null} */ (null));
+  const saving = useAction();
+  const audible = (id) => (solos.length ? solos.includes(id) : !muted.includes(id));
+  useEffect(() => () => mixer.close(), []);
+  useEffect(() => {
+    for (const { id } of tracks) mixer.setLevel(id, audible(id) ? (volumes[id] ?? 1) : 0);
+  }, [volumes, muted, solos]);
+  useEffect(() => {
+    let frame = 0;
+    const draw = () => {
+      place(desk.current, mixer);
+      if (mixer.isPlaying) frame = requestAnimationFrame(draw);
+    };
+    draw();
+    return () => cancelAnimationFrame(frame);
+  });
+  const toggle = (list, set, id) => set(list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
+  const name = (track) => fileName(isSong ? `${song} – ${track.name}` : song, track.blob);
+  const all = () => saving.run(async () => save(await zip(tracks.map((track) => ({ name: name(track), blob: track.blob }))), fileName(`${song} – stems`, undefined)));
+  return html`<div class="mixer" ref=${desk}>
+    <div class="card transport"><button type="button" class="play" onClick=${() => (mixer.isPlaying ? mixer.pause() : mixer.play())}>${mixer.isPlaying ? "Pause" : "Play"}</button>
+      <input type="range" min="0" max=${mixer.seconds} step="0.01" aria-label="Position" data-position onInput=${(event) => mixer.seek(Number(event.target.value)).then(() => place(desk.current, mixer))} />
+      <span class="mono fine" data-clock>0:00 / ${timecode(mixer.seconds)}</span>
+      ${isSong && html`<button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${all}>Download all (zip)</button>`}</div>
+    <${Failed} error=${saving.error} />
+    ${tracks.map((track) => html`<div key=${track.id} class=${audible(track.id) ? "track" : "track silent"} role="group" aria-label=${track.name}>
+      <div><h2>${track.name}</h2><div class="knobs">
+        <button type="button" class="toggle" aria-pressed=${String(muted.includes(track.id))} aria-label=${`Mute ${track.name}`} onClick=${() => toggle(muted, setMuted, track.id)}>M</button>
+        <button type="button" class="toggle" aria-pressed=${String(solos.includes(track.id))} aria-label=${`Solo ${track.name}`} onClick=${() => toggle(solos, setSolos, track.id)}>S</button>
+        <input type="range" min="0" max="1" step="0.01" value=${volumes[track.id] ?? 1} aria-label=${`Volume of ${track.name}`} onInput=${(event) => setVolumes({ ...volumes, [track.id]: Number(event.target.value) })} /></div></div>
+      <${Wave} track=${track} mixer=${mixer} />
+      <button type="button" class="quiet small" aria-label=${`Download ${track.name}, ${size(track.blob.size)}`} onClick=${() => save(track.blob, name(track))}>Download</button></div>`)}</div>`;
+}
+
+/** The waveform. It can be clicked to go there; with the keyboard the position above does the same. */
+function Wave({ track, mixer }) {
+  const path = useMemo(() => {
+    const top = track.peaks.map((peak, at) => `${at} ${(50 - 48 * peak).toFixed(1)}`);
+    const bottom = track.peaks.map((peak, at) => `${at} ${(50 + 48 * peak).toFixed(1)}`).reverse();
+    return `M${[...top, ...bottom].join("L")}Z`;
+  }, [track]);
+  const share = track.buffer.duration / mixer.seconds;
+  const seek = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    mixer.seek(((event.clientX - box.left) / box.width) * mixer.seconds);
+  };
+  return html`<div class="wave" onClick=${seek}><svg viewBox=${`0 0 ${track.peaks.length / share} 100`} preserveAspectRatio="none" aria-hidden="true"><path d=${path} /></svg><i data-head></i></div>`;
+}
+
+/** Moves the heads, the position and the clock, without drawing anything anew. */
+function place(desk, mixer) {
+  if (!desk) return;
+  const { position, seconds } = mixer;
+  for (const head of desk.querySelectorAll("[data-head]")) head.style.transform = `translateX(${(position / (seconds || 1)) * head.parentElement.clientWidth}px)`;
+  desk.querySelector("[data-position]").value = String(position);
+  desk.querySelector("[data-position]").setAttribute("aria-valuetext", timecode(position));
+  desk.querySelector("[data-clock]").textContent = `${timecode(position)} / ${timecode(seconds)}`;
+}
+
+const ENDINGS = { "audio/flac": "flac", "audio/wav": "wav", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/ogg": "ogg" };
+
+/** A name that every file system takes. */
+function fileName(name, blob) {
+  const ending = blob ? ENDINGS[blob.type.split(";")[0]] || "flac" : "zip";
+  return `${name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, " ").trim()}.${ending}`;
+}
+
+function Persona({ clip, close }) {
+  const action = useAction();
+  const [form, setForm] = useState({ name: "", description: "" });
+  const intent = useMemo(newIntent, []);
+  const make = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      await call("POST", `/${brand}/persona/create`, { root_clip_id: clip.id, name: form.name.trim(), description: form.description.trim() || undefined }, { intent: `${intent}-${form.name}` .slice(0, 200).replace(/[^\x21-\x7e]/g, "_") });
+      go("/console/library?show=personas");
+    });
+  };
+  return html`<${Dialog} title="Make a persona" close=${close}><form class="stack" onSubmit=${make}>
+    <p class="muted">A voice made from “${clip.title || "this clip"}”, with a portrait of its own.</p>
+    <${Field} name="persona-name" label="Name"><input id="persona-name" maxlength="80" required value=${form.name} onInput=${(event) => setForm({ ...form, name: event.target.value })} /><//>
+    <${Field} name="persona-description" label="Description (optional)"><textarea id="persona-description" maxlength="1000" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })}></textarea><//>
+    <${Failed} error=${action.error} /><div><button type="submit" aria-disabled=${action.busy}>Make the persona</button></div></form><//>`;
+}

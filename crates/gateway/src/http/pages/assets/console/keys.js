@@ -1,0 +1,108 @@
+// Keys: handed out, changed and taken back.
+
+import { html, useMemo, useState } from "../vendor/preact-htm.js";
+import { call, newIntent, origin, query as asQuery } from "./api.js";
+import { withQuery } from "./router.js";
+import { Code, Dialog, Empty, Facts, Failed, Field, Head, Load, Pager, Status, Table, When, useAction, useLoad, usd } from "./ui.js";
+
+const SCOPES = ["video:create", "music:create", "persona:create", "media:upload", "tasks:read", "tasks:cancel", "webhooks:manage", "admin"];
+const USUAL = SCOPES.slice(0, -1);
+
+export function Keys({ account, query, may, refresh }) {
+  return may("admin") ? html`<${All} account=${account} query=${query} refresh=${refresh} />` : html`<${Own} account=${account} />`;
+}
+
+function Own({ account }) {
+  const { key } = account;
+  return html`<${Head} title="Keys" small="The key of this session. A key with the scope admin sees and makes others." />
+    <div class="card"><h2>${key.name}</h2><${Facts} of=${[["Begins with", html`<code>${key.prefix}…</code>`], ["May", key.scopes.join(", ")], ["Spent", usd(key.spent_usd)], ["Budget", key.budget_usd ? `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}, ${usd(key.available_usd)} left` : "none"],
+      ["Requests a minute", String(key.limits.requests_per_minute)], ["Open tasks", `${key.limits.open_tasks} of ${key.limits.max_running_tasks}`], ["Expires", key.expires_at ? html`<${When} at=${key.expires_at} />` : "never"]]} /></div>`;
+}
+
+function All({ account, query, refresh }) {
+  const after = query.get("after") || "";
+  const asked = asQuery({ after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `/v1/admin/keys${asked}`, undefined, { signal }), [asked]);
+  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
+  const close = () => setWindow(undefined);
+  const done = (issued) => {
+    setWindow(issued?.key ? { issued } : undefined);
+    list.reload();
+    refresh();
+  };
+  return html`<${Head} title="Keys" small="One for each program and person, so that each can be taken back alone."><button type="button" onClick=${() => setWindow({ edit: {} })}>New key</button><//>
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No keys" />` : html`<${Table} label="Keys, newest first" columns=${["Key", "Account", "State", "Spent", "Budget", "Last used", ""]} rows=${page.data} row=${(key) => [
+      html`<div><strong>${key.name}</strong><br /><span class="fine mono">${key.prefix}…</span></div>`, key.account, html`<${State} of=${key} />`, usd(key.spent_usd),
+      key.budget_usd ? html`<span>${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}<br /><span class="fine">${usd(key.available_usd)} left</span></span>` : "none",
+      key.last_used_at ? html`<${When} at=${key.last_used_at} />` : "never",
+      key.revoked_at ? "" : html`<span class="row"><button type="button" class="quiet small" aria-label=${`Edit ${key.name}`} onClick=${() => setWindow({ edit: key })}>Edit</button>
+        <button type="button" class="quiet small" aria-label=${`Rotate ${key.name}`} onClick=${() => setWindow({ rotate: key })}>Rotate</button>
+        <button type="button" class="danger small" aria-label=${`Revoke ${key.name}`} onClick=${() => setWindow({ revoke: key })}>Revoke</button></span>`,
+    ]} /><${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//>
+    ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
+    ${window_?.rotate && html`<${Rotate} of=${window_.rotate} close=${close} done=${done} />`}
+    ${window_?.revoke && html`<${Revoke} of=${window_.revoke} isOwn=${window_.revoke.id === account.key.id} close=${close} done=${done} />`}
+    ${window_?.issued && html`<${Issued} of=${window_.issued} close=${close} />`}`;
+}
+
+function State({ of }) {
+  if (of.revoked_at) return html`<${Status} of="cancelled" label="revoked" />`;
+  if (of.expires_at && Date.parse(of.expires_at) < Date.now()) return html`<${Status} of="failed" label="expired" />`;
+  return html`<${Status} of="succeeded" label="valid" />${of.expires_at && html`<br /><span class="fine">expires <${When} at=${of.expires_at} /></span>`}`;
+}
+
+function Issued({ of, close }) {
+  const call_ = `export MEDIAGATE_KEY=${of.key}\n\ncurl -sS ${origin}/v1/videos \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"prompt": "A calm lake at sunrise, slow dolly in"}'`;
+  return html`<${Dialog} title=${`The key “${of.name}”`} close=${close}><div class="stack"><p class="notice">It is shown only now. Keep it where secrets are kept.</p><${Code} text=${of.key} label="The key" /><h3>A call that works</h3><${Code} text=${call_} label="A call with the key" /></div><//>`;
+}
+
+function Edit({ of, close, done }) {
+  const isNew = !of.id;
+  const [form, setForm] = useState(() => ({ name: of.name || "", account: of.account || "", scopes: of.scopes || USUAL, budget_usd: of.budget_usd || "", budget_period: of.budget_period || "", rpm: String(of.rpm || ""), max_running: String(of.max_running || ""), models: (of.models || []).join(", "), networks: (of.networks || []).join(", "), expires: (of.expires_at || "").slice(0, 10) }));
+  const intent = useMemo(newIntent, [JSON.stringify(form)]);
+  const action = useAction();
+  const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
+  const list = (text) => text.split(/[\s,]+/).filter(Boolean);
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      // An emptied field takes the limit away; a new key has none to take away.
+      const none = isNew ? undefined : null;
+      const body = { name: form.name.trim(), scopes: form.scopes, budget_usd: form.budget_usd.trim() || none, budget_period: form.budget_period || none, rpm: form.rpm ? Number(form.rpm) : undefined, max_running: form.max_running ? Number(form.max_running) : undefined, models: list(form.models).length ? list(form.models) : none, networks: list(form.networks).length ? list(form.networks) : none, expires_at: form.expires ? `${form.expires}T23:59:59Z` : none, ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}) };
+      done(await call(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body, { intent }));
+    });
+  };
+  const fault = (name) => (action.error?.param?.split(/[.[]/)[0] === name ? action.error.message : undefined);
+  const known = ["name", "account", "budget_usd", "rpm", "max_running", "models", "networks", "expires_at"];
+  const text = (name, label, more = {}) => html`<${Field} name=${`key-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`key-${name}`} value=${form[name]} onInput=${set(name)} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} /><//>`;
+  return html`<${Dialog} title=${isNew ? "New key" : `Edit “${of.name}”`} close=${close}><form class="form" onSubmit=${save}>
+    <div class="wide">${text("name", "Name", { required: true, placeholder: "The program or person that uses it" })}</div>
+    ${isNew && html`<div class="wide">${text("account", "Account", { placeholder: "default", hint: "A new name makes a new account." })}</div>`}
+    <fieldset class="wide"><legend>May</legend><div class="choices">${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" checked=${form.scopes.includes(scope)} onChange=${() => setForm({ ...form, scopes: form.scopes.includes(scope) ? form.scopes.filter((one) => one !== scope) : [...form.scopes, scope] })} />${scope}</label>`)}</div></fieldset>
+    ${text("budget_usd", "Budget in USD", { mode: "decimal", placeholder: "none" })}
+    <${Field} name="key-period" label="Renewed" error=${fault("budget_period")}><select id="key-period" value=${form.budget_period} onChange=${set("budget_period")}><option value="">never</option><option value="day">every day</option><option value="week">every week</option><option value="month">every month</option></select><//>
+    ${text("rpm", "Requests a minute", { mode: "numeric", placeholder: "600" })}${text("max_running", "Open tasks at once", { mode: "numeric", placeholder: "100" })}
+    ${text("models", "Only these models", { placeholder: "all" })}${text("networks", "Only from", { placeholder: "anywhere", hint: "As 10.0.0.0/8" })}
+    <${Field} name="key-expires" label="Valid until" error=${fault("expires_at")}><input id="key-expires" type="date" value=${form.expires} onChange=${set("expires")} /><//>
+    <div class="wide">${action.error && !known.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<button type="submit" aria-disabled=${action.busy}>${isNew ? "Make the key" : "Save"}</button></div></form><//>`;
+}
+
+function Rotate({ of, close, done }) {
+  const action = useAction();
+  const intent = useMemo(newIntent, []);
+  const [grace, setGrace] = useState("");
+  const run = (event) => {
+    event.preventDefault();
+    action.run(async () => done(await call("POST", `/v1/admin/keys/${of.id}/rotate`, grace ? { grace } : {}, { intent: intent + grace })));
+  };
+  return html`<${Dialog} title=${`Rotate “${of.name}”`} close=${close}><form class="stack" onSubmit=${run}><p>A new key with the same name and limits takes its place.</p>
+    <${Field} name="grace" label="The old key ends"><select id="grace" value=${grace} onChange=${(event) => setGrace(event.target.value)}><option value="">at once</option><option value="1h">in an hour</option><option value="24h">in a day</option><option value="7d">in a week</option></select><//>
+    <${Failed} error=${action.error} /><div><button type="submit" aria-disabled=${action.busy}>Rotate</button></div></form><//>`;
+}
+
+function Revoke({ of, isOwn, close, done }) {
+  const action = useAction();
+  const intent = useMemo(newIntent, []);
+  return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>It ends at once, everywhere, and cannot be brought back.${isOwn ? " It is the key that you are using." : ""}</p><${Failed} error=${action.error} />
+    <div><button type="button" class="danger" aria-disabled=${action.busy} onClick=${() => action.run(async () => { await call("DELETE", `/v1/admin/keys/${of.id}`, undefined, { intent }); done(); })}>Revoke the key</button></div></div><//>`;
+}

@@ -1,0 +1,172 @@
+// Several recordings on one clock. Every source starts at the same moment of the audio hardware's time, so they
+// stay together to the sample. Knows no view.
+
+const START_AFTER_S = 0.06;
+const FADE_S = 0.015;
+const BARS = 480;
+
+/** @typedef {{id: string, name: string, blob: Blob, buffer: AudioBuffer, peaks: number[]}} Track */
+
+/**
+ * Fetches and decodes recordings; the files are kept for those who want them.
+ * @param {{id: string, name: string, url: string}[]} wanted
+ * @param {AbortSignal} signal
+ * @returns {Promise<Track[]>}
+ */
+export async function loadTracks(wanted, signal) {
+  // Decodes without a device, at the rate of the recordings' kind, and may be made before anybody clicks.
+  const decoder = new OfflineAudioContext(2, 1, 48_000);
+  const tracks = [];
+  for (const { id, name, url } of wanted) {
+    const response = await fetch(url, { signal });
+    if (!response.ok) throw new Error(`“${name}” could not be fetched (${response.status}).`);
+    const blob = await response.blob();
+    const buffer = await decoder.decodeAudioData(await blob.arrayBuffer());
+    tracks.push({ id, name, blob, buffer, peaks: peaks(buffer) });
+  }
+  return tracks;
+}
+
+/** The loudest sample of each part, 0 to 1. @param {AudioBuffer} buffer */
+function peaks(buffer) {
+  const samples = buffer.getChannelData(0);
+  const width = Math.max(1, Math.floor(samples.length / BARS));
+  const found = [];
+  for (let start = 0; start < samples.length; start += width) {
+    let most = 0;
+    for (let at = start; at < Math.min(start + width, samples.length); at += 1) most = Math.max(most, Math.abs(samples[at]));
+    found.push(Math.min(1, most));
+  }
+  return found;
+}
+
+export class Mixer {
+  /** @param {Track[]} tracks @param {() => void} changed called when it starts, stops or ends */
+  constructor(tracks, changed) {
+    this.tracks = tracks;
+    this.changed = changed;
+    this.seconds = Math.max(0, ...tracks.map((track) => track.buffer.duration));
+    this.from = 0;
+    /** @type {number | undefined} The audio clock's time at which `from` is heard. */
+    this.startedAt = undefined;
+    /** @type {AudioBufferSourceNode[]} */
+    this.sources = [];
+    /** @type {Map<string, number>} */
+    this.levels = new Map();
+    /** @type {Map<string, GainNode>} */
+    this.gains = new Map();
+    /** @type {AudioContext | undefined} Made at the first click: browsers allow no sound before. */
+    this.context = undefined;
+  }
+
+  get isPlaying() {
+    return this.startedAt !== undefined;
+  }
+
+  get position() {
+    if (this.startedAt === undefined || !this.context) return this.from;
+    return Math.min(this.seconds, this.from + Math.max(0, this.context.currentTime - this.startedAt));
+  }
+
+  async play() {
+    if (this.isPlaying) return;
+    const context = (this.context ||= new AudioContext());
+    await context.resume();
+    if (this.from >= this.seconds) this.from = 0;
+    const at = context.currentTime + START_AFTER_S;
+    this.sources = this.tracks.map((track) => {
+      const source = context.createBufferSource();
+      source.buffer = track.buffer;
+      source.connect(this.gain(track.id));
+      source.start(at, this.from);
+      return source;
+    });
+    this.startedAt = at;
+    const longest = this.sources[this.tracks.findIndex((track) => track.buffer.duration === this.seconds)];
+    longest.onended = () => this.sources.includes(longest) && this.pause(0);
+    this.changed();
+  }
+
+  /** @param {number} [to] where it stands then; where it was heard last, if left out */
+  pause(to = this.position) {
+    const sources = this.sources;
+    this.sources = [];
+    this.from = to;
+    this.startedAt = undefined;
+    for (const source of sources) source.stop();
+    this.changed();
+  }
+
+  /** @param {number} seconds */
+  async seek(seconds) {
+    const wasPlaying = this.isPlaying;
+    this.pause(Math.max(0, Math.min(seconds, this.seconds)));
+    if (wasPlaying) await this.play();
+  }
+
+  /** @param {string} id @param {number} level 0 to 1 */
+  setLevel(id, level) {
+    this.levels.set(id, level);
+    const gain = this.gains.get(id);
+    if (gain && this.context) gain.gain.setTargetAtTime(level, this.context.currentTime, FADE_S);
+  }
+
+  /** @param {string} id */
+  gain(id) {
+    const context = /** @type {AudioContext} */ (this.context);
+    const gain = this.gains.get(id) || context.createGain();
+    gain.gain.value = this.levels.get(id) ?? 1;
+    gain.connect(context.destination);
+    this.gains.set(id, gain);
+    return gain;
+  }
+
+  close() {
+    if (this.isPlaying) this.pause();
+    this.context?.close();
+  }
+}
+
+/**
+ * Files as they are, in one archive (no compression: FLAC has none left to give).
+ * @param {{name: string, blob: Blob}[]} files
+ */
+export async function zip(files) {
+  const encoder = new TextEncoder();
+  /** @type {BlobPart[]} */
+  const parts = [];
+  const entries = [];
+  let offset = 0;
+  for (const { name, blob } of files) {
+    const title = encoder.encode(name);
+    const sum = crc32(new Uint8Array(await blob.arrayBuffer()));
+    const fields = [20, 0x0800, 0, 0, 0x21];
+    const tail = [sum, blob.size, blob.size];
+    const head = record(0x04034b50, fields, tail, [title.length, 0]);
+    parts.push(head, title, blob);
+    entries.push(record(0x02014b50, [20, ...fields], tail, [title.length, 0, 0, 0, 0], [0, offset]), title);
+    offset += head.length + title.length + blob.size;
+  }
+  const size = entries.reduce((sum, part) => sum + part.length, 0);
+  const end = record(0x06054b50, [0, 0, files.length, files.length], [size, offset], [0]);
+  return new Blob([...parts, ...entries, end], { type: "application/zip" });
+}
+
+/** Little-endian: a signature, then groups of 16 and 32 bits in turn. @param {number} signature @param {number[][]} groups */
+function record(signature, ...groups) {
+  const bytes = [signature & 255, (signature >> 8) & 255, (signature >> 16) & 255, signature >>> 24];
+  groups.forEach((group, at) => {
+    for (const value of group) for (let byte = 0; byte < (at % 2 ? 4 : 2); byte += 1) bytes.push((value >>> (8 * byte)) & 255);
+  });
+  return new Uint8Array(bytes);
+}
+
+/** @param {Uint8Array} bytes */
+function crc32(bytes) {
+  let sum = ~0;
+  for (const byte of bytes) {
+    sum ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) sum = (sum >>> 1) ^ (sum & 1 ? 0xedb88320 : 0);
+  }
+  return ~sum >>> 0;
+}

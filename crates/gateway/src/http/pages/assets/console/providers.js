@@ -1,0 +1,55 @@
+// Providers: how each route does, what it said last, and what an operator can do about it.
+
+import { html, useMemo, useState } from "../vendor/preact-htm.js";
+import { call, newIntent } from "./api.js";
+import { Empty, Facts, Failed, Head, Load, Status, When, lasting, useAction, useLoad } from "./ui.js";
+
+export function Providers() {
+  const list = useLoad((signal) => call("GET", "/v1/admin/providers?limit=100", undefined, { signal }), []);
+  return html`<div><${Head} title="Providers" small="Whom to call, and why."><button type="button" class="quiet small" onClick=${list.reload}>Refresh</button><//>
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No provider is configured"><p>The models that run in this gateway need none. Others are added in the configuration, under <code>[providers]</code>.</p><//>`
+      : html`<div class="stack">${page.data.map((route) => html`<${Route} key=${route.id} of=${route} reload=${list.reload} />`)}</div>`)}<//></div>`;
+}
+
+function Route({ of, reload }) {
+  const action = useAction();
+  const [said, setSaid] = useState("");
+  const path = `/v1/admin/providers/${encodeURIComponent(of.provider)}/${encodeURIComponent(of.model)}`;
+  const intent = useMemo(newIntent, [of.paused_at, said]);
+  const act = (verb, words) => action.run(async () => {
+    await call("POST", `${path}/${verb}`, undefined, { intent: `${intent}-${verb}` });
+    setSaid(words);
+    reload();
+  });
+  const isPaused = Boolean(of.paused_at);
+  return html`<section class="card route-card"><div class="between"><div><h2>${of.provider}</h2><p class="fine mono">${of.model}</p></div>
+      <div class="row"><${Standing} of=${of} />
+        <button type="button" class="quiet small" aria-label=${`Try ${of.id}`} onClick=${() => act("try", "The next order tries it.")}>Try</button>
+        ${isPaused ? html`<button type="button" class="quiet small" aria-label=${`Resume ${of.id}`} onClick=${() => act("resume", "It takes orders again.")}>Resume</button>` : html`<button type="button" class="quiet small" aria-label=${`Pause ${of.id}`} onClick=${() => act("pause", "It gets no new orders until you resume it.")}>Pause</button>`}</div></div>
+    <${Failed} error=${action.error} /><p role="status" class=${said ? "fine" : "unseen"}>${said}</p>
+    ${of.key_refused_at && html`<p class="notice bad"><strong>The provider refuses the key</strong>, since <${When} at=${of.key_refused_at} />. It stays said until an order is taken.</p>`}
+    <div class="two"><div><div><p class="fine">Last hour</p><${Strip} of=${of.last_hour} /><p class="fine">${counts(of.last_hour)}</p></div></div>
+      <div><div><p class="fine">Last day</p><${Strip} of=${of.last_day} /><p class="fine">${counts(of.last_day)}</p></div></div></div><br />
+    <${Facts} of=${[["Serves", of.models.join(", ")], ["Jobs there now", String(of.open_jobs)], ["Takes", of.p50_seconds !== null && `${lasting(of.p50_seconds)}, 19 of 20 within ${lasting(of.p95_seconds)}`],
+      ["Tried next", of.next_try_at && html`<${When} at=${of.next_try_at} />`], ["It said last", of.last_error && html`<span><em>${of.last_error.message}</em> <span class="fine">${of.last_error.class.replaceAll("_", " ")}, <${When} at=${of.last_error.at} /></span></span>`]]} /></section>`;
+}
+
+function Standing({ of }) {
+  if (of.key_refused_at) return html`<${Status} of="failed" label="key refused" />`;
+  if (of.paused_at) return html`<${Status} of="cancelled" label="paused" />`;
+  if (!of.available) return html`<${Status} of="failed" label=${{ open: "resting after failures", busy: "asked for a pause", unreachable: "unreachable", trial: "on trial" }[of.breaker.state] || of.breaker.state} />`;
+  return html`<${Status} of="succeeded" label=${of.breaker.state === "trial" ? "on trial" : "works"} />`;
+}
+
+const KINDS = /** @type {[string, string, string][]} */ ([["succeeded", "ok", "made"], ["failed", "bad", "failed"], ["refused", "bad", "refused"], ["unconfirmed", "open", "not confirmed"]]);
+
+/** A bar in the shares of what became of orders. */
+function Strip({ of }) {
+  const all = KINDS.reduce((sum, [name]) => sum + of[name], 0);
+  return html`<div class="strip" aria-hidden="true">${all === 0 ? html`<span></span>` : KINDS.filter(([name]) => of[name]).map(([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: of[name] }}></span>`)}</div>`;
+}
+
+function counts(of) {
+  const words = KINDS.filter(([name]) => of[name]).map(([name, , word]) => `${of[name]} ${word}`);
+  return words.length ? words.join(" · ") : "no orders";
+}

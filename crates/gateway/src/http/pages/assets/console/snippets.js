@@ -1,0 +1,188 @@
+// The code for what a form holds, in four languages: it makes the request and waits for the result. Knows no
+// view. A chosen file stands in the body as `{ file }` and is read by the code.
+
+/** A file in a body, by its name. @typedef {{file: string, type: string}} Chosen */
+/** @typedef {{origin: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} Wanted */
+
+/** @param {Wanted} wanted */
+export function curl({ origin, path, body, upload, uploadPath }) {
+  const { text, files } = marked(body);
+  const source = JSON.stringify(JSON.parse(text), null, 2);
+  const head = `-H "Authorization: Bearer $MEDIAGATE_KEY"`;
+  const start = upload ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\\n  -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')\n` : "";
+  const call = `curl -sS ${origin}${path} \\\n  ${head} \\\n  -H "Content-Type: application/json" \\\n  -H "Idempotency-Key: $(date +%s%N)" \\\n`;
+  if (!files.length && !upload) return `${call}  -d ${shell(source)}`;
+  // Within an open heredoc the shell fills in the files; everything else is kept from it.
+  const open = source.replace(/[\\$`]/g, "\\$&");
+  const filled = files.reduce((all, chosen, at) => all.replace(`@@FILE${at}@@`, `data:${chosen.type};base64,$(base64 < ${shell(chosen.file)} | tr -d '\\n')`), open);
+  return `${start}${call}  -d @- <<END\n${upload ? filled.replace("@@CLIP@@", "$CLIP") : filled}\nEND`;
+}
+
+/** @param {Wanted} wanted */
+export function python({ origin, path, body, upload, uploadPath }) {
+  const value = literal(body, { true: "True", false: "False", null: "None" }, (chosen) => `data_url(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip[\"id\"]" : "");
+  const hasFiles = marked(body).files.length > 0;
+  return `import ${hasFiles ? "base64, " : ""}os, uuid
+import requests
+
+gateway = ${JSON.stringify(origin)}
+auth = {"Authorization": f"Bearer {os.environ['MEDIAGATE_KEY']}"}
+${hasFiles ? `
+def data_url(name, kind):
+    with open(name, "rb") as file:
+        return f"data:{kind};base64,{base64.b64encode(file.read()).decode()}"
+` : ""}${upload ? `
+with open(${JSON.stringify(upload)}, "rb") as song:
+    clip = requests.post(gateway + ${JSON.stringify(uploadPath)}, headers=auth, files={"file": song})
+clip.raise_for_status()
+clip = clip.json()
+` : ""}
+made = requests.post(gateway + ${JSON.stringify(path)},
+    headers=auth | {"Idempotency-Key": str(uuid.uuid4())},
+    json=${indent(value, 4)})
+made.raise_for_status()
+
+task = requests.get(f"{gateway}/v1/tasks/{made.headers['x-task-id']}", headers=auth).json()
+while task["status"] in ("queued", "running"):
+    task = requests.get(f"{gateway}/v1/tasks/{task['id']}?wait=60", headers=auth).json()
+print(task["output"] or task["error"])`;
+}
+
+/** @param {Wanted} wanted */
+export function typescript({ origin, path, body, upload, uploadPath }) {
+  const value = literal(body, {}, (chosen) => `await dataUrl(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip.id" : "");
+  const hasFiles = marked(body).files.length > 0;
+  return `${hasFiles || upload ? 'import { readFile } from "node:fs/promises";\n\n' : ""}const gateway = ${JSON.stringify(origin)};
+const auth = { Authorization: \`Bearer \${process.env.MEDIAGATE_KEY}\` };
+${hasFiles ? `const dataUrl = async (name: string, kind: string) =>
+  \`data:\${kind};base64,\${(await readFile(name)).toString("base64")}\`;
+` : ""}${upload ? `
+const song = new FormData();
+song.append("file", new Blob([await readFile(${JSON.stringify(upload)})]), ${JSON.stringify(upload)});
+const uploaded = await fetch(gateway + ${JSON.stringify(uploadPath)}, { method: "POST", headers: auth, body: song });
+if (!uploaded.ok) throw new Error(await uploaded.text());
+const clip = await uploaded.json();
+` : ""}
+const made = await fetch(gateway + ${JSON.stringify(path)}, {
+  method: "POST",
+  headers: { ...auth, "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() },
+  body: JSON.stringify(${indent(value, 2)}),
+});
+if (!made.ok) throw new Error(await made.text());
+
+const id = made.headers.get("x-task-id");
+let task;
+do {
+  task = await (await fetch(\`\${gateway}/v1/tasks/\${id}?wait=60\`, { headers: auth })).json();
+} while (["queued", "running"].includes(task.status));
+console.log(task.output ?? task.error);`;
+}
+
+/** @param {Wanted} wanted */
+export function go({ origin, path, body, upload, uploadPath }) {
+  const value = goLiteral(body, upload ? 'clip["id"]' : "");
+  const hasFiles = marked(body).files.length > 0;
+  const imports = ["bytes", "crypto/rand", "encoding/json", "fmt", "io", "log", "net/http", "os", ...(hasFiles ? ["encoding/base64"] : []), ...(upload ? ["mime/multipart"] : [])].sort();
+  return `package main
+
+import (
+${imports.map((name) => `\t"${name}"`).join("\n")}
+)
+
+const gateway = ${JSON.stringify(origin)}
+
+// call returns the answer and the id of its task.
+func call(method, path, kind string, body io.Reader) (map[string]any, string) {
+	request, err := http.NewRequest(method, gateway+path, body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("MEDIAGATE_KEY"))
+	if method == "POST" && kind == "application/json" {
+		intent := make([]byte, 16)
+		rand.Read(intent)
+		request.Header.Set("Idempotency-Key", fmt.Sprintf("%x", intent))
+	}
+	request.Header.Set("Content-Type", kind)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != 200 {
+		log.Fatal(response.Status, answer, err)
+	}
+	return answer, response.Header.Get("x-task-id")
+}
+${hasFiles ? `
+func dataURL(name, kind string) string {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(content)
+}
+` : ""}
+func main() {
+${upload ? `	song, err := os.ReadFile(${JSON.stringify(upload)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var form bytes.Buffer
+	parts := multipart.NewWriter(&form)
+	part, _ := parts.CreateFormFile("file", ${JSON.stringify(upload)})
+	part.Write(song)
+	parts.Close()
+	clip, _ := call("POST", ${JSON.stringify(uploadPath)}, parts.FormDataContentType(), &form)
+` : ""}	body, _ := json.Marshal(${indent(value, 0, "\t")})
+	_, id := call("POST", ${JSON.stringify(path)}, "application/json", bytes.NewReader(body))
+	task, _ := call("GET", "/v1/tasks/"+id, "", nil)
+	for task["status"] == "queued" || task["status"] == "running" {
+		task, _ = call("GET", "/v1/tasks/"+id+"?wait=60", "", nil)
+	}
+	fmt.Println(task["output"], task["error"])
+}`;
+}
+
+/** The body as JSON whose files are marks, and those files in order. */
+function marked(/** @type {any} */ body) {
+  /** @type {Chosen[]} */
+  const files = [];
+  const text = JSON.stringify(body, (_, value) => {
+    if (!value || typeof value !== "object" || !("file" in value)) return value;
+    files.push(value);
+    return `@@FILE${files.length - 1}@@`;
+  });
+  return { text, files };
+}
+
+/** @param {any} value @param {Record<string, string>} words @param {(chosen: Chosen) => string} file @param {string} clip */
+function literal(value, words, file, clip) {
+  const { text, files } = marked(value);
+  return JSON.stringify(JSON.parse(text), null, 2)
+    .replace(/"@@FILE(\d+)@@"/g, (_, at) => file(files[Number(at)]))
+    .replace('"@@CLIP@@"', clip)
+    .replace(/: (true|false|null)\b(?=,?$)/gm, (all, word) => (words[word] ? `: ${words[word]}` : all));
+}
+
+/** @param {any} value @param {string} clip @param {string} [pad] @returns {string} */
+function goLiteral(value, clip, pad = "") {
+  if (value === null) return "nil";
+  if (Array.isArray(value)) return `[]any{${value.map((one) => goLiteral(one, clip, pad)).join(", ")}}`;
+  if (value === "@@CLIP@@") return clip;
+  if (typeof value !== "object") return JSON.stringify(value);
+  if ("file" in value) return `dataURL(${JSON.stringify(value.file)}, ${JSON.stringify(value.type)})`;
+  const lines = Object.entries(value).map(([name, one]) => `${pad}\t${JSON.stringify(name)}: ${goLiteral(one, clip, `${pad}\t`)},`);
+  return `map[string]any{\n${lines.join("\n")}\n${pad}}`;
+}
+
+/** @param {string} text @param {number} by @param {string} [with_] */
+function indent(text, by, with_ = " ".repeat(by)) {
+  return text.split("\n").join(`\n${with_}`);
+}
+
+/** One argument for a POSIX shell. @param {string} text */
+function shell(text) {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

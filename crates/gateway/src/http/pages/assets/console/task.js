@@ -1,0 +1,131 @@
+// A task: what was asked, what was tried, what came of it, and what it cost.
+
+import { html, useEffect, useState } from "../vendor/preact-htm.js";
+import { ApiError, address, call, follow, origin, query as asQuery } from "./api.js";
+import { Made } from "./create.js";
+import { Code, Copy, Facts, Failed, Head, Load, Progress, Status, Tabs, clock, ended, lasting, useAction, useLoad, usd } from "./ui.js";
+import { named } from "./tasks.js";
+
+export function TaskPage({ id, may }) {
+  const path = `/v1/tasks/${encodeURIComponent(id)}`;
+  const task = useLoad((signal) => read(path, id, may("admin"), signal), [path]);
+  const [isLost, setLost] = useState(false);
+  const isOpen = task.data && !ended(task.data);
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const controller = new AbortController();
+    const seen = (name, data) => {
+      if (name === "task") task.set(data);
+      return name === "task" && ended(data);
+    };
+    follow(`${path}/events`, { seen, lost: setLost, signal: controller.signal }).catch(() => {});
+    return () => controller.abort();
+  }, [path, isOpen]);
+  return html`<${Load} of=${task}>${(shown) => html`<${Shown} task=${shown} may=${may} isLost=${isLost} reload=${task.reload} path=${path} />`}<//>
+    ${!task.data && html`<p><a href="/console/tasks">All tasks</a></p>`}`;
+}
+
+/** A task; an operator finds those of other accounts in the list of all. */
+async function read(path, id, isOperator, signal) {
+  try {
+    return await call("GET", path, undefined, { signal });
+  } catch (error) {
+    if (!isOperator || !(error instanceof ApiError) || error.status !== 404) throw error;
+    const list = await call("GET", `/v1/admin/tasks${asQuery({ q: id, limit: 1 })}`, undefined, { signal });
+    if (!list.data.length) throw error;
+    return list.data[0];
+  }
+}
+
+function Shown({ task, may, isLost, reload, path }) {
+  const [tab, setTab] = useState("result");
+  const cancel = useAction();
+  const isOpen = !ended(task);
+  const attempts = useLoad((signal) => optional(call("GET", `${path}/attempts`, undefined, { signal })), [path, task.status]);
+  const deliveries = useLoad((signal) => (may("webhooks:manage") ? optional(call("GET", `${path}/deliveries`, undefined, { signal })) : Promise.resolve([])), [path, task.status]);
+  const title = named(task);
+  return html`<${Head} title=${title.length > 90 ? `${title.slice(0, 90)}…` : title}>
+      ${isOpen && may("tasks:cancel") && html`<button type="button" class="danger small" aria-disabled=${cancel.busy} onClick=${() => cancel.run(() => call("POST", `${path}/cancel`)).then(reload)}>Cancel the task</button>`}
+      <a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a><//>
+    <${Failed} error=${cancel.error} />
+    <p class="row"><${Status} of=${task.status} /> ${isOpen && html`<${Progress} task=${task} />`} <span class="fine mono">${task.id}</span> <${Copy} text=${task.id} label="Copy the id" /></p>
+    ${isLost && html`<p class="notice bad" role="alert"><strong>Connection lost.</strong> The task goes on; this page follows it as soon as the gateway answers.</p>`}
+    <div class="two"><div>
+      <div class="card"><${Tabs} name="Task" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["json", "JSON"], ["curl", "curl"]]} />
+        <div role="tabpanel" id="panel-Task" aria-labelledby=${`tab-Task-${tab}`}>
+          ${tab === "json" ? html`<${Code} label="The record" text=${JSON.stringify(task, null, 2)} />`
+            : tab === "curl" ? html`<${Code} label="How to ask for it" text=${`curl ${origin}${path} \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY"`} />`
+              : html`<${Result} task=${task} />`}</div></div>
+      <div class="card"><h2>What was asked</h2><${Asked} task=${task} /></div></div>
+    <div>
+      <div class="card"><h2>What happened</h2><ol class="line">${events(task, attempts.data || [], deliveries.data || []).map((event) => html`<li key=${event.key} class=${event.mark}>
+        <div class="between"><p>${event.what}</p>${event.at && html`<time class="fine" datetime=${event.at} title=${new Date(event.at).toLocaleString()}>${clock(event.at)}</time>`}</div>
+        ${event.more && html`<p class="fine">${event.more}</p>`}</li>`)}</ol></div>
+      <div class="card"><h2>Money and origin</h2><${Facts} of=${[...money(task), ["Account", task.account], ["Key", task.key?.name], ["Provider", task.provider], ["Request", html`<code>${task.request_id}</code>`], ["Your user", task.user], ["Called at the end", task.callback_url]]} /></div>
+    </div></div>`;
+}
+
+/** Nothing, where an endpoint has nothing to tell this key. */
+async function optional(list) {
+  try {
+    return (await list).data;
+  } catch (error) {
+    if (error instanceof ApiError && [403, 404].includes(error.status)) return [];
+    throw error;
+  }
+}
+
+function Result({ task }) {
+  if (task.status === "succeeded") return html`<div class="stage stack"><${Made} task=${task} />${task.billing?.partial && html`<p class="notice">${task.billing.partial}</p>`}</div>`;
+  if (task.error) return html`<div class=${task.status === "cancelled" ? "notice" : "notice bad"}><p><strong>${task.error.message}</strong></p><p class="fine"><code>${task.error.code}</code></p></div>`;
+  return html`<div class="waiting"><p class="muted">${task.status === "queued" ? "Waiting for its turn." : "Being made."}</p></div>`;
+}
+
+function Asked({ task }) {
+  const { input } = task;
+  if (!input) return html`<p class="muted">The record does not say.</p>`;
+  const options = { ...input.provider_options, ...input.options };
+  const pictures = [["First frame", input.image], ["Last frame", input.end_image], ...(input.reference_images || []).map((one, at) => [`Reference ${at + 1}`, one])].filter(([, one]) => one);
+  return html`<${Facts} of=${[
+    ["Prompt", input.prompt], ["Not to show", input.negative_prompt], ["Model", task.model], ["Title", input.title], ["Length", input.seconds && `${input.seconds} s`], ["Size", input.size],
+    ["Seed", input.seed === null || input.seed === undefined ? "" : String(input.seed)], ["Sound", input.audio === undefined || input.audio === null ? "" : input.audio ? "with" : "without"],
+    ["Song", input.clip && html`<a href=${`/console/library/clips/${input.clip.id}`}>the clip</a>`],
+    ["Split into", input.stem_task && (input.stem_task === "two" ? `${input.stem_type_group_name || "Vocals"} and the rest` : "every stem")],
+    ...pictures.map(([name, one]) => [name, address(one.url) ? html`<a href=${address(one.url)}><img class="thumb" src=${address(one.url)} alt=${name} loading="lazy" /></a>` : "no longer kept"]),
+    ...Object.entries(options).map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)]),
+  ]} />`;
+}
+
+const SAID = { sending: "was sent the order", accepted: "took it", refused: "refused", unconfirmed: "may or may not have it", found: "has it after all", succeeded: "made it", failed: "failed", cancelled: "was told to stop" };
+
+/** The time line: the record, the attempts and the deliveries, in order. */
+function events(task, attempts, deliveries) {
+  const list = [{ key: "accepted", at: task.created_at, what: "Accepted", mark: "ok" }];
+  if (task.started_at) list.push({ key: "started", at: task.started_at, what: "Started", mark: "ok", more: `after ${between(task.created_at, task.started_at)}` });
+  for (const attempt of attempts) {
+    const mark = ["refused", "failed", "unconfirmed"].includes(attempt.status) ? "bad" : ["succeeded", "cancelled", "found"].includes(attempt.status) ? "ok" : "open";
+    const error = attempt.error && `${attempt.error.class.replaceAll("_", " ")}: ${attempt.error.message}`;
+    const who = attempt.model ? `${attempt.provider} (${attempt.model})` : attempt.provider;
+    list.push({ key: attempt.id, at: attempt.ended_at || attempt.answered_at || attempt.sent_at, what: `${who} ${SAID[attempt.status] || attempt.status}`, mark, more: [error, attempt.job_id && `job ${attempt.job_id}`].filter(Boolean).join("\n") });
+  }
+  if (task.finished_at) {
+    const what = { succeeded: "Stored", failed: "Failed", cancelled: "Cancelled" }[task.status];
+    list.push({ key: "end", at: task.finished_at, what, mark: task.status === "succeeded" ? "ok" : task.status === "failed" ? "bad" : "", more: task.started_at ? `${between(task.started_at, task.finished_at)} of work` : "" });
+    const billing = task.billing || {};
+    if (billing.status === "settled") list.push({ key: "money", at: task.finished_at, what: `Settled: ${usd(billing.charged_usd)}`, mark: "ok", more: Number(billing.refunded_usd) ? `${usd(billing.refunded_usd)} given back` : "" });
+    if (billing.status === "released") list.push({ key: "money", at: task.finished_at, what: `Given back: ${usd(billing.reserved_usd)}`, mark: "", more: "Nothing was charged." });
+  } else list.push({ key: "open", at: "", what: task.status === "queued" ? "Waiting for its turn" : "Being made", mark: "open", more: task.progress_estimated ? `about ${task.progress} %, by the model's usual time` : `${task.progress} %` });
+  list.sort((a, b) => (a.at && b.at ? a.at.localeCompare(b.at) : a.at ? -1 : b.at ? 1 : 0));
+  for (const one of deliveries) list.push({ key: one.id, at: one.created_at, what: `Told ${one.url}`, mark: one.state === "delivered" ? "ok" : one.state === "failed" ? "bad" : "open", more: `${one.state}, ${one.attempts} ${one.attempts === 1 ? "try" : "tries"}` });
+  return list;
+}
+
+const between = (from, to) => lasting(Math.max(0, (Date.parse(to) - Date.parse(from)) / 1000));
+
+/** What was held, paid and given back, and how it was counted. */
+function money(task) {
+  const billing = task.billing || {};
+  if (!billing.status || billing.status === "free") return [["Cost", "free"]];
+  const counted = billing.unit && `${billing.quantity} × ${usd(billing.unit_price_usd)} per ${billing.unit.replaceAll("_", " ")}`;
+  return [["Cost", usd(task.cost_usd)], ["Counted", counted], ["Held", usd(billing.reserved_usd)], ["Paid", billing.charged_usd && usd(billing.charged_usd)], ["Given back", billing.refunded_usd && usd(billing.refunded_usd)]];
+}

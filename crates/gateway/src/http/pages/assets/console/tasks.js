@@ -1,0 +1,122 @@
+// Tasks: the list, with its filters and pages in the address.
+
+import { html, useEffect, useState } from "../vendor/preact-htm.js";
+import { address, call, follow, query as asQuery } from "./api.js";
+import { go, withQuery } from "./router.js";
+import { Empty, Field, Head, Load, Pager, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
+
+const FILTERS = ["q", "kind", "status", "model", "key", "error", "since", "until"];
+// An operator's, who may look at every account.
+const WIDE = ["account", "provider"];
+const SEARCH_AFTER_MS = 350;
+const REFRESH_MS = 2000;
+
+export function Tasks({ query, may }) {
+  const isWide = may("admin") && query.get("of") === "all";
+  const names = isWide ? [...FILTERS, ...WIDE] : FILTERS;
+  const filters = Object.fromEntries(names.map((name) => [name, query.get(name) || ""]));
+  const after = query.get("after") || "";
+  const asked = asQuery({ ...filters, since: instant(filters.since), until: instant(filters.until, 1), after, limit: 50 });
+  const path = isWide ? "/v1/admin/tasks" : "/v1/tasks";
+  const list = useLoad((signal) => call("GET", `${path}${asked}`, undefined, { signal }), [path, asked]);
+  useLive(list, after, !isWide);
+  const isFiltered = names.some((name) => filters[name]);
+  return html`<${Head} title="Tasks" small="What was asked for, and what came of it."><button type="button" class="quiet small" onClick=${list.reload}>Refresh</button><//>
+    <${Filters} filters=${filters} may=${may} isWide=${isWide} />
+    <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0
+      ? html`<${Empty} title=${isFiltered || after ? "No task matches" : "No tasks yet"}>${isFiltered || after
+        ? html`<p class="acts"><a class="button quiet small" href="/console/tasks">Show all tasks</a></p>`
+        : html`<p>Whatever is ordered with a key of this account is listed here.</p><p class="acts"><a class="button" href="/console/create">Make something</a></p>`}<//>`
+      : html`<${Table} label="Tasks, newest first" columns=${["Task", "Model", "Status", "Cost", isWide ? "Account" : "Key", "Ordered"]} rows=${page.data} row=${(task) => cells(task, isWide)} />
+        <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//>`;
+}
+
+function Filters({ filters, may, isWide }) {
+  const [text, setText] = useState(filters.q);
+  const [timer, setTimer] = useState(0);
+  // A phone shows the search alone, until somebody wants more.
+  const [isAll, setAll] = useState(false);
+  useEffect(() => setText(filters.q), [filters.q]);
+  const choose = (name, value) => go(withQuery({ [name]: value, after: undefined }), { replace: false });
+  const type = (event) => {
+    const { value } = event.target;
+    setText(value);
+    clearTimeout(timer);
+    setTimer(setTimeout(() => go(withQuery({ q: value.trim(), after: undefined }), { replace: true }), SEARCH_AFTER_MS));
+  };
+  const select = (name, label, options) => html`<${Field} name=${`filter-${name}`} label=${label}><select id=${`filter-${name}`} value=${filters[name]} onChange=${(event) => choose(name, event.target.value)}>
+    <option value="">All</option>${options.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select><//>`;
+  const models = useLoad((signal) => call("GET", "/v1/models", undefined, { signal }), []);
+  const names = [...new Set([...(models.data?.data || []).map((model) => model.id), ...(filters.model ? [filters.model] : [])])];
+  const set = Object.keys(filters).filter((name) => name !== "q" && filters[name]);
+  const others = ["error", "key", ...WIDE].filter((name) => filters[name]);
+  return html`<form class=${isAll ? "filters all" : "filters"} role="search" onSubmit=${(event) => event.preventDefault()}>
+    <div class="field grow"><label for="filter-q">Search</label><input id="filter-q" type="search" data-search value=${text} onInput=${type} placeholder=${isWide && !filters.account ? "An id" : "Words of the prompt, or an id"} /></div>
+    <button type="button" class="quiet small more-filters" aria-expanded=${String(isAll)} onClick=${() => setAll(!isAll)}>Filters${set.length ? ` (${set.length})` : ""}</button>
+    ${select("status", "Status", ["queued", "running", "succeeded", "failed", "cancelled"])}
+    ${select("kind", "Kind", ["video", "music"])}
+    ${select("model", "Model", names)}
+    <${Field} name="filter-since" label="From"><input id="filter-since" type="date" value=${filters.since} onChange=${(event) => choose("since", event.target.value)} /><//>
+    <${Field} name="filter-until" label="To"><input id="filter-until" type="date" value=${filters.until} onChange=${(event) => choose("until", event.target.value)} /><//>
+    ${may("admin") && html`<${Field} name="filter-of" label="Of"><select id="filter-of" value=${isWide ? "all" : ""} onChange=${(event) => go(withQuery({ of: event.target.value, after: undefined, account: undefined, provider: undefined }))}><option value="">this account</option><option value="all">every account</option></select><//>`}
+    ${others.map((name) => html`<button key=${name} type="button" class="quiet small" onClick=${() => choose(name, "")}>${name}: ${filters[name]} ×</button>`)}</form>`;
+}
+
+/** A day as the moment it begins, or with `days` later. */
+function instant(day, days = 0) {
+  const start = day ? new Date(`${day}T00:00:00`) : undefined;
+  if (!start || Number.isNaN(start.getTime())) return "";
+  start.setDate(start.getDate() + days);
+  return start.toISOString();
+}
+
+function cells(task, isWide) {
+  return [
+    html`<${Thing} task=${task} />`,
+    html`<a class="plain" href=${withQuery({ model: task.model, after: undefined })}>${task.model}</a>`,
+    html`${ended(task) || task.status === "queued" ? html`<${Status} of=${task.status} />` : html`<${Status} of=${task.status} /> <${Progress} task=${task} />`}
+      ${task.error && task.status === "failed" && html`<br /><a class="plain fine wrong" href=${withQuery({ error: task.error.code, after: undefined })}>${task.error.code}</a>`}`,
+    cost(task.cost_usd),
+    isWide ? html`<a class="plain" href=${withQuery({ account: task.account, after: undefined })}>${task.account}</a>` : task.key ? html`<a class="plain" href=${withQuery({ key: task.key.id, after: undefined })}>${task.key.name || short(task.key.id)}</a>` : "",
+    html`<${When} at=${task.created_at} />`,
+  ];
+}
+
+/** A task by its picture and its words. */
+export function Thing({ task }) {
+  const poster = address(task.poster_url);
+  return html`<div class="thing">${poster ? html`<img class="thumb" src=${poster} alt="" loading="lazy" />` : html`<span class="thumb" aria-hidden="true"><svg viewBox="0 0 24 24"><path d=${task.kind === "music" ? "M9 18V6l10-2v12M9 18a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zM19 16a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0z" : "M4 5h16v14H4zM10 9l5 3-5 3z"} /></svg></span>`}
+    <div><a href=${`/console/tasks/${task.id}`}>${named(task)}</a><span class="fine mono">${short(task.id)}</span></div></div>`;
+}
+
+/** What a task is called by a person. */
+export function named(task) {
+  const { input = {} } = task;
+  const made = task.output?.clips?.[0]?.title;
+  return input.title || input.prompt || (input.task === "gen_stem" ? made && `Stems of ${made.replace(/ \([^)]*\)$/, "")}` : "") || (task.kind === "music" ? "Music" : "Video");
+}
+
+/** Follows the oldest task of the page that is open; the page is read again as that goes on, and when it is seen again. */
+function useLive(list, after, isOwn) {
+  const open = isOwn && list.data?.data.filter((task) => !ended(task)).at(-1)?.id;
+  useEffect(() => {
+    if (!open) return undefined;
+    const controller = new AbortController();
+    let last = Date.now();
+    const seen = (name, task) => {
+      if (name !== "task") return false;
+      if (ended(task) || Date.now() - last > REFRESH_MS) {
+        last = Date.now();
+        list.reload();
+      }
+      return ended(task);
+    };
+    follow(`/v1/tasks/${open}/events`, { seen, signal: controller.signal }).catch(() => {});
+    return () => controller.abort();
+  }, [open]);
+  useEffect(() => {
+    const look = () => document.hidden || after || list.reload();
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, [after]);
+}

@@ -1,0 +1,248 @@
+// What the views share: how things are loaded, written and drawn.
+
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
+import { ApiError } from "./api.js";
+import { focusHeading } from "./router.js";
+
+/** Loads something for a view; what was there stays while it is loaded again. */
+export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ load, /** @type {readonly unknown[]} */ on) {
+  const [state, setState] = useState(/** @type {{data: any, error: any, isLoading: boolean}} */ ({ data: undefined, error: undefined, isLoading: true }));
+  const [round, setRound] = useState(0);
+  const shown = useRef(on);
+  const failures = useRef(0);
+  useEffect(() => {
+    const controller = new AbortController();
+    let timer = 0;
+    // What belongs to another address is not shown under this one.
+    const isSame = shown.current.every((value, index) => value === on[index]);
+    shown.current = on;
+    setState((before) => ({ ...before, data: isSame ? before.data : undefined, error: isSame ? before.error : undefined, isLoading: true }));
+    load(controller.signal).then(
+      (data) => {
+        failures.current = 0;
+        if (!controller.signal.aborted) setState({ data, error: undefined, isLoading: false });
+      },
+      (error) => {
+        if (controller.signal.aborted) return;
+        setState((before) => ({ ...before, error, isLoading: false }));
+        if (!(error instanceof ApiError) || !error.passes) return;
+        failures.current += 1;
+        const again = () => (document.hidden ? (timer = setTimeout(again, 1000)) : setRound((count) => count + 1));
+        timer = setTimeout(again, Math.min(1000 * 2 ** failures.current, 15_000));
+      },
+    );
+    return () => {
+      controller.abort();
+      clearTimeout(timer);
+    };
+  }, [...on, round]);
+  return { ...state, reload: () => setRound((count) => count + 1), set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }) };
+}
+
+/** Runs one action at a time; its error is shown beside the button. */
+export function useAction() {
+  const [state, setState] = useState(/** @type {{busy: boolean, error: any}} */ ({ busy: false, error: undefined }));
+  const busy = useRef(false);
+  const run = async (/** @type {() => Promise<any>} */ action) => {
+    if (busy.current) return undefined;
+    busy.current = true;
+    setState({ busy: true, error: undefined });
+    try {
+      const result = await action();
+      setState({ busy: false, error: undefined });
+      return result;
+    } catch (error) {
+      setState({ busy: false, error });
+      return undefined;
+    } finally {
+      busy.current = false;
+    }
+  };
+  return { ...state, run };
+}
+
+/** The title of a view: what gets the focus when the view is opened. */
+export function Head({ title, small, children }) {
+  useEffect(() => {
+    document.title = `${title} · Mediagate`;
+    // The page was opened before its title was known: what has the focus until then is the page as a whole.
+    if (document.activeElement?.id === "main") focusHeading();
+  }, [title]);
+  return html`<div class="head"><div><h1 tabindex="-1">${title}</h1>${small && html`<p class="muted">${small}</p>`}</div><div class="acts">${children}</div></div>`;
+}
+
+/** What is shown in place of something that is not there yet, or will not come. */
+export function Load({ of, rows = 5, children }) {
+  if (of.data !== undefined && of.error) return html`<${Failed} error=${of.error} again=${of.reload} />${children(of.data)}`;
+  if (of.data !== undefined) return children(of.data);
+  if (of.error) return html`<${Failed} error=${of.error} again=${of.reload} />`;
+  return html`<div class="skeleton" role="status"><span class="unseen">Loading</span>${Array.from({ length: rows }, (_, row) => html`<div key=${row} class="bone"></div>`)}</div>`;
+}
+
+export function Failed({ error, again }) {
+  if (!error) return null;
+  const isGone = error instanceof ApiError && error.passes;
+  return html`<div class="notice bad" role="alert">
+    <p><strong>${error.message}</strong>${isGone ? " It is asked again until it answers." : ""}</p>
+    ${error.requestId && html`<p class="fine">Request <code>${error.requestId}</code></p>`}
+    ${again && html`<button type="button" class="quiet small" onClick=${again}>Try again</button>`}
+  </div>`;
+}
+
+export function Empty({ title, children }) {
+  return html`<div class="empty"><p class="empty-title">${title}</p>${children}</div>`;
+}
+
+const MARKS = { succeeded: "ok", delivered: "ok", failed: "bad", cancelled: "off", held: "off" };
+
+export function Status({ of, label }) {
+  return html`<span class=${`status ${MARKS[of] || "open"}`}>${label || of}</span>`;
+}
+
+export function Progress({ task }) {
+  const guess = task.progress_estimated;
+  return html`<span class="progress"><progress max="100" value=${task.progress || 0} aria-label=${guess ? "Progress, estimated" : "Progress"}></progress>
+    <span class="fine">${guess ? "about " : ""}${task.progress || 0} %</span></span>`;
+}
+
+/** How long ago; the exact time as its title. */
+export function When({ at }) {
+  if (!at) return "–";
+  return html`<time datetime=${at} title=${new Date(at).toLocaleString()}>${ago(at)}</time>`;
+}
+
+/** @param {string} at */
+export function ago(at) {
+  const seconds = (Date.now() - Date.parse(at)) / 1000;
+  const past = Math.abs(seconds);
+  const words = past < 60 ? `${Math.round(past)} s` : past < 3600 ? `${Math.round(past / 60)} min` : past < 86_400 ? `${Math.round(past / 3600)} h` : `${Math.round(past / 86_400)} d`;
+  if (past >= 30 * 86_400) return new Date(at).toLocaleDateString();
+  return past < 5 ? "just now" : seconds < 0 ? `in ${words}` : `${words} ago`;
+}
+
+/** @param {string} at */
+export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** A length in seconds as a person says it. */
+export function lasting(/** @type {number} */ seconds) {
+  if (!Number.isFinite(seconds)) return "";
+  if (seconds < 60) return `${seconds < 10 ? Number(seconds.toFixed(1)) : Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+}
+
+/** `3:07`, as players show it. */
+export function timecode(/** @type {number} */ seconds) {
+  const whole = Math.max(0, Math.floor(seconds || 0));
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+}
+
+/** Dollars from the API's decimal text, with two decimals at least; the text is never made a number. */
+export function usd(/** @type {string | null | undefined} */ text) {
+  if (text === null || text === undefined) return "";
+  const [, sign, whole, decimals = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) || ["", "", text];
+  return `${sign}${whole}.${decimals.replace(/0+$/, "").padEnd(2, "0")} USD`;
+}
+
+/** @param {string | null | undefined} text */
+export const cost = (text) => (!text || Number(text) === 0 ? "free" : usd(text));
+
+/** @param {number} bytes */
+export function size(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  if (bytes < 1_000_000) return `${Math.round(bytes / 1000)} kB`;
+  return bytes < 1_000_000_000 ? `${(bytes / 1_000_000).toFixed(1)} MB` : `${(bytes / 1_000_000_000).toFixed(1)} GB`;
+}
+
+/** The tail of an id: neighbours differ in it, while its head is the clock. */
+export const short = (/** @type {string | null | undefined} */ id) => (id ? id.slice(-8) : "");
+
+export const ended = (/** @type {{status: string}} */ task) => ["succeeded", "failed", "cancelled"].includes(task.status);
+
+export function Copy({ text, label = "Copy" }) {
+  const [said, setSaid] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setSaid("Copied");
+    } catch {
+      setSaid("Not allowed");
+    }
+    setTimeout(() => setSaid(""), 1500);
+  };
+  // The clipboard exists on secure pages only; elsewhere the text can be marked and copied by hand.
+  if (!navigator.clipboard) return null;
+  return html`<button type="button" class="copy" onClick=${copy}><span aria-live="polite">${said || label}</span></button>`;
+}
+
+export function Code({ text, label }) {
+  return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre><${Copy} text=${text} /></div>`;
+}
+
+/** A field with its name and, below it, what is wrong or worth knowing. */
+export function Field({ name, label, hint, error, children }) {
+  const field = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const input = field.current?.querySelector("input, select, textarea");
+    if (!input) return;
+    input.toggleAttribute("aria-invalid", Boolean(error));
+    if (error) input.setAttribute("aria-invalid", "true");
+    if (hint || error) input.setAttribute("aria-describedby", `${name}-hint`);
+  }, [hint, error]);
+  return html`<div class="field" ref=${field}><label for=${name}>${label}</label>${children}
+    ${(hint || error) && html`<p id=${`${name}-hint`} class=${error ? "fine wrong" : "fine"}>${error || hint}</p>`}</div>`;
+}
+
+/** @param {{name: string, tabs: [string, string][], chosen: string, choose: (id: string) => void}} tabs */
+export function Tabs({ name, tabs, chosen, choose }) {
+  const move = (/** @type {KeyboardEvent} */ event) => {
+    const at = tabs.findIndex(([id]) => id === chosen);
+    const steps = /** @type {Record<string, number>} */ ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 });
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    const [next] = tabs[(steps[event.key] + tabs.length) % tabs.length];
+    choose(next);
+    document.getElementById(`tab-${name}-${next}`)?.focus();
+  };
+  return html`<div class="tabs" role="tablist" aria-label=${name} onKeyDown=${move}>${tabs.map(
+    ([id, label]) => html`<button key=${id} type="button" role="tab" id=${`tab-${name}-${id}`} aria-selected=${String(id === chosen)}
+      aria-controls=${`panel-${name}`} tabindex=${id === chosen ? 0 : -1} onClick=${() => choose(id)}>${label}</button>`,
+  )}</div>`;
+}
+
+/** A modal window; the focus goes back to where it came from. */
+export function Dialog({ title, close, children }) {
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const isGone = useRef(false);
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => {
+      // Its last event arrives when another window may be in its place.
+      isGone.current = true;
+      shown?.close();
+    };
+  }, []);
+  return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => isGone.current || close()}>
+    <div class="dialog-head"><h2 id="dialog-title">${title}</h2><button type="button" class="quiet small" onClick=${() => dialog.current?.close()}>Close</button></div>
+    ${children}</dialog>`;
+}
+
+/** A table that becomes a list of cards on a phone. */
+export function Table({ label, columns, rows, row, keyed = (/** @type {any} */ item) => item.id }) {
+  return html`<table class="list"><caption class="unseen">${label}</caption>
+    <thead><tr>${columns.map((column) => html`<th key=${column} scope="col">${column || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
+    <tbody>${rows.map((item) => html`<tr key=${keyed(item)}>${row(item).map((cell, at) => html`<td data-label=${columns[at]} class=${columns[at] === "" ? "act" : ""}>${cell}</td>`)}</tr>`)}</tbody></table>`;
+}
+
+/** Links to the pages around; the address holds where it is. */
+export function Pager({ list, after, older, newest }) {
+  if (!after && !list.has_more) return null;
+  return html`<nav class="pager" aria-label="Pages">${after && html`<a class="button quiet small" href=${newest}>Newest</a>`}
+    ${list.has_more && html`<a class="button quiet small" href=${older}>Older</a>`}</nav>`;
+}
+
+export function Facts({ of }) {
+  const lines = of.filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
+  return html`<dl class="facts">${lines.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}

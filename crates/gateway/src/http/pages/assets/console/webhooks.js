@@ -1,0 +1,118 @@
+// Webhooks: who is told when a task ends, and what became of each telling.
+
+import { html, useEffect, useMemo, useState } from "../vendor/preact-htm.js";
+import { call, newIntent, query as asQuery } from "./api.js";
+import { go, withQuery } from "./router.js";
+import { Code, Copy, Dialog, Empty, Facts, Failed, Field, Head, Load, Pager, Status, Table, When, short, useAction, useLoad } from "./ui.js";
+
+const EVENTS = ["task.succeeded", "task.failed", "task.cancelled"];
+
+export function Webhooks({ query }) {
+  const after = query.get("after") || "";
+  const asked = asQuery({ after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `/v1/webhooks${asked}`, undefined, { signal }), [asked]);
+  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
+  return html`<${Head} title="Webhooks" small="Endpoints that are told when a task ends. A request may also name its own."><button type="button" onClick=${() => setWindow({ edit: {} })}>New endpoint</button><//>
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="Nobody is told yet"><p>An endpoint is an address of yours that gets a signed message when a task ends, so that nothing has to ask.</p><p class="acts"><button type="button" onClick=${() => setWindow({ edit: {} })}>Add an endpoint</button></p><//>`
+      : html`<${Table} label="Endpoints" columns=${["Endpoint", "Events", "State", "Made"]} rows=${page.data} row=${(endpoint) => [html`<div><a href=${`/console/webhooks/${endpoint.id}`}><strong>${endpoint.url}</strong></a>${endpoint.description && html`<br /><span class="fine">${endpoint.description}</span>`}</div>`, endpoint.events?.join(", ") || "all", html`<${State} of=${endpoint} />`, html`<${When} at=${endpoint.created_at} />`]} />
+        <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//>
+    ${window_?.edit && html`<${Edit} of=${{}} close=${() => setWindow(undefined)} done=${(made) => { setWindow({ made }); list.reload(); }} />`}
+    ${window_?.made && html`<${Secret} of=${window_.made} close=${() => setWindow(undefined)} />`}`;
+}
+
+function State({ of }) {
+  if (!of.enabled) return html`<${Status} of="failed" label=${of.disabled_reason ? `disabled: ${of.disabled_reason.replaceAll("_", " ")}` : "disabled"} />`;
+  return of.failures > 0 ? html`<${Status} of="waiting" label=${`failing (${of.failures})`} />` : html`<${Status} of="succeeded" label="enabled" />`;
+}
+
+function Secret({ of, close }) {
+  return html`<${Dialog} title="The endpoint's secret" close=${close}><div class="stack"><p class="notice">It is shown only now, and at a rotation. Receivers check signatures with it.</p><${Code} text=${of.secret || of.public_key || ""} label="The secret" /></div><//>`;
+}
+
+export function Endpoint({ id, query }) {
+  const path = `/v1/webhooks/${encodeURIComponent(id)}`;
+  const endpoint = useLoad((signal) => call("GET", path, undefined, { signal }), [path]);
+  return html`<${Load} of=${endpoint}>${(found) => html`<${Shown} of=${found} path=${path} query=${query} reload=${endpoint.reload} />`}<//><p><a href="/console/webhooks">All endpoints</a></p>`;
+}
+
+function Shown({ of, path, query, reload }) {
+  const state = query.get("state") || "";
+  const after = query.get("after") || "";
+  const asked = asQuery({ state, after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `${path}/deliveries${asked}`, undefined, { signal }), [path, asked]);
+  const [window_, setWindow] = useState(/** @type {any} */ (undefined));
+  const action = useAction();
+  const [said, setSaid] = useState("");
+  const isWaiting = list.data?.data.some((one) => one.state === "waiting" && one.attempts === 0);
+  // What was just sent is under way for a moment.
+  useEffect(() => {
+    if (!isWaiting) return undefined;
+    const timer = setTimeout(() => document.hidden || list.reload(), 1500);
+    return () => clearTimeout(timer);
+  }, [isWaiting, list.data]);
+  const act = (words, run) => action.run(async () => {
+    const answer = await run();
+    setSaid(typeof words === "function" ? words(answer) : words);
+    reload();
+    list.reload();
+  });
+  return html`<${Head} title=${of.url} small=${of.description}>
+      <button type="button" class="quiet small" onClick=${() => act("A test event is on its way.", () => call("POST", `${path}/test`, undefined, { intent: newIntent() }))}>Send a test</button>
+      <button type="button" class="quiet small" onClick=${() => setWindow({ edit: of })}>Edit</button>
+      <button type="button" class="quiet small" onClick=${() => setWindow({ recover: true })}>Recover</button>
+      <button type="button" class="quiet small" onClick=${() => action.run(async () => { setWindow({ made: await call("POST", `${path}/rotate`, undefined, { intent: newIntent() }) }); reload(); })}>Rotate the secret</button>
+      <button type="button" class="danger small" onClick=${() => setWindow({ remove: true })}>Delete</button><//>
+    <${Failed} error=${action.error} /><p role="status" class=${said ? "notice good" : "unseen"}>${said}</p>
+    <div class="card"><${Facts} of=${[["State", html`<${State} of=${of} />`], ["Events", of.events?.join(", ") || "all"], ["Signed with", of.scheme], ["Public key", of.public_key && html`<code>${of.public_key}</code>`], ["Failing since", of.failing_since && html`<${When} at=${of.failing_since} />`], ["Id", html`<span class="row"><code>${of.id}</code><${Copy} text=${of.id} /></span>`]]} />
+      ${!of.enabled && html`<p><br /><button type="button" onClick=${() => act("It is told again from now on. “Recover” sends what it missed.", () => call("PATCH", path, { enabled: true }))}>Enable it</button></p>`}</div>
+    <section><div class="between"><h2>Deliveries</h2><${Field} name="state" label=${html`<span class="unseen">State</span>`}><select id="state" value=${state} onChange=${(event) => go(withQuery({ state: event.target.value, after: undefined }))}><option value="">All</option>${["waiting", "delivered", "failed", "held"].map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select><//></div><br />
+      <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${state ? `Nothing is ${state}` : "Nothing was sent yet"} />` : html`<${Table} label="Deliveries, newest first" columns=${["Event", "State", "Tries", "Task", "When", ""]} rows=${page.data} row=${(one) => [
+        html`<button type="button" class="plain" onClick=${() => setWindow({ delivery: one.id })}>${one.event.type}</button>`, html`<${Status} of=${one.state} />`, one.attempts, one.task_id ? html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>` : "–", html`<${When} at=${one.created_at} />`,
+        html`<button type="button" class="quiet small" aria-label=${`Send ${one.event.type} again`} onClick=${() => act("It is sent again.", () => call("POST", `/v1/webhooks/deliveries/${one.id}/redeliver`, undefined, { intent: newIntent() }))}>Send again</button>`,
+      ]} /><${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//></section>
+    ${window_?.edit && html`<${Edit} of=${of} close=${() => setWindow(undefined)} done=${() => { setWindow(undefined); reload(); }} />`}
+    ${window_?.made && html`<${Secret} of=${window_.made} close=${() => setWindow(undefined)} />`}
+    ${window_?.delivery && html`<${Delivery} id=${window_.delivery} close=${() => setWindow(undefined)} />`}
+    ${window_?.recover && html`<${Recover} path=${path} close=${() => setWindow(undefined)} done=${(answer) => { setWindow(undefined); setSaid(`${answer.recovered} ${answer.recovered === 1 ? "event is" : "events are"} sent again.`); list.reload(); }} />`}
+    ${window_?.remove && html`<${Dialog} title="Delete the endpoint" close=${() => setWindow(undefined)}><div class="stack"><p>It is told nothing any more, and its deliveries are forgotten.</p><${Failed} error=${action.error} /><div><button type="button" class="danger" onClick=${() => action.run(async () => { await call("DELETE", path); go("/console/webhooks"); })}>Delete</button></div></div><//>`}`;
+}
+
+function Edit({ of, close, done }) {
+  const isNew = !of.id;
+  const [form, setForm] = useState({ url: of.url || "", description: of.description || "", events: of.events || EVENTS, scheme: "" });
+  const intent = useMemo(newIntent, [JSON.stringify(form)]);
+  const action = useAction();
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      const events = form.events.length === EVENTS.length && isNew ? undefined : form.events;
+      const body = { url: form.url.trim(), description: form.description, events, ...(isNew && form.scheme ? { scheme: form.scheme } : {}) };
+      done(await call(isNew ? "POST" : "PATCH", isNew ? "/v1/webhooks" : `/v1/webhooks/${of.id}`, body, isNew ? { intent } : {}));
+    });
+  };
+  const isUrl = action.error?.param === "url";
+  return html`<${Dialog} title=${isNew ? "New endpoint" : "Edit the endpoint"} close=${close}><form class="stack" onSubmit=${save}>
+    <${Field} name="hook-url" label="Address (https)" error=${isUrl ? action.error.message : ""}><input id="hook-url" type="url" required value=${form.url} onInput=${(event) => setForm({ ...form, url: event.target.value })} /><//>
+    <${Field} name="hook-description" label="Description (optional)"><input id="hook-description" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })} /><//>
+    <fieldset><legend>Events</legend><div class="choices">${EVENTS.map((name) => html`<label key=${name}><input type="checkbox" checked=${form.events.includes(name)} onChange=${() => setForm({ ...form, events: form.events.includes(name) ? form.events.filter((one) => one !== name) : [...form.events, name] })} />${name}</label>`)}</div></fieldset>
+    ${isNew && html`<${Field} name="hook-scheme" label="Signed with"><select id="hook-scheme" value=${form.scheme} onChange=${(event) => setForm({ ...form, scheme: event.target.value })}><option value="">a shared secret (HMAC)</option><option value="ed25519">a key pair (Ed25519)</option></select><//>`}
+    ${action.error && !isUrl && html`<${Failed} error=${action.error} />`}<div><button type="submit" aria-disabled=${action.busy}>${isNew ? "Add it" : "Save"}</button></div></form><//>`;
+}
+
+function Delivery({ id, close }) {
+  const delivery = useLoad((signal) => call("GET", `/v1/webhooks/deliveries/${encodeURIComponent(id)}`, undefined, { signal }), [id]);
+  return html`<${Dialog} title="Delivery" close=${close}><${Load} of=${delivery}>${(found) => html`<div class="stack"><${Facts} of=${[["Event", found.event.type], ["State", html`<${Status} of=${found.state} />`], ["Message", html`<code>${found.event.id}</code>`], ["Next try", found.next_attempt_at && html`<${When} at=${found.next_attempt_at} />`]]} />
+    ${found.attempts.length === 0 ? html`<p class="muted">Not tried yet.</p>` : html`<ol class="line">${found.attempts.map((one) => html`<li key=${one.number} class=${one.error ? "bad" : "ok"}><div class="between"><p>${one.error ? one.error.replaceAll("_", " ") : "Taken"}${one.status ? ` · ${one.status}` : ""}</p><span class="fine">${one.took_ms} ms · <${When} at=${one.at} /></span></div>${one.response && html`<${Code} text=${one.response} label="What it answered" />`}</li>`)}</ol>`}</div>`}<//><//>`;
+}
+
+function Recover({ path, close, done }) {
+  const action = useAction();
+  const intent = useMemo(newIntent, []);
+  const [since, setSince] = useState(() => new Date(Date.now() - 86_400_000).toISOString().slice(0, 16));
+  const run = (event) => {
+    event.preventDefault();
+    action.run(async () => done(await call("POST", `${path}/recover`, { since: `${since}:00Z` }, { intent: `${intent}-${since}` })));
+  };
+  return html`<${Dialog} title="Recover" close=${close}><form class="stack" onSubmit=${run}><p>Sends again what failed or was held back.</p><${Field} name="since" label="Events since (UTC)"><input id="since" type="datetime-local" required value=${since} onInput=${(event) => setSince(event.target.value)} /><//>
+    <${Failed} error=${action.error} /><div><button type="submit" aria-disabled=${action.busy}>Send again</button></div></form><//>`;
+}

@@ -1,0 +1,323 @@
+// The console in a real browser: what a person makes, finds again and takes home, on every size of screen.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { DESKTOP, KEY, PHONE, URL_BASE, VIEWS, assertAccessible, assertFits, assertPictures, play, see, shoot, signIn, tabTo, wav } from "./browser.mjs";
+
+const SONG = { name: "Night ferry.wav", mimeType: "audio/wav", buffer: wav() };
+
+for (const [view, options] of Object.entries(VIEWS)) {
+  see(`sign in ${view}`, options, async (page) => {
+    await page.goto("/console/tasks?status=failed");
+    await page.getByLabel("API key").waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.id), "key");
+    await assertFits(page);
+    await assertAccessible(page);
+    await shoot(page, `console sign in ${view}`);
+    await signIn(page);
+    // The address that was asked for is what is shown.
+    await page.getByRole("heading", { name: "Tasks" }).waitFor();
+    assert.equal(await page.getByLabel("Status").inputValue(), "failed");
+  });
+}
+
+see("a refused key", DESKTOP, async (page, complaints) => {
+  await page.goto("/console");
+  await signIn(page, "sk-mg-wrong");
+  await page.getByRole("alert").waitFor();
+  await assertAccessible(page);
+  assert.match(complaints.splice(0).join(), /^[^,]*401[^,]*$/);
+  await signIn(page);
+  await page.getByRole("heading", { name: "Create" }).waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("API key").waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+});
+
+see("a video is made, found again and shown from its address", { ...DESKTOP, key: KEY }, async (page) => {
+  await page.goto("/console");
+  await page.waitForURL("**/console/create");
+  await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
+  await page.getByLabel("Length").selectOption("1");
+  await page.getByLabel("Size").selectOption("854x480");
+  await page.getByRole("button", { name: "Make it · free" }).click();
+  const seen = await play(page.locator(".result video"));
+  assert.deepEqual([seen.width, seen.height], [854, 480]);
+  assert.ok(seen.sounds, "the waves are heard");
+  await shoot(page, "console create result");
+  await page.getByRole("link", { name: "Open the task" }).click();
+  await page.getByRole("heading", { name: "What happened" }).waitFor();
+  await page.getByText("Stored").waitFor();
+  assert.match(page.url(), /\/console\/tasks\/[0-9a-f-]{36}$/);
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
+  await page.getByRole("tab", { name: "JSON" }).click();
+  assert.match(await page.getByRole("region", { name: "The record" }).innerText(), /"status": "succeeded"/);
+  const id = page.url().split("/").pop();
+
+  await page.goBack();
+  await page.getByRole("heading", { name: "Create" }).waitFor();
+  await page.getByRole("link", { name: "Tasks" }).click();
+  await page.getByLabel("Search").fill("harbour dusk");
+  await page.waitForURL(/q=harbour/);
+  await page.getByLabel("Status").selectOption("succeeded");
+  await page.waitForURL(/status=succeeded/);
+  const found = page.locator("tbody tr", { hasText: "A harbour at dusk" }).first();
+  await found.waitFor();
+  assert.match(await found.innerText(), /free/);
+  await page.reload();
+  await found.waitFor();
+  assert.equal(await page.getByLabel("Search").inputValue(), "harbour dusk");
+  await page.getByLabel("Status").selectOption("cancelled");
+  await page.waitForURL(/status=cancelled/);
+  await page.goBack();
+  await found.waitFor();
+  await page.goto(`/console/tasks?q=${id}`);
+  await found.waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 1);
+  await page.goto("/console/tasks?q=nothing-has-these-words");
+  await page.getByText("No task matches").waitFor();
+
+  await page.goto(`/console/tasks/${id}`);
+  await page.getByRole("link", { name: "Vary" }).click();
+  await page.waitForFunction(() => document.querySelector("#prompt")?.value.startsWith("A harbour"));
+  assert.equal(await page.getByLabel("Size").inputValue(), "854x480");
+});
+
+see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) => {
+  await page.goto("/console/create/animatic-1");
+  const prompt = "Don't blink: $HOME, `ls` and \\ in a \"garden\"";
+  await page.getByLabel("Prompt").fill(prompt);
+  await page.getByLabel("Length").selectOption("1");
+  await page.getByRole("tab", { name: "Code" }).click();
+  const code = page.getByRole("region", { name: /The form as/ });
+  const curl = await code.innerText();
+  const made = JSON.parse(execFileSync("sh", ["-c", curl], { env: { ...process.env, MEDIAGATE_KEY: KEY }, encoding: "utf8" }));
+  assert.equal(made.object, "video");
+  assert.equal(made.seconds, "1");
+  const task = made.id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+  await page.goto(`/console/tasks/${task}`);
+  await page.getByText("What was asked").waitFor();
+  await page.getByRole("definition").filter({ hasText: "Don't blink" }).waitFor();
+  assert.equal(await page.getByRole("definition").filter({ hasText: "Don't blink" }).innerText(), prompt);
+
+  await page.goto("/console/create/animatic-1");
+  await page.getByLabel("Prompt").fill(prompt);
+  await page.getByLabel("Picture").setInputFiles({ name: "it's.png", mimeType: "image/png", buffer: Buffer.from(PIXEL, "base64") });
+  await page.getByRole("tab", { name: "Code" }).click();
+  await page.getByRole("tab", { name: "Python" }).click();
+  assert.match(await code.innerText(), /data_url\("it's\.png", "image\/png"\)/);
+  await page.getByRole("tab", { name: "Python" }).press("ArrowRight");
+  assert.match(await code.innerText(), /await dataUrl\("it's\.png", "image\/png"\)/);
+  await page.keyboard.press("ArrowRight");
+  assert.match(await code.innerText(), /^package main/);
+  assert.match(await code.innerText(), /dataURL\("it's\.png", "image\/png"\)/);
+  await assertAccessible(page);
+});
+
+see("a song is separated, mixed and taken home", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
+  await page.goto("/console/create/stems-dsp-1");
+  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByText("Choose a song first.").waitFor();
+  await page.getByLabel(/^Song/).setInputFiles(SONG);
+  await page.getByText("Every stem").click();
+  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("link", { name: "Open the mixer" }).click();
+  await page.getByRole("heading", { name: "Night ferry", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Play" }).waitFor();
+  const tracks = page.locator(".track");
+  assert.equal(await tracks.count(), 4);
+  const clock = page.locator("[data-clock]");
+  assert.equal(await clock.innerText(), "0:00 / 0:04");
+  await page.getByRole("button", { name: "Play" }).click();
+  await page.waitForFunction(() => document.querySelector("[data-position]").value > 0.5);
+  await page.getByRole("button", { name: "Mute Vocals" }).click();
+  await page.getByRole("button", { name: "Solo Drums" }).click();
+  assert.deepEqual(await tracks.evaluateAll((all) => all.filter((one) => !one.matches(".silent")).map((one) => one.getAttribute("aria-label"))), ["Drums"]);
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByLabel("Position").press("End");
+  assert.equal(await clock.innerText(), "0:04 / 0:04");
+  await assertAccessible(page);
+  await shoot(page, "console mixer");
+
+  const [one] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: /^Download Vocals/ }).click()]);
+  assert.equal(one.suggestedFilename(), "Night ferry – Vocals.flac");
+  assert.equal(readFileSync(await one.path()).subarray(0, 4).toString(), "fLaC");
+  const [all] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download all" }).click()]);
+  assert.equal(all.suggestedFilename(), "Night ferry – stems.zip");
+  const names = execFileSync("python3", ["-c", "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\nassert z.testzip() is None\nprint(*sorted(z.namelist()), sep='\\n')", await all.path()], { encoding: "utf8" });
+  assert.deepEqual(names.trim().split("\n"), ["Bass", "Drums", "Other", "Vocals"].map((stem) => `Night ferry – ${stem}.flac`));
+
+  await page.getByRole("button", { name: "Make a persona" }).click();
+  await assertAccessible(page);
+  await page.getByLabel("Name").fill("Night Ferry");
+  await page.getByLabel("Description").fill("Close, warm, a little tired");
+  await page.getByRole("button", { name: "Make the persona" }).click();
+  await page.getByRole("link", { name: "Night Ferry" }).first().waitFor();
+  assert.match(page.url(), /show=personas/);
+  await assertPictures(page.getByRole("tabpanel"));
+  await page.getByRole("tab", { name: "Uploads" }).click();
+  await page.getByRole("link", { name: "Night ferry" }).first().click();
+  await page.getByRole("button", { name: "Play" }).waitFor();
+});
+
+see("every stem starts at the same moment of the audio clock", { ...DESKTOP, key: KEY }, async (page) => {
+  await page.addInitScript(() => {
+    globalThis.starts = [];
+    const start = AudioBufferSourceNode.prototype.start;
+    AudioBufferSourceNode.prototype.start = function (...when) {
+      globalThis.starts.push(when);
+      return start.apply(this, when);
+    };
+  });
+  await page.goto("/console/create/stems-dsp-1");
+  await page.getByLabel(/^Song/).setInputFiles(SONG);
+  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("link", { name: "Open the mixer" }).click();
+  await page.getByRole("button", { name: "Play" }).click();
+  await page.getByLabel("Position").fill("2");
+  await page.waitForFunction(() => globalThis.starts.length === 4);
+  const [first, second, third, fourth] = await page.evaluate(() => globalThis.starts);
+  assert.deepEqual(first, second);
+  assert.deepEqual(third, fourth);
+  assert.equal(third[1], 2);
+});
+
+see("with the keyboard alone", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
+  await page.goto("/console/create/animatic-1");
+  await page.getByLabel("Prompt").waitFor();
+  await tabTo(page, "Prompt");
+  await page.keyboard.type("A kite above the keyboard");
+  await tabTo(page, "Length");
+  await page.keyboard.press("ArrowDown");
+  await tabTo(page, "Make it");
+  await page.keyboard.press("Enter");
+  await page.locator(".result video").waitFor();
+  await tabTo(page, "Open the task");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "What happened" }).waitFor();
+  await page.keyboard.press("?");
+  await page.getByRole("dialog").waitFor();
+  await assertAccessible(page);
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.notEqual(await page.evaluate(() => document.activeElement.tagName), "BODY");
+  await page.keyboard.press("/");
+  await page.waitForFunction(() => document.activeElement.matches("[data-search]"));
+  await page.keyboard.type("kite keyboard");
+  await page.waitForURL(/q=kite/);
+  await page.getByRole("link", { name: "A kite above the keyboard" }).first().waitFor();
+  await tabTo(page, "A kite above");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/tasks\/[0-9a-f-]{36}/);
+  await page.keyboard.press("g");
+  await page.keyboard.press("l");
+  await page.getByRole("heading", { name: "Library" }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
+
+  await page.goto("/console/library?show=clips");
+  await page.locator(".tile").first().waitFor();
+  await tabTo(page, "Night ferry (");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Play" }).waitFor();
+  await tabTo(page, "Download all");
+  const [all] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("Enter")]);
+  assert.match(all.suggestedFilename(), /stems\.zip$/);
+});
+
+see("a task is cancelled, and the focus stays on the page", { ...DESKTOP, key: KEY }, async (page) => {
+  await page.goto("/console/create/animatic-1");
+  await page.getByLabel("Prompt").fill("A long way down a river");
+  await page.getByLabel("Length").selectOption("20");
+  await page.getByLabel("Size").selectOption("1920x1080");
+  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("link", { name: "Open the task" }).click();
+  await page.getByRole("button", { name: "Cancel the task" }).press("Enter");
+  await page.locator(".status.off").first().waitFor();
+  await page.getByRole("button", { name: "Cancel the task" }).waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement !== document.body);
+  await assertAccessible(page);
+});
+
+see("a webhook is added, tried and deleted", { ...DESKTOP, key: KEY }, async (page, complaints) => {
+  await page.goto("/console/webhooks");
+  await page.getByRole("button", { name: "New endpoint" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Address").fill("https://127.0.0.1/hook");
+  await dialog.getByRole("button", { name: "Add it" }).click();
+  await page.locator("#hook-url[aria-invalid]").waitFor();
+  assert.match(complaints.splice(0).join(), /^[^,]*400[^,]*$/);
+  await shoot(page, "console webhook refused");
+  // Nobody listens there: the gateway may ask, and the delivery fails.
+  await dialog.getByLabel("Address").fill("https://127.0.0.2/hook");
+  await dialog.getByRole("button", { name: "Add it" }).click();
+  assert.match(await dialog.getByRole("region", { name: "The secret" }).innerText(), /^whsec_/);
+  await assertAccessible(page);
+  await page.keyboard.press("Escape");
+  await page.getByRole("link", { name: "https://127.0.0.2/hook" }).first().click();
+  await page.getByRole("button", { name: "Send a test" }).click();
+  await page.getByRole("button", { name: "test", exact: true }).first().click();
+  await dialog.getByText("Message").waitFor();
+  await assertAccessible(page);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Delete" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.waitForURL(/\/webhooks$/);
+});
+
+/** Every view, with what must be there before it is looked at. */
+const PLACES = {
+  create: "form",
+  "create/stems-dsp-1": "form",
+  library: ".tile, .empty",
+  "library?show=clips": ".tile, .empty",
+  "library?show=uploads": ".tile, .empty",
+  "library?show=personas": ".tile, .empty",
+  tasks: "table",
+  "tasks?q=nothing-has-these-words": ".empty",
+  spend: ".figures",
+  keys: "table",
+  webhooks: "table, .empty",
+  now: ".figures",
+  providers: ".card, .empty",
+  accounts: "table",
+  audit: "table",
+};
+
+for (const [view, options] of Object.entries(VIEWS)) {
+  see(`every view, ${view}`, { ...options, key: KEY }, async (page) => {
+    for (const [place, sign] of Object.entries(PLACES)) {
+      await page.goto(`/console/${place}`);
+      await page.locator(`main :is(${sign})`).first().waitFor();
+      await page.locator(".skeleton").first().waitFor({ state: "detached" });
+      assert.equal(await page.locator("main [role=alert]").count(), 0, place);
+      await assertFits(page);
+      await assertAccessible(page);
+      await shoot(page, `console ${place.replace(/[?=]/g, " ")} ${view}`);
+    }
+  });
+}
+
+see("a phone's bar leads to every view", { ...PHONE, key: KEY }, async (page) => {
+  await page.goto("/console/tasks");
+  await page.getByRole("button", { name: "More" }).click();
+  await assertAccessible(page);
+  await shoot(page, "console more phone", {});
+  await page.getByRole("link", { name: "Webhooks" }).click();
+  await page.getByRole("heading", { name: "Webhooks" }).waitFor();
+});
+
+see("a key without scopes is told so", DESKTOP, async (page) => {
+  const response = await fetch(`${URL_BASE}/v1/admin/keys`, { method: "POST", headers: { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" }, body: JSON.stringify({ name: "reader", scopes: ["tasks:read"] }) });
+  const { key } = await response.json();
+  await page.goto("/console/create");
+  await signIn(page, key);
+  await page.getByText("This key may not make anything").waitFor();
+  const entries = await page.getByRole("navigation", { name: "Console" }).getByRole("link").allInnerTexts();
+  assert.ok(entries.includes("Tasks") && !entries.includes("Providers") && !entries.includes("Webhooks"), entries.join());
+  await page.getByRole("link", { name: "Keys" }).click();
+  await page.getByText("reader").first().waitFor();
+  await assertAccessible(page);
+});
+
+const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";

@@ -1,0 +1,139 @@
+// The operator's views in a real browser: keys, accounts, providers, who changed what, and sessions by cookie. These
+// tests have a gateway of their own, with simulated providers.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { DESKTOP, VIEWS, assertAccessible, assertFits, shoot, signIn, visiting } from "./browser.mjs";
+import { startProgram, until } from "./program.mjs";
+
+let program;
+
+before(async () => {
+  program = await startProgram();
+});
+after(() => program?.stop());
+
+const visit = (name, how, options = {}) => visiting(name, { ...DESKTOP, base: program.url, key: program.key, ...options }, how);
+
+test("a key is made, works, is changed, exchanged and taken back", () => visit("keys", async (page, complaints) => {
+  await page.goto("/console/keys");
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "New key" }).click();
+  await dialog.getByLabel("Name").fill("Nightly build");
+  await dialog.getByLabel("Budget in USD").fill("five");
+  await dialog.getByRole("button", { name: "Make the key" }).click();
+  await page.locator("#key-budget_usd[aria-invalid]").waitFor();
+  assert.match(complaints.splice(0).join(), /^[^,]*400[^,]*$/);
+  await assertAccessible(page);
+  await dialog.getByLabel("Budget in USD").fill("5");
+  await dialog.getByLabel("Renewed").selectOption("month");
+  await dialog.getByRole("button", { name: "Make the key" }).click();
+  const key = await dialog.getByRole("region", { name: "The key", exact: true }).innerText();
+  const known = async (secret) => (await fetch(`${program.url}/v1/account`, { headers: { Authorization: `Bearer ${secret}` } })).status;
+  assert.equal(await known(key), 200);
+  await assertAccessible(page);
+  await shoot(page, "console key made", {});
+  await page.keyboard.press("Escape");
+  const row = page.locator("tbody tr", { hasText: "Nightly build" });
+  await row.getByText("5.00 USD a month").waitFor();
+
+  await page.getByRole("button", { name: "Edit Nightly build" }).click();
+  await dialog.getByLabel("Requests a minute").fill("30");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Rotate Nightly build" }).click();
+  await dialog.getByRole("button", { name: "Rotate" }).click();
+  const next = await dialog.getByRole("region", { name: "The key", exact: true }).innerText();
+  assert.notEqual(next, key);
+  assert.equal(await known(next), 200);
+  await until(async () => (await known(key)) === 401);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Revoke Nightly build" }).first().click();
+  await dialog.getByRole("button", { name: "Revoke the key" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await until(async () => (await known(next)) === 401);
+  assert.notEqual(await page.evaluate(() => document.activeElement.tagName), "BODY");
+
+  await page.goto("/console/audit?action=key.create");
+  await page.locator("tbody tr", { hasText: "key.create" }).first().waitFor();
+  await page.getByLabel("Action").fill("key.revoke");
+  await page.getByLabel("Action").press("Enter");
+  await page.waitForURL(/action=key\.revoke/);
+  await page.locator("tbody tr", { hasText: "key.revoke" }).first().waitFor();
+}));
+
+test("an account is made and credited, and the books add up", () => visit("accounts", async (page) => {
+  await page.goto("/console/accounts");
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "New account" }).click();
+  await dialog.getByLabel("Handle").fill("studio");
+  await dialog.getByLabel("Prepaid").check();
+  await dialog.getByRole("button", { name: "Make the account" }).click();
+  await page.getByRole("button", { name: "Credit studio" }).click();
+  await dialog.getByLabel("Amount in USD").fill("12.5");
+  await dialog.getByRole("button", { name: "Credit it" }).click();
+  await page.locator("tbody tr", { hasText: "studio" }).getByText("12.50 USD").first().waitFor();
+  await page.goto("/console/spend");
+  await page.getByText("adds up").waitFor();
+  await page.locator("tbody tr", { hasText: "studio" }).getByText("credit", { exact: true }).waitFor();
+  await assertAccessible(page);
+}));
+
+test("a provider that refuses is named, paused and resumed", () => visit("providers", async (page) => {
+  await fetch(`${program.simulator}/_/faults`, { method: "POST", body: JSON.stringify({ fault: { status: { status: 401 } }, provider: "fal", role: "submit", times: 50 }) });
+  const { id } = await program.call("POST", "/v1/videos", { model: "veo", prompt: "A locked door", seconds: "4" });
+  const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+  let record;
+  do record = await program.call("GET", `/v1/tasks/${task}?wait=60`); while (["queued", "running"].includes(record.status));
+  await page.goto("/console/providers");
+  await page.getByText("key refused").waitFor();
+  await page.getByText("The provider refuses the key").waitFor();
+  await assertAccessible(page);
+  await shoot(page, "console providers refused");
+  await page.getByRole("button", { name: "Pause acme/sora-2" }).click();
+  await page.getByText("paused", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Resume acme/sora-2" }).click();
+  await page.getByText("paused", { exact: true }).waitFor({ state: "detached" });
+  await page.goto("/console/audit");
+  await page.locator("tbody tr", { hasText: /pause/ }).first().waitFor();
+}));
+
+test("what happens is seen as it happens", () => visit("now", async (page) => {
+  await page.goto("/console/now");
+  await page.getByText("add up").waitFor();
+  await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A live wire", seconds: "1" });
+  await page.getByRole("link", { name: "A live wire" }).waitFor();
+  await assertAccessible(page);
+  await shoot(page, "console now live");
+}));
+
+for (const [view, options] of Object.entries(VIEWS)) {
+  test(`the operator's views, ${view}`, () => visit(`operator ${view}`, async (page) => {
+    for (const place of ["now", "providers", "accounts", "audit", "keys", "spend"]) {
+      await page.goto(`/console/${place}`);
+      await page.locator("main :is(table, .card, .figures)").first().waitFor();
+      await page.locator(".skeleton").first().waitFor({ state: "detached" });
+      await assertFits(page);
+      await assertAccessible(page);
+      await shoot(page, `operator ${place} ${view}`);
+    }
+  }, options));
+}
+
+test("a session by cookie opens the console in every tab, until it is ended", () => visit("session", async (page) => {
+  await page.goto("/console/tasks");
+  await page.getByLabel("Stay signed in").check();
+  await signIn(page, program.key);
+  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0, "no script holds the key");
+  const other = await page.context().newPage();
+  await other.goto(`${program.url}/console/webhooks`);
+  await other.getByRole("button", { name: "New endpoint" }).click();
+  await other.getByRole("dialog").getByLabel("Address").fill("https://hooks.example.com/media");
+  await other.getByRole("dialog").getByRole("button", { name: "Add it" }).click();
+  await other.getByRole("region", { name: "The secret" }).waitFor();
+  await other.close();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("API key").waitFor();
+  assert.deepEqual((await page.context().cookies()).filter((cookie) => cookie.value), []);
+}, { key: undefined }));

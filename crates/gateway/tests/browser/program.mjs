@@ -1,0 +1,108 @@
+// The program itself, and simulated providers, for tests that stop and start them.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+
+const PROGRAM = process.env.MEDIAGATE_PROGRAM || path.resolve(import.meta.dirname, "../../../../target/debug/mediagate");
+// Built beside it.
+const SIMULATOR = path.join(path.dirname(PROGRAM), "simulator");
+
+/** A gateway with its own data and two simulated providers of one model, `veo` at 0.40 USD a second. */
+export async function startProgram() {
+  const folder = mkdtempSync(path.join(tmpdir(), "mediagate-browser-"));
+  const [providers, port] = [await freePort(), await freePort()];
+  const simulator = spawn(SIMULATOR, ["--listen", `127.0.0.1:${providers}`], { stdio: "ignore" });
+  writeFileSync(path.join(folder, "mediagate.toml"), `
+[providers.fal]
+protocol = "fal"
+base_url = "http://127.0.0.1:${providers}/fal"
+api_key  = "test:test"
+[providers.acme]
+protocol = "openai-videos"
+base_url = "http://127.0.0.1:${providers}/openai-videos"
+api_key  = "test"
+[models.veo]
+kind   = "video"
+price  = { unit = "second", usd = "0.40" }
+routes = [{ provider = "fal", model = "fal-ai/veo3.1" }, { provider = "acme", model = "sora-2" }]
+`);
+  const program = { url: `http://127.0.0.1:${port}`, simulator: `http://127.0.0.1:${providers}`, key: "", process: undefined };
+  const start = async () => {
+    program.process = spawn(PROGRAM, ["serve", "--listen", `127.0.0.1:${port}`, "--data", path.join(folder, "data"), "--config", path.join(folder, "mediagate.toml")], { stdio: ["ignore", "pipe", "ignore"] });
+    program.process.stdout.on("data", (text) => (program.key ||= /^ *(sk-mg-\w+)$/m.exec(String(text))?.[1] || ""));
+    await until(async () => program.key && (await fetch(`${program.url}/readyz`)).ok);
+  };
+  const kill = async () => {
+    const ended = new Promise((resolve) => program.process.once("exit", resolve));
+    program.process.kill("SIGKILL");
+    await ended;
+  };
+  await until(async () => (await fetch(program.simulator)).status > 0);
+  await start();
+  return Object.assign(program, {
+    start,
+    kill,
+    /** Calls the API with the first key. */
+    call: async (method, address, body) => {
+      const response = await fetch(program.url + address, { method, headers: { Authorization: `Bearer ${program.key}`, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+      return response.json();
+    },
+    /** Stops, copies a finished free task into the past so many times, and starts again. */
+    multiply: async (times) => {
+      await kill();
+      execFileSync("python3", ["-c", MULTIPLY, path.join(folder, "data/mediagate.db"), String(times)]);
+      await start();
+    },
+    stop: async () => {
+      await kill();
+      simulator.kill();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  });
+}
+
+const MULTIPLY = `
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.row_factory = sqlite3.Row
+row = dict(database.execute("SELECT * FROM tasks WHERE state = 'succeeded' AND money = 'free' ORDER BY id LIMIT 1").fetchone())
+begin = row["created_at"] // 1000 - 40 * 86400000
+def copies():
+    for number in range(int(sys.argv[2])):
+        at = begin + number * 20000
+        stamp = f"{at:012x}"
+        copy = {**row, "id": f"{stamp[:8]}-{stamp[8:]}-7000-8000-{number:012x}", "created_at": at * 1000, "started_at": at * 1000, "finished_at": at * 1000, "has_words": 1}
+        yield list(copy.values())
+database.executemany(f"INSERT INTO tasks ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", copies())
+database.commit()
+`;
+
+/** Waits until an action answers something true; what it throws is not yet true. */
+export async function until(action, patience = 60_000) {
+  const end = Date.now() + patience;
+  for (;;) {
+    try {
+      const found = await action();
+      if (found) return found;
+    } catch (error) {
+      if (Date.now() > end) throw error;
+    }
+    if (Date.now() > end) throw new Error(`still not: ${action}`);
+    await pause(50);
+  }
+}
+
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
