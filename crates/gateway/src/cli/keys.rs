@@ -22,6 +22,8 @@ use crate::model::money::Micros;
 pub(super) enum KeysCommand {
     /// Create a key and print only the key on standard output
     Create(CreateArgs),
+    /// Print a new key that is good for nothing yet, for `first_key`
+    Generate,
     /// List keys
     List,
     /// Revoke a key, given its id, its first 12 characters or the key itself
@@ -63,6 +65,9 @@ pub(super) struct CreateArgs {
 }
 
 pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), CliError> {
+    if let KeysCommand::Generate = command {
+        return say(keys::generate().map_err(CliError::failed)?.expose());
+    }
     let config = Config::load(settings)?;
     if let KeysCommand::Create(args) = command {
         check_models(args, &config)?;
@@ -71,6 +76,7 @@ pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), Cli
     runtime()?.block_on(async {
         match command {
             KeysCommand::Create(args) => create(&app, args).await,
+            KeysCommand::Generate => Ok(()),
             KeysCommand::List => list(&app).await,
             KeysCommand::Revoke { key } => revoke(&app, key).await,
         }

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use url::Url;
 
+use crate::config::cluster::BellTable;
 use crate::config::providers::{ModelSettings, ProviderTable};
 use crate::config::size::ByteSize;
 use crate::config::webhooks::WebhooksTable;
@@ -62,6 +63,9 @@ pub struct ConfigFile {
     pub log: Option<String>,
     pub fetch: FetchTable,
     pub webhooks: WebhooksTable,
+    pub metrics_listen: Option<SocketAddr>,
+    pub first_key: Option<SecretSource>,
+    pub bell: BellTable,
     pub personas: PersonasTable,
     pub show_providers: Option<bool>,
     pub providers: BTreeMap<String, ProviderTable>,

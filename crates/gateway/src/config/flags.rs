@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use url::Url;
 
-use crate::config::NotifyHookBody;
 use crate::config::size::ByteSize;
+use crate::config::{ClusterFlags, NotifyHookBody};
 use crate::secret::SecretSource;
 use crate::store::Migrate;
 
@@ -308,6 +308,8 @@ pub struct Overrides {
         global = true
     )]
     pub cancel_policy: Option<CancelPolicy>,
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
     /// Log format [default: auto]
     #[arg(
         long,

@@ -4,6 +4,7 @@
 //! [`Config`] is what the rest of the program uses: complete and validated. A part of it,
 //! [`Config::models`], can be reloaded while the server is running.
 
+mod cluster;
 pub mod file;
 mod flags;
 mod process;
@@ -22,6 +23,7 @@ use ::providers::catalogue::Catalogue;
 use ipnet::IpNet;
 use url::Url;
 
+pub use cluster::{ClusterConfig, ClusterFlags};
 pub use flags::{CancelPolicy, Durability, LogFormat, Overrides};
 pub use process::cores;
 pub use webhooks::{NotifyHookBody, WebhookRules};
@@ -129,6 +131,8 @@ pub struct Config {
     pub webhooks: WebhookRules,
     /// Whether public personas are approved automatically.
     pub personas_auto_approve: bool,
+    /// Settings of processes that work together.
+    pub cluster: ClusterConfig,
     /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
     pub log_format: LogFormat,
@@ -218,6 +222,8 @@ impl Config {
     fn layer(flags: Overrides, file: ConfigFile) -> Result<Self, ConfigError> {
         let fetch = FetchRules::default();
         let webhooks = WebhookRules::layer(&flags, file.webhooks);
+        let (listen, key) = (file.metrics_listen, file.first_key);
+        let cluster = ClusterConfig::layer(flags.cluster, listen, key, file.bell);
         let database = flags.database.or(file.database);
         let signing_secrets = read_signing_secrets(
             flags.signing_secret.or(file.signing_secret),
@@ -285,6 +291,7 @@ impl Config {
                 .unwrap_or(1024),
             signing_secrets,
             webhooks,
+            cluster,
             cors_origins: flags.cors_origins.or(file.cors_origins).unwrap_or_default(),
             trusted_proxies: flags
                 .trusted_proxies

@@ -91,6 +91,8 @@ pub(super) fn toml(config: &Config) -> String {
     ];
     set("fetch", table(fetch));
     set("webhooks", webhooks(&config.webhooks));
+    config.cluster.show(&mut top);
+    let mut set = |key: &str, value: Value| drop(top.insert(key.to_owned(), value));
     set(
         "personas",
         table([("auto_approve", Value::Boolean(config.personas_auto_approve))]),

@@ -54,6 +54,17 @@ pub fn router(app: &App) -> Router {
     framed(router, app)
 }
 
+/// Probes and metrics, for a listener of their own: whoever reaches it may read them.
+pub fn probes(app: &App) -> Router {
+    let endpoints = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::for_anyone))
+        .fallback(error::route_not_found)
+        .method_not_allowed_fallback(error::method_not_allowed);
+    framed(endpoints, app)
+}
+
 /// Adds to `endpoints` what every request and response needs, but no other endpoints.
 pub fn framed(endpoints: Router<App>, app: &App) -> Router {
     frame::around(endpoints, app).with_state(app.clone())

@@ -22,6 +22,7 @@
 mod attack;
 mod auth;
 mod cli;
+mod cluster;
 mod crash;
 mod database;
 mod errors;

@@ -1,0 +1,3 @@
+//! Several processes on one database.
+
+mod probes;
