@@ -98,7 +98,7 @@ pub async fn wait(
             return Ok(task);
         }
         tokio::select! {
-            () = listener.changed() => {}
+            () = listener.changed(task.event_seq) => {}
             () = tokio::time::sleep_until(deadline) => {}
             () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
@@ -129,7 +129,7 @@ pub async fn next_events(
             return Ok((task, events));
         }
         tokio::select! {
-            () = listener.changed() => {}
+            () = listener.changed(task.event_seq) => {}
             () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }

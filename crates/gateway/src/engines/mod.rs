@@ -43,6 +43,11 @@ impl Watch {
         self.progress.load(Ordering::Relaxed)
     }
 
+    /// It has come to this percentage, at least.
+    pub fn reached(&self, percent: u8) {
+        self.progress.fetch_max(percent.min(99), Ordering::Relaxed);
+    }
+
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -58,7 +63,7 @@ impl Watch {
             reason = "clamped to 0..=99"
         )]
         let percent = (share * 100.0).clamp(0.0, 99.0) as u8;
-        self.progress.fetch_max(percent, Ordering::Relaxed);
+        self.reached(percent);
     }
 }
 

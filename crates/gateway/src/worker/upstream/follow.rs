@@ -13,7 +13,6 @@ use super::results::{self, Bad};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
-use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Made, Outcome};
 
 /// The progress that is guessed for providers that tell none ends here.
@@ -92,7 +91,6 @@ impl Job<'_> {
         let pace = taken.site.provider.adapter().pace();
         let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
         let mut asked = taken.poll_after;
-        let mut shown = self.task.progress;
         let mut absence = Absence::default();
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
@@ -134,10 +132,7 @@ impl Job<'_> {
                             "a status word that nobody knows"
                         );
                     }
-                    if progress > shown {
-                        shown = progress;
-                        write_progress(app, self.task, self.hold, progress).await;
-                    }
+                    self.hold.watch.reached(progress);
                 }
                 Next::Store(outputs) => {
                     self.shown.get_or_init(Instant::now);

@@ -1,3 +1,4 @@
 //! Several processes on one database.
 
+mod bell;
 mod probes;
