@@ -25,7 +25,7 @@ use mediagate::ids::{DeliveryId, EventId};
 use mediagate::model::webhook::{
     Attempt, DeliveryState, Endpoint, Event, EventType, Receiver as To, Scheme,
 };
-use mediagate::store::webhooks::deliveries::{self, NewDelivery};
+use mediagate::store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
 use mediagate::store::{Conn, StoreError};
 use mediagate::worker::Workers;
 use simulator::{Reaction, Receiver};
@@ -219,7 +219,11 @@ async fn plain_loop() -> (f64, f64) {
     let all = app
         .store
         .write(move |conn| {
-            let found = deliveries::candidates(conn, &[], &[], u32::MAX, now)?;
+            let everywhere = Room {
+                lanes: LanesWithRoom::AllBut(Vec::new()),
+                full_accounts: Vec::new(),
+            };
+            let found = deliveries::candidates(conn, &everywhere, u32::MAX, now)?;
             let ids: Vec<DeliveryId> = found.iter().map(|it| it.id).collect();
             deliveries::claim(conn, "plain", &ids)
         })

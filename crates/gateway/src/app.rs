@@ -13,7 +13,7 @@ use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::catalog::{Catalog, slips};
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Database, ModelConfig, Overrides};
+use crate::config::{Config, ConfigError, Database, ModelConfig, Settings};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
@@ -171,7 +171,7 @@ impl App {
 
     /// Reads models, prices and providers anew; what is wrong changes nothing.
     /// Blocks as long as new models of the operator are being loaded.
-    pub fn reload(&self, settings: &Overrides) -> Result<(), ConfigError> {
+    pub fn reload(&self, settings: &Settings) -> Result<(), ConfigError> {
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
         let sites = upstream::sites(&models, &self.config.fetch, Some(&before))?;
@@ -191,7 +191,9 @@ impl App {
             tracing::warn!("{slip}");
         }
     }
+}
 
+impl Parts {
     /// Runs work that keeps a core busy, off the async threads.
     pub async fn compute<T: Send + 'static>(
         &self,
@@ -205,12 +207,12 @@ impl App {
 
 /// How this process tells others of changes.
 fn wire(config: &Config) -> Result<Wire, ConfigError> {
-    if let Some(address) = config.cluster.nats()? {
+    if let Some(address) = config.bell.nats()? {
         return Ok(Wire::Nats(address));
     }
     Ok(match &config.database {
         Database::Sqlite => Wire::None,
-        Database::Postgres(_) => Wire::Notify(config.cluster.direct_database()?),
+        Database::Postgres(_) => Wire::Notify(config.bell.database()?),
     })
 }
 

@@ -1,4 +1,4 @@
-//! What was looked up in the database a moment ago.
+//! What was looked up in the database a moment ago, or worked out before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub struct Caches {
     pub ended: Cache<TaskId, Arc<Task>>,
     /// How long models usually take, by their ids.
     pub usual_times: Cache<String, Option<Duration>>,
+    /// Pictures that can be decoded, by the SHA-256 of their files.
+    pub pictures: Cache<String, ()>,
 }
 
 impl Default for Caches {
@@ -32,6 +34,7 @@ impl Default for Caches {
                 .max_capacity(1000)
                 .time_to_live(USUAL_TIMES)
                 .build(),
+            pictures: Cache::new(10_000),
         }
     }
 }

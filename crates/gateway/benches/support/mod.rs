@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use mediagate::app::App;
 use mediagate::clock::Clock;
-use mediagate::config::{Config, Overrides};
+use mediagate::config::{Config, Settings};
 use mediagate::domain::accounts;
 use mediagate::domain::keys::{self, NewKey};
 use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
@@ -62,11 +62,11 @@ impl Gateway {
             .unwrap();
         let file = data.path().join("mediagate.toml");
         std::fs::write(&file, toml).unwrap();
-        let overrides = Overrides {
+        let overrides = Settings {
             config: Some(file),
             data: Some(data.path().to_owned()),
             database: database.map(|url| url.parse().unwrap()),
-            ..Overrides::default()
+            ..Settings::default()
         };
         let app = App::open(Config::load(&overrides).unwrap(), Clock::system()).unwrap();
         let (key, caller) = another_key(&app).await;

@@ -7,7 +7,7 @@ use comfy_table::{Table, presets};
 use crate::app::App;
 use crate::cli::{CliError, amount, runtime, say};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::accounts;
 use crate::domain::books::{self, Changes};
 use crate::model::account::{Account, AccountMoney};
@@ -80,7 +80,7 @@ impl UpdateArgs {
     }
 }
 
-pub(super) fn run(command: &AccountsCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &AccountsCommand, settings: &Settings) -> Result<(), CliError> {
     match command {
         AccountsCommand::Create(args) => check_name(args.name.as_deref())?,
         AccountsCommand::Update(args) => {

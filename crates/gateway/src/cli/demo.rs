@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::cli::{CliError, runtime, say, serve};
 use crate::clock::Clock;
-use crate::config::{Config, LogFormat, Overrides};
+use crate::config::{Config, LogFormat, Settings};
 use crate::domain::accounts;
 use crate::domain::keys::{self, NewKey};
 
@@ -34,9 +34,9 @@ pub(super) struct DemoArgs {
     out: PathBuf,
 }
 
-pub(super) fn run(args: &DemoArgs, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(args: &DemoArgs, settings: &Settings) -> Result<(), CliError> {
     let data = tempfile::tempdir().map_err(CliError::failed)?;
-    let settings = Overrides {
+    let settings = Settings {
         data: Some(data.path().to_owned()),
         listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
         log: Some(settings.log.clone().unwrap_or_else(|| "warn".into())),

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::catalog::Catalog;
 use crate::cli::{CliError, amount, runtime, say};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::accounts;
 use crate::domain::keys::{self, NewKey, Revocation};
 use crate::model::account::{ApiKey, Scope};
@@ -64,7 +64,7 @@ pub(super) struct CreateArgs {
     networks: Vec<IpNet>,
 }
 
-pub(super) fn run(command: &KeysCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &KeysCommand, settings: &Settings) -> Result<(), CliError> {
     if let KeysCommand::Generate = command {
         return say(keys::generate().map_err(CliError::failed)?.expose());
     }

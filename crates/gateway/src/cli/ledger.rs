@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::cli::{CliError, accounts, amount, runtime, say};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::csv;
 use crate::domain::{books, keys, ledger};
 use crate::ids::TaskId;
@@ -79,7 +79,7 @@ pub(super) struct AdjustArgs {
     note: String,
 }
 
-pub(super) fn run(command: &LedgerCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &LedgerCommand, settings: &Settings) -> Result<(), CliError> {
     if let LedgerCommand::Adjust(args) = command {
         amount::check_moved("--amount", args.amount)?;
     }

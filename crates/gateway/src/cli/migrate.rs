@@ -1,10 +1,10 @@
 //! `mediagate migrate`: migrates the database and exits.
 
 use crate::cli::{CliError, say};
-use crate::config::{Config, Database, Overrides};
+use crate::config::{Config, Database, Settings};
 use crate::store::{Migrate, Options, Store, migrations};
 
-pub(super) fn run(settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     let migrated = match &config.database {
         Database::Sqlite => {

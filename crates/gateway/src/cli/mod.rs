@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Config, ConfigError, Overrides};
+use crate::config::{Config, ConfigError, Settings};
 
 /// A gateway in front of video and music models. Nobody pays twice.
 #[derive(Debug, Parser)]
@@ -27,7 +27,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    settings: Overrides,
+    settings: Settings,
 }
 
 const EXAMPLES: &str = "\

@@ -8,7 +8,7 @@ use providers::catalogue::{Catalogue, KnownModel, ListPrice};
 use providers::{Durations, Kind};
 
 use super::{CliError, say};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
@@ -39,7 +39,7 @@ pub(super) struct AddArgs {
     margin: u16,
 }
 
-pub(super) fn run(command: &ModelsCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &ModelsCommand, settings: &Settings) -> Result<(), CliError> {
     let catalogue = Config::catalogue(settings)?;
     match command {
         ModelsCommand::List(args) => list(&catalogue, args),

@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 64;
 
 /// Serves probes and metrics until `work` has ended, if the settings name an address for them.
 pub(super) async fn beside<T>(app: &App, work: impl Future<Output = T>) -> Result<T, CliError> {
-    let Some(address) = app.config.cluster.metrics_listen else {
+    let Some(address) = app.config.metrics_listen else {
         return Ok(work.await);
     };
     let listener = TcpListener::bind(address).await.map_err(|error| {

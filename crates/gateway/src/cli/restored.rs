@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use crate::app::App;
 use crate::cli::{CliError, runtime, say};
 use crate::clock::Clock;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::restored;
 use crate::ids::TaskId;
 
@@ -31,7 +31,7 @@ pub(super) struct Which {
     all: bool,
 }
 
-pub(super) fn run(command: &RestoredCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &RestoredCommand, settings: &Settings) -> Result<(), CliError> {
     let app = App::open(Config::load(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::cli::{CliError, probes, runtime};
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Overrides, file_mark};
+use crate::config::{Config, ConfigError, Settings, file_mark};
 use crate::domain::accounts;
 use crate::domain::keys;
 use crate::domain::restored;
@@ -35,7 +35,7 @@ pub(super) struct Start {
     after_restore: bool,
 }
 
-pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = telemetry::start(&config)?;
@@ -49,8 +49,8 @@ pub(super) fn run(start: &Start, settings: &Overrides) -> Result<(), CliError> {
 
 /// What only servers and workers need of the settings.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
-    config.cluster.check()?;
-    match config.cluster.first_key()? {
+    config.bell.check()?;
+    match config.given_key()? {
         Some(key) if !keys::is_well_formed(key.expose()) => Err(ConfigError::Value {
             key: "first_key".into(),
             message: "must be an API key as `mediagate keys generate` prints one".into(),
@@ -60,7 +60,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 }
 
 /// `mediagate worker`: like `serve`, without a listener for requests.
-pub(super) fn run_workers(start: &Start, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = telemetry::start(&config)?;
@@ -83,7 +83,7 @@ async fn work(app: &App) {
     workers.stop().await;
 }
 
-async fn serve(app: App, settings: Overrides) -> Result<(), CliError> {
+async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
     let listener = TcpListener::bind(app.config.listen)
         .await
         .map_err(|error| {
@@ -149,7 +149,7 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
 
 /// Creates the first account and key if there are none. Returns the key if it is to be printed.
 async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
-    let given = app.config.cluster.first_key()?;
+    let given = app.config.given_key()?;
     let known = keys::list(app).await?;
     if !known.is_empty() {
         let sha256 = given.map(|key| keys::hash(key.expose()));
@@ -218,7 +218,7 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
 
 /// Reloads models and prices at SIGHUP, and when the file or the models folder changes. An invalid
 /// file is rejected and the old settings stay.
-fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
+fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
@@ -250,7 +250,7 @@ fn watch_settings(app: App, settings: Overrides) -> Result<(), CliError> {
     Ok(())
 }
 
-fn reload(app: &App, settings: &Overrides) {
+fn reload(app: &App, settings: &Settings) {
     match app.reload(settings) {
         Ok(()) => tracing::info!("models, prices and providers were read anew"),
         Err(error) => {

@@ -7,7 +7,7 @@ use comfy_table::{Table, presets};
 use crate::app::App;
 use crate::cli::{CliError, accounts::find, runtime, say};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Settings};
 use crate::domain::accounts::DEFAULT_HANDLE;
 use crate::domain::webhooks::{self, Change, NewEndpoint, log};
 use crate::ids::{DeliveryId, EndpointId};
@@ -82,7 +82,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text).ok_or_else(|| wanted.to_owned())
 }
 
-pub(super) fn run(command: &WebhooksCommand, settings: &Overrides) -> Result<(), CliError> {
+pub(super) fn run(command: &WebhooksCommand, settings: &Settings) -> Result<(), CliError> {
     let app = App::open(Config::load(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {

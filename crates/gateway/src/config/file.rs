@@ -1,79 +1,11 @@
-//! The configuration file: its keys, and errors with file, line and key.
+//! The configuration file: errors with file, line and key.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use ipnet::IpNet;
-use serde::{Deserialize, Deserializer};
-use url::Url;
+use serde::{Deserialize as _, Deserializer};
 
-use crate::config::cluster::BellTable;
-use crate::config::providers::{ModelSettings, ProviderTable};
-use crate::config::size::ByteSize;
-use crate::config::webhooks::WebhooksTable;
-use crate::config::{CancelPolicy, ConfigError, Durability, LogFormat};
-use crate::secret::SecretSource;
-use crate::store::Migrate;
-
-/// The parsed file; every key is optional and corresponds to a flag in
-/// [`crate::config::Overrides`].
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ConfigFile {
-    pub listen: Option<SocketAddr>,
-    pub data: Option<PathBuf>,
-    pub models_folder: Option<PathBuf>,
-    pub catalog: Option<PathBuf>,
-    pub onnx_library: Option<PathBuf>,
-    pub public_url: Option<Url>,
-    pub database: Option<SecretSource>,
-    pub database_connections: Option<usize>,
-    pub durability: Option<Durability>,
-    pub migrate: Option<Migrate>,
-    #[serde(deserialize_with = "duration")]
-    pub wait_limit: Option<Duration>,
-    #[serde(deserialize_with = "duration")]
-    pub media_ttl: Option<Duration>,
-    pub storage_limit: Option<ByteSize>,
-    pub disk_floor: Option<ByteSize>,
-    #[serde(deserialize_with = "duration")]
-    pub record_ttl: Option<Duration>,
-    #[serde(deserialize_with = "duration")]
-    pub drain_delay: Option<Duration>,
-    #[serde(deserialize_with = "duration")]
-    pub shutdown_grace: Option<Duration>,
-    pub brand: Option<String>,
-    pub persona_brand_field: Option<String>,
-    pub workers: Option<usize>,
-    /// See [`Config::decoding_memory_mb`](super::Config::decoding_memory_mb).
-    pub decoding_memory_mb: Option<usize>,
-    pub signing_secret: Option<SecretSource>,
-    pub signing_secrets: Option<Vec<SecretSource>>,
-    pub default_model: Option<String>,
-    pub default_music_model: Option<String>,
-    pub cors_origins: Option<Vec<String>>,
-    pub trusted_proxies: Option<Vec<IpNet>>,
-    pub max_connections: Option<usize>,
-    pub max_connections_per_peer: Option<usize>,
-    pub max_submitting: Option<usize>,
-    pub cancel_policy: Option<CancelPolicy>,
-    pub log_format: Option<LogFormat>,
-    pub log: Option<String>,
-    pub fetch: FetchTable,
-    pub webhooks: WebhooksTable,
-    pub metrics_listen: Option<SocketAddr>,
-    pub first_key: Option<SecretSource>,
-    pub bell: BellTable,
-    pub personas: PersonasTable,
-    pub show_providers: Option<bool>,
-    pub providers: BTreeMap<String, ProviderTable>,
-    pub models: BTreeMap<String, ModelSettings>,
-    /// The file itself, for errors found later.
-    #[serde(skip)]
-    pub source: Option<Source>,
-}
+use crate::config::{ConfigError, Settings};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
@@ -125,22 +57,7 @@ fn key_span(text: &str, key: &str) -> Option<usize> {
     found
 }
 
-/// `[fetch]`: rules for callers' URLs.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FetchTable {
-    pub allow_networks: Option<Vec<IpNet>>,
-    pub allow_ports: Option<Vec<u16>>,
-}
-
-/// `[personas]`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PersonasTable {
-    pub auto_approve: Option<bool>,
-}
-
-pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
+pub fn read(path: &Path) -> Result<Settings, ConfigError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
         path: name.clone(),
@@ -150,8 +67,8 @@ pub fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
 }
 
 /// `path` is for the errors.
-pub fn parse(path: &str, text: &str) -> Result<ConfigFile, ConfigError> {
-    let mut file: ConfigFile = toml::from_str(text).map_err(|error| {
+pub fn parse(path: &str, text: &str) -> Result<Settings, ConfigError> {
+    let mut file: Settings = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         ConfigError::InFile {
             path: path.to_owned(),

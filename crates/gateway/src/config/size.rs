@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 /// The units, largest first; a number is shown in the first that divides it.
 const UNITS: [(&str, u64); 9] = [
@@ -54,6 +55,12 @@ impl fmt::Display for ByteSize {
         let fits = |(_, bytes): &&(&str, u64)| self.0 >= *bytes && self.0.is_multiple_of(*bytes);
         let (name, bytes) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
         write!(f, "{}{name}", self.0 / bytes)
+    }
+}
+
+impl Serialize for ByteSize {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

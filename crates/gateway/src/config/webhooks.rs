@@ -2,47 +2,22 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::Serialize;
 use url::Url;
 
-use crate::config::file::duration;
-use crate::config::{ConfigError, Overrides, wrong};
-
-/// The table in the file.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct WebhooksTable {
-    pub allow_http: Option<bool>,
-    #[serde(deserialize_with = "duration")]
-    pub timeout: Option<Duration>,
-    #[serde(deserialize_with = "duration")]
-    pub log_ttl: Option<Duration>,
-    pub notify_hook_body: Option<NotifyHookBody>,
-    pub proxy: Option<Url>,
-}
-
-/// What a music task's callback is sent.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, Deserialize, strum::IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum NotifyHookBody {
-    /// The event, as every webhook.
-    #[default]
-    Event,
-    /// The job record of the music dialect, for its clients.
-    Job,
-}
+use crate::config::settings::WebhooksSettings;
+use crate::config::{ConfigError, NotifyHookBody, show, wrong};
 
 /// The rules, complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WebhookRules {
     /// Whether addresses may be http.
     pub allow_http: bool,
     /// For one try.
+    #[serde(serialize_with = "show::time")]
     pub timeout: Duration,
     /// How long what failed is kept.
+    #[serde(serialize_with = "show::time")]
     pub log_ttl: Duration,
     pub notify_hook_body: NotifyHookBody,
     /// Egress proxy that webhooks go through.
@@ -62,26 +37,14 @@ impl Default for WebhookRules {
 }
 
 impl WebhookRules {
-    pub(super) fn layer(flags: &Overrides, file: WebhooksTable) -> Self {
+    pub(super) fn of(set: WebhooksSettings) -> Self {
         let usual = Self::default();
         Self {
-            allow_http: flags
-                .webhooks_allow_http
-                .or(file.allow_http)
-                .unwrap_or(usual.allow_http),
-            timeout: flags
-                .webhooks_timeout
-                .or(file.timeout)
-                .unwrap_or(usual.timeout),
-            log_ttl: flags
-                .webhooks_log_ttl
-                .or(file.log_ttl)
-                .unwrap_or(usual.log_ttl),
-            notify_hook_body: flags
-                .webhooks_notify_hook_body
-                .or(file.notify_hook_body)
-                .unwrap_or(usual.notify_hook_body),
-            proxy: flags.webhooks_proxy.clone().or(file.proxy),
+            allow_http: set.allow_http.unwrap_or(usual.allow_http),
+            timeout: set.timeout.unwrap_or(usual.timeout),
+            log_ttl: set.log_ttl.unwrap_or(usual.log_ttl),
+            notify_hook_body: set.notify_hook_body.unwrap_or(usual.notify_hook_body),
+            proxy: set.proxy,
         }
     }
 

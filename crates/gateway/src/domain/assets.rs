@@ -36,24 +36,28 @@ pub async fn keep(
     bytes: Bytes,
     lifetime: Lifetime,
 ) -> Result<Asset, Error> {
-    keep_as(app, AssetId::new(), account, media, bytes, lifetime).await
+    let hashed = app.compute(move || (sha256_hex(&bytes), bytes));
+    let (sha256, bytes) = hashed.await?;
+    let asset = record(app, account, media, bytes.len() as u64, sha256, lifetime);
+    app.blobs.put(asset.id, media, bytes).await?;
+    Ok(asset)
 }
 
-/// Like [`keep`], for a file that already has an id.
+/// Like [`keep`], for a file that already has an id and whose digest is known.
 pub async fn keep_as(
     app: &Parts,
     id: AssetId,
     account: AccountId,
     media: MediaType,
     bytes: Bytes,
-    lifetime: Lifetime,
+    sha256: String,
 ) -> Result<Asset, Error> {
-    let sha256 = sha256_hex(&bytes);
+    let size_bytes = bytes.len() as u64;
     let asset = Asset {
         id,
-        ..record(app, account, media, bytes.len() as u64, sha256, lifetime)
+        ..record(app, account, media, size_bytes, sha256, Lifetime::Media)
     };
-    app.blobs.put(asset.id, media, bytes).await?;
+    app.blobs.put(id, media, bytes).await?;
     Ok(asset)
 }
 

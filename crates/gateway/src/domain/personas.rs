@@ -124,7 +124,7 @@ async fn make(
         root_clip: new.root_clip,
         clips: clips.iter().map(|clip| clip.id).collect(),
         is_public: new.is_public,
-        is_public_approved: new.is_public && app.config.personas_auto_approve,
+        is_public_approved: new.is_public && app.config.personas.auto_approve,
         upstream,
         created_at: app.clock.now(),
     };

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 
 use crate::app::App;
-use crate::domain::assets::{self, Lifetime};
+use crate::domain::assets;
 use crate::domain::submit::Purpose;
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
@@ -33,6 +33,8 @@ pub struct Picture {
     pub size: (u32, u32),
     media: MediaType,
     bytes: Bytes,
+    /// Of its file, in lower-case hex.
+    sha256: String,
 }
 
 impl Picture {
@@ -45,7 +47,7 @@ impl Picture {
 /// Fetches and checks a picture. `param` is the field to name in errors.
 ///
 /// For an order it is decoded completely, so that a truncated picture is refused now rather than by
-/// the task; for a quote its header is enough.
+/// the task; for a quote, or one that was decoded before, its header is enough.
 pub async fn take(
     app: &App,
     source: PictureSource,
@@ -64,11 +66,15 @@ pub async fn take(
     }
     let limits = animatic::PictureLimits::default();
     let looked_at = bytes.clone();
-    let looked = app.compute(move || animatic::picture::probe(&looked_at, &limits));
-    let info = looked
+    let looked = app.compute(move || {
+        let info = animatic::picture::probe(&looked_at, &limits)?;
+        Ok((info, assets::sha256_hex(&looked_at)))
+    });
+    let (info, sha256) = looked
         .await?
         .map_err(|error| picture_error(&error, param))?;
-    if purpose == Purpose::Order {
+    let known = &app.caches.pictures;
+    if purpose == Purpose::Order && !known.contains_key(&sha256) {
         let checked = bytes.clone();
         let decoded = app.limits.room.work(info.decoding_bytes, move |_| {
             animatic::picture::decode(&checked, &limits).map(drop)
@@ -76,6 +82,7 @@ pub async fn take(
         decoded
             .await?
             .map_err(|error| picture_error(&error, param))?;
+        known.insert(sha256.clone(), ());
     }
     let media: MediaType = info.format.extension().parse().map_err(Error::internal)?;
     Ok(Picture {
@@ -83,6 +90,7 @@ pub async fn take(
         size: (info.width, info.height),
         media,
         bytes,
+        sha256,
     })
 }
 
@@ -96,16 +104,9 @@ async fn fetch(app: &App, address: &str, param: &str) -> Result<Bytes, Error> {
 
 /// Stores a picture. The caller inserts the record, with the task that uses it.
 pub async fn keep(app: &App, caller: &Caller, picture: &Picture) -> Result<Asset, Error> {
-    let (account, bytes) = (caller.account.id, picture.bytes.clone());
-    assets::keep_as(
-        app,
-        picture.id,
-        account,
-        picture.media,
-        bytes,
-        Lifetime::Media,
-    )
-    .await
+    let (account, sha256) = (caller.account.id, picture.sha256.clone());
+    let bytes = picture.bytes.clone();
+    assets::keep_as(app, picture.id, account, picture.media, bytes, sha256).await
 }
 
 fn picture_error(error: &animatic::PictureError, param: &str) -> Error {

@@ -129,7 +129,17 @@ impl From<StoreError> for crate::error::Error {
 }
 
 /// Whether to migrate the schema at startup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    clap::ValueEnum,
+    serde::Deserialize,
+    serde::Serialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Migrate {
     /// Every process that finds it outdated migrates it.

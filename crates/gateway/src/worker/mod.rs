@@ -270,3 +270,11 @@ async fn note_leavers(crew: Arc<Crew>) {
         }
     }
 }
+
+/// From 0 to below 1.
+fn random() -> f64 {
+    let mut bytes = [0_u8; 4];
+    // Without randomness jobs are polled in step and the first route goes first, no worse.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+}

@@ -96,6 +96,40 @@ async fn each_redirect_is_checked_again() {
     gateway.stop().await;
 }
 
+/// While there is no memory for decoding, a picture that was decoded before can be ordered with.
+#[tokio::test]
+async fn a_picture_is_decoded_once() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let whole = sound::png(640, 360);
+    let order = |bytes: &[u8]| {
+        let reference = json!({"image_url": sound::data_url("image/png", bytes)});
+        json!({"model": "animatic-1", "prompt": "x", "input_reference": reference})
+    };
+    let (known, cut) = (order(&whole), order(&whole[..whole.len() / 2]));
+    gateway.post("/v1/videos", &known).await.ok();
+    let (give_back, given_back) = std::sync::mpsc::channel::<()>();
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let room = gateway.app.limits.room.clone();
+    let holder = tokio::spawn(async move {
+        let all = room.work(u64::MAX, move |_| {
+            begin.send(()).unwrap();
+            given_back.recv().unwrap_err();
+        });
+        all.await.unwrap();
+    });
+    begun.await.unwrap();
+    let mut waiting = Box::pin(gateway.post("/v1/videos", &cut));
+    tokio::select! {
+        _ = &mut waiting => panic!("it was decoded without memory"),
+        known = gateway.post("/v1/videos", &known) => { known.ok(); }
+    }
+    drop(give_back);
+    waiting.as_mut().await.refused(422, "image_invalid");
+    drop(waiting);
+    holder.await.unwrap();
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn what_does_not_arrive_whole_is_refused() {
     let gateway = TestGateway::builder()

@@ -40,6 +40,8 @@ mod own_models;
 mod pages;
 mod personas;
 mod pricing;
+#[path = "../process/mod.rs"]
+mod process;
 mod records;
 mod restored;
 mod store;

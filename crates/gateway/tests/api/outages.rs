@@ -180,10 +180,10 @@ async fn processes_that_start_together_print_one_key() {
 async fn replicas_sign_media_addresses_alike() {
     let database = crate::support::postgres::TestDatabase::create().await;
     let config = |folder: &std::path::Path| {
-        let overrides = mediagate::config::Overrides {
+        let overrides = mediagate::config::Settings {
             data: Some(folder.to_owned()),
             database: Some(database.url.parse().unwrap()),
-            ..mediagate::config::Overrides::default()
+            ..mediagate::config::Settings::default()
         };
         mediagate::config::Config::load(&overrides).unwrap()
     };

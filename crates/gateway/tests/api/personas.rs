@@ -303,7 +303,7 @@ async fn the_brand_in_path_and_field_is_configuration() {
         .set(|settings| {
             settings.brand = Some("acme".into());
             settings.persona_brand_field = Some("is_acme_persona".into());
-            settings.personas_auto_approve = Some(true);
+            settings.personas.auto_approve = Some(true);
         })
         .start()
         .await;

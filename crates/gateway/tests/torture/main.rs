@@ -55,6 +55,9 @@ mod model;
 #[path = "../api/support/postgres.rs"]
 #[expect(dead_code, reason = "no backup is made here")]
 mod postgres;
+#[expect(dead_code, reason = "the tests of the API need more of it")]
+#[path = "../process/mod.rs"]
+mod process;
 mod program;
 mod replicas;
 mod rounds;

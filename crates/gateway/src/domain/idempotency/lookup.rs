@@ -60,9 +60,8 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
 
 /// An intent as it is now.
 async fn look_again(app: &App, id: IntentId) -> Result<Option<Intent>, Error> {
-    app.store
-        .read(move |conn| store::intents::by_id(conn, id).map_err(Error::from))
-        .await
+    let found = app.store.read(move |conn| store::intents::by_id(conn, id));
+    Ok(found.await?)
 }
 
 /// Whether nothing is made for an intent yet: that may have changed while its

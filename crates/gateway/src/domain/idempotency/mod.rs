@@ -108,9 +108,9 @@ pub async fn forget_old(app: &App) -> Result<(), Error> {
     refused::forget_old(app).await?;
     loop {
         let before = app.clock.now().minus(KNOWN);
-        let forgotten = app.store.write(move |conn| {
-            store::intents::forget_before(conn, before, MOST).map_err(Error::from)
-        });
+        let forgotten = app
+            .store
+            .write(move |conn| store::intents::forget_before(conn, before, MOST));
         if forgotten.await? < u64::from(MOST) {
             return Ok(());
         }

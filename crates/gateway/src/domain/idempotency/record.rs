@@ -306,7 +306,7 @@ impl Record {
         let at = is_sent.then(|| app.clock.now());
         let noted = app
             .store
-            .write(move |conn| store::intents::sent(conn, id, number, at).map_err(Error::from));
+            .write(move |conn| store::intents::sent(conn, id, number, at));
         if store::soon(noted).await? {
             Ok(())
         } else {

@@ -90,16 +90,16 @@ async fn take_from_database(
     let now = app.clock.now();
     loop {
         let wanted = body.clone();
-        let known = app.store.read(move |conn| {
-            store::refusals::find(conn, &wanted, tries, now).map_err(Error::from)
-        });
+        let known = app
+            .store
+            .read(move |conn| store::refusals::find(conn, &wanted, tries, now));
         let Some((found, refused_at)) = known.await? else {
             return Ok(None);
         };
         let wanted = body.clone();
         let taken = app
             .store
-            .write(move |conn| store::refusals::take(conn, &wanted, found).map_err(Error::from));
+            .write(move |conn| store::refusals::take(conn, &wanted, found));
         // Another retry may have been ahead.
         if taken.await? {
             return Ok(Some(refused_at));

@@ -244,9 +244,9 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<Keys, Error> 
         return Keys::open(app, &owner, &sealed);
     }
     let fresh = Keys::fresh()?.close(app, &owner)?;
-    let written = app.store.write(move |conn| {
-        endpoints::first_account_secrets(conn, account, &fresh).map_err(Error::from)
-    });
+    let written = app
+        .store
+        .write(move |conn| endpoints::first_account_secrets(conn, account, &fresh));
     let sealed = store::soon(written).await?;
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
     Keys::open(app, &owner, &sealed)
@@ -258,7 +258,7 @@ pub async fn rotate_account(app: &App, account: AccountId) -> Result<Keys, Error
     let keys = account_keys(app, account).await?.rotated(now)?;
     let sealed = keys.close(app, &owner)?;
     let written = app.store.write_for(account, move |conn| {
-        endpoints::set_account_secrets(conn, account, &sealed).map_err(Error::from)
+        endpoints::set_account_secrets(conn, account, &sealed)
     });
     store::soon(written).await?;
     Ok(keys)

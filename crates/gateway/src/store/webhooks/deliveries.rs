@@ -75,61 +75,65 @@ pub struct Candidate {
     pub lane: String,
 }
 
-/// Up to `most` deliveries that are due, the longest due first, but none of these lanes and accounts.
-pub fn candidates(
-    conn: &mut Conn<'_>,
-    lanes: &[String],
-    accounts: &[AccountId],
-    most: u32,
-    now: Timestamp,
-) -> Result<Vec<Candidate>, StoreError> {
-    let lanes = to_json(&lanes)?;
-    let accounts = to_json(&accounts.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let sql = conn.dialect(
-        "SELECT id, account_id, lane FROM webhook_deliveries
-         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
-         AND lane NOT IN (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
-         ORDER BY due_at, id LIMIT ?4",
-        "SELECT id, account_id, lane FROM webhook_deliveries
-         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
-         AND lane <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
-         AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
-         ORDER BY due_at, id LIMIT ?4",
-    );
-    let values = [
-        now.micros().into(),
-        (&lanes).into(),
-        (&accounts).into(),
-        i64::from(most).into(),
-    ];
-    conn.all(sql, &values, candidate)
+/// Where more can be sent.
+#[derive(Clone)]
+pub struct Room {
+    pub lanes: LanesWithRoom,
+    pub full_accounts: Vec<AccountId>,
 }
 
-/// The same, of these lanes alone.
-pub fn candidates_in(
+#[derive(Clone)]
+pub enum LanesWithRoom {
+    AllBut(Vec<String>),
+    Only(Vec<String>),
+}
+
+/// The statement for lanes that are, or are not, in the list.
+macro_rules! due {
+    ($is_in:literal; sqlite) => {
+        concat!(
+            "SELECT id, account_id, lane FROM webhook_deliveries
+             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
+            $is_in,
+            " (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
+             ORDER BY due_at, id LIMIT ?4"
+        )
+    };
+    ($is_in:literal; postgres) => {
+        concat!(
+            "SELECT id, account_id, lane FROM webhook_deliveries
+             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
+            $is_in,
+            " (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
+             AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
+             ORDER BY due_at, id LIMIT ?4"
+        )
+    };
+}
+
+/// Up to `most` deliveries that are due and have room, the longest due first.
+pub fn candidates(
     conn: &mut Conn<'_>,
-    lanes: &[String],
-    accounts: &[AccountId],
+    room: &Room,
     most: u32,
     now: Timestamp,
 ) -> Result<Vec<Candidate>, StoreError> {
-    let lanes = to_json(&lanes)?;
-    let accounts = to_json(&accounts.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let sql = conn.dialect(
-        "SELECT id, account_id, lane FROM webhook_deliveries
-         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
-         AND lane IN (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
-         ORDER BY due_at, id LIMIT ?4",
-        "SELECT id, account_id, lane FROM webhook_deliveries
-         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1
-         AND lane = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
-         AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
-         ORDER BY due_at, id LIMIT ?4",
-    );
+    let (sql, lanes) = match &room.lanes {
+        LanesWithRoom::AllBut(full) => (
+            conn.dialect(due!("NOT IN"; sqlite), due!("<> ALL"; postgres)),
+            full,
+        ),
+        LanesWithRoom::Only(free) => (
+            conn.dialect(due!("IN"; sqlite), due!("= ANY"; postgres)),
+            free,
+        ),
+    };
+    let full = room.full_accounts.iter().map(ToString::to_string);
+    let (lanes, full) = (to_json(lanes)?, to_json(&full.collect::<Vec<_>>())?);
     let values = [
         now.micros().into(),
         (&lanes).into(),
-        (&accounts).into(),
+        (&full).into(),
         i64::from(most).into(),
     ];
     conn.all(sql, &values, candidate)

@@ -6,13 +6,13 @@
 //! taken nothing yet, or has been silent for a moment, is sent less at once, and all of those
 //! together no more than half of what the process sends: a hundred dead ones leave room.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::domain::webhooks::outcome::Tried;
 use crate::ids::{AccountId, DeliveryId};
-use crate::store::webhooks::deliveries::Candidate;
+use crate::store::webhooks::deliveries::{Candidate, LanesWithRoom, Room};
 
 /// At once, by this process.
 pub(super) const MOST: usize = 500;
@@ -62,15 +62,6 @@ struct Lane {
     paused_until: Option<Timestamp>,
 }
 
-/// Where there is room.
-#[derive(Clone)]
-pub(super) enum Room {
-    /// Everywhere but here.
-    Without(Vec<String>, Vec<AccountId>),
-    /// Only in these lanes, which are known to answer, but not for these accounts.
-    Only(Vec<String>, Vec<AccountId>),
-}
-
 impl Lane {
     fn new(now: Timestamp) -> Self {
         Self {
@@ -106,22 +97,29 @@ impl Lanes {
         };
         let accounts = self.accounts.iter().filter(|(_, count)| **count >= ACCOUNT);
         let accounts = accounts.map(|(account, _)| *account).collect();
-        Some(if self.unknown < ALL_UNKNOWN {
-            Room::Without(lanes(|lane, now| !lane.has_room(now)), accounts)
+        let lanes = if self.unknown < ALL_UNKNOWN {
+            LanesWithRoom::AllBut(lanes(|lane, now| !lane.has_room(now)))
         } else {
-            Room::Only(
-                lanes(|lane, now| lane.answers && lane.has_room(now)),
-                accounts,
-            )
+            LanesWithRoom::Only(lanes(|lane, now| lane.answers && lane.has_room(now)))
+        };
+        Some(Room {
+            lanes,
+            full_accounts: accounts,
         })
     }
 
-    /// Takes a place, if there is one.
+    /// From the claim until the outcome is written.
+    pub(super) fn in_flight(&self) -> Vec<DeliveryId> {
+        self.places.keys().copied().collect()
+    }
+
+    /// Takes a place, if there is one and the delivery has none.
     pub(super) fn take(&mut self, candidate: &Candidate, now: Timestamp) -> bool {
         let account = self.accounts.get(&candidate.account);
         let lane = self.known.get(&candidate.lane);
         let is_known = lane.is_some_and(|lane| lane.answers);
         if self.places.len() >= MOST
+            || self.places.contains_key(&candidate.id)
             || (!is_known && self.unknown >= ALL_UNKNOWN)
             || account.is_some_and(|count| *count >= ACCOUNT)
             || lane.is_some_and(|lane| !lane.has_room(now))
@@ -143,13 +141,6 @@ impl Lanes {
         };
         self.places.insert(candidate.id, place);
         true
-    }
-
-    /// Gives back the places of those that another process claimed.
-    pub(super) fn settle(&mut self, chosen: &[DeliveryId], kept: &HashSet<DeliveryId>) {
-        for id in chosen.iter().filter(|id| !kept.contains(*id)) {
-            self.release(*id);
-        }
     }
 
     /// A try is over; its place is given back once that is written. Returns how long its lane pauses,
@@ -267,10 +258,11 @@ mod tests {
             taken(&mut lanes, account, lane, now);
         }
         assert_eq!(lanes.places.len(), ACCOUNT);
-        let Some(Room::Without(full, accounts)) = lanes.room(now) else {
-            panic!("there is room");
-        };
-        assert!(full.contains(&"a".to_owned()) && accounts == [account]);
+        let room = lanes.room(now).unwrap();
+        assert!(
+            matches!(room.lanes, LanesWithRoom::AllBut(full) if full.contains(&"a".to_owned()))
+        );
+        assert_eq!(room.full_accounts, [account]);
         let mut all = lanes.places.len();
         for number in 0..100 {
             let (account, lane) = (AccountId::new(), format!("x{number}"));
@@ -297,10 +289,8 @@ mod tests {
             .map(|number| taken(&mut lanes, AccountId::new(), &format!("dead{number}"), now))
             .sum();
         assert_eq!(dead, ALL_UNKNOWN);
-        let Some(Room::Only(known, _)) = lanes.room(now) else {
-            panic!("there is room for one that answers");
-        };
-        assert_eq!(known, ["alive"]);
+        let room = lanes.room(now).unwrap();
+        assert!(matches!(room.lanes, LanesWithRoom::Only(known) if known == ["alive"]));
         assert_eq!(taken(&mut lanes, alive, "alive", now), LANE);
         // One that falls silent is sent no more than one that nobody knows.
         let (other, later) = (AccountId::new(), now.plus(SILENT * 2));

@@ -25,9 +25,9 @@ use crate::ids::DeliveryId;
 use crate::model::webhook::{Attempt, AttemptError, Due};
 use crate::store::StoreError;
 use crate::store::webhooks::deliveries;
-use crate::worker::Crew;
 use crate::worker::hold::Lease;
-use lanes::{Lanes, MOST, Room};
+use crate::worker::{Crew, random};
+use lanes::{Lanes, MOST};
 
 /// Deliveries that are looked at for one claim.
 const LOOKED_AT: u32 = 1000;
@@ -37,15 +37,8 @@ const BATCH: usize = 200;
 /// What is being sent by this process.
 struct Post {
     crew: Arc<Crew>,
-    state: Mutex<State>,
+    lanes: Mutex<Lanes>,
     outcomes: mpsc::Sender<(Arc<Lease>, Tried)>,
-}
-
-#[derive(Default)]
-struct State {
-    lanes: Lanes,
-    /// From the claim until the outcome is written.
-    in_flight: HashSet<DeliveryId>,
 }
 
 /// Delivers for as long as the process runs.
@@ -56,7 +49,7 @@ pub(super) async fn deliver(crew: Arc<Crew>, tracker: TaskTracker) {
     let (outcomes, written) = mpsc::channel(MOST);
     let post = Arc::new(Post {
         crew: crew.clone(),
-        state: Mutex::default(),
+        lanes: Mutex::default(),
         outcomes,
     });
     tracker.spawn(write_down(post.clone(), written));
@@ -89,7 +82,8 @@ async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>
     let app = &post.crew.app;
     let lease = post.crew.holds.lease();
     if *in_doubt {
-        let (owner, known) = (lease.name.clone(), post.in_flight());
+        let known = post.with_lanes(|lanes| lanes.in_flight());
+        let owner = lease.name.clone();
         app.store
             .write(move |conn| deliveries::free_others(conn, &owner, &known))
             .await?;
@@ -106,11 +100,11 @@ async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>
         .await;
     let claimed = claimed.inspect_err(|_| *in_doubt = true);
     let kept: HashSet<DeliveryId> = claimed.iter().flatten().map(|due| due.id).collect();
-    post.with_state(|state| {
-        for due in chosen.iter().filter(|id| !kept.contains(*id)) {
-            state.in_flight.remove(due);
+    // The others were claimed by another process.
+    post.with_lanes(|lanes| {
+        for id in chosen.iter().filter(|id| !kept.contains(*id)) {
+            lanes.release(*id);
         }
-        state.lanes.settle(&chosen, &kept);
     });
     Ok((lease, claimed?))
 }
@@ -121,17 +115,12 @@ async fn choose(post: &Post) -> Result<Vec<DeliveryId>, Error> {
     let mut chosen = Vec::new();
     loop {
         let now = app.clock.now();
-        let Some(room) = post.with_state(|state| state.lanes.room(now)) else {
+        let Some(room) = post.with_lanes(|lanes| lanes.room(now)) else {
             return Ok(chosen);
         };
-        let found = app.store.read(move |conn| match &room {
-            Room::Without(lanes, accounts) => {
-                deliveries::candidates(conn, lanes, accounts, LOOKED_AT, now)
-            }
-            Room::Only(lanes, accounts) => {
-                deliveries::candidates_in(conn, lanes, accounts, LOOKED_AT, now)
-            }
-        });
+        let found = app
+            .store
+            .read(move |conn| deliveries::candidates(conn, &room, LOOKED_AT, now));
         let found = match found.await {
             Ok(found) => found,
             Err(error) if chosen.is_empty() => return Err(error.into()),
@@ -139,32 +128,21 @@ async fn choose(post: &Post) -> Result<Vec<DeliveryId>, Error> {
             Err(_) => return Ok(chosen),
         };
         let seen = found.len();
-        let taken = post.with_state(|state| {
-            let mut taken = 0;
-            for candidate in found {
-                let is_new = !state.in_flight.contains(&candidate.id);
-                if is_new && state.lanes.take(&candidate, now) {
-                    state.in_flight.insert(candidate.id);
-                    chosen.push(candidate.id);
-                    taken += 1;
-                }
-            }
-            taken
+        let before = chosen.len();
+        post.with_lanes(|lanes| {
+            let taken = found.iter().filter(|candidate| lanes.take(candidate, now));
+            chosen.extend(taken.map(|candidate| candidate.id));
         });
         // Behind many of one lane there may be others.
-        if seen < LOOKED_AT as usize || taken == 0 {
+        if seen < LOOKED_AT as usize || chosen.len() == before {
             return Ok(chosen);
         }
     }
 }
 
 impl Post {
-    fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn in_flight(&self) -> Vec<DeliveryId> {
-        self.with_state(|state| state.in_flight.iter().copied().collect())
+    fn with_lanes<T>(&self, change: impl FnOnce(&mut Lanes) -> T) -> T {
+        change(&mut self.lanes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn send(&self, lease: Arc<Lease>, due: Due) {
@@ -203,12 +181,11 @@ async fn attempt(app: &App, due: Due) -> Tried {
         error,
         response: answer.as_ref().map(|answer| answer.text.clone()),
     };
-    let chance = getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX));
     Tried {
         due,
         attempt,
         asked: answer.and_then(|answer| answer.asked),
-        chance,
+        chance: random(),
     }
 }
 
@@ -248,18 +225,17 @@ async fn write_down(post: Arc<Post>, mut outcomes: mpsc::Receiver<(Arc<Lease>, T
         }
         let app = &post.crew.app;
         let now = app.clock.now();
-        let pauses = post.with_state(|state| {
-            let pauses = batch.iter().filter_map(|(_, tried)| {
-                Some((tried.due.lane.clone(), state.lanes.over(tried, now)?))
-            });
+        let pauses = post.with_lanes(|lanes| {
+            let pauses = batch
+                .iter()
+                .filter_map(|(_, tried)| Some((tried.due.lane.clone(), lanes.over(tried, now)?)));
             pauses.collect::<Vec<_>>()
         });
         write(app, &batch, &pauses).await;
         crash::point("delivery-written");
-        post.with_state(|state| {
+        post.with_lanes(|lanes| {
             for (_, tried) in batch.drain(..) {
-                state.in_flight.remove(&tried.due.id);
-                state.lanes.release(tried.due.id);
+                lanes.release(tried.due.id);
             }
         });
         app.bell.ring_for_deliveries();
@@ -269,7 +245,7 @@ async fn write_down(post: Arc<Post>, mut outcomes: mpsc::Receiver<(Arc<Lease>, T
 /// The process stops and everything that was being sent has been written down.
 async fn nothing_left(post: &Post) {
     post.crew.stop.cancelled().await;
-    while post.with_state(|state| !state.in_flight.is_empty()) {
+    while !post.with_lanes(|lanes| lanes.in_flight().is_empty()) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

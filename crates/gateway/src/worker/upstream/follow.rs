@@ -8,12 +8,13 @@ use providers::driver::{Polled, Watch};
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
-use super::job::{Ended, Job, Taken, failure, random};
+use super::job::{Ended, Job, Taken, failure};
 use super::results::{self, Bad};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
 use crate::worker::finish::{Closing, Made, Outcome};
+use crate::worker::random;
 
 /// The progress that is guessed for providers that tell none ends here.
 const GUESS: f64 = 90.0;
@@ -105,7 +106,11 @@ impl Job<'_> {
             let median = tasks::usual_time(app, &self.task.model).await;
             let median = median.ok().flatten();
             let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
-            let pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
+            let mut pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
+            if std::mem::take(&mut taken.is_taken_up) {
+                // After a restart all are taken up at once. Those near their end come first.
+                pause = pause.mul_f64(random());
+            }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
             taken.refresh(&app.upstream);

@@ -159,11 +159,11 @@ impl Job<'_> {
                 .crew
                 .app
                 .store
-                .write(move |conn| write_yes(conn, id, &brought, now).map_err(Error::from));
+                .write(move |conn| write_yes(conn, id, &brought, now));
             match written.await {
                 Ok(yes) => break yes,
                 Err(error) => {
-                    tracing::error!(provider = %route.provider, submission_id = %id, inside = ?error.inside(), "cannot write down that a provider took a task");
+                    tracing::error!(provider = %route.provider, submission_id = %id, inside = %error, "cannot write down that a provider took a task");
                     tokio::time::sleep(AGAIN).await;
                 }
             }

@@ -42,6 +42,8 @@ pub(super) struct Taken {
     pub(super) cost: Option<Cost>,
     /// When the provider wants to be asked first.
     pub(super) poll_after: Option<Duration>,
+    /// Whether another run had it before: nobody knows when it was asked for last.
+    pub(super) is_taken_up: bool,
     pub(super) _open: OpenJob,
 }
 
@@ -152,12 +154,4 @@ pub(super) fn failure(error: &ProviderError) -> Outcome {
             format!("The model failed at this task: {said}. Nothing was charged."),
         ),
     }
-}
-
-/// From 0 to below 1.
-pub(super) fn random() -> f64 {
-    let mut bytes = [0_u8; 4];
-    // Without randomness jobs are polled in step and the first route goes first, no worse.
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
 }

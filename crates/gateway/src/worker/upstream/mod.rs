@@ -81,7 +81,7 @@ async fn take_all(
     let models = crew
         .app
         .store
-        .examine(move |conn| store::tasks::models_due(conn, now).map_err(Error::from))
+        .examine(move |conn| store::tasks::models_due(conn, now))
         .await?;
     let mut more = stray::take_all(crew, tracker).await?;
     for (model, has_begun) in models {

@@ -283,8 +283,9 @@ async fn clip(app: &App, task: &Task, id: ClipId) -> Result<Clip, Unusable> {
     let account = task.account;
     let found = app
         .store
-        .read(move |conn| store::clips::by_id(conn, id, account).map_err(Error::from))
-        .await?;
+        .read(move |conn| store::clips::by_id(conn, id, account))
+        .await
+        .map_err(Error::from)?;
     found.ok_or(Unusable::Gone("A clip"))
 }
 

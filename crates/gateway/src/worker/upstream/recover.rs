@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use providers::{Handle, Order, Output};
 
-use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, random, unconfirmed};
+use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
 use super::order;
 use super::resolve::{NEAR, REPETITION};
 use crate::config::providers::JOB_LIMIT;
@@ -31,11 +31,10 @@ impl Job<'_> {
 
     async fn last_submission(&self) -> Result<Option<Submission>, Error> {
         let task = self.task.id;
-        self.crew
-            .app
-            .store
-            .read(move |conn| store::submissions::latest(conn, task).map_err(Error::from))
-            .await
+        let store = &self.crew.app.store;
+        Ok(store
+            .read(move |conn| store::submissions::latest(conn, task))
+            .await?)
     }
 
     /// Goes on where another process, or an earlier run, left off.
@@ -86,9 +85,6 @@ impl Job<'_> {
             return Err((Outcome::Later(Duration::from_secs(5)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
-        // After a restart all are taken up at once, and should not be asked for so.
-        let pace = site.provider.adapter().pace();
-        let poll_after = pace.ceiling.mul_f64(random());
         Ok(Taken {
             submission: submission.id,
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
@@ -100,7 +96,8 @@ impl Job<'_> {
             result,
             is_kept: true,
             cost: None,
-            poll_after: Some(poll_after),
+            poll_after: None,
+            is_taken_up: true,
         })
     }
 

@@ -86,6 +86,7 @@ impl Job<'_> {
                             is_kept: true,
                             cost: None,
                             poll_after: None,
+                            is_taken_up: false,
                             _open: sent.credential.open(),
                         })));
                     }
@@ -144,9 +145,9 @@ impl Job<'_> {
         let written = self.crew.app.store.write(move |conn| {
             let why = Some((class, message.as_str()));
             let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-            store::submissions::close(conn, id, from, to, why).map_err(Error::from)
+            store::submissions::close(conn, id, from, to, why)
         });
-        if written.await.map_err(|error| inside(&error))? {
+        if written.await.map_err(|error| inside(&error.into()))? {
             return Ok(Attempt::Passed(Passed::No(error)));
         }
         Err((Outcome::Stopped, None))
@@ -212,7 +213,7 @@ pub(in crate::worker) async fn look_again(app: &App) -> Result<(), Error> {
     let now = app.clock.now();
     let due = app
         .store
-        .read(move |conn| store::submissions::unclear_due(conn, MOST, now).map_err(Error::from))
+        .read(move |conn| store::submissions::unclear_due(conn, MOST, now))
         .await?;
     for submission in due {
         let found = look_late(app, &submission).await?;
@@ -256,7 +257,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
     let id = submission.task;
     let task = app
         .store
-        .read(move |conn| store::tasks::of_anyone(conn, id).map_err(Error::from))
+        .read(move |conn| store::tasks::of_anyone(conn, id))
         .await?;
     let sites = app.upstream.sites();
     let site = sites.get(&submission.provider);

@@ -104,7 +104,7 @@ pub(super) async fn for_model(app: &App, model: &str) -> Result<u32, Error> {
         let provider = route.provider.clone();
         let counts = app
             .store
-            .examine(move |conn| Counts::read(conn, &provider, counted, now).map_err(Error::from))
+            .examine(move |conn| Counts::read(conn, &provider, counted, now))
             .await?;
         let by_credential = site
             .credentials

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::job::random;
 use crate::app::App;
 use crate::crash;
 use crate::domain::ledger;
@@ -24,6 +23,7 @@ use crate::model::task::Task;
 use crate::store;
 use crate::upstream::{Credential, Site};
 use crate::worker::Crew;
+use crate::worker::random;
 
 /// Most strays that are taken at once.
 const BATCH: u32 = 100;
@@ -60,7 +60,7 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     let any = crew
         .app
         .store
-        .read(move |conn| store::submissions::any_stray(conn, now).map_err(Error::from));
+        .read(move |conn| store::submissions::any_stray(conn, now));
     if !any.await? {
         return Ok(false);
     }
@@ -70,9 +70,7 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     let taken = crew
         .app
         .store
-        .write(move |conn| {
-            store::submissions::claim_strays(conn, &name, BATCH, now).map_err(Error::from)
-        })
+        .write(move |conn| store::submissions::claim_strays(conn, &name, BATCH, now))
         .await?;
     let more = taken.len() >= BATCH as usize;
     for submission in taken {
@@ -117,7 +115,7 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
     let id = submission.task;
     let task = app
         .store
-        .read(move |conn| store::tasks::of_anyone(conn, id).map_err(Error::from))
+        .read(move |conn| store::tasks::of_anyone(conn, id))
         .await?
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
@@ -267,7 +265,7 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
 pub(in crate::worker) async fn release_left_over(app: &App) -> Result<(), Error> {
     let left = app
         .store
-        .read(|conn| store::tasks::cancelled_and_held(conn).map_err(Error::from))
+        .read(|conn| store::tasks::cancelled_and_held(conn))
         .await?;
     let now = app.clock.now();
     for task in left {

@@ -8,7 +8,7 @@ use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Order, ProviderError};
 
 use super::intent::Halt;
-use super::job::{self, Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
+use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
 use super::order;
 use crate::crash;
 use crate::domain::routing;
@@ -91,7 +91,7 @@ impl Job<'_> {
         let routes = model
             .map(crate::model::catalog::Model::routes)
             .unwrap_or_default();
-        let in_order = route::in_order(routes, job::random);
+        let in_order = route::in_order(routes, crate::worker::random);
         let able: Vec<_> = routing::able(app, in_order, &self.task.payload, known_at)
             .into_iter()
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
@@ -298,6 +298,7 @@ impl Job<'_> {
             is_kept,
             cost: watch.cost(),
             poll_after,
+            is_taken_up: false,
             _open: open,
         })))
     }

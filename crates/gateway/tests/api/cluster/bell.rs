@@ -160,7 +160,7 @@ async fn processes_ring_each_other_by_postgres() {
     let (way, address) = proxy_to(&database.url).await;
     // Only the rings go this way.
     let direct = address.parse().unwrap();
-    let gateway = gateway.set(|settings| settings.cluster.bell_database = Some(direct));
+    let gateway = gateway.set(|settings| settings.bell.database = Some(direct));
     let pair = Pair::new(gateway.start_on(database).await, true).await;
     contract(&pair, &way).await;
 
@@ -255,7 +255,7 @@ async fn processes_ring_each_other_by_nats() {
     let way = Proxy::start(nats.address).await.unwrap();
     let address = format!("nats://{}", way.address()).parse().unwrap();
     let gateway = TestGateway::builder().on_postgres().without_workers();
-    let gateway = gateway.set(|settings| settings.cluster.bell_nats = Some(address));
+    let gateway = gateway.set(|settings| settings.bell.nats = Some(address));
     let pair = Pair::new(gateway.start().await, true).await;
     contract(&pair, &way).await;
 
@@ -289,7 +289,7 @@ async fn a_server_that_was_never_there_is_not_missed() {
     drop(free);
     let gateway = TestGateway::builder().on_postgres().without_workers();
     let address = address.parse().unwrap();
-    let gateway = gateway.set(|settings| settings.cluster.bell_nats = Some(address));
+    let gateway = gateway.set(|settings| settings.bell.nats = Some(address));
     let pair = Pair::new(gateway.start().await, true).await;
     pair.is_seen().await;
     pair.end().await;

@@ -8,7 +8,7 @@ use mediagate::model::webhook::{
     Scheme,
 };
 use mediagate::store::tasks::Page;
-use mediagate::store::webhooks::deliveries::{self, NewDelivery};
+use mediagate::store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
 use mediagate::store::webhooks::{endpoints, log};
 use mediagate::store::{Conn, StoreError, workers};
 
@@ -149,24 +149,26 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due(conn, 3)?;
         let lane = endpoint.id.to_string();
-        let found = |conn: &mut Conn<'_>, lanes: &[String], accounts: &[AccountId]| {
-            let all = deliveries::candidates(conn, lanes, accounts, 1000, at(2));
-            all.map(|all| {
-                all.into_iter()
-                    .filter(|it| it.lane == lane)
-                    .map(|it| it.id)
-                    .collect::<Vec<_>>()
-            })
+        let found = |conn: &mut Conn<'_>, lanes: LanesWithRoom, full_accounts: &[AccountId]| {
+            let full_accounts = full_accounts.to_vec();
+            let room = Room {
+                lanes,
+                full_accounts,
+            };
+            let all = deliveries::candidates(conn, &room, 1000, at(2))?;
+            let ours = all.into_iter().filter(|it| it.lane == lane);
+            Ok::<_, StoreError>(ours.map(|it| it.id).collect::<Vec<_>>())
         };
-        assert_eq!(found(conn, &[], &[])?, ids[..2]);
-        assert!(found(conn, std::slice::from_ref(&lane), &[])?.is_empty());
-        assert!(found(conn, &[], &[endpoint.account])?.is_empty());
-        let only = |conn: &mut Conn<'_>, lanes: &[String]| {
-            let all = deliveries::candidates_in(conn, lanes, &[], 1000, at(2))?;
-            Ok::<_, StoreError>(all.into_iter().map(|it| it.id).collect::<Vec<_>>())
-        };
-        assert_eq!(only(conn, std::slice::from_ref(&lane))?, ids[..2]);
-        assert!(only(conn, &[])?.is_empty());
+        let all_but =
+            |lanes: &[&String]| LanesWithRoom::AllBut(lanes.iter().copied().cloned().collect());
+        assert_eq!(found(conn, all_but(&[]), &[])?, ids[..2]);
+        assert!(found(conn, all_but(&[&lane]), &[])?.is_empty());
+        assert!(found(conn, all_but(&[]), &[endpoint.account])?.is_empty());
+        assert_eq!(
+            found(conn, LanesWithRoom::Only(vec![lane.clone()]), &[])?,
+            ids[..2]
+        );
+        assert!(found(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
         assert!(deliveries::due(conn, at(2))? >= 2);
         let claimed: Vec<Due> = deliveries::claim(conn, "w1", &ids[..2])?;
         assert_eq!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use mediagate::app::App;
 use mediagate::clock::Clock;
-use mediagate::config::{Config, Overrides};
+use mediagate::config::{Config, Settings};
 use mediagate::domain::endings;
 use mediagate::domain::keys::NewKey;
 use mediagate::domain::{accounts, keys};
@@ -35,7 +35,7 @@ const MODELS: &str = r#"["animatic-1","stems-dsp-1"]"#;
 
 /// How a gateway is to be.
 pub(crate) struct Builder {
-    pub(crate) overrides: Overrides,
+    pub(crate) overrides: Settings,
     toml: String,
     clock: Clock,
     workers: bool,
@@ -50,7 +50,7 @@ pub(crate) struct TestGateway {
     workers: Option<Workers>,
     server: Option<tokio::task::JoinHandle<()>>,
     /// What it was started with.
-    overrides: Overrides,
+    overrides: Settings,
     // Dropped last.
     home: Arc<Home>,
 }
@@ -71,7 +71,7 @@ impl Deref for TestGateway {
 }
 
 impl Builder {
-    pub(crate) fn set(mut self, change: impl FnOnce(&mut Overrides)) -> Self {
+    pub(crate) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.overrides);
         self
     }
@@ -111,7 +111,7 @@ impl Builder {
     /// Loopback addresses may be fetched.
     pub(crate) fn allow_loopback(self) -> Self {
         self.set(|settings| {
-            settings.fetch_allow_networks = Some(vec![
+            settings.fetch.allow_networks = Some(vec![
                 "127.0.0.0/8".parse().unwrap(),
                 "::1/128".parse().unwrap(),
             ]);
@@ -149,7 +149,7 @@ impl Builder {
         });
         let file = home.file();
         std::fs::write(&file, &self.toml).unwrap();
-        let overrides = Overrides {
+        let overrides = Settings {
             config: Some(file),
             data: Some(home.data.path().join("data")),
             database: url
@@ -174,7 +174,7 @@ impl Home {
 }
 
 impl TestGateway {
-    async fn open(overrides: Overrides, clock: Clock, home: Arc<Home>) -> Self {
+    async fn open(overrides: Settings, clock: Clock, home: Arc<Home>) -> Self {
         let mut config = Config::load(&overrides).unwrap();
         // This one is the test.
         config.program = env!("CARGO_BIN_EXE_mediagate").into();
@@ -205,7 +205,7 @@ impl TestGateway {
 
     pub(crate) fn builder() -> Builder {
         Builder {
-            overrides: Overrides::default(),
+            overrides: Settings::default(),
             toml: String::new(),
             clock: Clock::system(),
             workers: true,

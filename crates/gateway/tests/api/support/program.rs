@@ -1,24 +1,14 @@
 //! The real program, as a child process.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+pub(crate) use crate::process::{output, program};
+
+use crate::process::Process;
 use crate::support::client::Client;
 use crate::support::eventually;
-
-/// The program with these words, and no setting from this process's environment.
-pub(crate) fn program(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mediagate"));
-    command.args(words).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("MEDIAGATE_") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
 
 /// The same command behind another one, which becomes it.
 fn behind(prefix: &[&str], command: &Command) -> Command {
@@ -37,23 +27,14 @@ fn behind(prefix: &[&str], command: &Command) -> Command {
     shell
 }
 
-/// Runs a command that ends by itself.
-pub(crate) async fn output(mut command: Command) -> Output {
-    tokio::task::spawn_blocking(move || command.output().unwrap())
-        .await
-        .unwrap()
-}
-
 pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
 /// `mediagate serve` on a free port.
 pub(crate) struct Server {
-    child: Child,
+    process: Process,
     pub(crate) base: String,
-    said: Arc<Mutex<String>>,
-    listeners: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Server {
@@ -102,33 +83,12 @@ impl Server {
         if !prefix.is_empty() {
             command = behind(prefix, &command);
         }
-        let mut child = command
-            .envs(variables.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let said = Arc::new(Mutex::new(String::new()));
-        let logged = Arc::new(Mutex::new(String::new()));
-        let listeners = vec![
-            listen(child.stdout.take().unwrap(), said.clone()),
-            listen(child.stderr.take().unwrap(), logged.clone()),
-        ];
-        let mut server = Self {
-            child,
-            base: String::new(),
-            said,
-            listeners,
-        };
-        let base = eventually("the server says where it is", async || {
-            let said = server.said();
-            let (_, rest) = said.split_once("ready at ")?;
-            let (base, _) = rest.split_once(' ')?;
-            Some(base.to_owned())
-        });
-        server.base = tokio::time::timeout(Duration::from_secs(20), base)
+        let process = Process::start(command.envs(variables.iter().copied()));
+        let base = eventually("the server says where it is", async || process.base());
+        let base = tokio::time::timeout(Duration::from_secs(20), base)
             .await
-            .unwrap_or_else(|_| panic!("no server: {}", logged.lock().unwrap()));
+            .unwrap_or_else(|_| panic!("no server: {}", process.logged()));
+        let server = Self { process, base };
         let anyone = Client::new(&server.base, None);
         eventually("the server is ready", async || {
             (anyone.get("/readyz").await.status == 200).then_some(())
@@ -139,7 +99,7 @@ impl Server {
 
     /// The children in which it runs engines.
     pub(crate) fn engines(&self) -> Vec<u32> {
-        let parent = self.child.id().to_string();
+        let parent = self.process.id().to_string();
         let processes = std::fs::read_dir("/proc").unwrap();
         let id = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         let processes = processes.filter_map(|entry| id(entry.ok()?));
@@ -160,7 +120,8 @@ impl Server {
 
     /// The most memory that it has had at once, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status
             .lines()
             .find(|line| line.starts_with("VmHWM:"))
@@ -169,9 +130,8 @@ impl Server {
         kib * 1024
     }
 
-    /// What it has written to standard output so far.
     pub(crate) fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+        self.process.said()
     }
 
     /// The key that the first start prints.
@@ -188,44 +148,31 @@ impl Server {
 
     /// A path as the process sees it, which may have mounts of its own.
     pub(crate) fn inside(&self, path: &Path) -> PathBuf {
-        let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
+        let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
         root.join(path.strip_prefix("/").unwrap())
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args([name, &id]).status().unwrap();
-        assert!(sent.success());
+        self.process.signal(name);
     }
 
     /// Waits until the whole process stands still.
     pub(crate) async fn stands_still(&self) {
-        let stat = format!("/proc/{}/stat", self.child.id());
         eventually("the server stands still", async || {
-            let stat = std::fs::read_to_string(&stat).unwrap();
-            // The state comes behind the name, which is in brackets.
-            let (_, rest) = stat.rsplit_once(") ")?;
-            rest.starts_with('T').then_some(())
+            self.process.stands_still().then_some(())
         })
         .await;
     }
 
     /// Ends it as a crash does.
     pub(crate) fn crash(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.process.kill();
     }
 
     /// Waits for its end; what it said, and how it ended.
     pub(crate) async fn ended(mut self) -> (ExitStatus, String) {
-        let child = std::cell::RefCell::new(&mut self.child);
-        let status = eventually("the server ends", async || {
-            child.borrow_mut().try_wait().unwrap()
-        })
-        .await;
-        for listener in self.listeners.drain(..) {
-            listener.join().unwrap();
-        }
+        let process = std::cell::RefCell::new(&mut self.process);
+        let status = eventually("the server ends", async || process.borrow_mut().ended()).await;
         (status, self.said())
     }
 
@@ -236,24 +183,4 @@ impl Server {
         assert_eq!(status.code(), Some(0));
         said
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn listen(
-    mut from: impl std::io::Read + Send + 'static,
-    into: Arc<Mutex<String>>,
-) -> std::thread::JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = from.read(&mut buffer) {
-            let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
-            into.lock().unwrap().push_str(&text);
-        }
-    })
 }

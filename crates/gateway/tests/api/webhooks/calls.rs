@@ -101,7 +101,7 @@ async fn every_dialect_names_a_callback() {
 async fn a_music_callback_may_have_the_job_record() {
     let gateway = builder()
         .set(|settings| {
-            settings.webhooks_notify_hook_body = Some(mediagate::config::NotifyHookBody::Job);
+            settings.webhooks.notify_hook_body = Some(mediagate::config::NotifyHookBody::Job);
         })
         .start()
         .await;

@@ -26,7 +26,7 @@ async fn tried(gateway: &TestGateway, delivery: &Value, times: usize) -> Value {
 #[tokio::test]
 async fn whatever_is_no_success_is_told_by_its_class_and_tried_again() {
     let gateway = builder()
-        .set(|settings| settings.webhooks_timeout = Some(Duration::from_secs(1)))
+        .set(|settings| settings.webhooks.timeout = Some(Duration::from_secs(1)))
         .start()
         .await;
     let answer = |status, body: &str| Reaction::Answer(status, Vec::new(), body.to_owned());

@@ -218,9 +218,9 @@ async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
 /// Takes an intent away before it is passed by: its process may only have stood
 /// still, and must not go on with it.
 async fn abandon(app: &App, intent: Intent) -> Result<Joined, Error> {
-    let abandoned = app.store.write(move |conn| {
-        store::intents::abandon(conn, intent.id, intent.visits).map_err(Error::from)
-    });
+    let abandoned = app
+        .store
+        .write(move |conn| store::intents::abandon(conn, intent.id, intent.visits));
     Ok(if store::soon(abandoned).await? {
         Joined::No
     } else {

@@ -46,9 +46,9 @@ pub(super) async fn begin(
 /// What the key leads to, unless that is forgotten.
 async fn by_key(app: &App, account: AccountId, key: &str) -> Result<Option<Intent>, Error> {
     let key = key.to_owned();
-    let known = app.store.read(move |conn| {
-        store::intents::by_idempotency_key(conn, account, &key).map_err(Error::from)
-    });
+    let known = app
+        .store
+        .read(move |conn| store::intents::by_idempotency_key(conn, account, &key));
     match known.await? {
         Some(old) if old.created_at <= app.clock.now().minus(KNOWN) => {
             free_key(app, old.id).await?;
@@ -97,8 +97,8 @@ fn conflict() -> Error {
 async fn free_key(app: &App, id: IntentId) -> Result<(), Error> {
     let freed = app
         .store
-        .write(move |conn| store::intents::free_key(conn, id).map_err(Error::from));
-    store::soon(freed).await
+        .write(move |conn| store::intents::free_key(conn, id));
+    Ok(store::soon(freed).await?)
 }
 
 /// Whether an intent made nothing and nobody works on it any more.

@@ -1,20 +1,24 @@
-//! Flags and environment variables; each corresponds to a key in the file.
+//! What can be set: each setting once, with its flag, its environment variable and its key in the
+//! file. Defaults are [`Config`](super::Config)'s.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use serde::Deserialize;
+use merge::Merge;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::config::file::{Source, duration};
+use crate::config::providers::{ModelSettings, ProviderTable};
 use crate::config::size::ByteSize;
-use crate::config::{ClusterFlags, NotifyHookBody};
 use crate::secret::SecretSource;
 use crate::store::Migrate;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
@@ -26,7 +30,7 @@ pub enum LogFormat {
 }
 
 /// Who pays if a provider finishes a cancelled task.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelPolicy {
     /// The operator: the hold is released.
@@ -37,7 +41,7 @@ pub enum CancelPolicy {
 }
 
 /// What survives the loss of the database's machine.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// What is on its own disk.
@@ -49,12 +53,27 @@ pub enum Durability {
     Assumed,
 }
 
-/// Flags and environment variables; each corresponds to a key in the file.
-#[derive(Debug, Clone, Default, Args)]
+/// What a music task's callback is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotifyHookBody {
+    /// The event, as every webhook.
+    #[default]
+    Event,
+    /// The job record of the music dialect, for its clients.
+    Job,
+}
+
+/// Settings from one source: the command line with the environment, or the file. What a source
+/// does not set is `None`.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
 #[command(next_help_heading = "Settings (also in the configuration file)")]
-pub struct Overrides {
+pub struct Settings {
     /// The configuration file (TOML); none by default
     #[arg(long, env = "MEDIAGATE_CONFIG", value_name = "FILE", global = true)]
+    #[serde(skip)]
     pub config: Option<PathBuf>,
     /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "MEDIAGATE_LISTEN", value_name = "ADDRESS", global = true)]
@@ -113,12 +132,15 @@ pub struct Overrides {
     pub migrate: Option<Migrate>,
     /// How long a request waits for its task [default: 15m]
     #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
     pub wait_limit: Option<Duration>,
     /// How long requests are still accepted after SIGTERM, while /readyz fails [default: 0s]
     #[arg(long, env = "MEDIAGATE_DRAIN_DELAY", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
     pub drain_delay: Option<Duration>,
     /// How long media is kept [default: 30d]
     #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
     pub media_ttl: Option<Duration>,
     /// Bytes of files that an account may store, for example "20GB" [default: 20GB]
     #[arg(
@@ -133,9 +155,11 @@ pub struct Overrides {
     pub disk_floor: Option<ByteSize>,
     /// How long finished tasks are kept [default: forever]
     #[arg(long, env = "MEDIAGATE_RECORD_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
     pub record_ttl: Option<Duration>,
     /// How long requests in flight may take after SIGTERM [default: 30s]
     #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
     pub shutdown_grace: Option<Duration>,
     /// First path segment of the music endpoints [default: musicgen]
     #[arg(long, env = "MEDIAGATE_BRAND", value_name = "WORD", global = true)]
@@ -236,62 +260,23 @@ pub struct Overrides {
         global = true
     )]
     pub max_submitting: Option<usize>,
-    /// Networks that callers' URLs may point to although they are not public [default: none]
+    /// Address for probes and metrics without a key, of servers and workers [default: none]
     #[arg(
         long,
-        env = "MEDIAGATE_FETCH_ALLOW_NETWORKS",
-        value_name = "CIDR",
-        value_delimiter = ',',
+        env = "MEDIAGATE_METRICS_LISTEN",
+        value_name = "ADDRESS",
         global = true
     )]
-    pub fetch_allow_networks: Option<Vec<IpNet>>,
-    /// Ports that callers' URLs may use [default: 80,443]
+    pub metrics_listen: Option<SocketAddr>,
+    /// The first API key, instead of a printed one; also env:NAME or <file:PATH>
     #[arg(
         long,
-        env = "MEDIAGATE_FETCH_ALLOW_PORTS",
-        value_name = "PORT",
-        value_delimiter = ',',
+        env = "MEDIAGATE_FIRST_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
         global = true
     )]
-    pub fetch_allow_ports: Option<Vec<u16>>,
-    /// Let webhooks go to http URLs [default: false]
-    #[arg(
-        long,
-        env = "MEDIAGATE_WEBHOOKS_ALLOW_HTTP",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub webhooks_allow_http: Option<bool>,
-    /// How long a webhook's receiver may take to answer [default: 15s]
-    #[arg(long, env = "MEDIAGATE_WEBHOOKS_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
-    pub webhooks_timeout: Option<Duration>,
-    /// How long webhooks that failed are kept [default: 30days]
-    #[arg(long, env = "MEDIAGATE_WEBHOOKS_LOG_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
-    pub webhooks_log_ttl: Option<Duration>,
-    /// What the callback of a music task is sent [default: event]
-    #[arg(
-        long,
-        env = "MEDIAGATE_WEBHOOKS_NOTIFY_HOOK_BODY",
-        value_name = "BODY",
-        global = true
-    )]
-    pub webhooks_notify_hook_body: Option<NotifyHookBody>,
-    /// Egress proxy for webhooks; it must refuse private networks itself [default: none]
-    #[arg(
-        long,
-        env = "MEDIAGATE_WEBHOOKS_PROXY",
-        value_name = "URL",
-        global = true
-    )]
-    pub webhooks_proxy: Option<Url>,
-    /// Approve public personas automatically [default: false]
-    #[arg(
-        long,
-        env = "MEDIAGATE_PERSONAS_AUTO_APPROVE",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub personas_auto_approve: Option<bool>,
+    pub first_key: Option<SecretSource>,
     /// Show callers which provider made something [default: false]
     #[arg(
         long,
@@ -308,8 +293,6 @@ pub struct Overrides {
         global = true
     )]
     pub cancel_policy: Option<CancelPolicy>,
-    #[command(flatten)]
-    pub cluster: ClusterFlags,
     /// Log format [default: auto]
     #[arg(
         long,
@@ -321,4 +304,143 @@ pub struct Overrides {
     /// Log filter, for example "info" or "mediagate=debug" [default: info]
     #[arg(long, env = "MEDIAGATE_LOG", value_name = "FILTER", global = true)]
     pub log: Option<String>,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub fetch: FetchSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub webhooks: WebhooksSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub personas: PersonasSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub bell: BellSettings,
+    #[arg(skip)]
+    #[merge(strategy = of_file)]
+    pub providers: BTreeMap<String, ProviderTable>,
+    #[arg(skip)]
+    #[merge(strategy = of_file)]
+    pub models: BTreeMap<String, ModelSettings>,
+    /// The file itself, for errors found later.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub source: Option<Source>,
+}
+
+/// Only the file has these.
+fn of_file<T>(flags: &mut T, file: T) {
+    *flags = file;
+}
+
+/// `[fetch]`: rules for callers' URLs.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct FetchSettings {
+    /// Networks that callers' URLs may point to although they are not public [default: none]
+    #[arg(
+        id = "fetch_allow_networks",
+        long = "fetch-allow-networks",
+        env = "MEDIAGATE_FETCH_ALLOW_NETWORKS",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub allow_networks: Option<Vec<IpNet>>,
+    /// Ports that callers' URLs may use [default: 80,443]
+    #[arg(
+        id = "fetch_allow_ports",
+        long = "fetch-allow-ports",
+        env = "MEDIAGATE_FETCH_ALLOW_PORTS",
+        value_name = "PORT",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub allow_ports: Option<Vec<u16>>,
+}
+
+/// `[webhooks]`: how callers are told what happened.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct WebhooksSettings {
+    /// Let webhooks go to http URLs [default: false]
+    #[arg(
+        id = "webhooks_allow_http",
+        long = "webhooks-allow-http",
+        env = "MEDIAGATE_WEBHOOKS_ALLOW_HTTP",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub allow_http: Option<bool>,
+    /// How long a webhook's receiver may take to answer [default: 15s]
+    #[arg(id = "webhooks_timeout", long = "webhooks-timeout", env = "MEDIAGATE_WEBHOOKS_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Option<Duration>,
+    /// How long webhooks that failed are kept [default: 30days]
+    #[arg(id = "webhooks_log_ttl", long = "webhooks-log-ttl", env = "MEDIAGATE_WEBHOOKS_LOG_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub log_ttl: Option<Duration>,
+    /// What the callback of a music task is sent [default: event]
+    #[arg(
+        id = "webhooks_notify_hook_body",
+        long = "webhooks-notify-hook-body",
+        env = "MEDIAGATE_WEBHOOKS_NOTIFY_HOOK_BODY",
+        value_name = "BODY",
+        global = true
+    )]
+    pub notify_hook_body: Option<NotifyHookBody>,
+    /// Egress proxy for webhooks; it must refuse private networks itself [default: none]
+    #[arg(
+        id = "webhooks_proxy",
+        long = "webhooks-proxy",
+        env = "MEDIAGATE_WEBHOOKS_PROXY",
+        value_name = "URL",
+        global = true
+    )]
+    pub proxy: Option<Url>,
+}
+
+/// `[personas]`.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct PersonasSettings {
+    /// Approve public personas automatically [default: false]
+    #[arg(
+        id = "personas_auto_approve",
+        long = "personas-auto-approve",
+        env = "MEDIAGATE_PERSONAS_AUTO_APPROVE",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub auto_approve: Option<bool>,
+}
+
+/// `[bell]`: how processes tell each other of changes.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct BellSettings {
+    /// NATS server that tells other processes of changes; also env:NAME or <file:PATH> [default: Postgres does]
+    #[arg(
+        id = "bell_nats",
+        long = "bell-nats",
+        env = "MEDIAGATE_BELL_NATS",
+        value_name = "URL",
+        hide_env_values = true,
+        global = true
+    )]
+    pub nats: Option<SecretSource>,
+    /// Direct address of the database when `database` is a pooler's; also env:NAME or <file:PATH>
+    #[arg(
+        id = "bell_database",
+        long = "bell-database",
+        env = "MEDIAGATE_BELL_DATABASE",
+        value_name = "DATABASE",
+        hide_env_values = true,
+        global = true
+    )]
+    pub database: Option<SecretSource>,
 }
