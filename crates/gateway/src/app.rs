@@ -155,7 +155,7 @@ impl App {
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
             hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
-            limits: Limits::new(&config),
+            limits: Limits::new(&config, &store),
             caches: Caches::default(),
             bell,
             attendance: Attendance::new(clock.clone()),

@@ -129,7 +129,8 @@ pub async fn next_events(
             return Ok((task, events));
         }
         tokio::select! {
-            () = listener.changed(task.event_seq) => {}
+            // The task may have been read after an event that was not.
+            () = listener.changed(newest) => {}
             () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }

@@ -108,7 +108,7 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error
     let caller = keys::check(app, secret, client_address(parts, app)).await?;
     // For the account's share of memory for bodies.
     parts.extensions.insert(caller.account.id);
-    let (rate, verdict) = app.limits.rates.count(&caller.key);
+    let (rate, verdict) = app.limits.rates.count(&caller.key).await;
     if let Some(slot) = parts.extensions.get::<RateSlot>() {
         // Already set if another extractor has counted the request.
         let _ = slot.0.set(rate);

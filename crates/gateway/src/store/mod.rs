@@ -16,6 +16,7 @@ pub mod notify;
 pub mod personas;
 mod postgres;
 mod pulse;
+pub mod rates;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod record;
