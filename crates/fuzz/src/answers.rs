@@ -68,9 +68,8 @@ fn follow(adapter: &dyn Adapter, handle: &Handle, answer: &Answer) {
 static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
     let plain = PROTOCOLS.iter().filter_map(|protocol| {
         let settings = Settings {
-            name: "any".into(),
             base_url: protocol.base_url.map(|url| url.parse().unwrap()),
-            options: Map::new(),
+            ..Settings::new("any", Map::new())
         };
         (protocol.build)(&settings).ok()
     });

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use http_body_util::BodyExt as _;
 use mediagate::app::App;
 use mediagate::clock::Clock;
-use mediagate::config::{Config, Overrides};
+use mediagate::config::{Config, Settings};
 use mediagate::domain::keys::NewKey;
 use mediagate::domain::{accounts, keys};
 use serde_json::{Value, json};
@@ -71,12 +71,12 @@ static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
     // Another one may have been chosen already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let data = tempfile::tempdir().unwrap();
-    let settings = Overrides {
+    let settings = Settings {
         data: Some(data.path().join("data")),
         wait_limit: Some(Duration::from_millis(1)),
         // No address leads anywhere.
         fetch_allow_ports: Some(Vec::new()),
-        ..Overrides::default()
+        ..Settings::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -26,11 +26,7 @@ fn recipe(bytes: &[u8]) {
 pub(crate) fn read(text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     // Another file is none of its business here.
     let text = text.trim_start_matches("file:");
-    let settings = Settings {
-        name: "any".into(),
-        base_url: None,
-        options: Map::from_iter([("recipe".to_owned(), json!(text))]),
-    };
+    let settings = Settings::new("any", Map::from_iter([("recipe".to_owned(), json!(text))]));
     (providers::protocol("recipe").unwrap().build)(&settings)
 }
 

@@ -13,6 +13,7 @@ use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::catalog::{Catalog, slips};
 use crate::clock::Clock;
+use crate::config::current::Current;
 use crate::config::{Config, ConfigError, Database, ModelConfig, Settings};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
@@ -26,6 +27,7 @@ use crate::signer::{self, Signer};
 use crate::store::{Options, Store};
 use crate::telemetry;
 use crate::upstream::{self, Upstream};
+use crate::uses::Uses;
 
 /// The shared parts. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub struct App(Arc<Parts>);
 pub struct Parts {
     /// The settings.
     pub config: Config,
+    /// The settings that were reloaded since.
+    pub settings: Current,
     /// The present.
     pub clock: Clock,
     /// The database.
@@ -58,6 +62,8 @@ pub struct Parts {
     /// What this process allows itself and its callers at once.
     pub limits: Limits,
     pub caches: Caches,
+    /// When keys were last used.
+    pub uses: Uses,
     /// Who waits for what.
     pub bell: Bell,
     /// Which callers still wait for an answer.
@@ -155,8 +161,10 @@ impl App {
             upstream: Upstream::new(sites),
             fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
             hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
+            settings: Current::new(&config.models),
             limits: Limits::new(&config, &store),
             caches: Caches::default(),
+            uses: Uses::default(),
             bell,
             attendance: Attendance::new(clock.clone()),
             health: Health::default(),
@@ -180,6 +188,7 @@ impl App {
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
         self.warn_of_slips(&models);
+        self.settings.applied(models);
         Ok(())
     }
 

@@ -6,19 +6,23 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
-use crate::ids::TaskId;
+use crate::ids::{KeyId, TaskId};
 use crate::model::account::Caller;
 use crate::model::task::Task;
 use crate::store::Stamp;
 
 /// How long a look-up of a model's usual time holds.
 const USUAL_TIMES: Duration = Duration::from_secs(5);
+/// How long a key's name holds.
+const KEY_NAMES: Duration = Duration::from_secs(1);
 
 pub struct Caches {
     /// Callers, by the hash of their secret.
     pub callers: Cache<String, KnownCaller>,
     /// Tasks that have ended, and so never change.
     pub ended: Cache<TaskId, Arc<Task>>,
+    /// The names of keys.
+    pub key_names: Cache<KeyId, String>,
     /// How long models usually take, by their ids.
     pub usual_times: Cache<String, Option<Duration>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
@@ -30,6 +34,10 @@ impl Default for Caches {
         Self {
             callers: Cache::new(10_000),
             ended: Cache::new(10_000),
+            key_names: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(KEY_NAMES)
+                .build(),
             usual_times: Cache::builder()
                 .max_capacity(1000)
                 .time_to_live(USUAL_TIMES)

@@ -49,6 +49,19 @@ impl Timestamp {
         Some(Self(instant.as_microsecond()))
     }
 
+    /// The first instant of its day, in UTC.
+    #[must_use]
+    pub const fn start_of_day(self) -> Self {
+        const DAY: i64 = 86_400_000_000;
+        Self(self.0.div_euclid(DAY) * DAY)
+    }
+
+    /// In UTC, from 1 to 31.
+    pub fn day_of_month(self) -> i8 {
+        jiff::Timestamp::from_microsecond(self.0)
+            .map_or(1, |t| t.to_zoned(jiff::tz::TimeZone::UTC).day())
+    }
+
     /// Saturating.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {

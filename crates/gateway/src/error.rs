@@ -62,6 +62,8 @@ codes! {
     ModelNotAllowed = "model_not_allowed", 403, Permission;
     /// The key may not be used from this address.
     AddressNotAllowed = "address_not_allowed", 403, Permission;
+    /// A write with a session lacks its CSRF token.
+    CsrfTokenRequired = "csrf_token_required", 403, Permission;
     /// No model has this name.
     ModelNotFound = "model_not_found", 404, NotFound;
     /// The account has no such clip.
@@ -74,6 +76,12 @@ codes! {
     WebhookNotFound = "webhook_not_found", 404, NotFound;
     /// The account has no such webhook delivery.
     DeliveryNotFound = "delivery_not_found", 404, NotFound;
+    /// There is no such API key.
+    KeyNotFound = "key_not_found", 404, NotFound;
+    /// There is no such account.
+    AccountNotFound = "account_not_found", 404, NotFound;
+    /// There is no such route to a provider.
+    ProviderNotFound = "provider_not_found", 404, NotFound;
     /// The account has no such media file, or the URL's signature is wrong.
     MediaNotFound = "media_not_found", 404, NotFound;
     /// There is no endpoint at this path.
@@ -88,6 +96,12 @@ codes! {
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
     /// The account has as many of these as it may have.
     LimitReached = "limit_reached", 409, Conflict;
+    /// The API key was revoked.
+    KeyRevoked = "key_revoked", 409, Conflict;
+    /// An account with this handle exists.
+    HandleTaken = "handle_taken", 409, Conflict;
+    /// The task's money cannot be adjusted, or not again.
+    NotAdjustable = "not_adjustable", 409, Conflict;
     /// The video is not finished.
     VideoNotReady = "video_not_ready", 409, Conflict;
     /// The media URL has expired, or the file was removed.

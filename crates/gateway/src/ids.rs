@@ -90,6 +90,11 @@ id!(
     DeliveryId
 );
 
+id!(
+    /// An entry of the audit log.
+    AuditId
+);
+
 impl EventId {
     /// As receivers see it, in `webhook-id`.
     pub fn message(self) -> String {

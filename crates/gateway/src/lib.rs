@@ -34,4 +34,5 @@ pub mod signer;
 pub mod store;
 pub mod telemetry;
 pub mod upstream;
+mod uses;
 pub mod worker;

@@ -7,6 +7,8 @@
 mod circles;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/metrics.rs"]
+mod metrics;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -138,6 +138,11 @@ fn cases() -> Vec<Case> {
             "grok-imagine-video",
             video(5, hd, [small(FirstFrame)]),
         ),
+        case(
+            "xai: frames",
+            "grok-imagine-video-1.5",
+            video(5, hd, [small(FirstFrame), small(LastFrame)]),
+        ),
         case("runway: text", "veo3.1", video(8, hd, [])),
         case(
             "runway: picture",
@@ -399,9 +404,8 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
     let (name, _) = case.name.split_once(':').context("no protocol")?;
     let protocol = providers::protocol(name).context("no such protocol")?;
     let settings = Settings {
-        name: name.into(),
         base_url: Some(simulator.url(name).parse()?),
-        options: case.options.as_object().cloned().unwrap_or_default(),
+        ..Settings::new(name, case.options.as_object().cloned().unwrap_or_default())
     };
     let provider = Provider::new(protocol, &settings, Rules::default())?;
     let driver = Driver::new();

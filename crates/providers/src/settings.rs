@@ -1,7 +1,11 @@
 //! What an operator says of a provider.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use url::Url;
+
+use crate::catalogue::{Catalogue, Shelf};
 
 /// A provider as the operator describes it, without its credentials.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +16,8 @@ pub struct Settings {
     pub base_url: Option<Url>,
     /// The protocol's own options.
     pub options: Map<String, Value>,
+    /// What is known of its models.
+    pub catalogue: Arc<Catalogue>,
 }
 
 /// What is wrong with the settings of a provider.
@@ -47,6 +53,22 @@ impl SettingsError {
 }
 
 impl Settings {
+    /// Those of a provider at its protocol's own address, with the catalogue that
+    /// is part of the program.
+    pub fn new(name: &str, options: Map<String, Value>) -> Self {
+        Self {
+            name: name.into(),
+            base_url: None,
+            options,
+            catalogue: Catalogue::embedded(),
+        }
+    }
+
+    /// What is known of the models of a protocol.
+    pub(crate) fn shelf(&self, protocol: &'static str) -> Shelf {
+        Shelf::new(self.catalogue.clone(), protocol)
+    }
+
     /// A text option.
     pub fn text(&self, key: &str) -> Result<Option<&str>, SettingsError> {
         match self.options.get(key) {

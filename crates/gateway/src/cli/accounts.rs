@@ -2,15 +2,16 @@
 //! server is running on the same data.
 
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets};
 
 use crate::app::App;
-use crate::cli::{CliError, amount, runtime, say};
+use crate::cli::{CliError, amount, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::domain::accounts;
+use crate::domain::audit::By;
 use crate::domain::books::{self, Changes};
-use crate::model::account::{Account, AccountMoney};
+use crate::http::wire::admin::money::AdminAccount;
+use crate::model::account::{Account, AccountMoney, AccountRecord};
 use crate::model::money::Micros;
 
 #[derive(Debug, Subcommand)]
@@ -80,7 +81,11 @@ impl UpdateArgs {
     }
 }
 
-pub(super) fn run(command: &AccountsCommand, settings: &Settings) -> Result<(), CliError> {
+pub(super) fn run(
+    command: &AccountsCommand,
+    settings: &Settings,
+    json: bool,
+) -> Result<(), CliError> {
     match command {
         AccountsCommand::Create(args) => check_name(args.name.as_deref())?,
         AccountsCommand::Update(args) => {
@@ -89,13 +94,13 @@ pub(super) fn run(command: &AccountsCommand, settings: &Settings) -> Result<(), 
         }
         AccountsCommand::List | AccountsCommand::Credit(_) => {}
     }
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
-            AccountsCommand::Create(args) => create(&app, args).await,
-            AccountsCommand::List => list(&app).await,
-            AccountsCommand::Credit(args) => credit(&app, args).await,
-            AccountsCommand::Update(args) => update(&app, args).await,
+            AccountsCommand::Create(args) => create(&app, args, json).await,
+            AccountsCommand::List => list(&app, json).await,
+            AccountsCommand::Credit(args) => credit(&app, args, json).await,
+            AccountsCommand::Update(args) => update(&app, args, json).await,
         }
     })
 }
@@ -121,7 +126,7 @@ pub(super) async fn find(app: &App, handle: &str) -> Result<Account, CliError> {
     })
 }
 
-async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
+async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError> {
     let changes = Changes {
         name: args.name.clone(),
         prepaid: args.prepaid.then_some(true),
@@ -131,7 +136,12 @@ async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
         let message = "HANDLE: must be 1 to 40 of a-z, 0-9, - and _";
         return Err(CliError::Usage(message.into()));
     }
-    let account = books::create(app, &args.handle, changes).await?;
+    let by = By::command("accounts create").into();
+    let created = books::create_account(app, by, &args.handle, changes).await?;
+    if json {
+        return show::json(&AdminAccount::new(&created));
+    }
+    let account = created.account;
     let policy = if args.prepaid {
         "prepaid: credit it before its first paid task"
     } else {
@@ -140,17 +150,24 @@ async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
     say(&format!("Created account {} ({policy}).", account.handle))
 }
 
-async fn list(app: &App) -> Result<(), CliError> {
+async fn list(app: &App, json: bool) -> Result<(), CliError> {
     let accounts = books::accounts(app).await?;
+    if json {
+        let accounts: Vec<AdminAccount> = accounts.iter().map(AdminAccount::new).collect();
+        return show::json(&accounts);
+    }
     if accounts.is_empty() {
         return say("There are no accounts yet. The server creates one when it first starts.");
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
+    let mut table = show::table([
         "ACCOUNT", "NAME", "POLICY", "BALANCE", "HELD", "SPENT", "BUDGET", "KEYS",
     ]);
-    for (account, money, keys) in &accounts {
+    for AccountRecord {
+        account,
+        money,
+        keys,
+    } in &accounts
+    {
         table.add_row([
             account.handle.clone(),
             account.display_name.clone(),
@@ -173,10 +190,13 @@ const fn policy(money: &AccountMoney) -> &'static str {
     }
 }
 
-async fn credit(app: &App, args: &CreditArgs) -> Result<(), CliError> {
+async fn credit(app: &App, args: &CreditArgs, json: bool) -> Result<(), CliError> {
     amount::check_moved("USD", args.amount)?;
     let account = find(app, &args.handle).await?;
     let credited = books::credit(app, account.id, args.amount, args.note.clone()).await?;
+    if json {
+        return show::json(&AdminAccount::new(&credited.account));
+    }
     if credited.was_unlimited {
         say(&format!(
             "{} was unlimited and is now prepaid; what it spent before counts. \
@@ -192,15 +212,20 @@ async fn credit(app: &App, args: &CreditArgs) -> Result<(), CliError> {
     ))
 }
 
-async fn update(app: &App, args: &UpdateArgs) -> Result<(), CliError> {
+async fn update(app: &App, args: &UpdateArgs, json: bool) -> Result<(), CliError> {
     let account = find(app, &args.handle).await?;
     let changes = Changes {
         name: args.name.clone(),
         prepaid: (args.prepaid || args.unlimited).then_some(args.prepaid),
         budget: args.budget.map(|bound| bound.0),
     };
-    let money = books::change(app, account.id, changes).await?;
-    say(&format!("Changed {}. {}", account.handle, sentence(&money)))
+    let by = By::command("accounts update").into();
+    let changed = books::change_account(app, by, account.id, changes).await?;
+    if json {
+        return show::json(&AdminAccount::new(&changed));
+    }
+    let money = sentence(&changed.money);
+    say(&format!("Changed {}. {money}", account.handle))
 }
 
 /// An account's money in words.

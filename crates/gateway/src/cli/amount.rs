@@ -1,6 +1,7 @@
-//! Amounts of money on the command line.
+//! Amounts of money, and times, on the command line.
 
 use crate::cli::CliError;
+use crate::clock::Timestamp;
 use crate::domain::books::MOST;
 use crate::model::money::Micros;
 
@@ -25,6 +26,12 @@ pub(super) fn positive_or_none(text: &str) -> Result<Bound, String> {
 /// May be negative.
 pub(super) fn signed(text: &str) -> Result<Micros, String> {
     Micros::signed(text).map_err(|error| format!("{error}; negative amounts begin with -"))
+}
+
+/// An instant, or a day's first.
+pub(super) fn time(text: &str) -> Result<Timestamp, String> {
+    let wanted = "must be a time such as 2026-01-02 or 2026-01-02T03:04:05Z";
+    Timestamp::parse(text).ok_or_else(|| wanted.to_owned())
 }
 
 /// Checks a note for the ledger.

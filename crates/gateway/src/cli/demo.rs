@@ -2,7 +2,7 @@
 //! callers use.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -34,13 +34,18 @@ pub(super) struct DemoArgs {
     out: PathBuf,
 }
 
-pub(super) fn run(args: &DemoArgs, settings: &Settings) -> Result<(), CliError> {
-    let data = tempfile::tempdir().map_err(CliError::failed)?;
+pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
+    let temporary = tempfile::tempdir().map_err(CliError::failed)?;
+    let data = match &given.data {
+        Some(folder) => empty(folder)?,
+        None => temporary.path(),
+    };
+    let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
-        data: Some(data.path().to_owned()),
-        listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
-        log: Some(settings.log.clone().unwrap_or_else(|| "warn".into())),
-        ..settings.clone()
+        data: Some(data.to_owned()),
+        listen: Some(given.listen.unwrap_or(loopback)),
+        log: Some(given.log.clone().unwrap_or_else(|| "warn".into())),
+        ..given.clone()
     };
     let mut config = Config::load(&settings)?;
     if config.log_format == LogFormat::Auto {
@@ -53,10 +58,26 @@ pub(super) fn run(args: &DemoArgs, settings: &Settings) -> Result<(), CliError> 
     std::fs::create_dir_all(&args.out)
         .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;
     let app = App::open(config, Clock::system())?;
-    runtime()?.block_on(show(args, app))
+    runtime()?.block_on(show(args, given.data.as_deref(), app))
 }
 
-async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
+/// The folder, unless there is something in it: the demo never touches existing data.
+fn empty(folder: &Path) -> Result<&Path, CliError> {
+    let is_empty = match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+        Err(error) => return Err(CliError::Failed(format!("{}: {error}", folder.display()))),
+    };
+    if is_empty {
+        return Ok(folder);
+    }
+    Err(CliError::Usage(format!(
+        "the folder {} is not empty; the demo needs a new one for its data, or none",
+        folder.display()
+    )))
+}
+
+async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliError> {
     let listener = TcpListener::bind(app.config.listen)
         .await
         .map_err(CliError::failed)?;
@@ -96,10 +117,13 @@ async fn show(args: &DemoArgs, app: App) -> Result<(), CliError> {
     if let Ok(table) = &made {
         say(table)?;
         if !args.once {
+            let data = match data {
+                Some(folder) => format!("{} and {} stay", folder.display(), args.out.display()),
+                None => format!("its data is temporary, {} stays", args.out.display()),
+            };
             say(&format!(
-                "\nLook around at {base}/console with the key {}\nThe gateway runs until Ctrl-C; its data is temporary, {} stays.",
+                "\nLook around at {base}/console with the key {}\nThe gateway runs until Ctrl-C; {data}.",
                 key.expose(),
-                args.out.display()
             ))?;
             tokio::signal::ctrl_c().await.map_err(CliError::failed)?;
         }

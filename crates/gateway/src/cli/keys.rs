@@ -1,22 +1,24 @@
-//! `mediagate keys`: create, list and revoke keys; works while a server is running on the same
-//! data.
+//! `mediagate keys`: create, list, change and revoke keys; works while a server is running on the
+//! same data.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets};
 use ipnet::IpNet;
 
 use crate::app::App;
 use crate::catalog::Catalog;
-use crate::cli::{CliError, amount, runtime, say};
+use crate::cli::{CliError, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Settings};
 use crate::domain::accounts;
-use crate::domain::keys::{self, NewKey, Revocation};
-use crate::model::account::{ApiKey, Scope};
+use crate::domain::audit::By;
+use crate::domain::keys::{self, Change, Found, Issued, NewKey};
+use crate::http::wire::admin::keys::AdminKey;
+use crate::ids::KeyId;
+use crate::model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope};
 use crate::model::money::Micros;
+use crate::secret::Secret;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeysCommand {
@@ -26,6 +28,16 @@ pub(super) enum KeysCommand {
     Generate,
     /// List keys
     List,
+    /// Change a key's settings, from its next request on
+    Update(UpdateArgs),
+    /// Exchange a key for another one with the same settings, and print only that on standard output
+    Rotate {
+        /// The key: its id, its first 12 characters or the key itself
+        key: String,
+        /// How long the key before is still accepted, for example 1d [default: not at all]
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        grace: Option<Duration>,
+    },
     /// Revoke a key, given its id, its first 12 characters or the key itself
     Revoke {
         /// The key
@@ -53,6 +65,9 @@ pub(super) struct CreateArgs {
     /// Limit on the total cost of its tasks, in US dollars
     #[arg(long, value_name = "USD", value_parser = amount::positive)]
     budget: Option<Micros>,
+    /// How often the budget renews, in UTC: day, week or month [default: never]
+    #[arg(long, value_name = "PERIOD", requires = "budget")]
+    budget_period: Option<BudgetPeriod>,
     /// Account that it belongs to, created if it does not exist [default: default]
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
@@ -64,21 +79,122 @@ pub(super) struct CreateArgs {
     networks: Vec<IpNet>,
 }
 
-pub(super) fn run(command: &KeysCommand, settings: &Settings) -> Result<(), CliError> {
+#[derive(Debug, Args)]
+pub(super) struct UpdateArgs {
+    /// The key: its id, its first 12 characters or the key itself
+    key: String,
+    /// Display name
+    #[arg(long)]
+    name: Option<String>,
+    /// Scope of the key; repeat for several
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<Scope>,
+    /// Lifetime from now, for example 30d, or none
+    #[arg(long, value_name = "TIME|none", value_parser = lifetime)]
+    expires: Option<Lifetime>,
+    /// Requests per minute
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rpm: Option<u32>,
+    /// Limit of open tasks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_running: Option<u32>,
+    /// Limit on the cost of its tasks, in US dollars, or none
+    #[arg(long, value_name = "USD|none", value_parser = amount::positive_or_none)]
+    budget: Option<amount::Bound>,
+    /// How often the budget renews, in UTC: day, week, month or none
+    #[arg(long, value_name = "PERIOD|none", value_parser = period)]
+    budget_period: Option<Renewal>,
+    /// Model that it may use; repeat for several, or all
+    #[arg(long = "model", value_name = "MODEL|all")]
+    models: Vec<String>,
+    /// Network that it may be used from; repeat for several, or any
+    #[arg(long = "network", value_name = "CIDR|any", value_parser = network)]
+    networks: Vec<Network>,
+}
+
+/// A lifetime that can be removed.
+#[derive(Debug, Clone, Copy)]
+struct Lifetime(Option<Duration>);
+
+fn lifetime(text: &str) -> Result<Lifetime, String> {
+    if text == "none" {
+        return Ok(Lifetime(None));
+    }
+    let length = humantime::parse_duration(text);
+    length
+        .map(|length| Lifetime(Some(length)))
+        .map_err(|error| format!("{error}, or none"))
+}
+
+/// A period that can be removed.
+#[derive(Debug, Clone, Copy)]
+struct Renewal(Option<BudgetPeriod>);
+
+fn period(text: &str) -> Result<Renewal, String> {
+    if text == "none" {
+        return Ok(Renewal(None));
+    }
+    let period = text.parse().map(|period| Renewal(Some(period)));
+    period.map_err(|_| "must be day, week, month or none".to_owned())
+}
+
+/// A network, or `None` for any.
+#[derive(Debug, Clone, Copy)]
+struct Network(Option<IpNet>);
+
+fn network(text: &str) -> Result<Network, String> {
+    if text == "any" {
+        return Ok(Network(None));
+    }
+    let network = text.parse().map(|network| Network(Some(network)));
+    network.map_err(|error: ipnet::AddrParseError| format!("{error}, or any"))
+}
+
+impl UpdateArgs {
+    fn change(&self, now: Timestamp) -> Result<Change, CliError> {
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
+        let all = |models: &[String]| models == ["all"];
+        let models = (!self.models.is_empty()).then(|| {
+            let models = self.models.clone();
+            (!all(&models)).then_some(models)
+        });
+        let networks = (!self.networks.is_empty())
+            .then(|| self.networks.iter().map(|network| network.0).collect());
+        Ok(Change {
+            name: self.name.clone(),
+            scopes: (!self.scopes.is_empty()).then(|| self.scopes.clone()),
+            models,
+            networks,
+            rpm: self.rpm,
+            max_running: self.max_running,
+            budget: self.budget.map(|bound| bound.0),
+            budget_period: self.budget_period.map(|renewal| renewal.0),
+            expires_at: self
+                .expires
+                .map(|length| length.0.map(|length| now.plus(length))),
+        })
+    }
+}
+
+pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
     if let KeysCommand::Generate = command {
         return say(keys::generate().map_err(CliError::failed)?.expose());
     }
-    let config = Config::load(settings)?;
+    let config = Config::load_for_command(settings)?;
     if let KeysCommand::Create(args) = command {
         check_models(args, &config)?;
     }
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         match command {
-            KeysCommand::Create(args) => create(&app, args).await,
+            KeysCommand::Create(args) => create(&app, args, json).await,
             KeysCommand::Generate => Ok(()),
-            KeysCommand::List => list(&app).await,
-            KeysCommand::Revoke { key } => revoke(&app, key).await,
+            KeysCommand::List => list(&app, json).await,
+            KeysCommand::Update(args) => update(&app, args, json).await,
+            KeysCommand::Rotate { key, grace } => rotate(&app, key, *grace, json).await,
+            KeysCommand::Revoke { key } => revoke(&app, key, json).await,
         }
     })
 }
@@ -102,12 +218,17 @@ fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
     }
 }
 
-async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
-    if args.name.trim().is_empty() || args.name.chars().count() > 100 {
+fn check_name(name: &str) -> Result<(), CliError> {
+    if name.trim().is_empty() || name.chars().count() > 100 {
         return Err(CliError::Usage(
             "--name: must have 1 to 100 characters".into(),
         ));
     }
+    Ok(())
+}
+
+async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError> {
+    check_name(&args.name)?;
     let handle = args.account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
     let account = accounts::ensure(app, handle).await?;
     let some = |list: bool| list.then_some(());
@@ -119,37 +240,105 @@ async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
         rpm: args.rpm,
         max_running: args.max_running,
         budget: args.budget,
+        budget_period: args.budget_period,
         expires_in: args.expires,
     };
-    let (_, secret) = keys::create(app, &account, new).await?;
-    say(secret.expose())
+    let by = By::command("keys create").into();
+    tell(&keys::issue(app, by, &account, new).await?, json)
 }
 
-async fn list(app: &App) -> Result<(), CliError> {
-    let keys = keys::list(app).await?;
-    let money: HashMap<_, _> = keys::money(app).await?.into_iter().collect();
+/// Prints a new secret, alone unless all of the key is wanted.
+fn tell(issued: &Issued, json: bool) -> Result<(), CliError> {
+    if json {
+        return show::json(&AdminKey::issued(issued, true));
+    }
+    say(issued.secret.as_ref().map_or("", Secret::expose))
+}
+
+/// The key with this id or prefix.
+async fn find(app: &App, which: &str) -> Result<KeyId, CliError> {
+    match keys::find(app, which).await? {
+        Found::One(id) => Ok(id),
+        Found::NoSuchKey => Err(CliError::failed(
+            "no key has this id or prefix; see: mediagate keys list",
+        )),
+        Found::Ambiguous => Err(CliError::failed("several keys have this prefix; use an id")),
+    }
+}
+
+async fn update(app: &App, args: &UpdateArgs, json: bool) -> Result<(), CliError> {
+    let change = args.change(app.clock.now())?;
+    if change == Change::default() {
+        let message = "say what to change, for example --rpm 60 or --budget none";
+        return Err(CliError::Usage(message.into()));
+    }
+    let id = find(app, &args.key).await?;
+    let by = By::command("keys update").into();
+    let changed = keys::change(app, by, id, change).await?;
+    if json {
+        return show::json(&AdminKey::new(&changed.record));
+    }
+    say(&format!("Changed {id}."))
+}
+
+async fn rotate(
+    app: &App,
+    which: &str,
+    grace: Option<Duration>,
+    json: bool,
+) -> Result<(), CliError> {
+    let id = find(app, which).await?;
+    let by = By::command("keys rotate").into();
+    let rotated = keys::rotate(app, by, id, grace.unwrap_or_default()).await?;
+    tell(&rotated, json)
+}
+
+async fn list(app: &App, json: bool) -> Result<(), CliError> {
+    let keys = keys::records(app).await?;
+    if json {
+        let keys: Vec<AdminKey> = keys.iter().map(AdminKey::new).collect();
+        return show::json(&keys);
+    }
     if keys.is_empty() {
         return say("There are no keys yet. Create one with: mediagate keys create --name NAME");
     }
     let now = app.clock.now();
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "KEY", "NAME", "ACCOUNT", "STATE", "SCOPES", "RPM", "BUDGET", "SPENT", "HELD", "CREATED",
+    let mut table = show::table([
+        "KEY",
+        "NAME",
+        "ACCOUNT",
+        "STATE",
+        "SCOPES",
+        "RPM",
+        "BUDGET",
+        "SPENT",
+        "HELD",
+        "LAST USED",
+        "CREATED",
         "ID",
     ]);
-    for (key, handle) in &keys {
-        let used = money.get(&key.id);
+    for KeyRecord {
+        key,
+        account,
+        money,
+        last_used_at,
+        ..
+    } in &keys
+    {
+        let per = money
+            .period
+            .map_or_else(String::new, |period| format!("/{}", period.name()));
         table.add_row([
             format!("{}…", key.prefix),
             key.name.clone(),
-            handle.clone(),
+            account.clone(),
             state(key, now),
             scopes(key),
             key.rpm.to_string(),
-            amount::or_none(key.budget),
-            used.map_or_else(String::new, |money| money.spent.to_string()),
-            used.map_or_else(String::new, |money| money.held.to_string()),
+            amount::or_none(key.budget) + &per,
+            money.spent.to_string(),
+            money.held.to_string(),
+            last_used_at.map_or_else(|| "never".to_owned(), Timestamp::rfc3339),
             key.created_at.rfc3339(),
             key.id.to_string(),
         ]);
@@ -177,13 +366,16 @@ fn scopes(key: &ApiKey) -> String {
         .join(" ")
 }
 
-async fn revoke(app: &App, which: &str) -> Result<(), CliError> {
-    match keys::revoke(app, which).await? {
-        Revocation::Done(id) => say(&format!("Revoked {id}.")),
-        Revocation::Before => say("The key was already revoked."),
-        Revocation::NoSuchKey => Err(CliError::failed(
-            "no key has this id or prefix; see: mediagate keys list",
-        )),
-        Revocation::Ambiguous => Err(CliError::failed("several keys have this prefix; use an id")),
+async fn revoke(app: &App, which: &str, json: bool) -> Result<(), CliError> {
+    let id = find(app, which).await?;
+    let by = By::command("keys revoke").into();
+    let (revoked, was_valid) = keys::revoke_by_id(app, by, id).await?;
+    if json {
+        return show::json(&AdminKey::new(&revoked.record));
+    }
+    if was_valid {
+        say(&format!("Revoked {id}."))
+    } else {
+        say("The key was already revoked.")
     }
 }

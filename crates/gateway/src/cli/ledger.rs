@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::io::{BufWriter, Write as _};
 
 use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use crate::app::App;
-use crate::cli::{CliError, accounts, amount, runtime, say};
+use crate::cli::{CliError, accounts, amount, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::csv;
 use crate::domain::{books, keys, ledger};
+use crate::http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
 use crate::ids::TaskId;
 use crate::model::ledger::{Entry, EntryKind};
 use crate::model::money::Micros;
@@ -79,17 +79,21 @@ pub(super) struct AdjustArgs {
     note: String,
 }
 
-pub(super) fn run(command: &LedgerCommand, settings: &Settings) -> Result<(), CliError> {
+pub(super) fn run(
+    command: &LedgerCommand,
+    settings: &Settings,
+    json: bool,
+) -> Result<(), CliError> {
     if let LedgerCommand::Adjust(args) = command {
         amount::check_moved("--amount", args.amount)?;
     }
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
-            LedgerCommand::List(args) => list(&app, args).await,
-            LedgerCommand::Export(args) => export(&app, args).await,
-            LedgerCommand::Verify => verify(&app).await,
-            LedgerCommand::Adjust(args) => adjust(&app, args).await,
+            LedgerCommand::List(args) => list(&app, args, json).await,
+            LedgerCommand::Export(args) => export(&app, args, json).await,
+            LedgerCommand::Verify => verify(&app, json).await,
+            LedgerCommand::Adjust(args) => adjust(&app, args, json).await,
         }
     })
 }
@@ -102,7 +106,7 @@ impl Names {
         let accounts = books::accounts(app).await?;
         let accounts = accounts
             .into_iter()
-            .map(|(account, ..)| (account.id.to_string(), account.handle));
+            .map(|one| (one.account.id.to_string(), one.account.handle));
         let keys = keys::list(app).await?;
         let keys = keys
             .into_iter()
@@ -135,16 +139,21 @@ async fn filter(
     })
 }
 
-async fn list(app: &App, args: &ListArgs) -> Result<(), CliError> {
+async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
     let filter = filter(app, args.account.as_deref(), args.task).await?;
     let entries = books::entries(app, filter, args.limit, true).await?;
+    if json {
+        let handles = books::handles(app, &entries).await?;
+        let entries = entries
+            .iter()
+            .map(|entry| LedgerEntry::new(entry, &handles));
+        return show::json(&entries.collect::<Vec<_>>());
+    }
     if entries.is_empty() {
         return say("There are no entries: nothing has cost anything yet.");
     }
     let names = Names::read(app).await?;
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
+    let mut table = show::table([
         "CREATED", "ACCOUNT", "KEY", "KIND", "HELD", "SPENT", "CREDIT", "TASK", "NOTE",
     ]);
     for entry in &entries {
@@ -251,12 +260,12 @@ impl Exported {
 }
 
 /// Writes entries while reading them: a ledger may not fit into memory.
-async fn export(app: &App, args: &ExportArgs) -> Result<(), CliError> {
+async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError> {
     let mut filter = filter(app, args.account.as_deref(), None).await?;
     let names = Names::read(app).await?;
     let mut out = Out {
         to: BufWriter::new(std::io::stdout().lock()),
-        format: args.format,
+        format: if json { Format::Json } else { args.format },
         count: 0,
     };
     let mut is_read = out.begin()?;
@@ -326,9 +335,24 @@ fn reading(written: std::io::Result<()>) -> Result<bool, CliError> {
     }
 }
 
-async fn verify(app: &App) -> Result<(), CliError> {
+async fn verify(app: &App, json: bool) -> Result<(), CliError> {
     let wrong = ledger::verify(app).await?;
-    let [entries, tasks, keys, accounts] = books::counts(app).await?;
+    let counts = books::counts(app).await?;
+    let not_right = || {
+        CliError::failed(format!(
+            "{} of the ledger's sums do not add up; nothing was changed",
+            wrong.len()
+        ))
+    };
+    if json {
+        show::json(&LedgerCheck::new(&wrong, counts))?;
+        return if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(not_right())
+        };
+    }
+    let [entries, tasks, keys, accounts] = counts;
     let looked_at = [
         (entries, "entry", "entries"),
         (tasks, "task", "tasks"),
@@ -352,8 +376,12 @@ async fn verify(app: &App) -> Result<(), CliError> {
     )))
 }
 
-async fn adjust(app: &App, args: &AdjustArgs) -> Result<(), CliError> {
+async fn adjust(app: &App, args: &AdjustArgs, json: bool) -> Result<(), CliError> {
     let cost = books::adjust(app, args.task, args.amount, args.note.clone()).await?;
+    if json {
+        let told = AdjustmentObject::new(args.task, args.amount, &args.note, cost);
+        return show::json(&told);
+    }
     say(&format!(
         "Adjusted the task {} by {} USD; it cost {cost} USD in all.",
         args.task, args.amount

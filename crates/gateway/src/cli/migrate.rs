@@ -5,7 +5,7 @@ use crate::config::{Config, Database, Settings};
 use crate::store::{Migrate, Options, Store, migrations};
 
 pub(super) fn run(settings: &Settings) -> Result<(), CliError> {
-    let config = Config::load(settings)?;
+    let config = Config::load_for_command(settings)?;
     let migrated = match &config.database {
         Database::Sqlite => {
             std::fs::create_dir_all(&config.data).map_err(CliError::failed)?;

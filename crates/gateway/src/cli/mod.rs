@@ -3,20 +3,24 @@
 
 mod accounts;
 mod amount;
+mod audit;
 mod demo;
 mod keys;
 mod ledger;
 mod migrate;
 mod models;
 mod probes;
+mod providers;
 mod restored;
 mod serve;
+mod show;
+mod tasks;
 mod webhooks;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, Settings};
 
@@ -26,6 +30,9 @@ use crate::config::{Config, ConfigError, Settings};
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Print JSON instead of tables and sentences
+    #[arg(long, global = true)]
+    json: bool,
     #[command(flatten)]
     settings: Settings,
 }
@@ -47,7 +54,7 @@ enum Command {
     Worker(serve::Start),
     /// Make a video, stems and a persona from samples, over HTTP, and show them
     Demo(demo::DemoArgs),
-    /// Create, list and revoke API keys
+    /// Create, list, change and revoke API keys
     #[command(subcommand)]
     Keys(keys::KeysCommand),
     /// Create accounts, show and credit their money
@@ -59,6 +66,14 @@ enum Command {
     /// Register webhook endpoints, see what was sent to them and send it again
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
+    /// List, show and cancel tasks
+    #[command(subcommand)]
+    Tasks(tasks::TasksCommand),
+    /// See how providers do, and pause them
+    #[command(subcommand)]
+    Providers(providers::ProvidersCommand),
+    /// See who changed what
+    Audit(audit::AuditArgs),
     /// List hosted models, and print the configuration for them
     #[command(subcommand)]
     Models(models::ModelsCommand),
@@ -72,6 +87,11 @@ enum Command {
     Config(ConfigCommand),
     /// Print the `OpenAPI` 3.1 document
     Openapi,
+    /// Print a script that completes commands and options in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Run one job of the gateway that started this process; internal
     #[command(hide = true)]
     Engine,
@@ -154,11 +174,15 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Serve(start) => serve::run(start, &cli.settings),
         Command::Worker(start) => serve::run_workers(start, &cli.settings),
         Command::Demo(args) => demo::run(args, &cli.settings),
-        Command::Keys(command) => keys::run(command, &cli.settings),
-        Command::Accounts(command) => accounts::run(command, &cli.settings),
-        Command::Ledger(command) => ledger::run(command, &cli.settings),
-        Command::Webhooks(command) => webhooks::run(command, &cli.settings),
+        Command::Keys(command) => keys::run(command, &cli.settings, cli.json),
+        Command::Accounts(command) => accounts::run(command, &cli.settings, cli.json),
+        Command::Ledger(command) => ledger::run(command, &cli.settings, cli.json),
+        Command::Webhooks(command) => webhooks::run(command, &cli.settings, cli.json),
+        Command::Tasks(command) => tasks::run(command, &cli.settings, cli.json),
+        Command::Providers(command) => providers::run(command, &cli.settings, cli.json),
+        Command::Audit(args) => audit::run(args, &cli.settings, cli.json),
         Command::Models(command) => models::run(command, &cli.settings),
+        Command::Completions { shell } => complete(*shell),
         Command::Migrate => migrate::run(&cli.settings),
         Command::Restored(command) => restored::run(command, &cli.settings),
         Command::Engine => crate::engines::child::serve().map_err(CliError::failed),
@@ -182,10 +206,16 @@ fn run(cli: &Cli) -> Result<(), CliError> {
             say(&config.show())
         }
         Command::Openapi => {
-            let document = crate::http::openapi(&Config::load(&cli.settings)?);
+            let document = crate::http::openapi(&Config::load_for_command(&cli.settings)?);
             say(&document.to_pretty_json().map_err(CliError::failed)?)
         }
     }
+}
+
+fn complete(shell: clap_complete::Shell) -> Result<(), CliError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "mediagate", &mut script);
+    say(&String::from_utf8(script).map_err(CliError::failed)?)
 }
 
 /// Prints to standard output. A closed pipe (`| head`) is not an error.
@@ -207,8 +237,6 @@ fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -65,7 +65,7 @@ fn table(models: &[&KnownModel], long: bool) -> String {
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(models.iter().map(|model| row(model, long)));
+    rows.extend(models.iter().map(|model| row(&model.filled(), long)));
     let columns = if long { head.len() } else { SHORT };
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

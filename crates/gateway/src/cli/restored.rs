@@ -32,7 +32,7 @@ pub(super) struct Which {
 }
 
 pub(super) fn run(command: &RestoredCommand, settings: &Settings) -> Result<(), CliError> {
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
             RestoredCommand::List => list(&app).await,

@@ -18,6 +18,7 @@ use crate::config::{Config, ConfigError, Settings, file_mark};
 use crate::domain::accounts;
 use crate::domain::keys;
 use crate::domain::restored;
+use crate::domain::settings;
 use crate::http;
 use crate::http::server::{ConnectionLimits, Shutdown};
 use crate::secret::Secret;
@@ -241,20 +242,10 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
             }
             seen = mark();
             last.clone_from(&seen);
-            let (reloaded, settings) = (app.clone(), settings.clone());
-            if let Err(error) = app.compute(move || reload(&reloaded, &settings)).await {
+            if let Err(error) = settings::reload(&app, &settings).await {
                 tracing::error!(inside = ?error.inside(), "reading the settings anew broke off");
             }
         }
     });
     Ok(())
-}
-
-fn reload(app: &App, settings: &Settings) {
-    match app.reload(settings) {
-        Ok(()) => tracing::info!("models, prices and providers were read anew"),
-        Err(error) => {
-            tracing::error!(%error, "the changed settings are refused; the old ones stay");
-        }
-    }
 }

@@ -2,14 +2,15 @@
 //! running on the same data, which does the sending.
 
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets};
 
 use crate::app::App;
-use crate::cli::{CliError, accounts::find, runtime, say};
+use crate::cli::{CliError, accounts::find, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Settings};
 use crate::domain::accounts::DEFAULT_HANDLE;
 use crate::domain::webhooks::{self, Change, NewEndpoint, log};
+use crate::error::Error;
+use crate::http::wire::webhooks::{DeliverySummary, WebhookObject};
 use crate::ids::{DeliveryId, EndpointId};
 use crate::model::webhook::{Delivery, DeliveryState, DisabledWhy, Endpoint, EventType, Scheme};
 use crate::store::tasks::Page;
@@ -49,7 +50,7 @@ pub(super) enum WebhooksCommand {
         /// Id of the endpoint
         id: EndpointId,
         /// Of events since this time, for example 2026-01-02 or 2026-01-02T03:04:05Z
-        #[arg(long, value_name = "TIME", value_parser = time)]
+        #[arg(long, value_name = "TIME", value_parser = amount::time)]
         since: Timestamp,
     },
 }
@@ -77,20 +78,19 @@ pub(super) struct CreateArgs {
     scheme: Option<Scheme>,
 }
 
-fn time(text: &str) -> Result<Timestamp, String> {
-    let wanted = "must be a time such as 2026-01-02 or 2026-01-02T03:04:05Z";
-    Timestamp::parse(text).ok_or_else(|| wanted.to_owned())
-}
-
-pub(super) fn run(command: &WebhooksCommand, settings: &Settings) -> Result<(), CliError> {
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+pub(super) fn run(
+    command: &WebhooksCommand,
+    settings: &Settings,
+    json: bool,
+) -> Result<(), CliError> {
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
-            WebhooksCommand::List => list(&app).await,
+            WebhooksCommand::List => list(&app, json).await,
             WebhooksCommand::Create(args) => create(&app, args).await,
             WebhooksCommand::Enable { id } => set_enabled(&app, *id, true).await,
             WebhooksCommand::Disable { id } => set_enabled(&app, *id, false).await,
-            WebhooksCommand::Deliveries { id, state } => deliveries(&app, *id, *state).await,
+            WebhooksCommand::Deliveries { id, state } => deliveries(&app, *id, *state, json).await,
             WebhooksCommand::Redeliver { id } => redeliver(&app, *id).await,
             WebhooksCommand::Recover { id, since } => recover(&app, *id, *since).await,
         }
@@ -110,19 +110,26 @@ async fn endpoint(app: &App, id: EndpointId) -> Result<Endpoint, CliError> {
     })
 }
 
-async fn list(app: &App) -> Result<(), CliError> {
+async fn list(app: &App, json: bool) -> Result<(), CliError> {
     let all = every_endpoint(app).await?;
+    if json {
+        let told = all.iter().map(|endpoint| {
+            let public_key = webhooks::public_key(app, endpoint)?;
+            Ok(WebhookObject::new(endpoint, public_key.as_ref(), None))
+        });
+        return show::json(&told.collect::<Result<Vec<_>, Error>>()?);
+    }
     if all.is_empty() {
         return say(
             "There are no webhook endpoints yet. Register one with: mediagate webhooks create URL",
         );
     }
-    let mut table = table(["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
+    let mut table = show::table(["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
     let accounts = crate::domain::books::accounts(app).await?;
     for endpoint in all {
         let account = accounts
             .iter()
-            .find(|(known, ..)| known.id == endpoint.account);
+            .find(|known| known.account.id == endpoint.account);
         let events = endpoint.events.as_ref().map_or_else(
             || "all".to_owned(),
             |events| {
@@ -135,7 +142,7 @@ async fn list(app: &App) -> Result<(), CliError> {
         );
         table.add_row([
             endpoint.id.to_string(),
-            account.map_or_else(String::new, |(account, ..)| account.handle.clone()),
+            account.map_or_else(String::new, |known| known.account.handle.clone()),
             endpoint.url.clone(),
             events,
             state(&endpoint),
@@ -180,6 +187,7 @@ async fn deliveries(
     app: &App,
     id: EndpointId,
     state: Option<DeliveryState>,
+    json: bool,
 ) -> Result<(), CliError> {
     let account = endpoint(app, id).await?.account;
     let latest = Page {
@@ -188,10 +196,14 @@ async fn deliveries(
         ascending: false,
     };
     let (found, more) = log::of_endpoint(app, account, id, state, latest).await?;
+    if json {
+        let told = found.iter().map(DeliverySummary::new);
+        return show::json(&told.collect::<Vec<_>>());
+    }
     if found.is_empty() {
         return say("There are no such deliveries.");
     }
-    let mut table = table([
+    let mut table = show::table([
         "DELIVERY", "EVENT", "TASK", "STATE", "TRIES", "NEXT", "CREATED",
     ]);
     for delivery in &found {
@@ -240,11 +252,4 @@ async fn recover(app: &App, id: EndpointId, since: Timestamp) -> Result<(), CliE
     let account = endpoint(app, id).await?.account;
     let count = log::recover(app, account, id, since).await?;
     say(&format!("{count} deliveries are sent again."))
-}
-
-fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(header);
-    table
 }

@@ -31,10 +31,28 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// With an empty secret in place of each secret of a provider.
+    fn without_provider_secrets(mut self) -> Self {
+        for table in self.providers.values_mut() {
+            for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
+                *source = SecretSource::from(String::new());
+            }
+        }
+        self
+    }
+}
+
 impl Config {
     /// Reads the file that the flags name, if they do.
     pub fn load(flags: &Settings) -> Result<Self, ConfigError> {
         Self::of(flags.clone().with_file()?)
+    }
+
+    /// The same for a command that asks no provider for anything: the secrets of providers are not
+    /// read, so that nobody needs them to revoke a key.
+    pub fn load_for_command(flags: &Settings) -> Result<Self, ConfigError> {
+        Self::of(flags.clone().with_file()?.without_provider_secrets())
     }
 
     /// Reads only the settings that can be reloaded.

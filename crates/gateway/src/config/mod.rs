@@ -6,6 +6,7 @@
 
 mod bell;
 mod complete;
+pub mod current;
 pub mod file;
 mod process;
 pub mod providers;

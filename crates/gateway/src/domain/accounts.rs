@@ -1,22 +1,59 @@
 //! Accounts: they own everything that is made.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::app::Parts;
 use crate::domain::assets::{self, Lifetime};
+use crate::domain::audit::By;
 use crate::error::{Error, ErrorCode};
 use crate::ids::AccountId;
 use crate::model::account::Account;
-use crate::model::media::MediaType;
+use crate::model::media::{Asset, MediaType};
 use crate::store;
 
 /// The account that keys belong to if none is named.
 pub const DEFAULT_HANDLE: &str = "default";
 
-/// The account with this handle, created if it does not exist.
+/// The account with this handle, created by command if it does not exist.
 pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
+    ensure_by(app, handle, By::command("accounts create")).await
+}
+
+/// The same by anyone.
+pub async fn ensure_by(app: &Parts, handle: &str, by: By) -> Result<Account, Error> {
     check_handle(handle)?;
     if let Some(account) = by_handle(app, handle).await? {
         return Ok(account);
     }
+    let (account, avatar) = draft(app, handle).await?;
+    let now = app.clock.now();
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            store::accounts::insert(conn, &account)?;
+            // Another process may have been first; our picture then belongs to no account, and
+            // upkeep removes it.
+            if store::accounts::by_handle(conn, &account.handle)?
+                .is_some_and(|found| found.id == account.id)
+            {
+                store::assets::insert(conn, &avatar)?;
+                let after = serde_json::json!({
+                    "handle": account.handle,
+                    "name": account.display_name,
+                });
+                let changed = (None, Some(after));
+                by.note(conn, "account.create", &account.handle, changed, now)?;
+            }
+            Ok(())
+        })
+        .await?;
+    by_handle(app, handle)
+        .await?
+        .ok_or_else(|| Error::internal("an account vanished"))
+}
+
+/// A new account and its picture, neither in the database yet.
+pub(super) async fn draft(app: &Parts, handle: &str) -> Result<(Account, Asset), Error> {
+    check_handle(handle)?;
     let id = AccountId::new();
     let picture = artwork::portrait(&id.to_string(), "", 256).map_err(Error::internal)?;
     let avatar = assets::keep(app, id, MediaType::Png, picture.into(), Lifetime::Forever).await?;
@@ -27,22 +64,13 @@ pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
         avatar: avatar.id,
         created_at: app.clock.now(),
     };
-    app.store
-        .write(move |conn| -> Result<(), Error> {
-            store::accounts::insert(conn, &account)?;
-            // Another process may have been first; our picture then belongs to no account, and
-            // upkeep removes it.
-            if store::accounts::by_handle(conn, &account.handle)?
-                .is_some_and(|found| found.id == account.id)
-            {
-                store::assets::insert(conn, &avatar)?;
-            }
-            Ok(())
-        })
-        .await?;
-    by_handle(app, handle)
-        .await?
-        .ok_or_else(|| Error::internal("an account vanished"))
+    Ok((account, avatar))
+}
+
+/// For a handle that no account has.
+pub fn not_found() -> Error {
+    let message = "There is no account with this handle.";
+    Error::plain(ErrorCode::AccountNotFound, message)
 }
 
 pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
@@ -51,6 +79,24 @@ pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Err
         .store
         .read(move |conn| store::accounts::by_handle(conn, &handle))
         .await?)
+}
+
+/// The handles of these accounts.
+pub async fn handles(
+    app: &Parts,
+    ids: impl Iterator<Item = AccountId>,
+) -> Result<HashMap<AccountId, String>, Error> {
+    let ids: HashSet<AccountId> = ids.collect();
+    let read = app.store.examine(move |conn| -> Result<_, Error> {
+        let mut handles = HashMap::with_capacity(ids.len());
+        for id in ids {
+            if let Some(account) = store::accounts::account_by_id(conn, id)? {
+                handles.insert(id, account.handle);
+            }
+        }
+        Ok(handles)
+    });
+    read.await
 }
 
 /// Whether a text is a valid handle.
@@ -65,8 +111,9 @@ fn check_handle(handle: &str) -> Result<(), Error> {
     if is_handle(handle) {
         Ok(())
     } else {
-        Err(Error::plain(
+        Err(Error::at(
             ErrorCode::InvalidValue,
+            "handle",
             "An account's handle is 1 to 40 of a-z, 0-9, - and _.",
         ))
     }

@@ -2,16 +2,21 @@
 
 use std::collections::HashMap;
 
+use serde_json::{Value, json};
+
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
+use crate::domain::audit::By;
+use crate::domain::operator::Operation;
 use crate::domain::{accounts, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
-use crate::model::account::{Account, AccountMoney, ApiKey, KeyMoney};
+use crate::model::account::{Account, AccountMoney, AccountRecord, ApiKey, KeyMoney};
 use crate::model::ledger::{Entry, EntryKind};
 use crate::model::money::{Micros, Money};
 use crate::model::submission::ToldCost;
 use crate::store::ledger::{Change, Filter, Of};
+use crate::store::tasks::Page;
 use crate::store::{self, Conn};
 
 /// Most that one command can move: more than anyone needs, and far from overflowing the sums.
@@ -29,10 +34,11 @@ pub struct Standing {
 
 /// The account's money, keys and storage now.
 pub async fn standing(app: &App, account: AccountId) -> Result<Standing, Error> {
+    let now = app.clock.now();
     app.store
         .examine(move |conn| -> Result<Standing, Error> {
             let money = money_of(conn, account)?;
-            let keys = store::accounts::keys_of(conn, account)?;
+            let keys = store::accounts::keys_of(conn, account, now)?;
             Ok(Standing {
                 money,
                 keys,
@@ -48,7 +54,7 @@ fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Err
 }
 
 /// Every account with its sums and number of keys.
-pub async fn accounts(app: &App) -> Result<Vec<(Account, AccountMoney, i64)>, Error> {
+pub async fn accounts(app: &App) -> Result<Vec<AccountRecord>, Error> {
     Ok(app.store.examine(store::accounts::all).await?)
 }
 
@@ -63,39 +69,91 @@ pub struct Changes {
     pub budget: Option<Option<Micros>>,
 }
 
+impl Changes {
+    fn write(self, conn: &mut Conn<'_>, account: AccountId) -> Result<(), Error> {
+        if let Some(name) = &self.name {
+            store::accounts::rename(conn, account, name)?;
+        }
+        if let Some(prepaid) = self.prepaid {
+            store::accounts::set_prepaid(conn, account, prepaid)?;
+        }
+        if let Some(budget) = self.budget {
+            store::accounts::set_budget(conn, account, budget)?;
+        }
+        Ok(())
+    }
+}
+
+fn record_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountRecord, Error> {
+    let record = store::accounts::record_of(conn, account)?;
+    record.ok_or_else(|| Error::internal("an account vanished"))
+}
+
+/// An account's settings for the audit log.
+fn told(record: &AccountRecord) -> Value {
+    json!({
+        "handle": record.account.handle,
+        "name": record.account.display_name,
+        "prepaid": record.money.prepaid,
+        "budget_usd": record.money.budget.map(|budget| budget.to_string()),
+    })
+}
+
 /// Changes an account, all or nothing. Returns its sums.
 pub async fn change(
-    app: &Parts,
+    app: &App,
     account: AccountId,
     changes: Changes,
 ) -> Result<AccountMoney, Error> {
-    app.store
-        .write(move |conn| -> Result<AccountMoney, Error> {
-            if let Some(name) = &changes.name {
-                store::accounts::rename(conn, account, name)?;
-            }
-            if let Some(prepaid) = changes.prepaid {
-                store::accounts::set_prepaid(conn, account, prepaid)?;
-            }
-            if let Some(budget) = changes.budget {
-                store::accounts::set_budget(conn, account, budget)?;
-            }
-            money_of(conn, account)
+    let operation = By::command("accounts update").into();
+    let changed = change_account(app, operation, account, changes).await?;
+    Ok(changed.money)
+}
+
+/// The same by anyone.
+pub async fn change_account(
+    app: &App,
+    operation: Operation<'_, AccountRecord>,
+    account: AccountId,
+    changes: Changes,
+) -> Result<AccountRecord, Error> {
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            let before = record_of(conn, account)?;
+            changes.write(conn, account)?;
+            let after = record_of(conn, account)?;
+            let changed = (Some(told(&before)), Some(told(&after)));
+            by.note(conn, "account.update", &after.account.handle, changed, now)?;
+            Ok(after)
         })
         .await
 }
 
 /// An account's money after a credit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Credited {
     pub money: AccountMoney,
     /// Whether this credit made it prepaid.
     pub was_unlimited: bool,
+    pub account: AccountRecord,
 }
 
 /// Pays money in, which makes an unlimited account prepaid; a negative amount withdraws.
 pub async fn credit(
-    app: &Parts,
+    app: &App,
+    account: AccountId,
+    amount: Micros,
+    note: Option<String>,
+) -> Result<Credited, Error> {
+    let operation = By::command("accounts credit").into();
+    credit_account(app, operation, account, amount, note).await
+}
+
+/// The same by anyone.
+pub async fn credit_account(
+    app: &App,
+    operation: Operation<'_, Credited>,
     account: AccountId,
     amount: Micros,
     note: Option<String>,
@@ -112,17 +170,26 @@ pub async fn credit(
         credit: amount,
         ..Change::default()
     };
-    app.store
-        .write(move |conn| -> Result<Credited, Error> {
-            let was_unlimited = !money_of(conn, account)?.prepaid && amount > Micros::ZERO;
+    operation
+        .write(app, move |conn, by| {
+            let before = money_of(conn, account)?;
+            let was_unlimited = !before.prepaid && amount > Micros::ZERO;
             if was_unlimited {
                 store::accounts::set_prepaid(conn, account, true)?;
             }
             let kind = EntryKind::Credit;
             let sums = store::ledger::add(conn, of, kind, change, note.as_deref(), now)?;
+            let account = record_of(conn, account)?;
+            let told = |money: &AccountMoney| json!({"prepaid": money.prepaid, "credit_usd": money.credit.to_string()});
+            let mut after = told(&sums.account);
+            after["amount_usd"] = amount.to_string().into();
+            after["note"] = note.into();
+            let changed = (Some(told(&before)), Some(after));
+            by.note(conn, "account.credit", &account.account.handle, changed, now)?;
             Ok(Credited {
                 money: sums.account,
                 was_unlimited,
+                account,
             })
         })
         .await
@@ -137,10 +204,38 @@ pub async fn adjust(
     amount: Micros,
     note: String,
 ) -> Result<Micros, Error> {
+    let operation = By::command("ledger adjust").into();
+    adjust_task(app, operation, task, amount, note).await
+}
+
+/// The same by anyone.
+pub async fn adjust_task(
+    app: &App,
+    operation: Operation<'_, Micros>,
+    task: TaskId,
+    amount: Micros,
+    note: String,
+) -> Result<Micros, Error> {
     check_amount(amount)?;
     let now = app.clock.now();
-    app.store
-        .write(move |conn| write_adjustment(conn, task, amount, &note, now))
+    operation
+        .write(app, move |conn, by| {
+            let cost = write_adjustment(conn, task, amount, &note, now)?;
+            let before = json!({"cost_usd": cost.minus(amount).to_string()});
+            let after = json!({
+                "cost_usd": cost.to_string(),
+                "amount_usd": amount.to_string(),
+                "note": note,
+            });
+            by.note(
+                conn,
+                "ledger.adjust",
+                task,
+                (Some(before), Some(after)),
+                now,
+            )?;
+            Ok(cost)
+        })
         .await
 }
 
@@ -151,7 +246,7 @@ fn write_adjustment(
     note: &str,
     now: Timestamp,
 ) -> Result<Micros, Error> {
-    let refused = |message: String| Err(Error::plain(ErrorCode::InvalidValue, message));
+    let refused = |message: String| Err(Error::plain(ErrorCode::NotAdjustable, message));
     let Some(task) = store::tasks::of_anyone(conn, id)? else {
         let message = "There is no task with this id.";
         return Err(Error::plain(ErrorCode::TaskNotFound, message));
@@ -180,9 +275,8 @@ fn write_adjustment(
     let paid = sum(&entries);
     let after = paid.plus(amount);
     if after < Micros::ZERO {
-        return refused(format!(
-            "The task cost {paid} USD; no more than that can be refunded."
-        ));
+        let message = format!("The task cost {paid} USD; no more than that can be refunded.");
+        return Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message));
     }
     let change = Change {
         spent: amount,
@@ -206,7 +300,7 @@ fn check_amount(amount: Micros) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::plain(ErrorCode::InvalidValue, message))
+    Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message))
 }
 
 /// A page of ledger entries: the newest, or all in the order they were written.
@@ -225,6 +319,11 @@ pub async fn entries(
             })
         })
         .await
+}
+
+/// The handles of the accounts of these entries.
+pub async fn handles(app: &Parts, entries: &[Entry]) -> Result<HashMap<AccountId, String>, Error> {
+    accounts::handles(app, entries.iter().map(|entry| entry.account)).await
 }
 
 /// The reported job costs of the tasks that these entries ended, in the order of an export.
@@ -264,14 +363,73 @@ pub async fn counts(app: &Parts) -> Result<[i64; 4], Error> {
 }
 
 /// Creates an account. The handle must be new.
-pub async fn create(app: &Parts, handle: &str, changes: Changes) -> Result<Account, Error> {
-    if accounts::by_handle(app, handle).await?.is_some() {
-        let message = format!("The account {handle:?} already exists.");
-        return Err(Error::plain(ErrorCode::InvalidValue, message));
-    }
-    let account = accounts::ensure(app, handle).await?;
-    change(app, account.id, changes).await?;
-    Ok(account)
+pub async fn create(app: &App, handle: &str, changes: Changes) -> Result<Account, Error> {
+    let operation = By::command("accounts create").into();
+    let created = create_account(app, operation, handle, changes).await?;
+    Ok(created.account)
+}
+
+/// The same by anyone.
+pub async fn create_account(
+    app: &App,
+    operation: Operation<'_, AccountRecord>,
+    handle: &str,
+    changes: Changes,
+) -> Result<AccountRecord, Error> {
+    let (account, avatar) = accounts::draft(app, handle).await?;
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            if store::accounts::by_handle(conn, &account.handle)?.is_some() {
+                let message = format!("The account {:?} already exists.", account.handle);
+                return Err(Error::at(ErrorCode::HandleTaken, "handle", message));
+            }
+            store::accounts::insert(conn, &account)?;
+            store::assets::insert(conn, &avatar)?;
+            changes.write(conn, account.id)?;
+            let record = record_of(conn, account.id)?;
+            let changed = (None, Some(told(&record)));
+            by.note(conn, "account.create", &account.handle, changed, now)?;
+            Ok(record)
+        })
+        .await
+}
+
+/// At most `limit` ledger entries, newest first, and whether more follow. `after` is the id of the
+/// last entry of the page before; an unknown one leads nowhere.
+pub async fn page(
+    app: &Parts,
+    filter: Filter,
+    after: Option<String>,
+    limit: u32,
+) -> Result<(Vec<Entry>, bool), Error> {
+    let read = app.store.examine(move |conn| -> Result<_, Error> {
+        let at = match &after {
+            None => None,
+            Some(id) => match store::ledger::time_of(conn, id)? {
+                Some(at) => Some((at, id.as_str())),
+                None => return Ok(Vec::new()),
+            },
+        };
+        Ok(store::ledger::newest_before(conn, &filter, at, limit + 1)?)
+    });
+    let mut found = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+/// A page of accounts, and whether more follow.
+pub async fn account_page(
+    app: &Parts,
+    page: Page<AccountId>,
+) -> Result<(Vec<AccountRecord>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .examine(move |conn| store::accounts::page(conn, one_more));
+    let mut found = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
 }
 
 #[cfg(test)]

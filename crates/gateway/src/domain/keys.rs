@@ -3,21 +3,32 @@
 //! A key is `sk-mg-`, 43 base62 characters with 256 random bits, and a checksum of 6
 //! (CRC-32/ISO-HDLC of the 43, as a base62 number). The checksum rejects typos without a lookup and
 //! lets secret scanners match the format. Only the SHA-256 is stored: a key has full entropy, so a
-//! slow hash would add nothing.
+//! slow hash would add nothing. `changes` has what an operator does with keys that exist.
+
+mod changes;
+mod uses;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::app::Parts;
+use crate::app::{App, Parts};
 use crate::caches::KnownCaller;
+use crate::clock::Timestamp;
+use crate::domain::audit::By;
 use crate::error::{Error, ErrorCode};
 use crate::ids::KeyId;
-use crate::model::account::{Account, ApiKey, Caller, KeyMoney, Scope};
+use crate::model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyRecord, Scope};
 use crate::model::money::Micros;
 use crate::secret::Secret;
-use crate::store::{Stamp, accounts, ledger};
+use crate::store::tasks::Page;
+use crate::store::{Conn, StoreError, accounts};
+
+pub use changes::{
+    Change, Issued, change, check_models, get, issue, not_found, page, revoke_by_id, rotate,
+};
+pub use uses::note_uses;
 
 const PREFIX: &str = "sk-mg-";
 const RANDOM: usize = 43;
@@ -39,24 +50,19 @@ pub struct NewKey {
     pub rpm: Option<u32>,
     /// Limit of open tasks; 100 if `None`.
     pub max_running: Option<u32>,
-    /// Limit on the total cost of its tasks.
+    /// Limit on the cost of its tasks.
     pub budget: Option<Micros>,
+    /// How often the budget renews; never if `None`.
+    pub budget_period: Option<BudgetPeriod>,
     /// Lifetime; unlimited if `None`.
     pub expires_in: Option<Duration>,
 }
 
-/// Creates a key for this account. The secret is returned once and not stored.
-pub async fn create(
-    app: &Parts,
-    account: &Account,
-    new: NewKey,
-) -> Result<(ApiKey, Secret), Error> {
-    let (key, secret) = draft(app, account, new)?;
-    let row = key.clone();
-    app.store
-        .write(move |conn| accounts::insert_key(conn, &row))
-        .await?;
-    Ok((key, secret))
+/// Creates a key for this account, by command. The secret is returned once and not stored.
+pub async fn create(app: &App, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
+    let issued = issue(app, By::command("keys create").into(), account, new).await?;
+    let secret = issued.secret.ok_or_else(|| Error::internal("no secret"))?;
+    Ok((issued.record.key, secret))
 }
 
 /// A new key and its secret, not stored yet.
@@ -83,6 +89,7 @@ fn with_secret(app: &Parts, account: &Account, new: NewKey, secret: &Secret) -> 
         rpm: new.rpm.unwrap_or(600),
         max_running: new.max_running.unwrap_or(100),
         budget: new.budget,
+        budget_period: new.budget_period,
         created_at: now,
         expires_at: new.expires_in.map(|time| now.plus(time)),
         revoked_at: None,
@@ -98,11 +105,12 @@ pub async fn create_first(app: &Parts, account: &Account, secret: &Secret) -> Re
         ..NewKey::default()
     };
     let key = with_secret(app, account, new, secret);
+    let now = app.clock.now();
     let made = app.store.write(move |conn| -> Result<bool, Error> {
         accounts::exclude_other_first_keys(conn);
         let is_first = accounts::keys(conn)?.is_empty();
         if is_first {
-            accounts::insert_key(conn, &key)?;
+            changes::insert(conn, &By::command("serve"), &key, now)?;
         }
         Ok(is_first)
     });
@@ -114,9 +122,48 @@ pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
     Ok(app.store.examine(accounts::keys).await?)
 }
 
-/// The money of every key, by id.
-pub async fn money(app: &Parts) -> Result<Vec<(KeyId, KeyMoney)>, Error> {
-    Ok(app.store.examine(ledger::of_keys).await?)
+/// Every key with its money and use, oldest first.
+pub async fn records(app: &Parts) -> Result<Vec<KeyRecord>, Error> {
+    let now = app.clock.now();
+    let all = Page {
+        after: None,
+        limit: u32::MAX,
+        ascending: true,
+    };
+    let read = app
+        .store
+        .examine(move |conn| accounts::key_page(conn, None, all, now));
+    Ok(read.await?)
+}
+
+/// Result of looking for a key by what an operator has of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    One(KeyId),
+    /// No key has this id or prefix.
+    NoSuchKey,
+    /// The prefix matches several keys.
+    Ambiguous,
+}
+
+/// The key with this id, or with this prefix (the 12 characters that lists show, or more), or the
+/// key itself.
+pub async fn find(app: &Parts, which: &str) -> Result<Found, Error> {
+    let keys = list(app).await?;
+    let by_secret = is_well_formed(which).then(|| hash(which));
+    let fits = |key: &ApiKey| {
+        key.id.to_string() == which
+            || by_secret
+                .as_ref()
+                .is_some_and(|sha256| *sha256 == key.sha256)
+            || (by_secret.is_none() && which.len() >= 12 && which.get(..12) == Some(&key.prefix))
+    };
+    let mut found = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
+    Ok(match (found.next(), found.next()) {
+        (None, _) => Found::NoSuchKey,
+        (Some(key), None) => Found::One(key.id),
+        (Some(_), Some(_)) => Found::Ambiguous,
+    })
 }
 
 /// Result of revoking a key.
@@ -132,38 +179,20 @@ pub enum Revocation {
     Ambiguous,
 }
 
-/// Revokes the key with this id, or with this prefix (the 12 characters that lists show, or more).
-pub async fn revoke(app: &Parts, which: &str) -> Result<Revocation, Error> {
-    let keys = list(app).await?;
-    let by_secret = is_well_formed(which).then(|| hash(which));
-    let fits = |key: &ApiKey| {
-        key.id.to_string() == which
-            || by_secret
-                .as_ref()
-                .is_some_and(|sha256| *sha256 == key.sha256)
-            || (by_secret.is_none() && which.len() >= 12 && key.prefix == which[..12])
+/// Revokes the key that [`find`] finds, by command.
+pub async fn revoke(app: &App, which: &str) -> Result<Revocation, Error> {
+    let id = match find(app, which).await? {
+        Found::One(id) => id,
+        Found::NoSuchKey => return Ok(Revocation::NoSuchKey),
+        Found::Ambiguous => return Ok(Revocation::Ambiguous),
     };
-    let found: Vec<KeyId> = keys
-        .iter()
-        .filter(|(key, _)| fits(key))
-        .map(|(key, _)| key.id)
-        .collect();
-    match found.as_slice() {
-        [] => Ok(Revocation::NoSuchKey),
-        [id] => {
-            let (id, now) = (*id, app.clock.now());
-            let revoked = app
-                .store
-                .write(move |conn| accounts::revoke_key(conn, id, now))
-                .await;
-            Ok(if revoked? {
-                Revocation::Done(id)
-            } else {
-                Revocation::Before
-            })
-        }
-        _ => Ok(Revocation::Ambiguous),
-    }
+    let by = By::command("keys revoke").into();
+    let (_, was_valid) = revoke_by_id(app, by, id).await?;
+    Ok(if was_valid {
+        Revocation::Done(id)
+    } else {
+        Revocation::Before
+    })
 }
 
 /// The caller with this secret, if the key is valid now and from this address.
@@ -172,26 +201,27 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     if !is_well_formed(secret) {
         return Err(invalid());
     }
-    let sha256 = hash(secret);
     // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
-    let (stamp, now) = (app.store.stamp(), tokio::time::Instant::now());
-    let known = app
-        .caches
-        .callers
-        .get(&sha256)
-        .filter(|known| known.is_fresh(stamp, now));
-    let caller = match known {
-        Some(known) => known.caller,
-        None => look_up(app, sha256, stamp).await?.ok_or_else(invalid)?,
-    };
+    let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
+    let caller = caller.ok_or_else(invalid)?;
+    if caller.ends_at.is_some_and(|at| at <= app.clock.now()) {
+        let message = "The API key was exchanged for another one.";
+        return Err(Error::plain(ErrorCode::RevokedApiKey, message));
+    }
+    admit(app, caller, address)
+}
+
+/// The caller, if the key is valid now and from this address.
+pub(super) fn admit(app: &Parts, caller: Caller, address: IpAddr) -> Result<Caller, Error> {
     let now = app.clock.now();
-    if caller.key.revoked_at.is_some_and(|at| at <= now) {
+    let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    if has_passed(caller.key.revoked_at) {
         return Err(Error::plain(
             ErrorCode::RevokedApiKey,
             "The API key was revoked.",
         ));
     }
-    if caller.key.expires_at.is_some_and(|at| at <= now) {
+    if has_passed(caller.key.expires_at) {
         return Err(Error::plain(
             ErrorCode::ExpiredApiKey,
             "The API key has expired.",
@@ -203,28 +233,30 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
             "The API key may not be used from this address.",
         ));
     }
+    app.uses.note(caller.key.id, now);
     Ok(caller)
 }
 
-async fn look_up(
+/// The caller with this hash: as it was read a moment ago, or by `find`.
+pub(super) async fn known(
     app: &Parts,
     sha256: String,
-    stamp: Option<Stamp>,
+    find: fn(&mut Conn<'_>, &str) -> Result<Option<Caller>, StoreError>,
 ) -> Result<Option<Caller>, Error> {
-    let (read_at, hash) = (tokio::time::Instant::now(), sha256.clone());
-    let read = app
-        .store
-        .read(move |conn| accounts::caller_by_sha256(conn, &hash));
-    let found = read.await?;
+    let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
+    let known = app.caches.callers.get(&sha256);
+    if let Some(known) = known.filter(|known| known.is_fresh(stamp, read_at)) {
+        return Ok(Some(known.caller));
+    }
+    let hash = sha256.clone();
+    let found = app.store.read(move |conn| find(conn, &hash)).await?;
     if let Some(caller) = &found {
-        app.caches.callers.insert(
-            sha256,
-            KnownCaller {
-                caller: caller.clone(),
-                stamp,
-                read_at,
-            },
-        );
+        let known = KnownCaller {
+            caller: caller.clone(),
+            stamp,
+            read_at,
+        };
+        app.caches.callers.insert(sha256, known);
     }
     Ok(found)
 }

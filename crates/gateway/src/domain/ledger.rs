@@ -50,10 +50,13 @@ fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
     };
     if let Some(key) = sums.key.filter(|key| short(key.available())) {
-        let used = key.spent.plus(key.held).minus(cost);
+        let used = key.counted.plus(key.held).minus(cost);
         let budget = key.budget.unwrap_or_default();
+        let per = key
+            .period
+            .map_or_else(String::new, |period| format!(" a {}", period.name()));
         return refused(format!(
-            "{used} of the API key's budget of {budget} USD are used"
+            "{used} of the API key's budget of {budget} USD{per} are used"
         ));
     }
     if short(sums.account.available()) {

@@ -3,18 +3,23 @@
 
 pub mod accounts;
 pub mod assets;
+pub mod audit;
 pub mod books;
 pub mod endings;
 pub mod idempotency;
 pub mod keys;
 pub mod ledger;
 pub mod music;
+pub mod operator;
 pub mod personas;
 pub mod pictures;
 pub mod quotes;
 pub mod readiness;
 pub mod restored;
+pub mod routes;
 pub mod routing;
+pub mod sessions;
+pub mod settings;
 pub mod songs;
 pub mod submit;
 pub mod tasks;

@@ -179,11 +179,11 @@ async fn is_affordable(app: &App, caller: &Caller, reserve: Micros) -> Result<bo
     if reserve == Micros::ZERO {
         return Ok(true);
     }
-    let (account, key) = (caller.account.id, caller.key.id);
+    let (account, key, now) = (caller.account.id, caller.key.id, app.clock.now());
     app.store
         .read(move |conn| -> Result<bool, Error> {
             let of_account = store::ledger::of_account(conn, account)?;
-            let of_key = store::ledger::of_key(conn, key)?;
+            let of_key = store::ledger::of_key(conn, key, now)?;
             let left = [
                 of_account.and_then(|money| money.available()),
                 of_key.and_then(|money| money.available()),

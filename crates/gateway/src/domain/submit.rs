@@ -172,6 +172,7 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
         payload: new.payload,
         state: TaskState::Queued,
         progress: 0,
+        progress_is_guess: false,
         request_id: request_id.clone(),
         callback: new.callback,
         origin: None,

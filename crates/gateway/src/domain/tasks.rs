@@ -10,9 +10,13 @@ use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::money::{Micros, Money};
-use crate::model::task::{Task, TaskEvent, TaskFailure, TaskState};
-use crate::store;
+use crate::model::submission::{Submission, SubmissionEnd};
+use crate::model::task::{Kind, Task, TaskEvent, TaskFailure, TaskState};
+use crate::model::words;
+use crate::records::input;
+use crate::records::task::Beside;
 use crate::store::tasks::{Ending, Filter, Page};
+use crate::store::{self, Conn, StoreError};
 use crate::telemetry;
 
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
@@ -28,6 +32,14 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
         app.caches.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
+}
+
+/// A task of any account, for the operator.
+pub async fn of_anyone(app: &Parts, id: TaskId) -> Result<Task, Error> {
+    let read = app
+        .store
+        .read(move |conn| store::tasks::of_anyone(conn, id));
+    read.await?.ok_or_else(not_found)
 }
 
 /// Whether the task's record may have been deleted.
@@ -59,8 +71,85 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
     }
 }
 
+/// Keeps the words of tasks that an older version accepted, so that they are found by them.
+pub async fn keep_missing_words(app: &Parts) -> Result<(), Error> {
+    /// Tasks per transaction.
+    const BATCH: u32 = 200;
+    loop {
+        let kept = app
+            .store
+            .write(|conn| store::tasks::keep_missing_words(conn, BATCH))
+            .await?;
+        if kept < BATCH as usize {
+            return Ok(());
+        }
+    }
+}
+
 pub fn not_found() -> Error {
     Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
+}
+
+/// What was tried for a task, in order.
+pub async fn attempts(
+    app: &Parts,
+    account: AccountId,
+    id: TaskId,
+) -> Result<Vec<(Submission, SubmissionEnd)>, Error> {
+    /// More than any task needs; of more, the latest are shown.
+    const MOST: u32 = 100;
+    let read = app.store.read(move |conn| {
+        if store::tasks::by_id(conn, id, account)?.is_none() {
+            return Ok(None);
+        }
+        store::submissions::of_task(conn, id, MOST).map(Some)
+    });
+    read.await?.ok_or_else(not_found)
+}
+
+/// What the task's record shows beside it.
+pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<Beside, StoreError> {
+    let mut beside = Beside {
+        key_name: store::accounts::key_name(conn, task.key)?.unwrap_or_default(),
+        ..Beside::default()
+    };
+    for id in input::pictures(&task.payload) {
+        beside.pictures.extend(store::assets::by_id(conn, id)?);
+    }
+    for id in input::sources(&task.payload) {
+        let source = store::clips::by_id(conn, id, task.account)?;
+        beside.sources.extend(source);
+    }
+    if task.kind() == Kind::Music {
+        beside.clips = store::clips::of_task(conn, task.id, task.account)?;
+    }
+    Ok(beside)
+}
+
+/// The same for each of these, in order.
+pub async fn beside_each(app: &Parts, tasks: &[Task]) -> Result<Vec<Beside>, Error> {
+    let known = tasks.iter().map(|task| {
+        let is_alone = task.kind() == Kind::Video && input::pictures(&task.payload).is_empty();
+        let key_name = is_alone.then(|| app.caches.key_names.get(&task.key));
+        key_name.flatten().map(|key_name| Beside {
+            key_name,
+            ..Beside::default()
+        })
+    });
+    if let Some(all) = known.collect() {
+        return Ok(all);
+    }
+    let asked = tasks.to_vec();
+    let read = app.store.read(move |conn| {
+        let each = asked.iter().map(|task| beside(conn, task));
+        each.collect::<Result<Vec<_>, StoreError>>()
+    });
+    let found = read.await?;
+    for (task, beside) in tasks.iter().zip(&found) {
+        let names = &app.caches.key_names;
+        names.insert(task.key, beside.key_name.clone());
+    }
+    Ok(found)
 }
 
 /// A page of the account's tasks, and whether more follow.
@@ -70,10 +159,78 @@ pub async fn list(
     filter: Filter,
     page: Page<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
+    search(app, account, filter, None, page).await
+}
+
+/// The same, only those that `text` finds: words of the prompt or title, or the id of the task, of
+/// its video or chat completion, or of one of its clips.
+pub async fn search(
+    app: &Parts,
+    account: AccountId,
+    mut filter: Filter,
+    text: Option<String>,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app
-        .store
-        .examine(move |conn| store::tasks::page(conn, account, &filter, one_more));
+    let read = app.store.examine(move |conn| {
+        if let Some(text) = &text {
+            match id_in(conn, account, text.trim())? {
+                Some(id) => filter.id = Some(id),
+                None => filter.terms = words::of_search(account, text),
+            }
+            if filter.id.is_none() && filter.terms.is_empty() {
+                return Ok(Vec::new());
+            }
+        }
+        store::tasks::page(conn, account, &filter, one_more)
+    });
+    let mut tasks = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
+    Ok((tasks, has_more))
+}
+
+/// The task that a search names by an id.
+fn id_in(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    text: &str,
+) -> Result<Option<TaskId>, StoreError> {
+    let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
+    let id: Option<TaskId> = TaskId::from_video(text).or_else(|_| bare.parse()).ok();
+    let Some(id) = id else { return Ok(None) };
+    let clip = match text.parse() {
+        Ok(clip) => store::clips::by_id(conn, clip, account)?,
+        Err(_) => None,
+    };
+    let made_by = clip.and_then(|clip| clip.origin.task());
+    Ok(Some(made_by.unwrap_or(id)))
+}
+
+/// A page of the tasks of all accounts or of one, of all providers or of one, and whether more follow.
+/// `text` finds words within one account, and a task's id among all.
+pub async fn search_all(
+    app: &Parts,
+    (account, provider): (Option<AccountId>, Option<String>),
+    mut filter: Filter,
+    text: Option<String>,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
+    if let (Some(account), None) = (account, &provider) {
+        return search(app, account, filter, text, page).await;
+    }
+    if let Some(text) = &text {
+        let text = text.trim();
+        let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
+        let id = TaskId::from_video(text).or_else(|_| bare.parse()).ok();
+        filter.id = Some(id.ok_or_else(|| {
+            let message = "Words are searched for in one account: name it, and no provider.";
+            Error::at(ErrorCode::InvalidValue, "q", message)
+        })?);
+    }
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app.store.examine(move |conn| {
+        store::tasks::page_of_all(conn, account, provider.as_deref(), &filter, one_more)
+    });
     let mut tasks = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))

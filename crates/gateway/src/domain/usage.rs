@@ -78,11 +78,11 @@ impl Sum {
 pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
 
 pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
-    let filter = wanted.filter.clone();
+    let (filter, now) = (wanted.filter.clone(), app.clock.now());
     let found = app.store.examine(move |conn| -> Result<_, Error> {
         Ok((
             store::usage::rows(conn, &filter)?,
-            store::accounts::keys_of(conn, filter.account)?,
+            store::accounts::keys_of(conn, filter.account, now)?,
         ))
     });
     let (found, keys) = store::soon(found).await?;

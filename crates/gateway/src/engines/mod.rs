@@ -9,6 +9,7 @@ pub mod child;
 pub mod clip;
 pub mod film;
 pub mod own_models;
+pub mod poster;
 pub mod stems_engine;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -34,6 +35,8 @@ pub fn engine(model: &str) -> Option<Engine> {
 #[derive(Debug, Default)]
 pub struct Watch {
     progress: AtomicU8,
+    /// Whether that is a guess.
+    is_guess: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -45,7 +48,24 @@ impl Watch {
 
     /// It has come to this percentage, at least.
     pub fn reached(&self, percent: u8) {
-        self.progress.fetch_max(percent.min(99), Ordering::Relaxed);
+        self.raise(percent, false);
+    }
+
+    /// It may have come to this percentage, by the time that passed.
+    pub fn guessed(&self, percent: u8) {
+        self.raise(percent, true);
+    }
+
+    /// Its progress, and whether that is a guess.
+    pub fn shown(&self) -> (u8, bool) {
+        (self.progress(), self.is_guess.load(Ordering::Relaxed))
+    }
+
+    fn raise(&self, percent: u8, is_guess: bool) {
+        let percent = percent.min(99);
+        if self.progress.fetch_max(percent, Ordering::Relaxed) < percent {
+            self.is_guess.store(is_guess, Ordering::Relaxed);
+        }
     }
 
     pub fn stop(&self) {

@@ -9,11 +9,13 @@ use axum::http::{HeaderMap, header, request::Parts};
 
 use crate::app::App;
 use crate::attendance::Line;
-use crate::domain::keys;
+use crate::domain::{keys, sessions};
 use crate::error::{Error, ErrorCode};
 use crate::http::frame::RateSlot;
 use crate::http::orders::Order;
+use crate::http::session;
 use crate::model::account::{Caller, Scope};
+use crate::secret::Secret;
 
 /// A scope as a type.
 pub trait Needs: Send {
@@ -62,6 +64,10 @@ pub struct Arrival {
     pub line: Line,
 }
 
+/// Marks the request of an operator, who is told which provider did the work.
+#[derive(Clone, Copy)]
+pub(super) struct SeesProviders;
+
 /// Longest body read from a caller who will be refused, in bytes.
 const READ_IN_VAIN: u64 = 1_000_000;
 
@@ -83,31 +89,45 @@ impl<O: Order> FromRequestParts<App> for Wants<O> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let (caller, verdict) = check(parts, app).await?;
-        let length = parts.headers.get(header::CONTENT_LENGTH);
-        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-        let too_many = match verdict {
-            Err(error) if length.is_some_and(|length: u64| length <= READ_IN_VAIN) => Some(error),
-            verdict => verdict.map(|()| None)?,
-        };
-        require(&caller, O::ENDPOINT.scope)?;
+        let (caller, arrival) = arrived(parts, app, O::ENDPOINT.scope).await?;
         Ok(Self {
             caller,
-            arrival: Arrival {
-                too_many,
-                line: parts.extensions.get().cloned().unwrap_or_default(),
-            },
+            arrival,
             order: PhantomData,
         })
     }
 }
 
+/// The caller of a request that makes something, and how the request arrived.
+pub(super) async fn arrived(
+    parts: &mut Parts,
+    app: &App,
+    scope: Scope,
+) -> Result<(Caller, Arrival), Error> {
+    let (caller, verdict) = check(parts, app).await?;
+    let length = parts.headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+    let too_many = match verdict {
+        Err(error) if length.is_some_and(|length: u64| length <= READ_IN_VAIN) => Some(error),
+        verdict => verdict.map(|()| None)?,
+    };
+    require(&caller, scope)?;
+    let line = parts.extensions.get().cloned().unwrap_or_default();
+    Ok((caller, Arrival { too_many, line }))
+}
+
 /// The caller, and whether the key has a request left.
 async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error>), Error> {
-    let secret = bearer(&parts.headers)?;
-    let caller = keys::check(app, secret, client_address(parts, app)).await?;
+    let address = client_address(parts, app);
+    let caller = match session_of(parts)? {
+        Some(cookie) => sessions::check(app, &cookie, address).await?,
+        None => keys::check(app, bearer(&parts.headers)?, address).await?,
+    };
     // For the account's share of memory for bodies.
     parts.extensions.insert(caller.account.id);
+    if caller.key.may(Scope::Admin) {
+        parts.extensions.insert(SeesProviders);
+    }
     let (rate, verdict) = app.limits.rates.count(&caller.key).await;
     if let Some(slot) = parts.extensions.get::<RateSlot>() {
         // Already set if another extractor has counted the request.
@@ -121,6 +141,14 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error
         Error::later(ErrorCode::RateLimitExceeded, message, seconds)
     });
     Ok((caller, verdict))
+}
+
+/// The cookie of a session; a key that is sent counts instead.
+fn session_of(parts: &Parts) -> Result<Option<Secret>, Error> {
+    if parts.headers.contains_key(header::AUTHORIZATION) {
+        return Ok(None);
+    }
+    session::of_request(parts)
 }
 
 fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {

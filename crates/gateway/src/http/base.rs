@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 
 use crate::app::App;
+use crate::http::auth::SeesProviders;
 use crate::records::Base;
 
 impl FromRequestParts<App> for Base {
@@ -18,7 +19,9 @@ impl FromRequestParts<App> for Base {
             .public_url
             .clone()
             .unwrap_or_else(|| origin(parts, app));
-        Ok(Self::new(app, origin))
+        // Set by the key check, which comes first.
+        let is_operator = parts.extensions.get::<SeesProviders>().is_some();
+        Ok(Self::new(app, origin).showing_providers(is_operator))
     }
 }
 

@@ -1,13 +1,10 @@
-//! The `OpenAPI` document, generated from the types that serve the requests, and the page that
-//! shows it.
+//! The `OpenAPI` document, generated from the types that serve the requests.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use axum::Router;
-use axum::http::{HeaderValue, header};
-use axum::middleware::map_response;
-use axum::response::{IntoResponse, Response as AnyResponse};
+use axum::http::header;
+use axum::response::IntoResponse;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -16,9 +13,7 @@ use utoipa::openapi::{
     Content, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Response, SecurityRequirement,
 };
 use utoipa::{PartialSchema, ToSchema};
-use utoipa_swagger_ui::SwaggerUi;
 
-use crate::app::App;
 use crate::config::Config;
 use crate::http::wire::error::{ErrorBody, ErrorObject};
 use crate::http::wire::personas::BRAND_FIELD;
@@ -161,25 +156,4 @@ pub(super) fn json(
             ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response(),
         )
     }
-}
-
-/// Swagger UI sets inline styles and has data URLs in its style sheet.
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-                      frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
-
-/// Swagger UI, from files in the binary.
-pub(super) fn ui(document: OpenApi) -> Router<App> {
-    let page: Router<App> = SwaggerUi::new("/docs")
-        .url("/docs/openapi.json", document)
-        .into();
-    page.layer(map_response(guard))
-}
-
-/// Sets headers: only our own scripts, no framing.
-async fn guard(mut response: AnyResponse) -> AnyResponse {
-    let headers = response.headers_mut();
-    let policy = HeaderValue::from_static(POLICY);
-    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    response
 }

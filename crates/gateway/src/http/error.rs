@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::error::{Error, ErrorCode};
+use crate::http::nearest::Endpoints;
 use crate::http::wire::error::{ErrorBody, ErrorObject};
 use crate::ids::RequestId;
 
@@ -140,12 +141,15 @@ fn headers(error: &Error) -> HeaderMap {
 }
 
 /// For a path without an endpoint.
-pub(super) async fn route_not_found(uri: axum::http::Uri) -> Error {
-    let path: String = uri.path().chars().take(200).collect();
-    Error::plain(
-        ErrorCode::RouteNotFound,
-        format!("There is no endpoint {path:?}. /docs lists them."),
-    )
+pub(super) fn route_not_found(path: &str, endpoints: &Endpoints) -> Error {
+    let shown: String = path.chars().take(200).collect();
+    let message = match endpoints.nearest(path) {
+        Some(meant) => {
+            format!("There is no endpoint {shown:?}: did you mean {meant}? /docs lists them.")
+        }
+        None => format!("There is no endpoint {shown:?}. /docs lists them."),
+    };
+    Error::plain(ErrorCode::RouteNotFound, message)
 }
 
 /// For a method that an endpoint does not have; the router adds `Allow`.

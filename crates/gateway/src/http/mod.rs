@@ -5,6 +5,7 @@
 //! `error` turns errors into responses.
 
 mod account;
+mod admin;
 pub mod auth;
 pub mod base;
 pub mod body;
@@ -19,12 +20,14 @@ mod media;
 mod metrics;
 mod models;
 mod music;
+mod nearest;
 pub mod orders;
 mod page_params;
 pub mod pages;
 mod personas;
 mod quotes;
 pub mod server;
+mod session;
 mod tasks;
 mod uploads;
 mod usage;
@@ -33,34 +36,43 @@ mod web;
 mod webhooks;
 pub mod wire;
 
+use std::sync::Arc;
+
 use axum::Router;
+use axum::http::Uri;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
+use crate::http::nearest::Endpoints;
 
 pub use docs::openapi;
 
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
+    let endpoints = Arc::new(Endpoints::new(document.paths.paths.keys().cloned()));
     let router = router
-        .merge(web::router())
+        .merge(web::router(&document))
         .route("/openapi.json", get(docs::json(&document)))
-        .merge(docs::ui(document))
-        .fallback(error::route_not_found)
+        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
         .method_not_allowed_fallback(error::method_not_allowed);
     framed(router, app)
 }
 
+/// What is at the address of `metrics_listen`.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
 /// Probes and metrics, for a listener of their own: whoever reaches it may read them.
 pub fn probes(app: &App) -> Router {
+    let known = Endpoints::new(PROBES.map(str::to_owned).into_iter());
+    let known = Arc::new(known);
     let endpoints = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::for_anyone))
-        .fallback(error::route_not_found)
+        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &known) })
         .method_not_allowed_fallback(error::method_not_allowed);
     framed(endpoints, app)
 }
@@ -94,6 +106,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::events))
+        .routes(routes!(tasks::attempts))
         .routes(routes!(tasks::cancel));
     let webhooks = OpenApiRouter::new()
         .routes(routes!(webhooks::create, webhooks::list))
@@ -110,7 +123,8 @@ fn api(brand: &str) -> OpenApiRouter<App> {
     let money = OpenApiRouter::new()
         .routes(routes!(quotes::quote))
         .routes(routes!(account::account))
-        .routes(routes!(usage::usage));
+        .routes(routes!(usage::usage))
+        .routes(routes!(session::begin, session::get, session::end));
     let open = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
@@ -126,5 +140,6 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(tasks)
         .merge(webhooks)
         .merge(money)
+        .merge(admin::api())
         .merge(open)
 }

@@ -89,7 +89,7 @@ async fn standing(
     let route = |route: &Route| RouteObject {
         provider: route.provider.clone(),
         model: route.model.clone(),
-        available: app.upstream.is_up(route, now),
+        available: app.upstream.is_believed(route, now),
         paused_until: app
             .upstream
             .breaker(route, |breaker| breaker.opened_until())
@@ -98,7 +98,7 @@ async fn standing(
     let routes = model.routes();
     let is_shown = (is_operator || catalog.shows_providers()) && !routes.is_empty();
     Ok(Standing {
-        available: app.upstream.is_available(model, now),
+        available: app.upstream.is_offered(model, now),
         routes: is_shown.then(|| routes.iter().map(route).collect()),
         median: tasks::median_time(app, &model.id).await?,
         now,

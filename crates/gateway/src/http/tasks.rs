@@ -11,16 +11,18 @@ use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
 use crate::app::App;
-use crate::domain::{music, tasks};
-use crate::error::Error;
+use crate::domain::tasks;
+use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead};
 use crate::http::docs::Events;
-use crate::http::page_params::{Query, page, word};
+use crate::http::fields::Fields;
+use crate::http::page_params::{Query, page, time, word};
 use crate::http::wire::list::List;
-use crate::ids::{AccountId, RequestId, TaskId};
+use crate::ids::{AccountId, KeyId, RequestId, TaskId};
 use crate::model::money::Micros;
-use crate::model::task::{Output, Task, TaskEvent};
+use crate::model::task::{Task, TaskEvent};
 use crate::records::Base;
+use crate::records::attempt::AttemptView;
 use crate::records::task::TaskView;
 use crate::store::tasks::Filter;
 
@@ -31,6 +33,12 @@ use crate::store::tasks::Filter;
     ("kind" = Option<String>, Query, description = "`video` or `music`"),
     ("status" = Option<String>, Query, description = "`queued`, `running`, `succeeded`, `failed` or `cancelled`"),
     ("model" = Option<String>, Query, description = "A model's name"),
+    ("key" = Option<String>, Query, description = "The id of an API key"),
+    ("error" = Option<String>, Query, description = "The code of the error that it ended with"),
+    ("since" = Option<String>, Query, description = "Accepted then or later: RFC 3339, or a date"),
+    ("until" = Option<String>, Query, description = "Accepted before: RFC 3339, or a date"),
+    ("q" = Option<String>, Query, description = "Words of the prompt or title, all of them, or an id"),
+    ("order" = Option<String>, Query, description = "`desc`, or `asc` for the oldest first"),
 ), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(super) async fn list(
     allowed: Allowed<TasksRead>,
@@ -38,25 +46,63 @@ pub(super) async fn list(
     base: Base,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, Error> {
-    let (filter, page) = query.read(|query| {
-        let filter = Filter {
-            kind: word(query, "kind", "video, music"),
-            state: word(
-                query,
-                "status",
-                "queued, running, succeeded, failed, cancelled",
-            ),
-            model: query.filled_string("model", 200),
-            without_deleted: false,
-        };
-        Some((filter, page(query, |text| text.parse().ok())))
+    let (filter, text, page) = query.read_only(&PARAMETERS, |query| {
+        let filter = filter(query);
+        let text = query.filled_string("q", 500);
+        Some((filter, text, page(query, |text| text.parse().ok())))
     })?;
-    let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
-    let mut views = Vec::with_capacity(found.len());
-    for task in found {
-        views.push(view(&app, &base, &task).await?);
-    }
+    let account = allowed.caller.account.id;
+    let (found, has_more) = tasks::search(&app, account, filter, text, page).await?;
+    let base = base.as_told_to(&allowed.caller.key);
+    let beside = tasks::beside_each(&app, &found).await?;
+    let shown = found.iter().zip(&beside);
+    let views = shown.map(|(task, beside)| TaskView::new(&base, task, beside));
+    let views: Vec<TaskView> = views.collect();
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
+}
+
+/// Which tasks a query wants.
+pub(super) fn filter(query: &Fields<'_>) -> Filter {
+    Filter {
+        kind: word(query, "kind", "video, music"),
+        state: word(
+            query,
+            "status",
+            "queued, running, succeeded, failed, cancelled",
+        ),
+        model: query.filled_string("model", 200),
+        key: key(query),
+        error: error_code(query),
+        since: time(query, "since"),
+        until: time(query, "until"),
+        ..Filter::default()
+    }
+}
+
+/// The parameters of the list.
+const PARAMETERS: [&str; 11] = [
+    "limit", "after", "order", "kind", "status", "model", "key", "error", "since", "until", "q",
+];
+
+fn key(query: &Fields<'_>) -> Option<KeyId> {
+    let key = query.filled_string("key", 100)?.parse().ok();
+    if key.is_none() {
+        query.fault(
+            "key",
+            ErrorCode::InvalidValue,
+            "Must be the id of an API key.",
+        );
+    }
+    key
+}
+
+fn error_code(query: &Fields<'_>) -> Option<ErrorCode> {
+    let code = ErrorCode::from_name(&query.filled_string("error", 100)?);
+    if code.is_none() {
+        let message = "Must be an error code; docs/errors.md lists them.";
+        query.fault("error", ErrorCode::InvalidValue, message);
+    }
+    code
 }
 
 /// Get a task; `?wait=30` delays the response until it ends, or that many seconds.
@@ -75,6 +121,7 @@ pub(super) async fn get(
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
     let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait)).await?;
+    let base = base.as_told_to(&allowed.caller.key);
     Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
 }
 
@@ -97,6 +144,7 @@ pub(super) async fn events(
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
     tasks::get(&app, account, id).await?;
+    let base = base.as_told_to(&allowed.caller.key);
     let last = headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
@@ -159,6 +207,29 @@ pub(super) fn keep_alive() -> KeepAlive {
         .text("keep-alive")
 }
 
+/// What was tried for a task, in order: each order that a provider was sent.
+///
+/// Tasks of embedded models have none.
+#[utoipa::path(get, path = "/v1/tasks/{id}/attempts", tag = "tasks",
+    params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The attempts", body = List<AttemptView>)))]
+pub(super) async fn attempts(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    base: Base,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let id = parse(&id)?;
+    let base = base.as_told_to(&allowed.caller.key);
+    let found = tasks::attempts(&app, allowed.caller.account.id, id).await?;
+    let attempts = found.iter();
+    let attempts = attempts.map(|(submission, end)| AttemptView::new(&base, submission, end));
+    let list = List::new(attempts.collect(), false, |attempt: &AttemptView| {
+        attempt.id.clone()
+    });
+    Ok((about(id), Json(list)).into_response())
+}
+
 /// Cancel a task that has not ended.
 #[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks",
     params(("id" = String, Path, description = "The task's id")),
@@ -171,6 +242,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, Error> {
     let id = parse(&id)?;
     let task = tasks::cancel(&app, allowed.caller.account.id, id).await?;
+    let base = base.as_told_to(&allowed.caller.key);
     Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
 }
 
@@ -207,9 +279,7 @@ pub(super) fn cost(amount: Micros) -> HeaderMap {
 
 /// A task as it is shown.
 pub(super) async fn view(app: &App, base: &Base, task: &Task) -> Result<TaskView, Error> {
-    let clips = match &task.output {
-        Some(Output::ClipsV1 { .. }) => music::clips_of_task(app, task.account, task.id).await?,
-        Some(Output::VideoV1(_)) | None => Vec::new(),
-    };
-    Ok(TaskView::new(base, task, &clips))
+    let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
+    let beside = beside.first().ok_or_else(tasks::not_found)?;
+    Ok(TaskView::new(base, task, beside))
 }

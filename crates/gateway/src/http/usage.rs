@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::domain::usage;
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksRead};
-use crate::http::page_params::Query;
+use crate::http::page_params::{Query, wants_csv};
 use crate::http::wire::usage::{UsageList, read};
 
 /// Sum up work and costs by UTC day, model and key.
@@ -33,17 +33,8 @@ pub(super) async fn usage(
     let found = usage::usage(&app, query.wanted.clone()).await?;
     let list = UsageList::new(&query, &found);
     let mut answer = if query.csv.unwrap_or_else(|| wants_csv(&headers)) {
-        let name = format!(
-            "attachment; filename=\"usage-{}-{}.csv\"",
-            list.from, list.to
-        );
-        let kind = HeaderValue::from_static("text/csv; charset=utf-8");
-        let name = HeaderValue::try_from(name).map_err(Error::internal)?;
-        let headers = [
-            (header::CONTENT_TYPE, kind),
-            (header::CONTENT_DISPOSITION, name),
-        ];
-        (headers, list.csv(&query.wanted)).into_response()
+        let name = format!("usage-{}-{}.csv", list.from, list.to);
+        csv_file(&name, list.csv(&query.wanted))?
     } else {
         Json(list).into_response()
     };
@@ -52,10 +43,13 @@ pub(super) async fn usage(
     Ok(answer)
 }
 
-fn wants_csv(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT);
-    let accept = accept
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    accept.contains("text/csv") && !accept.contains("application/json")
+/// CSV as a file with this name.
+pub(super) fn csv_file(name: &str, text: String) -> Result<Response, Error> {
+    let kind = HeaderValue::from_static("text/csv; charset=utf-8");
+    let name = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_DISPOSITION, name.map_err(Error::internal)?),
+    ];
+    Ok((headers, text).into_response())
 }

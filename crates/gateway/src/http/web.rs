@@ -1,14 +1,19 @@
 //! Routes of the web pages; their markup is in `pages/`.
 
+use std::sync::Arc;
+
 use axum::Router;
-use axum::extract::{Path, State};
-use axum::http::{HeaderValue, Uri, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::extract::{Path, Query, State};
+use axum::http::{Uri, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
+use serde::Deserialize;
+use utoipa::openapi::OpenApi;
 
 use crate::app::App;
 use crate::domain::pictures;
 use crate::error::{Error, ErrorCode};
+use crate::http::pages::docs::Reference;
 use crate::http::pages::{self, ConsolePage, HomePage, ModelRow, PricingPage, Site};
 use crate::http::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use crate::model::task::Kind;
@@ -18,9 +23,17 @@ use crate::records::Base;
 const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
                       frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
 
-pub(super) fn router() -> Router<App> {
+pub(super) fn router(document: &OpenApi) -> Router<App> {
+    let document = serde_json::to_value(document).unwrap_or_default();
+    let reference = Arc::new(Reference::new(&document));
+    let api =
+        async move |base: Base, State(app): State<App>| page(reference.page(&site(&base, &app)));
     Router::new()
         .route("/", get(home))
+        .route("/docs", get(docs))
+        .route("/docs/", get(async || Redirect::permanent("/docs")))
+        .route("/docs/api", get(api))
+        .route("/docs/{*name}", get(guide))
         .route("/console", get(console))
         .route("/assets/{name}", get(asset))
         .route(
@@ -47,6 +60,32 @@ async fn console(base: Base, State(app): State<App>) -> Response {
         music_model: catalog.default_name(Kind::Music).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,
     }))
+}
+
+#[derive(Deserialize)]
+struct Search {
+    #[serde(default)]
+    q: String,
+}
+
+async fn docs(base: Base, State(app): State<App>, Query(search): Query<Search>) -> Response {
+    let words: String = search.q.chars().take(100).collect();
+    page(pages::docs::index(&site(&base, &app), &words))
+}
+
+async fn guide(
+    base: Base,
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Response, Error> {
+    let found = pages::docs::guide(&site(&base, &app), &name);
+    let no_such = || {
+        Error::plain(
+            ErrorCode::RouteNotFound,
+            "There is no such page. /docs lists them.",
+        )
+    };
+    found.map(page).ok_or_else(no_such)
 }
 
 /// The price list as a page.
@@ -132,10 +171,10 @@ fn site(base: &Base, app: &App) -> Site {
 
 fn page(html: String) -> Response {
     (
-        [(
-            header::CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(POLICY),
-        )],
+        [
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_FRAME_OPTIONS, "DENY"),
+        ],
         Html(html),
     )
         .into_response()

@@ -7,22 +7,20 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::Value;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
 
 use crate::app::App;
 use crate::attendance::{Close, Presence};
-use crate::clock::Timestamp;
 use crate::domain::idempotency::{Found, Visit};
 use crate::domain::tasks;
 use crate::domain::webhooks::keys::Keys;
 use crate::domain::webhooks::{self, NewEndpoint, log};
-use crate::error::{Error, ErrorCode};
+use crate::error::Error;
 use crate::http::auth::{Allowed, Wants, WebhooksManage};
 use crate::http::body::JsonBody;
 use crate::http::fields::types::Required;
-use crate::http::fields::{self, FieldType, Fields, request};
+use crate::http::fields::{self, request};
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::http::orders::admin::fields::Instant;
 use crate::http::orders::webhook::{WebhookChange, WebhookRequest, read_change};
 use crate::http::page_params::{Query, page, word};
 use crate::http::wire::list::List;
@@ -217,27 +215,6 @@ request! {
     pub(super) struct RecoverRequest {
         /// The time of the earliest event, RFC 3339.
         since: Required<Instant>,
-    }
-}
-
-/// An instant.
-pub(super) struct Instant;
-
-impl FieldType for Instant {
-    type Value = Timestamp;
-
-    fn read(body: &Fields<'_>, name: &str) -> Option<Timestamp> {
-        let time = Timestamp::parse(&body.string(name, 64)?);
-        if time.is_none() {
-            let message = "Must be a time such as \"2026-01-02T03:04:05Z\".";
-            body.fault(name, ErrorCode::InvalidValue, message);
-        }
-        time
-    }
-
-    fn schema() -> RefOr<Schema> {
-        let time = ObjectBuilder::new().schema_type(Type::String);
-        time.max_length(Some(64)).into()
     }
 }
 

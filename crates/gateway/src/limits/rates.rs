@@ -109,6 +109,7 @@ mod tests {
             rpm: 2,
             max_running: 1,
             budget: None,
+            budget_period: None,
             created_at: Timestamp::from_seconds(0),
             expires_at: None,
             revoked_at: None,

@@ -56,21 +56,59 @@ impl AccountMoney {
 /// The running sums of a key's ledger, and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyMoney {
-    /// Limit on the total cost of all its tasks.
+    /// Limit on the cost of its tasks, in all or in each period.
     pub budget: Option<Micros>,
+    /// How often the budget renews; never if `None`.
+    pub period: Option<BudgetPeriod>,
     /// Reserved for open tasks.
     pub held: Micros,
     /// Settled, adjustments included.
     pub spent: Micros,
+    /// The part of `spent` that counts against the budget: of the current period, or all.
+    pub counted: Micros,
 }
 
 impl KeyMoney {
-    /// What can still be reserved; `None` if unlimited.
+    /// What can still be reserved; `None` if unlimited. What is held counts whenever it was reserved.
     pub fn available(&self) -> Option<Micros> {
         self.budget
-            .map(|budget| budget.minus(self.spent).minus(self.held))
+            .map(|budget| budget.minus(self.counted).minus(self.held))
     }
 }
+
+/// How often a key's budget renews, in UTC.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum BudgetPeriod {
+    Day,
+    /// From Monday.
+    Week,
+    Month,
+}
+
+impl BudgetPeriod {
+    pub const ALL: &[Self] = Self::VARIANTS;
+
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+
+    /// When the period that contains `now` began.
+    pub fn start(self, now: Timestamp) -> Timestamp {
+        let day = Timestamp::start_of_day(now);
+        let days_back = match self {
+            Self::Day => 0,
+            // The epoch was a Thursday.
+            Self::Week => (day.seconds().div_euclid(DAY_SECONDS) + 3).rem_euclid(7),
+            Self::Month => i64::from(now.day_of_month()) - 1,
+        };
+        Timestamp::from_seconds(day.seconds() - days_back * DAY_SECONDS)
+    }
+}
+
+const DAY_SECONDS: i64 = 86_400;
 
 #[derive(
     Debug,
@@ -155,8 +193,10 @@ pub struct ApiKey {
     pub rpm: u32,
     /// Limit of open tasks.
     pub max_running: u32,
-    /// Limit on the total cost of all its tasks; none if `None`.
+    /// Limit on the cost of its tasks; none if `None`.
     pub budget: Option<Micros>,
+    /// How often the budget renews; never if `None`.
+    pub budget_period: Option<BudgetPeriod>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
@@ -185,9 +225,51 @@ impl ApiKey {
 }
 
 /// A valid key and its account.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The key that authenticated the request.
     pub key: ApiKey,
     pub account: Account,
+    /// When the secret that was used ends, because the key was given another one.
+    pub ends_at: Option<Timestamp>,
+}
+
+/// A key as the operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRecord {
+    pub key: ApiKey,
+    /// The handle of its account.
+    pub account: String,
+    pub money: KeyMoney,
+    pub open_tasks: u32,
+    /// To the minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// An account as the operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountRecord {
+    pub account: Account,
+    pub money: AccountMoney,
+    /// Keys that are not revoked.
+    pub keys: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_renew_at_midnight_on_mondays_and_on_the_first() {
+        let at = |text| Timestamp::parse(text).unwrap();
+        for (period, now, start) in [
+            (BudgetPeriod::Day, "2026-03-01T23:59:59Z", "2026-03-01"),
+            (BudgetPeriod::Week, "2026-03-01T23:59:59Z", "2026-02-23"),
+            (BudgetPeriod::Week, "2026-03-02T00:00:00Z", "2026-03-02"),
+            (BudgetPeriod::Month, "2026-03-31T23:59:59Z", "2026-03-01"),
+            (BudgetPeriod::Month, "2024-02-29T12:00:00Z", "2024-02-01"),
+        ] {
+            assert_eq!(period.start(at(now)), at(start), "{period:?} {now}");
+        }
+    }
 }

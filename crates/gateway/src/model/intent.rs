@@ -40,6 +40,8 @@ pub enum Made {
     Persona(PersonaId),
     /// A webhook endpoint.
     Endpoint(EndpointId),
+    /// A change by an operator: all there is to tell of it is the answer.
+    Change,
 }
 
 /// Something that a caller wants made, however often it asks.

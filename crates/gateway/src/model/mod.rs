@@ -1,15 +1,18 @@
 //! Plain data that every layer shares: no I/O, no storage, no presentation.
 
 pub mod account;
+pub mod audit;
 pub mod catalog;
 pub mod intent;
 pub mod ledger;
 pub mod media;
 pub mod money;
 pub mod music;
+pub mod route;
 pub mod submission;
 pub mod task;
 pub mod webhook;
+pub mod words;
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
+use crate::model::task::TaskState;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
@@ -34,6 +35,37 @@ impl SubmissionState {
     }
 }
 
+/// Which submissions to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubmissionFilter {
+    /// Those of which nobody knew whether the provider took them, also if that turned out later.
+    Unconfirmed,
+    /// Those in this state.
+    In(SubmissionState),
+}
+
+impl std::str::FromStr for SubmissionFilter {
+    type Err = strum::ParseError;
+
+    fn from_str(text: &str) -> Result<Self, strum::ParseError> {
+        match text {
+            "unconfirmed" => Ok(Self::Unconfirmed),
+            state => state.parse().map(Self::In),
+        }
+    }
+}
+
+/// A submission as the operator sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubmissionRecord {
+    pub submission: Submission,
+    /// The handle of the account.
+    pub account: String,
+    pub task_state: TaskState,
+    /// Its class and message.
+    pub error: Option<(String, String)>,
+}
+
 /// What a provider reports that a job cost, for the operator's margin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToldCost {
@@ -43,6 +75,17 @@ pub struct ToldCost {
     pub millionths: i64,
     /// The provider's unit, named as in `providers::Unit`.
     pub unit: String,
+}
+
+/// What became of a submission, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SubmissionEnd {
+    /// When the provider answered the order.
+    pub answered_at: Option<Timestamp>,
+    /// When nothing more could come of it.
+    pub ended_at: Option<Timestamp>,
+    /// The class of the error, and the provider's words without secrets.
+    pub error: Option<(String, String)>,
 }
 
 /// A request that was sent, or was about to be sent, to a provider.

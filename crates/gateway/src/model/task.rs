@@ -258,6 +258,8 @@ pub struct Task {
     pub state: TaskState,
     /// 0–100, never decreasing.
     pub progress: u8,
+    /// Whether the provider told none, and it is guessed.
+    pub progress_is_guess: bool,
     /// The reservation while it is held, then the amount charged.
     pub cost: Micros,
     /// The amount reserved.

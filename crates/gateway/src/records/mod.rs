@@ -3,6 +3,8 @@
 //! Answers show records as they are now; a webhook's body is a record frozen when its task ended,
 //! in the transaction that ends it. Built from model types alone: whoever asks reads the database.
 
+pub mod attempt;
+pub mod input;
 pub mod music;
 pub mod task;
 pub mod video;
@@ -17,6 +19,9 @@ use crate::model::media::MediaType;
 use crate::model::music::Clip;
 use crate::model::task::Task;
 
+/// A provider that the operator does not show.
+const HIDDEN: &str = "hosted";
+
 /// Makes absolute URLs.
 #[derive(Clone)]
 pub struct Base {
@@ -25,6 +30,8 @@ pub struct Base {
     pub origin: String,
     /// Whether media URLs are shown; if not, they are empty strings.
     is_open: bool,
+    /// Whether providers are named even if the operator hides them from callers.
+    names_providers: bool,
 }
 
 impl Base {
@@ -34,6 +41,7 @@ impl Base {
             app: app.clone(),
             origin,
             is_open: true,
+            names_providers: false,
         }
     }
 
@@ -49,6 +57,16 @@ impl Base {
     pub fn as_told_to(self, key: &ApiKey) -> Self {
         Self {
             is_open: key.may(Scope::TasksRead),
+            names_providers: key.may(Scope::Admin),
+            ..self
+        }
+    }
+
+    /// Like `self`, with the names of providers if this `is_operator`.
+    #[must_use]
+    pub fn showing_providers(self, is_operator: bool) -> Self {
+        Self {
+            names_providers: is_operator,
             ..self
         }
     }
@@ -93,12 +111,17 @@ impl Base {
         time <= self.app.clock.now()
     }
 
+    /// Whether a hosted provider's name may be shown.
+    fn shows_providers(&self) -> bool {
+        self.names_providers || self.app.catalog.load().shows_providers()
+    }
+
     /// A task's provider, as far as the operator shows it.
     fn shown_provider(&self, task: &Task) -> String {
-        if task.provider == EMBEDDED || self.app.catalog.load().shows_providers() {
+        if task.provider == EMBEDDED || self.shows_providers() {
             task.provider.clone()
         } else {
-            "hosted".to_owned()
+            HIDDEN.to_owned()
         }
     }
 }

@@ -4,10 +4,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::clock::Timestamp;
+use crate::model::media::Asset;
 use crate::model::money::Money;
 use crate::model::music::Clip;
-use crate::model::task::{Output, Payload, Task};
+use crate::model::task::{Output, Payload, Task, TaskState};
 use crate::records::Base;
+use crate::records::input::TaskInput;
 use crate::records::music::ClipView;
 use crate::records::video::VideoFile;
 
@@ -28,6 +30,8 @@ pub struct TaskView {
     pub status: &'static str,
     /// 0–100, never decreasing.
     pub progress: u8,
+    /// Whether `progress` is a guess from the model's usual time, because the provider tells none.
+    pub progress_estimated: bool,
     /// Why it failed, or that it was cancelled.
     #[schema(required = true)]
     pub error: Option<TaskError>,
@@ -43,6 +47,13 @@ pub struct TaskView {
     /// When it ended.
     #[schema(required = true)]
     pub finished_at: Option<String>,
+    /// What was asked for.
+    pub input: TaskInput,
+    /// The API key that ordered it.
+    pub key: TaskKey,
+    /// A frame of the video, or the song's cover; null if there is none, or no longer.
+    #[schema(required = true)]
+    pub poster_url: Option<String>,
     /// The result.
     #[schema(required = true)]
     pub output: Option<TaskOutput>,
@@ -54,6 +65,31 @@ pub struct TaskView {
     /// The caller's id for its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The handle of the account; only in the operator's list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+}
+
+/// The API key of a task.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskKey {
+    /// The key's id.
+    pub id: String,
+    /// The key's name.
+    pub name: String,
+}
+
+/// What a task's record shows beside the task itself.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// Of the key that ordered it.
+    pub key_name: String,
+    /// The pictures it was given.
+    pub pictures: Vec<Asset>,
+    /// The clips it was given.
+    pub sources: Vec<Clip>,
+    /// The clips that it makes.
+    pub clips: Vec<Clip>,
 }
 
 /// The money of a task.
@@ -84,8 +120,7 @@ pub struct BillingView {
 }
 
 impl TaskView {
-    /// `clips` are those that a finished music task made.
-    pub fn new(base: &Base, task: &Task, clips: &[Clip]) -> Self {
+    pub fn new(base: &Base, task: &Task, beside: &Beside) -> Self {
         let user = match &task.payload {
             Payload::VideoV1(job) => job.user.clone(),
             Payload::StemsV1(_) | Payload::SongV1(_) => None,
@@ -98,6 +133,7 @@ impl TaskView {
             provider: base.shown_provider(task),
             status: task.state.name(),
             progress: task.progress,
+            progress_estimated: task.progress_is_guess && task.state != TaskState::Succeeded,
             error: task.failure.as_ref().map(|failure| TaskError {
                 code: failure.code.name(),
                 message: failure.message.clone(),
@@ -107,12 +143,32 @@ impl TaskView {
             created_at: task.created_at.rfc3339(),
             started_at: task.started_at.map(Timestamp::rfc3339),
             finished_at: task.finished_at.map(Timestamp::rfc3339),
-            output: TaskOutput::new(base, task, clips),
+            input: TaskInput::new(base, &task.payload, beside),
+            key: TaskKey {
+                id: task.key.to_string(),
+                name: beside.key_name.clone(),
+            },
+            poster_url: poster(base, task, &beside.clips),
+            output: TaskOutput::new(base, task, &beside.clips),
             request_id: task.request_id.to_string(),
             callback_url: task.callback.clone(),
             user,
+            account: None,
         }
     }
+}
+
+/// The picture that stands for a result.
+fn poster(base: &Base, task: &Task, clips: &[Clip]) -> Option<String> {
+    let url = match task.output.as_ref()? {
+        Output::VideoV1(_) => VideoFile::of(base, task)?.poster_url?,
+        Output::ClipsV1 { clips: made } => {
+            let first = clips.iter().find(|clip| made.first() == Some(&clip.id))?;
+            let [_, _, cover] = base.files(first);
+            cover
+        }
+    };
+    (!url.is_empty()).then_some(url)
 }
 
 impl TaskOutput {

@@ -6,11 +6,24 @@
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, EntryId, KeyId, TaskId};
-use crate::model::account::{AccountMoney, KeyMoney};
+use crate::model::account::{AccountMoney, BudgetPeriod, KeyMoney};
 use crate::model::ledger::{Entry, EntryKind};
 use crate::model::money::Micros;
 use crate::model::task::TaskState;
 use crate::store::{Conn, Row, StoreError, Value, accounts, usage};
+
+/// The money of the key `k`; `?1`, `?2` and `?3` are the days on which the current day, week and month
+/// began.
+macro_rules! key_money_columns {
+    () => {
+        "k.budget_micros, k.held_micros, k.spent_micros, k.budget_period,
+         CASE WHEN k.budget_period IS NULL THEN k.spent_micros ELSE
+             (SELECT CAST(COALESCE(SUM(d.spent_micros), 0) AS BIGINT) FROM daily_sums d
+              WHERE d.account_id = k.account_id AND d.key_id = k.id AND d.day >=
+                  CASE k.budget_period WHEN 'day' THEN CAST(?1 AS BIGINT) WHEN 'week' THEN CAST(?2 AS BIGINT) ELSE CAST(?3 AS BIGINT) END) END"
+    };
+}
+pub(super) use key_money_columns;
 
 /// Whose money an entry moves, and for which task.
 #[derive(Debug, Clone, Copy)]
@@ -77,18 +90,18 @@ pub fn add(
             now.micros().into(),
         ],
     )?;
-    let key = match &key_id {
+    let mut key = match &key_id {
         None => None,
         Some(id) => conn.one(
             "UPDATE api_keys SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3, open_tasks = open_tasks - ?4
-             WHERE id = ?1 RETURNING budget_micros, held_micros, spent_micros",
+             WHERE id = ?1 RETURNING budget_micros, held_micros, spent_micros, budget_period",
             &[
                 id.into(),
                 held.get().into(),
                 spent.get().into(),
                 change.ended.is_some().into(),
             ],
-            |row| key_money(row, 0),
+            changed_key_money,
         )?,
     };
     let account = conn.one(
@@ -108,6 +121,12 @@ pub fn add(
         value: account_id,
     })?;
     usage::add(conn, of, change, now)?;
+    // Whoever spends with this key waits for its row, so the sum cannot grow meanwhile.
+    if let (Some(money), Some(key)) = (&mut key, of.key)
+        && let (Some(_), Some(period)) = (money.budget, money.period)
+    {
+        money.counted = usage::spent_since(conn, of.account, key, period.start(now))?;
+    }
     Ok(Sums { key, account })
 }
 
@@ -139,20 +158,27 @@ pub fn of_account(
     )
 }
 
-pub fn of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<Option<KeyMoney>, StoreError> {
+pub fn of_key(
+    conn: &mut Conn<'_>,
+    key: KeyId,
+    now: Timestamp,
+) -> Result<Option<KeyMoney>, StoreError> {
+    let [day, week, month] = starts(now);
     conn.one(
-        "SELECT budget_micros, held_micros, spent_micros FROM api_keys WHERE id = ?1",
-        &[(&key.to_string()).into()],
+        concat!(
+            "SELECT ",
+            key_money_columns!(),
+            " FROM api_keys k WHERE k.id = ?4"
+        ),
+        &[day, week, month, (&key.to_string()).into()],
         |row| key_money(row, 0),
     )
 }
 
-pub fn of_keys(conn: &mut Conn<'_>) -> Result<Vec<(KeyId, KeyMoney)>, StoreError> {
-    conn.all(
-        "SELECT id, budget_micros, held_micros, spent_micros FROM api_keys ORDER BY id",
-        &[],
-        |row| Ok((row.parse(0, "api_keys.id")?, key_money(row, 1)?)),
-    )
+/// Days on which the current periods began, for [`key_money_columns!`].
+pub(super) fn starts(now: Timestamp) -> [Value<'static>; 3] {
+    [BudgetPeriod::Day, BudgetPeriod::Week, BudgetPeriod::Month]
+        .map(|period| usage::day_of(period.start(now)).into())
 }
 
 /// Which entries to list.
@@ -223,6 +249,48 @@ pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<En
     conn.all(sql, &values, entry)
 }
 
+/// At most `limit` entries before this one, its time and id, newest first; `filter.after` is ignored.
+pub fn newest_before(
+    conn: &mut Conn<'_>,
+    filter: &Filter,
+    before: Option<(Timestamp, &str)>,
+    limit: u32,
+) -> Result<Vec<Entry>, StoreError> {
+    let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.micros(), id));
+    let (sql, of) = match (filter.task, filter.account) {
+        (Some(task), _) => (
+            entries!(
+                "WHERE task_id = ?4 AND (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
+            ),
+            Some(task.to_string()),
+        ),
+        (None, Some(account)) => (
+            entries!(
+                "WHERE account_id = ?4 AND (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
+            ),
+            Some(account.to_string()),
+        ),
+        (None, None) => (
+            entries!(
+                "WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
+            ),
+            None,
+        ),
+    };
+    let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
+    values.extend(of.as_ref().map(Value::from));
+    conn.all(sql, &values, entry)
+}
+
+/// When an entry was written.
+pub fn time_of(conn: &mut Conn<'_>, id: &str) -> Result<Option<Timestamp>, StoreError> {
+    conn.one(
+        "SELECT created_at FROM ledger WHERE id = ?1",
+        &[id.into()],
+        |row| Ok(Timestamp::from_micros(row.int(0)?)),
+    )
+}
+
 pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
     let counts = conn.one(
         "SELECT (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM api_keys),
@@ -248,11 +316,25 @@ fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
     })
 }
 
-fn key_money(row: &Row<'_>, at: usize) -> Result<KeyMoney, StoreError> {
+/// What [`key_money_columns!`] selects.
+pub(super) fn key_money(row: &Row<'_>, at: usize) -> Result<KeyMoney, StoreError> {
     Ok(KeyMoney {
         budget: row.int_or_null(at)?.map(Micros::new),
         held: Micros::new(row.int(at + 1)?),
         spent: Micros::new(row.int(at + 2)?),
+        period: row.parse_or_null(at + 3, "api_keys.budget_period")?,
+        counted: Micros::new(row.int(at + 4)?),
+    })
+}
+
+/// The sums of a key, all of which counts against its budget.
+fn changed_key_money(row: &Row<'_>) -> Result<KeyMoney, StoreError> {
+    Ok(KeyMoney {
+        budget: row.int_or_null(0)?.map(Micros::new),
+        held: Micros::new(row.int(1)?),
+        spent: Micros::new(row.int(2)?),
+        period: row.parse_or_null(3, "api_keys.budget_period")?,
+        counted: Micros::new(row.int(2)?),
     })
 }
 

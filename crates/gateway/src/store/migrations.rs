@@ -100,9 +100,21 @@ pub const ALL: &[Migration] = &[
     },
     Migration {
         version: 14,
-        sql: include_str!("../../migrations/0014_rate_grants.sql"),
+        sql: include_str!("../../migrations/0014_task_records.sql"),
         only_adds: true,
         samples: include_str!("../../migrations/samples/0014.sql"),
+    },
+    Migration {
+        version: 15,
+        sql: include_str!("../../migrations/0015_admin.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0015.sql"),
+    },
+    Migration {
+        version: 16,
+        sql: include_str!("../../migrations/0016_rate_grants.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0016.sql"),
     },
 ];
 

@@ -6,9 +6,11 @@
 
 pub mod accounts;
 pub mod assets;
+pub mod audit;
 pub mod clips;
 mod conn;
 pub mod intents;
+pub mod keys;
 pub mod ledger;
 pub mod meta;
 pub mod migrations;
@@ -23,6 +25,8 @@ pub mod record;
 pub mod records;
 pub mod refusals;
 pub mod restored;
+pub mod routes;
+pub mod sessions;
 mod sqlite;
 pub mod submissions;
 pub mod tasks;

@@ -44,6 +44,7 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let these = [(&ids).into()];
     keep_sums(conn, &ids)?;
+    crate::store::tasks::remove_words(conn, tasks)?;
     let statements = [
         of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
         of_these!(conn, "DELETE FROM submissions WHERE task_id", ""),

@@ -6,8 +6,11 @@ use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
-use crate::model::submission::{Submission, SubmissionState, ToldCost};
+use crate::model::submission::{
+    Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord, SubmissionState, ToldCost,
+};
 use crate::store::conn::to_json;
+use crate::store::tasks::Page;
 use crate::store::{Conn, Row, StoreError};
 
 macro_rules! columns {
@@ -56,7 +59,7 @@ pub fn accept(
     let handle = brought.handle.as_ref().map(to_json).transpose()?;
     let results = brought.results.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
-        "UPDATE submissions SET state = 'accepted', handle = ?2, results = ?4, accepted_at = ?3
+        "UPDATE submissions SET state = 'accepted', handle = ?2, results = ?4, accepted_at = ?3, answered_at = ?3
          WHERE id = ?1 AND state = 'intended'",
         &[
             (&id.to_string()).into(),
@@ -68,17 +71,19 @@ pub fn accept(
     Ok(changed == 1)
 }
 
-/// Closes a submission; `error` is its class and message. Returns false if it was no longer in the
-/// state `from`.
+/// Closes a submission at `now`; `error` is its class and message. Returns false if it was no longer
+/// in the state `from`.
 pub fn close(
     conn: &mut Conn<'_>,
     id: SubmissionId,
     from: SubmissionState,
     state: SubmissionState,
     error: Option<(&str, &str)>,
+    now: Timestamp,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0
+        "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0, ended_at = ?6,
+                answered_at = CASE ?3 WHEN 'unclear' THEN answered_at ELSE COALESCE(answered_at, ?6) END
          WHERE id = ?1 AND state = ?2",
         &[
             (&id.to_string()).into(),
@@ -86,6 +91,7 @@ pub fn close(
             state.name().into(),
             error.map(|error| error.0).into(),
             error.map(|error| error.1).into(),
+            now.micros().into(),
         ],
     )?;
     Ok(changed == 1)
@@ -135,6 +141,57 @@ pub fn costs_between(
     Ok(found.into_iter().map(|(_, told)| told).collect())
 }
 
+macro_rules! records {
+    ($ascending:expr, $narrowed:literal) => {
+        if $ascending {
+            records!(@ "s.id > ?1", $narrowed, "s.id")
+        } else {
+            records!(@ "s.id < ?1", $narrowed, "s.id DESC")
+        }
+    };
+    (@ $behind:literal, $narrowed:literal, $order:literal) => {
+        concat!(
+            "SELECT s.id, s.task_id, s.attempt, s.provider, s.route_model, s.credential, s.state, s.handle, s.created_at,
+                    s.accepted_at, s.results, s.error_class, s.error_message, a.handle, t.state
+             FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
+            $behind, $narrowed, " ORDER BY ", $order, " LIMIT ?2"
+        )
+    };
+}
+
+/// A page of submissions of all accounts.
+pub fn page(
+    conn: &mut Conn<'_>,
+    filter: Option<SubmissionFilter>,
+    page: Page<SubmissionId>,
+) -> Result<Vec<SubmissionRecord>, StoreError> {
+    let after = page.after.map(|id| id.to_string());
+    // Sorts before, or after, every id.
+    let end = if page.ascending { "" } else { "g" };
+    let mut values = vec![
+        after.as_deref().unwrap_or(end).into(),
+        i64::from(page.limit).into(),
+    ];
+    let sql = match filter {
+        None => records!(page.ascending, ""),
+        Some(SubmissionFilter::Unconfirmed) => {
+            records!(page.ascending, " AND s.state IN ('unclear', 'found')")
+        }
+        Some(SubmissionFilter::In(state)) => {
+            values.push(state.name().into());
+            records!(page.ascending, " AND s.state = ?3")
+        }
+    };
+    conn.all(sql, &values, |row| {
+        Ok(SubmissionRecord {
+            submission: submission(row)?,
+            error: row.text_or_null(11)?.zip(row.text_or_null(12)?),
+            account: row.text(13)?,
+            task_state: row.parse(14, "tasks.state")?,
+        })
+    })
+}
+
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
     conn.one(
         concat!("SELECT ", columns!(), " FROM submissions WHERE id = ?1"),
@@ -154,6 +211,62 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
         &[(&task.to_string()).into()],
         submission,
     )
+}
+
+/// Writes down that a provider took nothing before anything was submitted to it.
+pub fn note_refused(
+    conn: &mut Conn<'_>,
+    refused: &Submission,
+    (class, message): (&str, &str),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at,
+                                  answered_at, ended_at, error_class, error_message)
+         VALUES (?1, ?2, (SELECT COALESCE(MAX(attempt), 0) + 1 FROM submissions WHERE task_id = ?2),
+                 ?3, ?4, ?5, 'refused', ?6, ?7, ?7, ?8, ?9)",
+        &[
+            (&refused.id.to_string()).into(),
+            (&refused.task.to_string()).into(),
+            (&refused.provider).into(),
+            (&refused.route_model).into(),
+            (&refused.credential).into(),
+            refused.created_at.micros().into(),
+            now.micros().into(),
+            class.into(),
+            message.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// All submissions of a task and what became of them, in order; at most `most`, the latest.
+pub fn of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    most: u32,
+) -> Result<Vec<(Submission, SubmissionEnd)>, StoreError> {
+    let mut found = conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            ", answered_at, ended_at, error_class, error_message
+             FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT ?2"
+        ),
+        &[(&task.to_string()).into(), i64::from(most).into()],
+        |row| {
+            let class = row.text_or_null(13)?;
+            let message = row.text_or_null(14)?;
+            let end = SubmissionEnd {
+                answered_at: row.int_or_null(11)?.map(Timestamp::from_micros),
+                ended_at: row.int_or_null(12)?.map(Timestamp::from_micros),
+                error: class.map(|class| (class, message.unwrap_or_default())),
+            };
+            Ok((submission(row)?, end))
+        },
+    )?;
+    found.reverse();
+    Ok(found)
 }
 
 /// The task has ended; open jobs of its submissions are followed as strays.

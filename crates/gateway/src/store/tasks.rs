@@ -10,7 +10,7 @@ use crate::clock::Timestamp;
 use crate::error::ErrorCode;
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::money::{Bill, Micros, Money};
-use crate::model::task::{Kind, Output, Task, TaskEvent, TaskFailure, TaskState};
+use crate::model::task::{Output, Task, TaskEvent, TaskFailure, TaskState};
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
 
@@ -18,36 +18,21 @@ macro_rules! columns {
     () => {
         "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
          request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
-         reserved_micros, money, tariff, bill, deaths, callback, origin"
+         reserved_micros, money, tariff, bill, deaths, callback, origin, progress_estimated"
     };
 }
 
-/// A list in either direction. The condition that selects the index is spliced into the text: a
-/// planner uses no index for a condition that may be NULL.
-macro_rules! list {
-    ($ascending:expr, $narrowed:literal) => {
-        if $ascending {
-            list!(@ "id > ?2", $narrowed, "id")
-        } else {
-            list!(@ "id < ?2", $narrowed, "id DESC")
-        }
-    };
-    (@ $behind:literal, $narrowed:literal, $order:literal) => {
-        concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE account_id = ?1 AND ", $behind, $narrowed,
-            " AND (CAST(?4 AS TEXT) IS NULL OR kind = ?4) AND (CAST(?5 AS TEXT) IS NULL OR state = ?5)
-             AND (CAST(?6 AS TEXT) IS NULL OR model = ?6) AND (CAST(?7 AS BIGINT) = 0 OR deleted_at IS NULL)
-             ORDER BY ", $order, " LIMIT ?3"
-        )
-    };
-}
-
+mod all;
 mod claims;
+mod list;
 
+pub use all::page_of_all;
 pub use claims::{
     any_due, any_due_after, claim, claim_upstream, held_by, lock_held, models_due, models_waiting,
     pull_near, release, set_deaths, waiting,
 };
+pub(in crate::store) use list::remove_words;
+pub use list::{Filter, Page, cut_one_more, keep_missing_words, page};
 
 /// Inserts a queued task, due now, with its first event.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
@@ -55,8 +40,9 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     let tariff = task.tariff.as_ref().map(to_json).transpose()?;
     conn.execute(
         "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
-                            cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16)",
+                            cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin,
+                            has_words)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, 1)",
         &[
             (&task.id.to_string()).into(),
             (&task.account.to_string()).into(),
@@ -80,7 +66,7 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
         "INSERT INTO task_events (task_id, seq, state, progress) VALUES (?1, 1, 'queued', 0)",
         &[(&task.id.to_string()).into()],
     )?;
-    Ok(())
+    list::keep_words(conn, task.id, task.account, &task.payload)
 }
 
 pub fn by_id(
@@ -97,108 +83,6 @@ pub fn by_id(
         &[(&id.to_string()).into(), (&account.to_string()).into()],
         task,
     )
-}
-
-/// Which tasks to list.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    /// Only this kind.
-    pub kind: Option<Kind>,
-    /// Only in this state.
-    pub state: Option<TaskState>,
-    pub model: Option<String>,
-    /// Without those deleted from the Videos API's list.
-    pub without_deleted: bool,
-}
-
-/// A page of a list.
-#[derive(Debug, Clone, Copy)]
-pub struct Page<Id> {
-    pub after: Option<Id>,
-    /// Most rows.
-    pub limit: u32,
-    /// Oldest first instead of newest first.
-    pub ascending: bool,
-}
-
-impl<Id> Page<Id> {
-    /// The same page plus one row, to see whether another page follows.
-    #[must_use]
-    pub fn with_one_more(self) -> Self {
-        Self {
-            limit: self.limit + 1,
-            ..self
-        }
-    }
-}
-
-/// Removes the extra row of [`Page::with_one_more`] and returns whether it was there.
-pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
-    let has_more = rows.len() > limit as usize;
-    rows.truncate(limit as usize);
-    has_more
-}
-
-/// A page of the account's tasks.
-pub fn page(
-    conn: &mut Conn<'_>,
-    account: AccountId,
-    filter: &Filter,
-    page: Page<TaskId>,
-) -> Result<Vec<Task>, StoreError> {
-    let (found_by, ascending) = (found_by(filter), page.ascending);
-    let sql = match found_by {
-        FoundBy::Nothing => list!(ascending, ""),
-        FoundBy::State => list!(ascending, " AND state = ?5"),
-        FoundBy::Model => list!(ascending, " AND model = ?6"),
-        FoundBy::Kind => list!(ascending, " AND kind = ?4"),
-        FoundBy::KindAndShown => list!(ascending, " AND kind = ?4 AND deleted_at IS NULL"),
-    };
-    let after = page.after.map(|id| id.to_string());
-    // Sorts before, or after, every id.
-    let end = if ascending { "" } else { "g" };
-    conn.all(
-        sql,
-        &[
-            (&account.to_string()).into(),
-            after.as_deref().unwrap_or(end).into(),
-            i64::from(page.limit).into(),
-            filter.kind.map(Kind::name).into(),
-            filter.state.map(TaskState::name).into(),
-            filter.model.as_ref().into(),
-            filter.without_deleted.into(),
-        ],
-        task,
-    )
-}
-
-/// The part of a filter that an index serves; the rest is checked per row.
-#[derive(Debug, Clone, Copy)]
-enum FoundBy {
-    Nothing,
-    State,
-    Model,
-    Kind,
-    KindAndShown,
-}
-
-/// The most selective condition.
-fn found_by(filter: &Filter) -> FoundBy {
-    match filter {
-        Filter {
-            state: Some(TaskState::Queued | TaskState::Running),
-            ..
-        } => FoundBy::State,
-        Filter { model: Some(_), .. } => FoundBy::Model,
-        Filter { state: Some(_), .. } => FoundBy::State,
-        Filter {
-            kind: Some(_),
-            without_deleted: true,
-            ..
-        } => FoundBy::KindAndShown,
-        Filter { kind: Some(_), .. } => FoundBy::Kind,
-        _ => FoundBy::Nothing,
-    }
 }
 
 /// A provider accepted the task that `owner` holds: it is now running there, by this route. Returns
@@ -238,20 +122,21 @@ pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>,
     )
 }
 
-/// Raises the progress of a task that `owner` holds. Returns whether it rose.
+/// Raises the progress of a task that `owner` holds, told or guessed. Returns whether it rose.
 pub fn raise_progress(
     conn: &mut Conn<'_>,
     id: TaskId,
     owner: &str,
-    progress: u8,
+    (progress, is_guess): (u8, bool),
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
-        "UPDATE tasks SET progress = ?3, event_seq = event_seq + 1
+        "UPDATE tasks SET progress = ?3, progress_estimated = ?4, event_seq = event_seq + 1
          WHERE id = ?1 AND lease_owner = ?2 AND state = 'running' AND progress < ?3",
         &[
             (&id.to_string()).into(),
             owner.into(),
             i64::from(progress).into(),
+            is_guess.into(),
         ],
     )?;
     if changed == 1 {
@@ -495,5 +380,6 @@ fn task(row: &Row<'_>) -> Result<Task, StoreError> {
         deaths: row.int_or_null(24)?.map(narrow).transpose()?,
         callback: row.text_or_null(25)?,
         origin: row.text_or_null(26)?,
+        progress_is_guess: row.int(27)? != 0,
     })
 }

@@ -66,6 +66,26 @@ pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError
     )
 }
 
+/// What a key spent since the day of `since`.
+pub(super) fn spent_since(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    key: KeyId,
+    since: Timestamp,
+) -> Result<Micros, StoreError> {
+    let spent = conn.one(
+        "SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums
+         WHERE account_id = ?1 AND day >= ?3 AND key_id = ?2",
+        &[
+            (&account.to_string()).into(),
+            (&key.to_string()).into(),
+            day_of(since).into(),
+        ],
+        |row| row.int(0),
+    )?;
+    Ok(Micros::new(spent.unwrap_or(0)))
+}
+
 /// Adds a change to its day's sums.
 pub(super) fn add(
     conn: &mut Conn<'_>,

@@ -73,9 +73,49 @@ impl Breaker {
         self.trial_until = None;
     }
 
+    /// Failures in a row.
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    pub fn state(&self, now: Timestamp) -> BreakerState {
+        let is_ahead = |instant: Option<Timestamp>| instant.is_some_and(|until| until > now);
+        if is_ahead(self.trial_until) {
+            BreakerState::Trial
+        } else if is_ahead(self.open_until) {
+            BreakerState::Open
+        } else if is_ahead(self.busy_until) {
+            BreakerState::Busy
+        } else if self.open_until.is_some() {
+            BreakerState::Trial
+        } else {
+            BreakerState::Closed
+        }
+    }
+
     /// Until when it is open.
     pub const fn opened_until(&self) -> Option<Timestamp> {
         self.open_until
+    }
+}
+
+/// What a breaker does with the next submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum BreakerState {
+    /// It passes.
+    Closed,
+    /// It does not pass, after failures.
+    Open,
+    /// One may pass, to find out whether the route works again.
+    Trial,
+    /// It waits, because the provider asked for a pause.
+    Busy,
+}
+
+impl BreakerState {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 
@@ -95,6 +135,8 @@ mod tests {
         assert!(breaker.lets_pass(at(0)));
         breaker.failed(at(0), false, None);
         assert!(!breaker.lets_pass(at(4)));
+        assert_eq!(breaker.state(at(4)), BreakerState::Open);
+        assert_eq!(breaker.state(at(5)), BreakerState::Trial);
         assert!(breaker.lets_pass(at(5)));
         assert!(breaker.enter(at(5)) && !breaker.enter(at(5)));
         assert!(!breaker.lets_pass(at(6)), "one trial at a time");

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use providers::catalogue::Catalogue;
 use providers::driver::{Driver, Provider, Rules};
 use providers::{Secret, Settings};
 use sha2::{Digest as _, Sha256};
@@ -21,6 +22,7 @@ use crate::config::file::{meant, unknown_key};
 use crate::config::providers::ProviderConfig;
 use crate::config::{ConfigError, FetchRules, ModelConfig};
 use crate::model::catalog::{EMBEDDED, Model, Route};
+use crate::model::route::RouteNote;
 use crate::upstream::breaker::Breaker;
 
 /// Providers by the operator's names for them.
@@ -30,6 +32,8 @@ pub type Sites = BTreeMap<String, Arc<Site>>;
 #[derive(Debug)]
 pub struct Site {
     pub config: ProviderConfig,
+    /// What its adapter knows of models.
+    catalogue: Arc<Catalogue>,
     /// Address and protocol, for the driver.
     pub provider: Provider,
     /// At least one; an empty one if none is needed.
@@ -85,7 +89,12 @@ impl Credential {
 }
 
 impl Site {
-    fn new(name: &str, config: &ProviderConfig, fetch: &FetchRules) -> Result<Self, ConfigError> {
+    fn new(
+        name: &str,
+        config: &ProviderConfig,
+        catalogue: &Arc<Catalogue>,
+        fetch: &FetchRules,
+    ) -> Result<Self, ConfigError> {
         let wrong = |key: &str, message: String| ConfigError::Value {
             key: format!("providers.{name}.{key}"),
             message,
@@ -130,6 +139,7 @@ impl Site {
             name: name.to_owned(),
             base_url: config.base_url.clone(),
             options: config.options.clone(),
+            catalogue: catalogue.clone(),
         };
         let rules = Rules {
             hosts: config.hosts.clone(),
@@ -154,6 +164,7 @@ impl Site {
         Ok(Self {
             credentials: credentials.collect(),
             config: config.clone(),
+            catalogue: catalogue.clone(),
             provider,
             reachable: AtomicBool::new(true),
         })
@@ -191,6 +202,8 @@ pub struct Upstream {
     pub driver: Driver,
     sites: ArcSwap<Sites>,
     breakers: Mutex<HashMap<(String, String), Breaker>>,
+    /// What the database says of routes, read a moment ago.
+    notes: Mutex<HashMap<(String, String), RouteNote>>,
 }
 
 /// The providers in the settings; unchanged ones are taken from `before`.
@@ -211,10 +224,10 @@ fn build(
     for (name, settings) in &config.providers {
         let same = before
             .and_then(|before| before.get(name))
-            .filter(|site| site.config == *settings);
+            .filter(|site| site.config == *settings && site.catalogue == config.catalogue);
         let site = match same {
             Some(site) => site.clone(),
-            None => Arc::new(Site::new(name, settings, fetch)?),
+            None => Arc::new(Site::new(name, settings, &config.catalogue, fetch)?),
         };
         sites.insert(name.clone(), site);
     }
@@ -227,6 +240,7 @@ impl Upstream {
             driver: Driver::new(),
             sites: ArcSwap::from_pointee(sites),
             breakers: Mutex::default(),
+            notes: Mutex::default(),
         }
     }
 
@@ -261,10 +275,40 @@ impl Upstream {
 
     /// Asks to submit by this route; if allowed, the caller must report the outcome to the breaker.
     pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
-        self.is_reachable(route) && self.breaker(route, |breaker| breaker.enter(now))
+        self.is_reachable(route)
+            && !self.is_paused(route)
+            && self.breaker(route, |breaker| breaker.enter(now))
     }
 
-    fn is_reachable(&self, route: &Route) -> bool {
+    fn notes(&self) -> MutexGuard<'_, HashMap<(String, String), RouteNote>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the database says of all routes. Where an operator says to try again, the breaker closes.
+    pub fn know(&self, notes: HashMap<(String, String), RouteNote>) {
+        let before = std::mem::replace(&mut *self.notes(), notes.clone());
+        for (key, note) in notes {
+            let tried_before = before.get(&key).and_then(|note| note.tried_at);
+            if note.tried_at > tried_before
+                && let Some(breaker) = self.breakers().get_mut(&key)
+            {
+                breaker.succeeded();
+            }
+        }
+    }
+
+    /// Runs `act` on what is known of a route.
+    pub fn note<T>(&self, route: &Route, act: impl FnOnce(&mut RouteNote) -> T) -> T {
+        let key = (route.provider.clone(), route.model.clone());
+        act(self.notes().entry(key).or_default())
+    }
+
+    fn is_paused(&self, route: &Route) -> bool {
+        self.note(route, |note| note.paused_at.is_some())
+    }
+
+    /// Whether its provider's host accepted a connection when last probed.
+    pub fn is_reachable(&self, route: &Route) -> bool {
         let sites = self.sites.load();
         let site = sites.get(&route.provider);
         site.is_some_and(|site| site.is_reachable())
@@ -272,7 +316,21 @@ impl Upstream {
 
     /// Whether work can be submitted by this route now.
     pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
-        self.is_reachable(route) && self.breaker(route, |breaker| breaker.lets_pass(now))
+        self.is_reachable(route)
+            && !self.is_paused(route)
+            && self.breaker(route, |breaker| breaker.lets_pass(now))
+    }
+
+    /// Whether it is believed that the provider would take work by this route now: a key that was
+    /// refused is tried, but not believed in until an order is taken.
+    pub fn is_believed(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_up(route, now) && self.note(route, |note| note.refused_at.is_none())
+    }
+
+    /// The same of a model.
+    pub fn is_offered(&self, model: &Model, now: Timestamp) -> bool {
+        let routes = model.routes();
+        routes.is_empty() || routes.iter().any(|route| self.is_believed(route, now))
     }
 
     /// Whether a model can do work now.

@@ -99,10 +99,10 @@ pub(super) struct Closing {
 
 impl Closing {
     /// Returns false if somebody else has closed it.
-    fn write(&self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+    fn write(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
-        let closed = store::submissions::close(conn, self.id, self.from, self.state, error)?;
+        let closed = store::submissions::close(conn, self.id, self.from, self.state, error, now)?;
         if let Some(cost) = self.cost.as_ref().filter(|_| closed) {
             store::submissions::set_cost(conn, self.id, **cost)?;
         }
@@ -119,8 +119,8 @@ pub(super) struct Run<'a> {
     pub(super) task: &'a Task,
     /// The lease under which it was done.
     pub(super) owner: &'a str,
-    /// How far it came.
-    pub(super) progress: u8,
+    /// How far it came, and whether that is a guess.
+    pub(super) progress: (u8, bool),
 }
 
 /// Writes the outcome. May be called again with the same outcome if the commit is in doubt. If the
@@ -242,7 +242,7 @@ async fn end(
                     keep(conn, made)?;
                 }
                 match &closing {
-                    Some(closing) if !closing.write(conn)? => Err(NotEnded::Moved),
+                    Some(closing) if !closing.write(conn, now)? => Err(NotEnded::Moved),
                     _ => Ok(()),
                 }
             };
@@ -291,7 +291,7 @@ fn ended_before(
     let Some(over) = over.filter(|task| task.state.is_terminal()) else {
         return Ok(false);
     };
-    let closed = closing.map_or(Ok(false), |closing| closing.write(conn))?;
+    let closed = closing.map_or(Ok(false), |closing| closing.write(conn, now))?;
     if closed && over.money == Money::Held {
         // It was cancelled, and what was made anyway is charged.
         ledger::close(conn, &over, ending.bill.as_ref(), now)?;

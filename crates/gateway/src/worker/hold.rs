@@ -83,13 +83,14 @@ impl Hold {
 /// How far a task has come, which the database does not know.
 pub(super) struct Risen {
     pub(super) id: TaskId,
-    pub(super) progress: u8,
+    /// Its progress, and whether that is a guess.
+    pub(super) shown: (u8, bool),
     hold: Hold,
 }
 
 impl Risen {
     fn is_news(&self) -> bool {
-        self.hold.written.load(Ordering::Relaxed) < self.progress
+        self.hold.written.load(Ordering::Relaxed) < self.shown.0
     }
 
     /// The lease under which the task is held.
@@ -99,9 +100,7 @@ impl Risen {
 
     /// The database knows it now.
     pub(super) fn is_written(&self) {
-        self.hold
-            .written
-            .fetch_max(self.progress, Ordering::Relaxed);
+        self.hold.written.fetch_max(self.shown.0, Ordering::Relaxed);
     }
 }
 
@@ -295,7 +294,7 @@ impl Holds {
         let tasks = lock(&self.tasks);
         let risen = tasks.iter().map(|(id, hold)| Risen {
             id: *id,
-            progress: hold.watch.progress(),
+            shown: hold.watch.shown(),
             hold: hold.clone(),
         });
         risen.filter(Risen::is_news).collect()

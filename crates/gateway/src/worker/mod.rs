@@ -71,6 +71,7 @@ impl Workers {
             stop: CancellationToken::new(),
         });
         try_beat(&crew).await;
+        upkeep::know_routes(app).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
             tracker.spawn(work(crew.clone()));
@@ -199,7 +200,7 @@ impl Crew {
         let run = finish::Run {
             task,
             owner: hold.owner(),
-            progress: hold.watch.progress(),
+            progress: hold.watch.shown(),
         };
         loop {
             let written = finish::finish(&self.app, &run, &outcome, closing.as_ref());

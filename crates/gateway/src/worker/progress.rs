@@ -26,7 +26,7 @@ pub(super) async fn write_regularly(crew: Arc<Crew>) {
 async fn write(app: &App, risen: &[Risen]) {
     let news = risen.iter();
     let news: Vec<_> = news
-        .map(|task| (task.id, task.owner(), task.progress))
+        .map(|task| (task.id, task.owner(), task.shown))
         .collect();
     let write = app
         .store

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::domain::{idempotency, ledger, readiness, tasks, webhooks};
+use crate::domain::{idempotency, keys, ledger, readiness, routes, tasks, webhooks};
 use crate::error::Error;
 use crate::store;
 use crate::store::upkeep::Turn;
@@ -24,6 +24,10 @@ const LEASE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_mins(1);
 /// How often to ask the database about its standby.
 const STANDBY: Duration = Duration::from_secs(10);
+/// How often to look which keys were used.
+const USES: Duration = Duration::from_secs(2);
+/// How often to read which routes are paused.
+const ROUTES: Duration = Duration::from_secs(1);
 /// Age from which a file without a record is an orphan, not about to get one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
@@ -45,10 +49,12 @@ enum Chore {
     Records,
     /// Webhooks that were sent long ago.
     Webhooks,
+    /// Words of tasks that an older version accepted.
+    Words,
 }
 
 impl Chore {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -57,6 +63,7 @@ impl Chore {
         Self::Intents,
         Self::Records,
         Self::Webhooks,
+        Self::Words,
     ];
 
     const fn name(self) -> &'static str {
@@ -69,6 +76,7 @@ impl Chore {
             Self::Intents => "intents",
             Self::Records => "records",
             Self::Webhooks => "webhooks",
+            Self::Words => "words",
         }
     }
 
@@ -80,6 +88,7 @@ impl Chore {
             Self::LeftOver => Duration::from_secs(5),
             Self::Unclear => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
+            Self::Words => LOOK,
             Self::Records => {
                 let ttl = app.config.record_ttl.unwrap_or(LOOK);
                 (ttl / 2).clamp(Duration::from_secs(1), LOOK)
@@ -97,6 +106,7 @@ impl Chore {
             Self::Intents => idempotency::forget_old(app).await,
             Self::Records => tasks::remove_past(app).await,
             Self::Webhooks => webhooks::log::forget_old(app).await,
+            Self::Words => tasks::keep_missing_words(app).await,
         }
     }
 }
@@ -121,8 +131,17 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
         let mut counts = tokio::time::interval(telemetry::METRICS_UPKEEP);
         let mut spool = tokio::time::interval(Chore::Orphans.every(&app));
         let mut standby = tokio::time::interval(STANDBY);
+        let mut uses = tokio::time::interval(USES);
+        let mut notes = tokio::time::interval(ROUTES);
+        notes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                _ = notes.tick() => know_routes(&app).await,
+                _ = uses.tick() => {
+                    if let Err(error) = keys::note_uses(&app).await {
+                        tracing::warn!(inside = ?error.inside(), "when keys were used is not written");
+                    }
+                }
                 _ = standby.tick() => readiness::note_durability(&app).await,
                 _ = counts.tick() => {
                     telemetry::keep_metrics();
@@ -133,6 +152,16 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
             }
         }
     });
+}
+
+/// Reads which routes are paused and whose keys are refused.
+pub(super) async fn know_routes(app: &App) {
+    if app.upstream.sites().is_empty() {
+        return;
+    }
+    if let Err(error) = routes::refresh(app).await {
+        tracing::warn!(inside = ?error.inside(), "which routes are paused is not read");
+    }
 }
 
 /// Does this kind of upkeep if it is due and nobody else does it.

@@ -424,6 +424,41 @@ async fn prices_are_read_anew_and_a_bad_file_is_refused() {
 }
 
 #[tokio::test]
+async fn the_demo_keeps_its_data_where_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (data, out) = (path("data"), path("made"));
+    let words = [
+        "demo",
+        "--once",
+        "--out",
+        &out,
+        "--data",
+        &data,
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let shown = output(program(&words)).await;
+    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    assert!(folder.path().join("data/mediagate.db").exists());
+    let again = output(program(&words)).await;
+    assert_eq!(again.status.code(), Some(2), "what is there is not touched");
+    assert!(text(&again.stderr).contains("is not empty"));
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = output(program(&[
+        "demo", "--once", "--out", &out, "--listen", &address,
+    ]))
+    .await;
+    assert_eq!(
+        refused.status.code(),
+        Some(1),
+        "it listens where it is told to"
+    );
+}
+
+#[tokio::test]
 async fn the_demo_makes_all_three_and_ends() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("made");

@@ -42,6 +42,26 @@ async fn paths_and_methods_that_are_not_there() {
         answer.refused(404, "route_not_found");
         assert!(answer.json["error"]["param"].is_null());
     }
+    for (path, meant) in [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/videos", "/v1/videos"),
+        ("/models", "/v1/models"),
+        ("/v1/v1/models", "/v1/models"),
+        ("/v1/chat/completion", "/v1/chat/completions"),
+        ("/submit/music", "/musicgen/submit/music"),
+    ] {
+        let answer = gateway.get(path).await;
+        answer.refused(404, "route_not_found");
+        let question = format!("did you mean {meant}?");
+        assert!(answer.message().contains(&question), "{}", answer.message());
+    }
+    assert!(
+        !gateway
+            .get("/wp-login.php")
+            .await
+            .message()
+            .contains("mean")
+    );
     let long = format!("/{}", "x".repeat(5000));
     assert!(
         gateway

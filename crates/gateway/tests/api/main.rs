@@ -19,6 +19,7 @@
     reason = "the gateway writes the endings of its addresses in lower case"
 )]
 
+mod admin;
 mod attack;
 mod auth;
 mod cli;

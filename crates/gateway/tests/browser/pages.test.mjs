@@ -114,17 +114,28 @@ see("an unknown address", DESKTOP, async (page, complaints) => {
   complaints.length = 0; // The browser reports the 404 itself.
 });
 
-see("docs", DESKTOP, async (page) => {
-  await page.goto("/docs/");
-  await page.locator(".opblock").first().waitFor();
-  assert.ok((await page.locator(".opblock").count()) >= 20);
-  assert.match(await page.locator(".title").first().innerText(), /Mediagate/);
-  await shoot(page, "docs");
-  const chat = page.locator(".opblock", { hasText: "/v1/chat/completions" });
-  await chat.locator("button").first().click();
-  await chat.getByText("Request body").waitFor();
-  await shoot(page, "docs chat", {});
-});
+for (const [view, options] of Object.entries(VIEWS)) {
+  see(`docs ${view}`, options, async (page) => {
+    await page.goto("/docs");
+    await page.getByRole("link", { name: "Five-minute quickstart" }).waitFor();
+    await assertFits(page);
+    await shoot(page, `docs ${view}`);
+    await page.getByRole("searchbox").fill("idempotency-key");
+    await page.keyboard.press("Enter");
+    await page.locator(".hits a").first().click();
+    await page.locator("article h1").waitFor();
+    assert.match(page.url(), /\/docs\/[a-z-]+#/);
+    await assertFits(page);
+    await page.goto("/docs/providers/fal");
+    await assertFits(page);
+    await shoot(page, `docs guide ${view}`);
+    await page.goto("/docs/api#chat_complete");
+    await page.locator("summary", { hasText: "Body: application/json" }).first().click();
+    await page.getByText("messages[].content", { exact: true }).first().waitFor();
+    await assertFits(page);
+    await shoot(page, `docs api ${view}`, {});
+  });
+}
 
 see("the links of the pages lead somewhere", DESKTOP, async (page) => {
   const addresses = new Set();

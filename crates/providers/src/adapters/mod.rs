@@ -4,13 +4,13 @@
 //! `crates/simulator`, a case in `tests/contract` and a page in
 //! `docs/providers`.
 
+mod ark;
 mod audioshake;
 mod chat_video;
 mod comfyui;
 mod dashscope;
 mod elevenlabs;
 mod fal;
-mod frames;
 mod gemini_veo;
 mod kling;
 mod lalal;
@@ -19,6 +19,7 @@ mod minimax;
 mod modelark;
 mod musicai;
 mod openai_videos;
+mod place;
 pub mod recipe;
 mod replicate;
 mod runway;
@@ -27,10 +28,11 @@ mod stem_names;
 mod suno_family;
 mod xai;
 
-pub(crate) use recipe::distance;
+pub(crate) use recipe::{distance, fits};
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use url::Url;
 
 use crate::port::Adapter;
@@ -84,6 +86,18 @@ pub static SHIPPED: [Protocol; 9] = recipe::SHIPPED;
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
     let mut all = PROTOCOLS.iter().chain(&SHIPPED);
     all.find(|protocol| protocol.name == name)
+}
+
+/// What is wrong with what an entry of the catalogue says of its model's inputs.
+pub(crate) fn fault_of_inputs(protocol: &str, inputs: &Map<String, Value>) -> Option<String> {
+    if inputs.is_empty() {
+        return None;
+    }
+    match protocol {
+        "replicate" => replicate::fault_of_inputs(inputs),
+        "runway" => runway::fault_of_inputs(inputs),
+        _ => Some("all models of this protocol are asked in one way: leave this out".into()),
+    }
 }
 
 /// The address under which a provider's paths are.
@@ -222,11 +236,7 @@ pub(crate) mod tests {
 
     /// The adapter of a protocol with these options.
     pub(crate) fn adapter(name: &str, options: &Value) -> Arc<dyn Adapter> {
-        let settings = Settings {
-            name: "test".into(),
-            base_url: None,
-            options: options.as_object().cloned().unwrap_or_default(),
-        };
+        let settings = Settings::new("test", options.as_object().cloned().unwrap_or_default());
         (protocol(name).unwrap().build)(&settings).unwrap()
     }
 

@@ -11,7 +11,15 @@ use crate::port::{Adapter, Body};
 
 /// Models that leave a choice of sound: what comes when nobody chooses, and
 /// where "without" and "with" stand in the request.
-const AUDIO: [(&str, &str, bool, &str, [Value; 2]); 13] = [
+const AUDIO: [(&str, &str, bool, &str, [Value; 2]); 15] = [
+    ("fal", "fal-ai/vidu/q3/text-to-video", true, "/audio", ONOFF),
+    (
+        "dashscope",
+        "wan3.0-video",
+        true,
+        "/parameters/audio",
+        ONOFF,
+    ),
     ("fal", "fal-ai/veo3.1", true, "/generate_audio", ONOFF),
     (
         "fal",
@@ -84,7 +92,8 @@ const ONOFF: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
 
 /// Models that take pictures of what the video is about: how many, and where
 /// the second stands in the request.
-const REFERENCES: [(&str, &str, usize, &str); 10] = [
+const REFERENCES: [(&str, &str, usize, &str); 11] = [
+    ("dashscope", "wan3.0-video", 10, "/input/media/1/url"),
     (
         "fal",
         "fal-ai/kling-video/o3/pro/text-to-video",

@@ -1,6 +1,6 @@
 //! `xai`: Grok Imagine videos.
 //!
-//! Sources: docs.x.ai; `@ai-sdk/xai` 3.0.138 on the wire (xAI's own Python SDK
+//! Sources: docs.x.ai; `@ai-sdk/xai` 5.0.12 on the wire (xAI's own Python SDK
 //! speaks gRPC and says nothing of this).
 //!
 //! ```text
@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
@@ -37,30 +38,31 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://api.x.ai/v1"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(Xai)),
+    build: |settings| {
+        Ok(Arc::new(Xai {
+            known: settings.shelf("xai"),
+        }))
+    },
 };
 
 #[derive(Debug)]
-struct Xai;
+struct Xai {
+    known: Shelf,
+}
 
 impl Adapter for Xai {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                // What single models make beside these is in the catalogue.
-                sizes: vec![(1280, 720), (720, 1280), (720, 720), (854, 480), (480, 854)],
-                durations: Durations::Range { min: 1, max: 15 },
-                default_seconds: 6,
-                pictures: Pictures {
-                    references: 7,
-                    ..Pictures::frames(1)
-                },
-                negative_prompt: false,
-                seed: false,
-                audio: None,
-                max_prompt: 4_000,
-            })
-        })
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280)],
+            durations: Durations::Range { min: 1, max: 15 },
+            default_seconds: 6,
+            pictures: Pictures::frames(1),
+            negative_prompt: false,
+            seed: false,
+            audio: None,
+            max_prompt: 4_000,
+        };
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
@@ -81,6 +83,9 @@ impl Adapter for Xai {
         if let Some(file) = video.picture(PictureRole::FirstFrame) {
             // The video takes the picture's shape; another one would stretch it.
             body.insert("image".into(), json!({"url": file.url_or_data()}));
+            if let Some(last) = video.picture(PictureRole::LastFrame) {
+                body.insert("last_frame".into(), json!({"url": last.url_or_data()}));
+            }
         } else {
             body.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
         }
@@ -247,6 +252,14 @@ mod tests {
         assert!(body.get("aspect_ratio").is_none());
         let url = body["image"]["url"].as_str().unwrap();
         assert!(url.starts_with("data:image/png;base64,iVBOR"));
+        order.model = "grok-imagine-video-1.5".into();
+        if let Work::Video(video) = &mut order.work {
+            video.pictures.push(Picture {
+                role: PictureRole::LastFrame,
+                file: picture(),
+            });
+        }
+        assert_eq!(self::body(&order)["last_frame"]["url"], url);
         let error = adapter("xai", &json!({})).start(&stems("x")).unwrap_err();
         assert_eq!(error.class, Class::Rejected);
     }

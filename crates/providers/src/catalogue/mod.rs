@@ -4,7 +4,11 @@
 //! `models/` has a TOML file for each protocol, or shipped recipe, and they are
 //! part of the binary; an operator can lay a folder of newer files over them,
 //! where an entry replaces the one of the same id. A model that is in no file is
-//! used with what the protocol's own table and the operator's `limits` say.
+//! used with what every model of its protocol takes and with the operator's `limits`.
+//!
+//! A fact stands in one place: these files are the table that adapters read
+//! ([`Shelf`]), but for fal's endpoints (`fal/endpoints.tsv`) and for recipes, whose
+//! files describe their models themselves.
 //!
 //! A list price is what the provider asks; what a caller pays is the operator's
 //! to say, and nothing here is charged.
@@ -17,9 +21,10 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use crate::adapters::distance;
-use crate::limits::{Durations, Limits, VideoLimits};
+use crate::adapters::{distance, fits};
+use crate::limits::{Durations, Limits, Pictures, Purpose, VideoLimits};
 use crate::order::Kind;
+use crate::settings::Settings;
 
 pub use read::CatalogueError;
 
@@ -36,8 +41,10 @@ pub struct KnownModel {
     pub provider: String,
     /// The environment variable that usually holds the key.
     pub key: String,
-    /// The provider's own name; `*` at its end stands for any rest.
+    /// The provider's own name; `*` at either end stands for any rest.
     pub id: String,
+    /// Other names by which it is sold, such as dated ones, with `*` as in the id.
+    pub aliases: Vec<String>,
     /// A short name for people and for a gateway's callers.
     pub name: String,
     /// The family of its work.
@@ -50,16 +57,23 @@ pub struct KnownModel {
     pub seconds: Option<Durations>,
     /// The length when the request names none.
     pub default_seconds: Option<u32>,
-    /// Most source pictures.
+    /// Most source pictures that are frames.
     pub pictures: Option<usize>,
-    /// Whether it makes nothing without one.
+    /// Whether it makes nothing without a picture.
     pub needs_picture: Option<bool>,
+    /// How many pictures of what the video is about it takes instead.
+    pub references: Option<usize>,
     /// Whether it takes a negative prompt.
     pub negative_prompt: Option<bool>,
     /// Whether it takes a seed.
     pub seed: Option<bool>,
     /// Whether its videos have sound.
     pub audio: Option<Sound>,
+    /// Longest prompt, in the units in which the provider counts.
+    pub max_prompt: Option<usize>,
+    /// How it is asked, where models of one protocol differ in that; the protocol
+    /// says what can stand here.
+    pub inputs: Map<String, Value>,
     /// What the provider asks for it.
     pub prices: Vec<ListPrice>,
     /// The first day on which it is not served any more, as `2026-10-22`.
@@ -80,8 +94,11 @@ pub enum Sound {
     None,
     /// They always have.
     Always,
-    /// The request decides.
+    /// They have, unless the request says otherwise.
     Choice,
+    /// They have none, unless the request says otherwise.
+    #[serde(rename = "if asked")]
+    IfAsked,
 }
 
 impl Sound {
@@ -91,6 +108,7 @@ impl Sound {
             Self::None => "none",
             Self::Always => "always",
             Self::Choice => "choice",
+            Self::IfAsked => "if asked",
         }
     }
 }
@@ -147,8 +165,13 @@ impl Catalogue {
     /// The model that a route with this protocol names.
     pub fn find(&self, protocol: &str, model: &str) -> Option<&KnownModel> {
         let shelf = self.shelf(protocol);
-        let fitting = shelf.iter().filter(|known| known.is_named(model));
-        fitting.max_by_key(|known| (!known.id.ends_with('*'), known.id.len()))
+        let names = shelf
+            .iter()
+            .flat_map(|known| known.names().map(move |name| (name, known)));
+        let fitting = names.filter(|(name, _)| fits(name, model));
+        // The name that leaves least open.
+        let best = fitting.max_by_key(|(name, _)| (!name.contains('*'), name.len()));
+        best.map(|(_, known)| known)
     }
 
     /// The model that an operator names as `fal/veo-3.1`, by its short name or id.
@@ -186,11 +209,46 @@ impl Catalogue {
 }
 
 impl KnownModel {
-    fn is_named(&self, model: &str) -> bool {
-        match self.id.strip_suffix('*') {
-            Some(start) => model.starts_with(start),
-            None => self.id == model,
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let aliases = self.aliases.iter().map(String::as_str);
+        std::iter::once(self.id.as_str()).chain(aliases)
+    }
+
+    /// The same with what its file leaves to the protocol: to the table of its
+    /// endpoints, or to a recipe.
+    #[must_use]
+    pub fn filled(&self) -> Self {
+        let shipped = || crate::protocol(&format!("recipe:{}", self.provider));
+        let protocol = crate::protocol(&self.provider).or_else(shipped);
+        let mut settings = Settings::new(&self.name, self.options.clone());
+        settings.catalogue = Arc::default();
+        let adapter = protocol.and_then(|protocol| (protocol.build)(&settings).ok());
+        let limits = adapter.and_then(|adapter| adapter.limits(self.kind, &self.id));
+        let mut filled = self.clone();
+        match limits.filter(|_| self.retired.is_none()) {
+            Some(Limits::Video(own)) => {
+                let limits = self.limits(own);
+                filled.audio = self.audio.or(match limits.audio {
+                    Some(true) => Some(Sound::Choice),
+                    Some(false) => Some(Sound::IfAsked),
+                    None => None,
+                });
+                filled.sizes = Some(limits.sizes);
+                filled.seconds = Some(limits.durations);
+                filled.default_seconds = Some(limits.default_seconds);
+                filled.pictures = Some(limits.pictures.max);
+                filled.needs_picture = Some(limits.pictures.needed);
+                filled.negative_prompt = Some(limits.negative_prompt);
+                filled.seed = Some(limits.seed);
+            }
+            Some(Limits::Music(own)) => {
+                let seconds = own.songs.seconds;
+                let seconds = seconds.map(|(min, max)| Durations::Range { min, max });
+                filled.seconds = filled.seconds.or(seconds);
+            }
+            None => {}
         }
+        filled
     }
 
     /// Whether it is not served on this day, written as `2026-11-22`.
@@ -198,6 +256,7 @@ impl KnownModel {
         self.retired.as_deref().is_some_and(|end| end <= day)
     }
 
+    /// What it may be asked for, where its protocol says `limits` of any model.
     fn limits(&self, mut limits: VideoLimits) -> VideoLimits {
         if let Some(sizes) = &self.sizes {
             limits.sizes.clone_from(sizes);
@@ -209,11 +268,60 @@ impl KnownModel {
         if !limits.durations.contains(f64::from(limits.default_seconds)) {
             limits.default_seconds = limits.durations.min();
         }
-        limits.pictures.max = self.pictures.unwrap_or(limits.pictures.max);
-        limits.pictures.needed = self.needs_picture.unwrap_or(limits.pictures.needed);
+        let pictures = &mut limits.pictures;
+        pictures.max = self.pictures.unwrap_or(pictures.max);
+        pictures.needed = self.needs_picture.unwrap_or(pictures.needed);
+        match (self.pictures, self.references) {
+            // It takes nothing else.
+            (Some(0), Some(most @ 1..)) => {
+                *pictures = Pictures {
+                    max: most,
+                    purpose: Purpose::References,
+                    references: 0,
+                    ..*pictures
+                };
+            }
+            (_, most) => pictures.references = most.unwrap_or(pictures.references),
+        }
         limits.negative_prompt = self.negative_prompt.unwrap_or(limits.negative_prompt);
         limits.seed = self.seed.unwrap_or(limits.seed);
+        limits.audio = match self.audio {
+            None => limits.audio,
+            Some(Sound::None | Sound::Always) => None,
+            Some(Sound::Choice) => Some(true),
+            Some(Sound::IfAsked) => Some(false),
+        };
+        limits.max_prompt = self.max_prompt.unwrap_or(limits.max_prompt);
         limits
+    }
+}
+
+/// The models of one protocol, for its adapter.
+#[derive(Debug, Clone)]
+pub(crate) struct Shelf {
+    catalogue: Arc<Catalogue>,
+    protocol: &'static str,
+}
+
+impl Shelf {
+    pub(crate) const fn new(catalogue: Arc<Catalogue>, protocol: &'static str) -> Self {
+        Self {
+            catalogue,
+            protocol,
+        }
+    }
+
+    /// The model that a route names.
+    pub(crate) fn find(&self, model: &str) -> Option<&KnownModel> {
+        self.catalogue.find(self.protocol, model)
+    }
+
+    /// A video model's limits; `own` are those of a model that is not known.
+    pub(crate) fn video(&self, model: &str, own: VideoLimits) -> VideoLimits {
+        match self.find(model) {
+            Some(known) => known.limits(own),
+            None => own,
+        }
     }
 }
 

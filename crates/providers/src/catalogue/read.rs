@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use super::{KnownModel, ListPrice, Sound};
+use crate::adapters::fault_of_inputs;
 use crate::limits::Durations;
 use crate::order::Kind;
 
@@ -76,6 +77,8 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Entry {
     id: String,
+    #[serde(default)]
+    aliases: Vec<String>,
     name: Option<String>,
     kind: Kind,
     #[serde(default)]
@@ -85,9 +88,13 @@ struct Entry {
     default_seconds: Option<u32>,
     pictures: Option<usize>,
     needs_picture: Option<bool>,
+    references: Option<usize>,
     negative_prompt: Option<bool>,
     seed: Option<bool>,
     audio: Option<Sound>,
+    max_prompt: Option<usize>,
+    #[serde(default)]
+    inputs: Map<String, Value>,
     #[serde(default)]
     price: Vec<Price>,
     retired: Option<Datetime>,
@@ -199,11 +206,15 @@ fn known(head: &Head<'_>, entry: Entry) -> Result<KnownModel, String> {
     if !default_fits {
         return Err(format!("{id}: default_seconds is not among the lengths"));
     }
+    if let Some(message) = fault_of_inputs(head.provider, &entry.inputs) {
+        return Err(format!("{id}: inputs: {message}"));
+    }
     let prices = entry.price.into_iter().map(|price| checked(&id, price));
     let date = entry.date.as_ref().map_or(head.date.clone(), day);
     Ok(KnownModel {
         provider: head.provider.to_owned(),
         key: head.key.to_owned(),
+        aliases: entry.aliases,
         name: entry.name.unwrap_or_else(|| short(&id)),
         kind: entry.kind,
         options: entry.options,
@@ -212,9 +223,12 @@ fn known(head: &Head<'_>, entry: Entry) -> Result<KnownModel, String> {
         default_seconds: entry.default_seconds,
         pictures: entry.pictures,
         needs_picture: entry.needs_picture,
+        references: entry.references,
         negative_prompt: entry.negative_prompt,
         seed: entry.seed,
         audio: entry.audio,
+        max_prompt: entry.max_prompt,
+        inputs: entry.inputs,
         prices: prices.collect::<Result<_, _>>()?,
         retired: match &entry.retired {
             Some(end) => Some(day(end).ok_or("retired: must be a day")?),
@@ -229,7 +243,7 @@ fn known(head: &Head<'_>, entry: Entry) -> Result<KnownModel, String> {
 
 /// What follows the last slash of an id.
 fn short(id: &str) -> String {
-    let name = id.trim_end_matches('*').trim_end_matches('-');
+    let name = id.trim_matches('*').trim_matches('-');
     name.rsplit('/').next().unwrap_or(name).to_lowercase()
 }
 

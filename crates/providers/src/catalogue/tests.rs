@@ -1,19 +1,15 @@
 //! Tests of the catalogue.
 
 use super::*;
-use crate::order::StemGroup;
+use crate::order::{Picture, PictureRole, StemGroup, Video, Work};
 use crate::settings::Settings;
-use crate::{MusicLimits, SongLimits, StemLimits};
+use crate::{Handover, MusicLimits, SongLimits, StemLimits};
 
 fn adapter(model: &KnownModel) -> std::sync::Arc<dyn crate::Adapter> {
     let name = &model.provider;
     let shipped = || crate::protocol(&format!("recipe:{name}"));
     let protocol = crate::protocol(name).or_else(shipped).unwrap();
-    let settings = Settings {
-        name: "known".into(),
-        base_url: None,
-        options: model.options.clone(),
-    };
+    let settings = Settings::new("known", model.options.clone());
     (protocol.build)(&settings).unwrap()
 }
 
@@ -40,9 +36,7 @@ fn what_is_in_the_files_can_be_asked_for() {
         if model.retired.is_some() {
             continue;
         }
-        let own = adapter
-            .limits(model.kind, id)
-            .unwrap_or_else(|| panic!("{id}"));
+        assert!(adapter.limits(model.kind, id).is_some(), "{id}");
         assert_eq!(adapter.fault_of_model(model.kind, id), None, "{id}");
         for size in model.sizes.iter().flatten() {
             assert!(
@@ -50,18 +44,95 @@ fn what_is_in_the_files_can_be_asked_for() {
                 "{id} cannot be asked for {size:?}"
             );
         }
-        let Limits::Video(own) = own else { continue };
-        assert!(
-            model.pictures.is_none_or(|most| most <= own.pictures.max),
-            "{id}"
-        );
-        assert!(model.seed != Some(true) || own.seed, "{id}");
-        assert!(
-            model.negative_prompt != Some(true) || own.negative_prompt,
-            "{id}"
-        );
-        for price in &model.prices {
+        let of_video = model.prices.iter().filter(|_| model.kind == Kind::Video);
+        for price in of_video {
             assert!(["second", "video"].contains(&price.unit.as_str()), "{id}");
+        }
+    }
+}
+
+type Wish<'a> = &'a dyn Fn(&mut Video);
+
+/// What an entry promises must be said to the provider: an order that asks for it
+/// is another one than an order that does not.
+#[test]
+fn what_the_files_promise_is_said() {
+    let picture = |role| Picture {
+        role,
+        file: crate::adapters::tests::picture(),
+    };
+    for model in Catalogue::embedded().models() {
+        let (id, adapter) = (model.id.replace('*', "x"), adapter(model));
+        let own = adapter.limits(model.kind, &id).unwrap();
+        let Limits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, own) else {
+            continue;
+        };
+        if model.retired.is_some() || limits.pictures.handover == Handover::AddressOnly {
+            continue;
+        }
+        let mut order = crate::adapters::tests::video(&id);
+        // A picture may decide on the shape, and not on the fineness.
+        let first = limits.sizes[0];
+        let short = |(width, height): (u32, u32)| width.min(height);
+        let is_finer = |(width, height): &(u32, u32)| {
+            short((*width, *height)) != short(first) && width * height > first.0 * first.1 * 3 / 2
+        };
+        let finer = limits.sizes.iter().copied().find(is_finer);
+        let needed = |video: &mut Video| {
+            let role = match limits.pictures.purpose {
+                Purpose::Frames => PictureRole::FirstFrame,
+                Purpose::References => PictureRole::Reference,
+            };
+            video.size = limits.sizes[0];
+            video.seconds = limits.default_seconds;
+            video.pictures.clear();
+            if limits.pictures.needed {
+                video.pictures.push(picture(role));
+            }
+            if id.contains("kf2v") {
+                video.pictures.push(picture(PictureRole::LastFrame));
+            }
+        };
+        let mut said = |wish: Wish<'_>| {
+            let Work::Video(video) = &mut order.work else {
+                panic!("{id}");
+            };
+            (video.seed, video.negative_prompt, video.audio) = (None, None, None);
+            needed(video);
+            wish(video);
+            let call = adapter
+                .start(&order)
+                .unwrap_or_else(|error| panic!("{id}: {error}"));
+            format!("{:?} {:?}", call.to, call.body)
+        };
+        let plain = said(&|_| {});
+        let wishes: [(bool, Wish<'_>); 6] = [
+            (limits.seed, &|video| video.seed = Some(424_242)),
+            (limits.negative_prompt, &|video| {
+                video.negative_prompt = Some("no fog".into());
+            }),
+            (limits.audio.is_some(), &|video| {
+                video.audio = limits.audio.map(|usual| !usual);
+            }),
+            (
+                limits.pictures.takes_end() && !id.contains("kf2v"),
+                &|video| {
+                    video.pictures.clear();
+                    video.pictures.push(picture(PictureRole::FirstFrame));
+                    video.pictures.push(picture(PictureRole::LastFrame));
+                },
+            ),
+            (limits.pictures.most_references() > 1, &|video| {
+                video.pictures = vec![picture(PictureRole::Reference); 2];
+            }),
+            (finer.is_some(), &|video| {
+                video.size = finer.unwrap_or(video.size);
+            }),
+        ];
+        for (number, (is_offered, wish)) in wishes.into_iter().enumerate() {
+            if is_offered {
+                assert_ne!(said(wish), plain, "{}: {id}, wish {number}", model.provider);
+            }
         }
     }
 }
@@ -88,11 +159,7 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
     assert_eq!(catalogue.find("fal", "a/c").unwrap().name, "any");
     assert_eq!(catalogue.models().count(), 2);
     let own = crate::protocol("fal").unwrap();
-    let settings = Settings {
-        name: "x".into(),
-        base_url: None,
-        options: Map::new(),
-    };
+    let settings = Settings::new("x", Map::new());
     let own = (own.build)(&settings)
         .unwrap()
         .limits(Kind::Video, "a/b")
@@ -116,6 +183,46 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
         songs: SongLimits::DIALECT,
     });
     assert_eq!(catalogue.limits("fal", "a/b", stems.clone()), stems);
+}
+
+#[test]
+fn other_names_find_the_entry_that_leaves_least_open() {
+    let catalogue = of(
+        "[[model]]\nid = \"a-1-240101\"\naliases = [\"*a-1-*\"]\nkind = \"video\"\n\
+                        [[model]]\nid = \"a-1-fast\"\naliases = [\"*a-1-fast-*\"]\nkind = \"video\"\n",
+    );
+    let found = |model: &str| Some(catalogue.find("fal", model)?.id.as_str());
+    assert_eq!(found("dreamina-a-1-260101"), Some("a-1-240101"));
+    assert_eq!(found("dreamina-a-1-fast-260101"), Some("a-1-fast"));
+    assert_eq!(found("a-1-240101"), Some("a-1-240101"));
+    assert_eq!(found("a-2-260101"), None);
+}
+
+#[test]
+fn a_newer_file_says_how_a_new_model_is_asked() {
+    let newer = "source = \"x\"\ndate = 2027-01-01\nkey = \"K\"\n[[model]]\nid = \"gen9\"\n\
+                 kind = \"video\"\nsizes = [\"2560x1440\"]\nmax_prompt = 20\n\
+                 inputs = { text = \"shape\", resolutions = { 1440 = \"2K\" } }\n";
+    let mut catalogue = (*Catalogue::embedded()).clone();
+    catalogue.lay_over(read::file("runway", newer).unwrap());
+    let mut settings = Settings::new("x", Map::new());
+    let started = |settings: &Settings| {
+        let runway = (crate::protocol("runway").unwrap().build)(settings).unwrap();
+        let mut order = crate::adapters::tests::video("gen9");
+        if let Work::Video(video) = &mut order.work {
+            (video.size, video.prompt) = ((2560, 1440), "rain".into());
+        }
+        let call = runway.start(&order).unwrap();
+        (runway, format!("{:?}", call.body))
+    };
+    assert!(started(&settings).1.contains("2560:1440"));
+    settings.catalogue = Arc::new(catalogue);
+    let (runway, body) = started(&settings);
+    assert!(body.contains("\"2K\"") && body.contains("16:9"), "{body}");
+    assert!(!runway.can_say("gen9", (1280, 720)));
+    let error = runway.start(&crate::adapters::tests::video("gen9"));
+    let error = error.unwrap_err();
+    assert!(error.message.contains("20 UTF-16"), "{error:?}");
 }
 
 #[test]
@@ -170,6 +277,16 @@ fn a_wrong_file_is_explained_by_line() {
         assert_eq!(error.line, Some(line), "{toml}{error}");
         assert!(error.message.contains(words), "{toml}{error}");
     }
+    for (provider, inputs, words) in [
+        ("runway", "{ text = \"big\" }", "pixels"),
+        ("replicate", "{ frist = \"image\" }", "frist"),
+        ("kling", "{ first = \"image\" }", "leave this out"),
+    ] {
+        let toml = format!("{head}[[model]]\nid = \"a\"\nkind = \"video\"\ninputs = {inputs}\n");
+        let error = read::file(provider, &toml).unwrap_err();
+        assert_eq!(error.line, Some(4), "{error}");
+        assert!(error.message.contains(words), "{error}");
+    }
     let error = read::file("acme", head).unwrap_err();
     assert!(
         error
@@ -183,6 +300,7 @@ fn table() -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     for model in Catalogue::embedded().models() {
+        let model = model.filled();
         let prices = model.prices.iter().map(|price| {
             let holds_for = price.holds_for.as_ref();
             let holds_for = holds_for.map_or(String::new(), |what| format!(" ({what})"));
@@ -194,6 +312,9 @@ fn table() -> String {
         };
         let seconds = match &model.seconds {
             Some(Durations::Range { min, max }) => format!("{min}–{max}"),
+            Some(Durations::Only(list)) if is_row(list) => {
+                format!("{}–{}", list[0], list[list.len() - 1])
+            }
             Some(Durations::Only(list)) => {
                 let list: Vec<String> = list.iter().map(u32::to_string).collect();
                 list.join(", ")
@@ -211,6 +332,11 @@ fn table() -> String {
         .unwrap();
     }
     text
+}
+
+/// Whether every length between the first and the last is there.
+fn is_row(list: &[u32]) -> bool {
+    list.len() > 3 && list.windows(2).all(|pair| pair[0] + 1 == pair[1])
 }
 
 #[test]

@@ -73,11 +73,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// Every case with its adapter.
 static ADAPTERS: LazyLock<Vec<(Case, Arc<dyn Adapter>)>> = LazyLock::new(|| {
     let with_adapter = |case: Case| {
-        let settings = Settings {
-            name: "any".into(),
-            base_url: None,
-            options: case.options.as_object().cloned().unwrap_or_default(),
-        };
+        let settings = Settings::new("any", case.options.as_object().cloned().unwrap_or_default());
         let protocol = providers::protocol(case.protocol).unwrap();
         let adapter = (protocol.build)(&settings).unwrap();
         (case, adapter)

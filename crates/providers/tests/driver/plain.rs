@@ -53,9 +53,8 @@ pub(crate) const GAP: Duration = Duration::from_millis(300);
 
 pub(crate) fn provider(base_url: &str, options: &Value, rules: Rules) -> Provider {
     let settings = Settings {
-        name: "plain".into(),
         base_url: Some(base_url.parse().unwrap()),
-        options: options.as_object().cloned().unwrap_or_default(),
+        ..Settings::new("plain", options.as_object().cloned().unwrap_or_default())
     };
     Provider::new(&PLAIN, &settings, rules).unwrap()
 }

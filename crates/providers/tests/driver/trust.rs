@@ -188,9 +188,8 @@ fn a_base_address_is_an_address_of_a_host() {
         ("data:text/plain,x", false),
     ] {
         let settings = Settings {
-            name: "plain".into(),
             base_url: Some(url.parse().unwrap()),
-            options: serde_json::Map::new(),
+            ..Settings::new("plain", serde_json::Map::new())
         };
         let made = providers::driver::Provider::new(&PLAIN, &settings, Rules::default());
         assert_eq!(made.is_ok(), fine, "{url}");

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Model;
-use crate::media;
+use super::{Model, results};
 use crate::server::{Reply, Request};
 use crate::world::{End, Job, Phase, Role};
 
@@ -367,28 +366,11 @@ fn cancel(request: &Request) -> Reply {
 }
 
 fn file(request: &Request) -> Reply {
-    if request.expired {
-        return Reply::json(403, &json!("expired"));
-    }
-    let Some(job) = request.world.job(request.param("id")) else {
-        return Reply::empty(404);
-    };
-    if job.phase() != Phase::Ended(End::Success) {
-        return Reply::empty(404);
-    }
-    let name = request.param("name");
-    if name.strip_suffix(".wav").is_some() {
-        let letters: u32 = name.bytes().map(u32::from).sum();
-        return Reply::file("audio/wav", media::audio(1_000, f64::from(letters)));
-    }
-    let asked = &job.input["duration"];
-    let text = asked.as_str().map(|text| text.trim_end_matches('s'));
-    let seconds = text.and_then(|text| text.parse().ok()).or_else(|| {
-        asked
-            .as_u64()
-            .and_then(|seconds| u32::try_from(seconds).ok())
-    });
-    Reply::file("video/mp4", media::video(seconds.unwrap_or(5)))
+    results::named(request, "expired", |job| {
+        let text = job.input["duration"].as_str();
+        let text = text.and_then(|text| text.trim_end_matches('s').parse().ok());
+        text.or_else(|| results::duration(job))
+    })
 }
 
 fn detail(status: u16, message: &str) -> Reply {

@@ -26,6 +26,7 @@ pub mod openai_videos;
 pub mod openrouter;
 pub mod pixverse;
 pub mod replicate;
+mod results;
 pub mod runway;
 pub mod suno_family;
 pub mod vidu;

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::media;
+use super::{Model, results};
 use crate::server::{Reply, Request};
 use crate::world::{End, Phase, Role};
 
@@ -130,16 +129,7 @@ fn cancel(request: &Request) -> Reply {
 }
 
 fn download(request: &Request) -> Reply {
-    let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("sign");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
-    };
-    let seconds = job.input["duration"].as_u64().unwrap_or(5);
-    Reply::file(
-        "video/mp4",
-        media::video(u32::try_from(seconds).unwrap_or(5)),
-    )
+    results::signed_film(request, "sign")
 }
 
 fn error(status: u16, reason: &str) -> Reply {

@@ -17,13 +17,14 @@ pub(super) const MODEL: Model = Model {
     },
 };
 
-const MEMBERS: [&str; 8] = [
+const MEMBERS: [&str; 9] = [
     "model",
     "prompt",
     "duration",
     "aspect_ratio",
     "resolution",
     "image",
+    "last_frame",
     "reference_images",
     "user",
 ];
@@ -81,10 +82,15 @@ fn fault(body: &Value) -> Option<String> {
     {
         return Some("duration: must be a whole number from 1 to 15".into());
     }
-    if !body["image"].is_null() {
-        let url = body["image"]["url"].as_str().unwrap_or_default();
-        if !url.starts_with("https://") && !url.starts_with("data:image/") {
-            return Some("image.url: neither an address nor a data URL".into());
+    let has_frames = body["model"] == "grok-imagine-video-1.5" && !body["image"].is_null();
+    if !body["last_frame"].is_null() && !has_frames {
+        return Some("last_frame: is for grok-imagine-video-1.5, beside an image".into());
+    }
+    for name in ["image", "last_frame"] {
+        let url = body[name]["url"].as_str().unwrap_or_default();
+        let is_address = url.starts_with("https://") || url.starts_with("data:image/");
+        if !body[name].is_null() && !is_address {
+            return Some(format!("{name}.url: neither an address nor a data URL"));
         }
     }
     one_of("resolution", &["480p", "720p", "1080p"]).or_else(|| {

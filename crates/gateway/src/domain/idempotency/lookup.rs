@@ -98,7 +98,12 @@ fn no_longer_kept() -> Error {
     Error::plain(ErrorCode::TaskNotFound, message)
 }
 
-async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found>, Error> {
+async fn load(
+    app: &App,
+    account: AccountId,
+    intent: &Intent,
+    made: &Made,
+) -> Result<Option<Found>, Error> {
     Ok(match made {
         Made::Tasks(ids) => {
             let ids = ids.clone();
@@ -127,6 +132,12 @@ async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found
             Err(error) if error.code() == ErrorCode::WebhookNotFound => None,
             Err(error) => return Err(error),
         },
+        Made::Change => {
+            let told = intent.answer.as_deref().map(serde_json::from_str);
+            told.transpose()
+                .map_err(Error::internal)?
+                .map(Found::Change)
+        }
     })
 }
 
@@ -135,6 +146,6 @@ async fn load(app: &App, account: AccountId, made: &Made) -> Result<Option<Found
 fn can_be_joined(found: &Found) -> bool {
     match found {
         Found::Tasks(tasks) => failure(tasks).is_none_or(|failure| !failure.code.retryable()),
-        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) => true,
+        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) | Found::Change(_) => true,
     }
 }

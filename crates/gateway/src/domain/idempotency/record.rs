@@ -107,7 +107,7 @@ impl Visit {
         let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
-            let written = record.write(&app, |_| Ok(())).await;
+            let written = record.write(&app, |_| Ok(((), None))).await;
             if written.is_ok() {
                 accepting.reserved();
                 crash::point("intent-reserved");
@@ -131,6 +131,27 @@ impl Visit {
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
             let written = record.make(&app, made, None, work).await;
+            accepting.done(&written);
+            written
+        });
+        store::soon(async { written.await.map_err(Error::internal)? }).await
+    }
+
+    /// Runs `work` and writes down what it changed and what a repeated request is told, in one
+    /// transaction; that goes on even when the caller leaves.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        app: &App,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(T, StoredAnswer), Error> + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
+        #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
+        let written = tokio::spawn(async move {
+            let written = record.with(Made::Change).write(&app, move |conn| {
+                let (made, told) = work(conn)?;
+                Ok((made, Some(told)))
+            });
+            let written = written.await;
             accepting.done(&written);
             written
         });
@@ -183,26 +204,35 @@ impl Record {
         let answer = answer.map(serde_json::to_string).transpose();
         self.intent.answer = answer.map_err(Error::internal)?;
         self.intent.made = Some(made);
-        self.write(app, work).await
+        self.write(app, move |conn| work(conn).map(|()| ((), None)))
+            .await
     }
 
-    /// Writes the intent and what `work` makes; again as long as those that turn out to
+    /// Writes the intent and what `work` makes, with the answer to keep if that is known; again as long as those that turn out to
     /// have been first are other callers.
-    async fn write(
+    async fn write<T: Send + 'static>(
         mut self,
         app: &App,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
-    ) -> Result<(), Error> {
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(T, Option<StoredAnswer>), Error>
+        + Clone
+        + Send
+        + 'static,
+    ) -> Result<T, Error> {
         crash::point("about-to-accept");
         loop {
-            let (record, work) = (self.clone(), work.clone());
-            let write = move |conn: &mut Conn<'_>| -> Result<(), NotWritten> {
+            let (mut record, work) = (self.clone(), work.clone());
+            let write = move |conn: &mut Conn<'_>| -> Result<T, NotWritten> {
                 record.look(conn)?;
-                work(conn)?;
-                Ok(record.put(conn)?)
+                let (made, answer) = work(conn)?;
+                if let Some(answer) = answer {
+                    let answer = serde_json::to_string(&answer).map_err(Error::internal)?;
+                    record.intent.answer = Some(answer);
+                }
+                record.put(conn)?;
+                Ok(made)
             };
             let first = match app.store.write_for(self.intent.account, write).await {
-                Ok(()) => return Ok(()),
+                Ok(made) => return Ok(made),
                 Err(NotWritten::Error(error)) => return Err(error),
                 Err(NotWritten::Behind(first)) => first,
             };

@@ -48,6 +48,8 @@ pub enum Found {
     Clip(Box<Clip>),
     Persona(Box<Persona>, Vec<Clip>),
     Endpoint(Box<Endpoint>),
+    /// The answer to an operator's change.
+    Change(StoredAnswer),
 }
 
 impl Found {

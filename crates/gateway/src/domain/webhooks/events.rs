@@ -6,13 +6,14 @@ use url::Url;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::config::NotifyHookBody;
+use crate::domain::tasks;
 use crate::error::Error;
 use crate::ids::{AccountId, DeliveryId, EventId, TaskId};
-use crate::model::task::{Kind, Output, Task, TaskState};
+use crate::model::task::{Task, TaskState};
 use crate::model::webhook::{DeliveryState, Endpoint, Event, EventType, Receiver};
 use crate::records::Base;
 use crate::records::music::JobRecord;
-use crate::records::task::TaskView;
+use crate::records::task::{Beside, TaskView};
 use crate::store::webhooks::deliveries::{self, NewDelivery};
 use crate::store::webhooks::endpoints;
 use crate::store::{self, Conn};
@@ -43,7 +44,7 @@ pub fn task_ended(
         return Ok(());
     }
     let ended = Ended::read(conn, app, task)?;
-    let view = TaskView::new(&ended.base, &ended.task, &ended.clips);
+    let view = TaskView::new(&ended.base, &ended.task, &ended.beside);
     let event = event(task.account, Some(task.id), kind, view, now)?;
     if !deliveries::insert_event(conn, &event)? {
         return Ok(());
@@ -59,7 +60,7 @@ pub fn task_ended(
 /// A task as it is at the end of the transaction that ends it.
 struct Ended {
     task: Task,
-    clips: Vec<crate::model::music::Clip>,
+    beside: Beside,
     base: Base,
 }
 
@@ -67,12 +68,7 @@ impl Ended {
     fn read(conn: &mut Conn<'_>, app: &App, task: &Task) -> Result<Self, Error> {
         let task = store::tasks::by_id(conn, task.id, task.account)?
             .ok_or_else(|| Error::internal("a task that ended is not there"))?;
-        let has_clips = matches!(task.output, Some(Output::ClipsV1 { .. }));
-        let clips = if has_clips || task.kind() == Kind::Music {
-            store::clips::of_task(conn, task.id, task.account)?
-        } else {
-            Vec::new()
-        };
+        let beside = tasks::beside(conn, &task)?;
         let origin = app
             .config
             .public_url
@@ -80,7 +76,7 @@ impl Ended {
             .or_else(|| task.origin.clone());
         let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
         let base = Base::new(app, origin);
-        Ok(Self { task, clips, base })
+        Ok(Self { task, beside, base })
     }
 
     /// The job record instead of the event, where the operator wants it for music.
@@ -90,7 +86,7 @@ impl Ended {
         }
         let account = store::accounts::account_by_id(conn, self.task.account)?
             .ok_or_else(|| Error::internal("a task without its account"))?;
-        let record = JobRecord::new(&self.task, &self.clips, &account, &self.base);
+        let record = JobRecord::new(&self.task, &self.beside.clips, &account, &self.base);
         let text = record.as_ref().map(serde_json::to_string);
         text.transpose().map_err(Error::internal)
     }

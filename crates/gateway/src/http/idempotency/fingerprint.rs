@@ -8,6 +8,7 @@ use crate::domain::assets;
 use crate::error::Error;
 use crate::http::body::JsonBody;
 use crate::http::orders::Order;
+use crate::ids::IntentId;
 use crate::limits::Share;
 
 /// A body's fingerprint as it is put together.
@@ -20,6 +21,19 @@ impl Fingerprint {
         hash.update(b"POST ");
         hash.update(O::ENDPOINT.path.as_bytes());
         Self(hash)
+    }
+
+    /// Of a request with this method to this path.
+    pub(in crate::http) fn at(method: &str, path: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(format!("{method} {path}"));
+        Self(hash)
+    }
+
+    /// That no other request has.
+    pub(in crate::http) fn unlike_any(mut self) -> Self {
+        self.0.update(IntentId::new().to_string());
+        self
     }
 
     /// With this JSON in it; the order of members makes no difference.

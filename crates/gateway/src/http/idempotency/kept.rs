@@ -46,7 +46,7 @@ pub(super) fn mark_replayed(response: &mut Response) {
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
 }
 
-pub(super) fn restore(stored: StoredAnswer) -> Result<Response, Error> {
+pub(in crate::http) fn restore(stored: StoredAnswer) -> Result<Response, Error> {
     let mut response = Response::new(Body::from(stored.body));
     *response.status_mut() = StatusCode::from_u16(stored.status).map_err(Error::internal)?;
     for (name, value) in stored.headers {

@@ -24,11 +24,11 @@ use crate::model::music::Clip;
 use crate::model::task::Task;
 use crate::records::Base;
 pub(super) use fingerprint::Fingerprint;
-pub(super) use kept::REPLAYED;
-use kept::{mark_replayed, replay, restore, stored};
+pub(super) use kept::{REPLAYED, restore};
+use kept::{mark_replayed, replay, stored};
 use watched::watch;
 
-const KEY: &str = "idempotency-key";
+pub(super) const KEY: &str = "idempotency-key";
 /// The official SDKs count their tries in it.
 const RETRY_COUNT: &str = "x-stainless-retry-count";
 

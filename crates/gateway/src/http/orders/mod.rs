@@ -5,6 +5,7 @@
 //! the fingerprint by which a request is known when it comes again, quotes and the
 //! document's test have it from here.
 
+pub mod admin;
 pub mod callback;
 pub mod chat;
 pub mod music;

@@ -41,7 +41,7 @@ pub fn asset_version() -> &'static str {
 }
 
 /// Every file, as written.
-pub const ASSETS: [Asset; 10] = [
+pub const ASSETS: [Asset; 13] = [
     Asset {
         name: "style.css",
         content_type: CSS,
@@ -51,6 +51,16 @@ pub const ASSETS: [Asset; 10] = [
         name: "console.css",
         content_type: CSS,
         body: include_str!("assets/console.css"),
+    },
+    Asset {
+        name: "docs.css",
+        content_type: CSS,
+        body: include_str!("assets/docs.css"),
+    },
+    Asset {
+        name: "copy.js",
+        content_type: JS,
+        body: include_str!("assets/copy.js"),
     },
     Asset {
         name: "favicon.svg",
@@ -71,6 +81,11 @@ pub const ASSETS: [Asset; 10] = [
         name: "api.js",
         content_type: JS,
         body: include_str!("assets/api.js"),
+    },
+    Asset {
+        name: "intents.js",
+        content_type: JS,
+        body: include_str!("assets/intents.js"),
     },
     Asset {
         name: "routes.js",

@@ -42,7 +42,7 @@ pub fn home(page: &HomePage) -> String {
         &Frame {
             title: "Home",
             here: "/",
-            extra: &["pricing.js"],
+            extra: &["copy.js"],
             body: &body,
         },
     )

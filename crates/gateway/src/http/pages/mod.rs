@@ -6,6 +6,7 @@
 
 mod assets;
 mod console;
+pub mod docs;
 mod home;
 mod pricing;
 mod view;

@@ -154,5 +154,5 @@ fn scripts_import_only_versioned_assets_that_exist() {
             imports += 1;
         }
     }
-    assert_eq!(imports, 10);
+    assert_eq!(imports, 12);
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::app::Parts;
 use crate::clock::Timestamp;
 use crate::domain::books::Standing;
-use crate::model::account::{Account, ApiKey, Caller, KeyMoney, Scope};
+use crate::model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyMoney, Scope};
 use crate::model::money::Micros;
 
 /// An account's money and storage. All amounts are dollars.
@@ -60,9 +60,12 @@ pub struct KeyObject {
     pub name: String,
     /// First characters of the secret.
     pub prefix: String,
-    /// Limit on the total cost of all its tasks; null if unlimited.
+    /// Limit on the cost of its tasks, in all or in each period; null if unlimited.
     #[schema(required = true)]
     pub budget_usd: Option<String>,
+    /// `day`, `week` or `month` if the budget renews, in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_period: Option<&'static str>,
     /// Total spent with it.
     pub spent_usd: String,
     /// Reserved for its open tasks.
@@ -141,8 +144,10 @@ fn key((key, money, open): &(ApiKey, KeyMoney, u32)) -> KeyObject {
 const fn unused(key: &ApiKey) -> KeyMoney {
     KeyMoney {
         budget: key.budget,
+        period: key.budget_period,
         held: Micros::ZERO,
         spent: Micros::ZERO,
+        counted: Micros::ZERO,
     }
 }
 
@@ -153,6 +158,7 @@ impl KeyObject {
             name: key.name.clone(),
             prefix: key.prefix.clone(),
             budget_usd: text(money.budget),
+            budget_period: money.period.map(BudgetPeriod::name),
             spent_usd: money.spent.to_string(),
             held_usd: money.held.to_string(),
             available_usd: text(money.available()),

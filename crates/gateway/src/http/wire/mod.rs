@@ -4,6 +4,7 @@
 //! nothing, next to their handlers.
 
 pub mod account;
+pub mod admin;
 pub mod chat;
 pub mod error;
 pub mod list;

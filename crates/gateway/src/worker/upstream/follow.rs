@@ -126,6 +126,7 @@ impl Job<'_> {
             match next(polled, is_lost, elapsed, usual) {
                 Next::Wait {
                     progress,
+                    is_guess,
                     poll_after,
                     unknown_word,
                 } => {
@@ -137,7 +138,11 @@ impl Job<'_> {
                             "a status word that nobody knows"
                         );
                     }
-                    self.hold.watch.reached(progress);
+                    if is_guess {
+                        self.hold.watch.guessed(progress);
+                    } else {
+                        self.hold.watch.reached(progress);
+                    }
                 }
                 Next::Store(outputs) => {
                     self.shown.get_or_init(Instant::now);
@@ -186,6 +191,7 @@ enum Next {
     Wait {
         /// In percent, at most 99; guessed where the provider tells none.
         progress: u8,
+        is_guess: bool,
         /// When the provider wants to be asked again.
         poll_after: Option<Duration>,
         unknown_word: Option<String>,
@@ -212,6 +218,7 @@ fn next(
             poll_after,
             unknown_word,
         }) => Next::Wait {
+            is_guess: progress.is_none(),
             progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
             poll_after,
             unknown_word,

@@ -124,6 +124,7 @@ impl Job<'_> {
         }
         let (task, owner) = (self.task.id, self.hold.lease.name.clone());
         let repeats = site.provider.adapter().deduplicates();
+        let now = self.crew.app.clock.now();
         let written = self
             .crew
             .app
@@ -133,7 +134,7 @@ impl Job<'_> {
                 if !repeats || store::tasks::lock_held(conn, task, &owner)? {
                     let why = Some(("held_back", "the gateway stood still before it was sent"));
                     let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-                    store::submissions::close(conn, id, from, to, why)?;
+                    store::submissions::close(conn, id, from, to, why, now)?;
                 }
                 Ok(())
             });
@@ -190,6 +191,7 @@ impl Job<'_> {
     ) -> Result<bool, Error> {
         let (class, message) = (error.class.name(), error.message.clone());
         let (task, owner) = (self.task.id, self.hold.lease.name.clone());
+        let at = self.crew.app.clock.now();
         self.crew
             .app
             .store
@@ -202,9 +204,29 @@ impl Job<'_> {
                 }
                 let why = Some((class, message.as_str()));
                 let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-                Ok(store::submissions::close(conn, id, from, to, why)?)
+                Ok(store::submissions::close(conn, id, from, to, why, at)?)
             })
             .await
+    }
+}
+
+impl Job<'_> {
+    /// Notes that the provider took nothing before anything was submitted. Only for whoever asks
+    /// what was tried: nothing depends on it.
+    pub(super) async fn note_refused(&self, refused: &Submission, error: &ProviderError) {
+        let (class, message) = (error.class.name(), error.message.clone());
+        let (refused, owner) = (refused.clone(), self.hold.lease.name.clone());
+        let now = self.crew.app.clock.now();
+        let noted = self.crew.app.store.write(move |conn| {
+            if store::tasks::lock_held(conn, refused.task, &owner)? {
+                let why = (class, message.as_str());
+                store::submissions::note_refused(conn, &refused, why, now)?;
+            }
+            Ok::<_, StoreError>(())
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!(%error, "cannot note what a provider said");
+        }
     }
 }
 

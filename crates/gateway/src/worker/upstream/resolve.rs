@@ -142,10 +142,11 @@ impl Job<'_> {
             error.class.name(),
             error.message.clone(),
         );
+        let now = self.crew.app.clock.now();
         let written = self.crew.app.store.write(move |conn| {
             let why = Some((class, message.as_str()));
             let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-            store::submissions::close(conn, id, from, to, why)
+            store::submissions::close(conn, id, from, to, why, now)
         });
         if written.await.map_err(|error| inside(&error.into()))? {
             return Ok(Attempt::Passed(Passed::No(error)));

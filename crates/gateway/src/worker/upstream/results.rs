@@ -1,18 +1,20 @@
 //! What a provider made: fetched whole, checked by its bytes, and stored,
 //! before the task succeeds.
 
+use bytes::Bytes;
 use providers::driver::{DownloadError, Downloaded, may_come_back};
 use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
 
 use super::job::Taken;
 use crate::app::App;
-use crate::domain::{assets, songs};
+use crate::domain::assets::{self, Lifetime};
+use crate::domain::songs;
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
-use crate::engines::film;
+use crate::engines::{film, poster};
 use crate::error::Error;
 use crate::ids::ClipId;
-use crate::model::media::MediaType;
+use crate::model::media::{Asset, MediaType};
 use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
 use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
@@ -103,6 +105,7 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         .compute(move || film::measure(&path))
         .await?
         .map_err(|why| Bad::Broken(why.into()))?;
+    let poster = draw_poster(app, task, &fetched).await;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
@@ -117,7 +120,7 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     };
     let output = Output::VideoV1(VideoOutput {
         video: video.id,
-        poster: None,
+        poster: poster.as_ref().map(|poster| poster.id),
         sheet: None,
         width: film.width,
         height: film.height,
@@ -130,9 +133,25 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         direction: Vec::new(),
     });
     Ok(Made {
-        assets: vec![video],
+        assets: [video].into_iter().chain(poster).collect(),
         ..Made::new(output, quantity)
     })
+}
+
+/// Draws and stores a poster. Without one the video is as good, so nothing that is wrong here is
+/// told to the caller.
+async fn draw_poster(app: &App, task: &Task, fetched: &Fetched) -> Option<Asset> {
+    let path = fetched.path.to_path_buf();
+    let drawing = app
+        .limits
+        .room
+        .work(poster::BYTES, move |_| poster::draw(&path));
+    let drawn = Bytes::from(drawing.await.ok()??);
+    let stored = assets::keep(app, task.account, MediaType::Jpeg, drawn, Lifetime::Media);
+    stored
+        .await
+        .inspect_err(|error| tracing::warn!(inside = ?error.inside(), "a poster cannot be stored"))
+        .ok()
 }
 
 /// Recordings of providers may be longer than those of callers.

@@ -223,7 +223,7 @@ async fn close(
         .store
         .write(move |conn| -> Result<bool, Error> {
             let why = Some(("cancelled", end.name()));
-            if !store::submissions::close(conn, id, from, state, why)? {
+            if !store::submissions::close(conn, id, from, state, why, now)? {
                 return Ok(false);
             }
             if let Some(cost) = cost {

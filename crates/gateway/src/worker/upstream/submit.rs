@@ -11,7 +11,7 @@ use super::intent::Halt;
 use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
 use super::order;
 use crate::crash;
-use crate::domain::routing;
+use crate::domain::{routes, routing};
 use crate::error::ErrorCode;
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
@@ -185,6 +185,7 @@ impl Job<'_> {
                 Class::RateLimited => breaker.limited(now, pause),
                 _ => breaker.failed(now, at_once, pause),
             });
+            routes::failed(&self.crew.app, route, error).await;
         }
         Ok(Attempt::Passed(passed))
     }
@@ -241,7 +242,12 @@ impl Job<'_> {
                 app.upstream.breaker(route, Breaker::undecided);
                 return Err(self.held_back(site, id, is_new).await.into());
             }
-            Err(SubmitError::Before(error)) => return Ok(self.refused(route, error)?),
+            Err(SubmitError::Before(error)) => {
+                if is_new {
+                    self.note_refused(submission, &error).await;
+                }
+                return Ok(self.refused(route, error)?);
+            }
             // Of a repetition this is proof of nothing, and not written down.
             Err(SubmitError::Refused(error)) if !is_new => {
                 return Ok(Attempt::Passed(Passed::No(error)));
@@ -286,6 +292,7 @@ impl Job<'_> {
         let is_kept = brought.handle.is_some() || brought.results.is_some();
         let accepted_at = self.write_accepted(id, route, brought).await?;
         crash::point("submission-accepted");
+        routes::took(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Attempt::Taken(Box::new(Taken {
             submission: id,

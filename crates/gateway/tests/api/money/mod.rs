@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use crate::support::TestGateway;
 
 /// A dime a second for videos, a nickel for each stem.
-const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n\
+pub(crate) const PRICED: &str = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n\
                       [models.stems-dsp-1]\nprice = { unit = \"stem\", usd = \"0.05\" }\n";
 
 /// An order of so many videos of a second.
-fn videos(count: u32) -> Value {
+pub(crate) fn videos(count: u32) -> Value {
     let mut order = crate::support::video_order();
     order["n"] = json!(count);
     order

@@ -174,15 +174,19 @@ async fn operators_see_the_same(gateway: &TestGateway) {
     let [entries, tasks, keys, accounts] = books::counts(app).await.unwrap();
     assert_eq!([entries, tasks, keys, accounts], [13, 6, 4, 2]);
     let accounts = books::accounts(app).await.unwrap();
-    let sums = accounts
-        .iter()
-        .map(|(account, money, keys)| (account.handle.as_str(), money.spent.to_string(), *keys));
+    let sums = accounts.iter().map(|one| {
+        (
+            one.account.handle.as_str(),
+            one.money.spent.to_string(),
+            one.keys,
+        )
+    });
     let expected = [
         ("default", "0.26".to_owned(), 3),
         ("foxes", "0.10".to_owned(), 1),
     ];
     assert!(sums.eq(expected), "{accounts:?}");
-    let id = accounts[1].0.id;
+    let id = accounts[1].account.id;
     let changes = Changes {
         name: Some("The Foxes".into()),
         budget: Some(Some("1".parse().unwrap())),

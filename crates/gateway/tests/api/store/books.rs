@@ -156,6 +156,7 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
             SubmissionState::Intended,
             SubmissionState::Refused,
             None,
+            at(9),
         )?;
         submissions::intend(conn, &second, "w")
     })

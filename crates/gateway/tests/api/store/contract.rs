@@ -403,7 +403,7 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
     let id = first.id;
     let close = async |from, to| {
         let why = Some(("account", "no money"));
-        db.write(move |conn| submissions::close(conn, id, from, to, why))
+        db.write(move |conn| submissions::close(conn, id, from, to, why, at(2)))
             .await
     };
     let (intended, refused) = (SubmissionState::Intended, SubmissionState::Refused);
@@ -452,7 +452,7 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
         })
         .await;
     let raise = async |who: &'static str, progress| {
-        db.write(move |conn| tasks::raise_progress(conn, id, who, progress))
+        db.write(move |conn| tasks::raise_progress(conn, id, who, (progress, false)))
             .await
     };
     assert!(!raise("a", 10).await, "nobody holds it");

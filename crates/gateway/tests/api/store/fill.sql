@@ -30,6 +30,10 @@ SELECT '10000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
        CASE state WHEN 'running' THEN 'w1' ELSE NULL END
 FROM t;
 
+UPDATE tasks SET has_words = 1, error_code = CASE state WHEN 'failed' THEN 'content_policy' ELSE NULL END;
+INSERT INTO task_words (term, task_id) SELECT CAST(substr(account_id, 25) AS BIGINT), id FROM tasks;
+INSERT INTO task_words (term, task_id) SELECT 1000 + created_at % 997, id FROM tasks;
+
 INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 1, 'queued', 0 FROM tasks;
 INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 2, state, 50 FROM tasks;
 

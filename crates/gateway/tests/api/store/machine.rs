@@ -158,7 +158,8 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 let Some(k) = known.get_mut(which) else {
                     continue;
                 };
-                let rose = tasks::raise_progress(conn, k.id, WORKERS[worker], progress).unwrap();
+                let rose =
+                    tasks::raise_progress(conn, k.id, WORKERS[worker], (progress, false)).unwrap();
                 assert_eq!(rose, k.is_held_by(WORKERS[worker]) && progress > k.progress);
                 if rose {
                     k.progress = progress;

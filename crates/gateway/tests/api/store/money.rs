@@ -92,7 +92,7 @@ pub(super) async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
 /// What is held and spent: of the key, and of the account.
 async fn sums(db: &Fixture, account: AccountId, key: KeyId) -> [(i64, i64); 2] {
     db.read(move |conn| {
-        let key = of_key(conn, key)?.unwrap();
+        let key = of_key(conn, key, at(0))?.unwrap();
         let account = of_account(conn, account)?.unwrap();
         Ok([
             (key.held.get(), key.spent.get()),

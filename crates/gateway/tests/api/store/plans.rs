@@ -6,12 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mediagate::ids::{ClipId, IntentId};
+use mediagate::error::ErrorCode;
+use mediagate::ids::{AccountId, AuditId, ClipId, IntentId, KeyId};
+use mediagate::model::account::BudgetPeriod;
+use mediagate::model::audit::{Actor, ActorKind, AuditEntry};
+use mediagate::model::route::{RouteError, RouteNote};
+use mediagate::model::submission::{SubmissionFilter, SubmissionState};
 use mediagate::model::task::{Kind, TaskState};
 use mediagate::store::record::{self, Given, Record};
+use mediagate::store::tasks::Page;
 use mediagate::store::{
-    Conn, Migrate, Options, Store, StoreError, accounts, assets, clips, intents, ledger, restored,
-    submissions, tasks, workers,
+    Conn, Migrate, Options, Store, StoreError, accounts, assets, audit, clips, intents, ledger,
+    restored, routes, sessions, submissions, tasks, workers,
 };
 use providers::Handle;
 use serde_json::Value;
@@ -20,7 +26,9 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables whose size is that of the business.
-const GROWING: [&str; 14] = [
+const GROWING: [&str; 16] = [
+    "audit",
+    "task_words",
     "accounts",
     "api_keys",
     "tasks",
@@ -38,13 +46,15 @@ const GROWING: [&str; 14] = [
 ];
 
 /// Indexes of what is never much, whatever is kept: work that waits or is held.
-const SMALL: [&str; 12] = [
+const SMALL: [&str; 14] = [
+    "tasks_open",
     "tasks_free",
     "tasks_free_upstream",
     "tasks_held",
     "tasks_cancelled_and_held",
     "submissions_stray",
     "submissions_unclear",
+    "submissions_unconfirmed",
     "submissions_taking_place",
     "assets_expiring",
     "intents_open",
@@ -54,17 +64,13 @@ const SMALL: [&str; 12] = [
 ];
 
 /// What may read all, and why.
-const ALLOWED: [(&str, &str); 8] = [
+const ALLOWED: [(&str, &str); 7] = [
     (
         "FROM accounts a ORDER BY a.created_at",
         "the operator's list of accounts",
     ),
     (
         "FROM api_keys k JOIN accounts",
-        "the operator's list of keys",
-    ),
-    (
-        "held_micros, spent_micros FROM api_keys ORDER BY id",
         "the operator's list of keys",
     ),
     (
@@ -139,6 +145,123 @@ async fn recorded() -> Record {
     record
 }
 
+/// The operator's lists and changes.
+fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
+    let mut settings = super::key(account);
+    settings.id = key;
+    settings.budget_period = Some(BudgetPeriod::Week);
+    accounts::update_key(conn, &settings)?;
+    accounts::exchange_secret(conn, key, ("sk-mg-012345", "new"), at(5))?;
+    accounts::caller_by_sha256(conn, "new")?;
+    accounts::caller_by_sha256(conn, &settings.sha256)?;
+    accounts::note_use(conn, key, at(1))?;
+    accounts::key_record(conn, key, at(1))?;
+    accounts::record_of(conn, account)?;
+    for ascending in [true, false] {
+        let limit = 20;
+        let page = Page {
+            after: None,
+            limit,
+            ascending,
+        };
+        accounts::page(conn, page)?;
+        for account in [None, Some(account)] {
+            let after = None;
+            let page = Page {
+                after,
+                limit,
+                ascending,
+            };
+            accounts::key_page(conn, account, page, at(1))?;
+            for (provider, state) in [
+                (None, None),
+                (Some("acme"), None),
+                (None, Some(TaskState::Failed)),
+                (None, Some(TaskState::Running)),
+            ] {
+                let filter = tasks::Filter {
+                    state,
+                    ..tasks::Filter::default()
+                };
+                let page = Page {
+                    after: None,
+                    limit,
+                    ascending,
+                };
+                tasks::page_of_all(conn, account, provider, &filter, page)?;
+            }
+        }
+    }
+    let entry = AuditEntry {
+        id: AuditId::new(),
+        at: at(1),
+        actor: Actor {
+            kind: ActorKind::Command,
+            id: None,
+            name: "keys update".into(),
+        },
+        action: "key.update".into(),
+        target: key.to_string(),
+        before: None,
+        after: Some(serde_json::json!({"rpm": 1})),
+        request_id: None,
+        address: None,
+    };
+    audit::insert(conn, &entry)?;
+    for target in [None, Some(key.to_string())] {
+        let filter = audit::Filter {
+            target,
+            ..audit::Filter::default()
+        };
+        let found = audit::newest(conn, &filter, None, 20)?;
+        assert_eq!(found, [entry.clone()]);
+    }
+    audit::time_of(conn, entry.id)?;
+    let route = ("acme".to_owned(), "sora-2".to_owned());
+    let error = RouteError {
+        class: "credentials".into(),
+        message: "No.".into(),
+        at: at(2),
+    };
+    routes::set_tried(conn, &route, at(1))?;
+    routes::set_error(conn, &route, &error, true)?;
+    routes::set_taken(conn, &route)?;
+    routes::set_paused(conn, &route, Some(at(3)))?;
+    let note = routes::note_of(conn, &route)?;
+    let expected = RouteNote {
+        paused_at: Some(at(3)),
+        tried_at: Some(at(1)),
+        refused_at: None,
+        error: Some(error),
+    };
+    assert_eq!(note, expected);
+    assert!(routes::notes(conn)?.contains(&(route, note)));
+    routes::outcomes(conn, "acme", at(0))?;
+    routes::times(conn, "acme", at(0))?;
+    sessions::insert(conn, "s", key, at(0), at(9))?;
+    assert_eq!(sessions::count(conn, key)?, 1);
+    assert_eq!(sessions::caller(conn, "s")?.unwrap().ends_at, Some(at(9)));
+    sessions::delete(conn, "other")?;
+    sessions::forget_before(conn, at(8))?;
+    sessions::delete_of_key(conn, key)?;
+    assert_eq!(sessions::caller(conn, "s")?, None);
+    for ascending in [true, false] {
+        for filter in [
+            None,
+            Some(SubmissionFilter::Unconfirmed),
+            Some(SubmissionFilter::In(SubmissionState::Refused)),
+        ] {
+            let page = Page {
+                after: None,
+                limit: 20,
+                ascending,
+            };
+            submissions::page(conn, filter, page)?;
+        }
+    }
+    Ok(())
+}
+
 /// What those tests leave out, because tests through HTTP look at it.
 fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let (account, key) = super::owner(conn)?;
@@ -149,12 +272,13 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     accounts::all(conn)?;
     accounts::rename(conn, account, "name")?;
     accounts::set_budget(conn, account, None)?;
-    accounts::keys_of(conn, account)?;
+    accounts::keys_of(conn, account, at(0))?;
+    the_operators(conn, account, key)?;
     assets::kept(conn, account)?;
     clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
-    ledger::of_keys(conn)?;
     ledger::counts(conn)?;
+    ledger::time_of(conn, "x")?;
     for (account, task) in [(None, None), (Some(account), None), (None, Some(task.id))] {
         let after = None;
         let filter = ledger::Filter {
@@ -163,6 +287,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             after,
         };
         ledger::newest(conn, &filter, 50)?;
+        ledger::newest_before(conn, &filter, None, 50)?;
         ledger::list(conn, &filter, 50)?;
     }
     for state in [None, Some(TaskState::Queued), Some(TaskState::Failed)] {
@@ -174,6 +299,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
                         state,
                         model: model.map(Into::into),
                         without_deleted,
+                        ..tasks::Filter::default()
                     };
                     let page = tasks::Page {
                         after: None,
@@ -185,6 +311,35 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             }
         }
     }
+    for terms in [vec![], vec![1, 2]] {
+        for (key, error) in [
+            (None, None),
+            (Some(key), None),
+            (None, Some(ErrorCode::ContentPolicy)),
+            (Some(key), Some(ErrorCode::ContentPolicy)),
+        ] {
+            for ascending in [true, false] {
+                let filter = tasks::Filter {
+                    terms: terms.clone(),
+                    key,
+                    error,
+                    since: Some(at(0)),
+                    ..tasks::Filter::default()
+                };
+                let page = tasks::Page {
+                    after: None,
+                    limit: 21,
+                    ascending,
+                };
+                tasks::page(conn, account, &filter, page)?;
+            }
+        }
+    }
+    tasks::keep_missing_words(conn, 10)?;
+    accounts::key_name(conn, key)?;
+    submissions::note_refused(conn, &sent, ("account", "no money"), at(1))?;
+    submissions::of_task(conn, task.id, 100)?;
+    let sent = super::books::submission(&task, 2);
     submissions::intend(conn, &sent, "w")?;
     submissions::lock_provider(conn, "acme")?;
     submissions::let_go(conn, sent.id, "w", at(1))?;

@@ -117,6 +117,7 @@ async fn what_is_not_over_stays(db: Fixture) {
             SubmissionState::Intended,
             SubmissionState::Ended,
             None,
+            at(9),
         )
     })
     .await;

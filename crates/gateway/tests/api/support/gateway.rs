@@ -342,7 +342,7 @@ impl TestGateway {
     /// Raises the progress of a claimed task.
     pub(crate) async fn progress(&self, task: TaskId, progress: u8) -> bool {
         let raised = self.app.store.write(move |conn| {
-            store::tasks::raise_progress(conn, task, SCRIPT, progress).map_err(Error::from)
+            store::tasks::raise_progress(conn, task, SCRIPT, (progress, false)).map_err(Error::from)
         });
         let raised = raised.await.unwrap();
         self.app.bell.ring(task);

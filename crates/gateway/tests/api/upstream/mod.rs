@@ -3,6 +3,7 @@
 //! The settings are read from a file, as an operator writes them; what arrived
 //! at a provider is told by the simulator's journal.
 
+mod attempts;
 mod cancel;
 mod config;
 mod costs;
@@ -15,6 +16,7 @@ mod music;
 mod names;
 mod personas;
 mod prices;
+mod providers;
 mod reload;
 mod results;
 mod routing;

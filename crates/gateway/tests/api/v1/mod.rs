@@ -2,6 +2,7 @@
 
 mod chat;
 mod models;
+mod records;
 mod several;
 mod tasks;
 mod videos;

@@ -5,11 +5,14 @@
 
 import assert from "node:assert/strict";
 import * as buffer from "node:buffer";
+import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import OpenAI, { toFile } from "openai";
 
 const { MEDIAGATE_URL: URL, MEDIAGATE_KEY: KEY, MEDIAGATE_SLOW_KEY: SLOW_KEY } = process.env;
@@ -237,4 +240,20 @@ test("the documented check takes a webhook, and refuses a changed one", async ()
     server.close();
     server.closeAllConnections?.();
   }
+});
+
+test("the guides' examples run", async () => {
+  const docs = new globalThis.URL("../../../../../docs/", import.meta.url);
+  let ran = 0;
+  for (const name of (await readdir(docs)).filter((name) => name.endsWith(".md"))) {
+    const page = await readFile(new globalThis.URL(name, docs), "utf8");
+    for (const [, code] of page.matchAll(/^```js run\n(.*?)^```/gms)) {
+      // Beside the modules that it imports.
+      const words = ["--input-type=module", "--eval", code];
+      const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: fileURLToPath(new globalThis.URL(".", import.meta.url)) });
+      assert.match(stdout, /\S/, name);
+      ran += 1;
+    }
+  }
+  assert.ok(ran > 0);
 });

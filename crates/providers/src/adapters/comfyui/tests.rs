@@ -35,11 +35,7 @@ fn without(options: &Value, path: &str) -> Value {
 }
 
 fn refused(options: &Value) -> SettingsError {
-    let settings = Settings {
-        name: "test".into(),
-        base_url: None,
-        options: options.as_object().cloned().unwrap(),
-    };
+    let settings = Settings::new("test", options.as_object().cloned().unwrap());
     build(&settings).unwrap_err()
 }
 

@@ -1,7 +1,8 @@
 //! `dashscope`: Alibaba's Model Studio, the home of the Wan and `HappyHorse` video
 //! models.
 //!
-//! Sources: the `dashscope` SDK 2.0.2 (Python) on the wire; the help pages.
+//! Sources: the `dashscope` SDK 2.0.2 (Python) on the wire; the help pages;
+//! `@ai-sdk/alibaba` 2.0.58 for `audio` and for what wan3 takes.
 //!
 //! ```text
 //! POST /services/aigc/video-generation/video-synthesis  {output: {task_id, task_status}}
@@ -30,6 +31,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, text_at};
+use crate::catalogue::Shelf;
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
 use crate::jobs::status::Status;
@@ -44,7 +46,11 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://dashscope-intl.aliyuncs.com/api/v1"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(DashScope)),
+    build: |settings| {
+        Ok(Arc::new(DashScope {
+            known: settings.shelf("dashscope"),
+        }))
+    },
 };
 
 static JOB: Job = Job {
@@ -77,7 +83,9 @@ static JOB: Job = Job {
 };
 
 #[derive(Debug)]
-struct DashScope;
+struct DashScope {
+    known: Shelf,
+}
 
 /// How a model is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,56 +121,28 @@ fn form(model: &str) -> Form {
     }
 }
 
-const P480: [(u32, u32); 3] = [(832, 480), (480, 832), (624, 624)];
-const P720: [(u32, u32); 3] = [(1280, 720), (720, 1280), (960, 960)];
-const P1080: [(u32, u32); 3] = [(1920, 1080), (1080, 1920), (1440, 1440)];
-
 impl Adapter for DashScope {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
         // These work on references and on videos, by members of their own.
         if kind != Kind::Video || model.contains("r2v") || model.contains("edit") {
             return None;
         }
-        let (version, happyhorse) = (version(model), is_happyhorse(model));
-        let sizes = match version {
-            _ if happyhorse => [P720, P1080].concat(),
-            Some(26..30) => [P720, P1080].concat(),
-            Some(25..) => [P720, P1080, P480].concat(),
-            Some(22) if model.ends_with("-plus") => [P1080, P480].concat(),
-            Some(22) => [P720, P480].concat(),
-            _ => P720.to_vec(),
-        };
-        let durations = match version {
-            _ if happyhorse => Durations::Range { min: 3, max: 15 },
-            _ if form(model) == Form::Frames => Durations::Only(vec![5]),
-            Some(27..) => Durations::Range { min: 2, max: 15 },
-            Some(26) => Durations::Only(vec![5, 10, 15]),
-            Some(25) => Durations::Only(vec![5, 10]),
-            _ => Durations::Only(vec![5]),
-        };
-        let frames = match form(model) {
-            _ if model.contains("t2v") => 0,
-            _ if happyhorse => 1,
-            Form::Frames | Form::New => 2,
-            Form::Old => 1,
-        };
-        Some(Limits::Video(VideoLimits {
-            sizes,
-            durations,
+        // The name says what it makes videos of.
+        let frames = usize::from(!model.contains("t2v"));
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280), (960, 960)],
+            durations: Durations::Only(vec![5]),
             default_seconds: 5,
             pictures: Pictures {
                 needed: model.contains("i2v") || model.contains("kf2v"),
                 ..Pictures::frames(frames)
             },
-            negative_prompt: !happyhorse,
+            negative_prompt: !is_happyhorse(model),
             seed: true,
             audio: None,
-            max_prompt: if happyhorse || version >= Some(25) {
-                1500
-            } else {
-                800
-            },
-        }))
+            max_prompt: 800,
+        };
+        Some(Limits::Video(self.known.video(model, unknown)))
     }
 
     fn can_say(&self, _: &str, (width, height): (u32, u32)) -> bool {
@@ -199,6 +179,9 @@ impl Adapter for DashScope {
         }
         if form == Form::New && video.pictures.is_empty() {
             parameters.insert("ratio".into(), json!(shape::ratio(video.size)));
+        }
+        if let Some(on) = video.audio {
+            parameters.insert("audio".into(), json!(on));
         }
         if is_happyhorse(&order.model) {
             parameters.insert("watermark".into(), json!(false));
@@ -238,7 +221,10 @@ fn insert_pictures(
             let media = media
                 .into_iter()
                 .filter_map(|(kind, url)| Some((kind, url?)));
+            let references = video.references();
+            let references = references.map(|file| ("reference_image", file.url_or_data()));
             let media: Vec<Value> = media
+                .chain(references)
                 .map(|(kind, url)| json!({"type": kind, "url": url}))
                 .collect();
             if !media.is_empty() {

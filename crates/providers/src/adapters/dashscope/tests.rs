@@ -102,7 +102,11 @@ fn names_have_versions() {
     ] {
         assert_eq!(version(model), wanted, "{model}");
     }
-    for (tier, sizes) in [("480P", P480), ("720P", P720), ("1080P", P1080)] {
+    for (tier, sizes) in [
+        ("480P", [(832, 480), (480, 832), (624, 624)]),
+        ("720P", [(1280, 720), (720, 1280), (960, 960)]),
+        ("1080P", [(1920, 1080), (1080, 1920), (1440, 1440)]),
+    ] {
         assert!(sizes.into_iter().all(|size| resolution(size) == tier));
     }
 }

@@ -42,10 +42,11 @@ pub(super) struct Endpoint {
 
 /// Letters of the last column: the member that chooses between sound and none,
 /// and what comes without it.
-const AUDIO: [(char, &str, bool); 3] = [
+const AUDIO: [(char, &str, bool); 4] = [
     ('a', "generate_audio", true),
     ('q', "generate_audio", false),
     ('w', "generate_audio_switch", false),
+    ('v', "audio", true),
 ];
 
 static KNOWN: LazyLock<Vec<Endpoint>> =
@@ -188,12 +189,15 @@ fn seconds(text: &str) -> Option<Vec<u32>> {
     text.split(',').map(|one| one.parse().ok()).collect()
 }
 
-/// `720p`, `768P`, `4k`, or a bare number.
+/// `720p`, `768P`, `true_1080p`, `4k`, or a bare number.
 fn shorter_side(word: &str) -> Option<u32> {
     match word {
         "4k" | "4K" => Some(2160),
         "2k" | "2K" => Some(1440),
-        word => word.trim_end_matches(['p', 'P']).parse().ok(),
+        word => {
+            let word = word.trim_start_matches("true_");
+            word.trim_end_matches(['p', 'P']).parse().ok()
+        }
     }
 }
 

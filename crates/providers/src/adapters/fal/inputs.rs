@@ -10,18 +10,10 @@
 use serde_json::{Map, Value, json};
 
 use super::endpoint::{Endpoint, Length, known};
+use crate::adapters::place::Place;
 use crate::limits::{Durations, Pictures, Purpose, VideoLimits};
 use crate::order::{File, PictureRole, Video};
 use crate::shape;
-
-/// Where a file goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Into this member.
-    Member(&'static str),
-    /// Into the list under this member.
-    List(&'static str),
-}
 
 /// Most references that every model takes that takes any.
 const REFERENCES: usize = 3;
@@ -195,11 +187,11 @@ impl Inputs {
             (endpoint.last, PictureRole::LastFrame),
         ];
         let frames = frames.into_iter().filter_map(|(member, role)| {
-            Some((Place::Member(member?), video.picture(role)?.clone()))
+            Some((Place::Member(member?.into()), video.picture(role)?.clone()))
         });
         let references = endpoint.references.into_iter().flat_map(|member| {
             let files = video.references();
-            files.map(move |file| (Place::List(member), file.clone()))
+            files.map(move |file| (Place::List(member.into()), file.clone()))
         });
         (
             endpoint.path.clone(),
@@ -255,6 +247,10 @@ mod tests {
             }
             Value::Null
         };
+        assert_eq!(
+            word("fal-ai/sora-2/text-to-video/pro", (1920, 1080)),
+            "true_1080p"
+        );
         assert_eq!(word("minimax/h3/text-to-video", (2560, 1440)), "2K");
         assert_eq!(word("minimax/h3/text-to-video", (3840, 2160)), "4K");
         assert_eq!(word("minimax/h3-max/text-to-video", (854, 480)), "480P");

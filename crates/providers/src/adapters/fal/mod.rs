@@ -32,6 +32,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use crate::adapters::place::Place;
 use crate::adapters::{Protocol, stable_audio};
 use crate::answer::{Answer, required_text, text_at};
 use crate::cost::{Cost, Unit};
@@ -48,7 +49,6 @@ use crate::settings::{Settings, SettingsError};
 
 use answers::{before_submission, classed, describe, result};
 use endpoint::Length;
-use inputs::Place;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "fal",
@@ -278,17 +278,7 @@ impl Fal {
             } else {
                 file.url_or_data()
             };
-            match place {
-                Place::Member(name) => {
-                    input.insert(name.into(), json!(address));
-                }
-                Place::List(name) => {
-                    let list = input.entry(name).or_insert_with(|| json!([]));
-                    if let Some(list) = list.as_array_mut() {
-                        list.push(json!(address));
-                    }
-                }
-            }
+            place.put(&mut input, &address);
         }
         Ok(Call::post(
             "submit",
@@ -332,7 +322,7 @@ impl Fal {
                 if let Some(names) = names.filter(|_| !stems.full) {
                     input.insert("stems".into(), json!(names));
                 }
-                let files = vec![(Place::Member("audio_url"), stems.source.file.clone())];
+                let files = vec![(Place::Member("audio_url".into()), stems.source.file.clone())];
                 Ok((model.to_owned(), input, files))
             }
             Work::Song(song) if stable_audio::is_meant(model) => {

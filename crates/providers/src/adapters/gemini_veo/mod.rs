@@ -35,6 +35,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, required_text};
+use crate::catalogue::Shelf;
 use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, Video, Work};
@@ -76,6 +77,7 @@ struct GeminiVeo {
     /// Whether Vertex makes sound; the Gemini API always does.
     audio: bool,
     person_generation: Option<String>,
+    known: Shelf,
 }
 
 fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
@@ -111,6 +113,7 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
         base_url: (api == Some(Api::Vertex)).then(|| format!("https://{host}")),
         models,
         audio: settings.word("audio", &["on", "off"])? == "on",
+        known: settings.shelf("gemini-veo"),
         person_generation: settings.text("person_generation")?.map(str::to_owned),
     }))
 }
@@ -120,38 +123,20 @@ impl Adapter for GeminiVeo {
         if lyria::is_meant(model) {
             return (kind == Kind::Music).then(lyria::limits);
         }
-        let mut sizes = vec![(1280, 720), (720, 1280)];
-        let second = model.contains("veo-2");
-        if !second {
-            sizes.extend([(1920, 1080), (1080, 1920)]);
-        }
-        let last_frames = model.contains("veo-3.1");
         let api = self.api_of(model);
-        let classic = api != Api::Interactions;
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                sizes,
-                durations: if model.contains("omni") {
-                    Durations::Range { min: 3, max: 10 }
-                } else {
-                    Durations::Only(if second { vec![5, 6, 8] } else { vec![4, 6, 8] })
-                },
-                default_seconds: 8,
-                pictures: Pictures {
-                    // The lite models take none.
-                    references: if (last_frames && !model.contains("lite")) || !classic {
-                        3
-                    } else {
-                        0
-                    },
-                    ..Pictures::frames(if last_frames && classic { 2 } else { 1 })
-                },
-                negative_prompt: classic,
-                seed: api == Api::Vertex,
-                audio: (api == Api::Vertex && !second).then_some(self.audio),
-                max_prompt: 4_000,
-            })
-        })
+        let by_interactions = api == Api::Interactions;
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280)],
+            durations: Durations::Only(vec![8]),
+            default_seconds: 8,
+            pictures: Pictures::frames(1),
+            negative_prompt: !by_interactions,
+            seed: api == Api::Vertex,
+            audio: (api == Api::Vertex).then_some(self.audio),
+            max_prompt: 4_000,
+        };
+        let name = model.trim_start_matches("models/");
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(name, unknown)))
     }
 
     fn model_names(&self) -> ModelNames {

@@ -121,11 +121,7 @@ fn the_two_classic_interfaces_differ_in_little() {
 #[test]
 fn settings_are_checked() {
     let build = |options: Value| {
-        let settings = Settings {
-            name: "test".into(),
-            base_url: None,
-            options: options.as_object().cloned().unwrap_or_default(),
-        };
+        let settings = Settings::new("test", options.as_object().cloned().unwrap_or_default());
         build(&settings).map_err(|error| error.key.unwrap_or_default())
     };
     assert_eq!(build(json!({"api": "vertex"})).unwrap_err(), "project");

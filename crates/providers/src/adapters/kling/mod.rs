@@ -35,6 +35,7 @@ use sha2::Sha256;
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, required_text, text_at, time_at};
+use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
@@ -52,7 +53,11 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://api-singapore.klingai.com"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(Kling)),
+    build: |settings| {
+        Ok(Arc::new(Kling {
+            known: settings.shelf("kling"),
+        }))
+    },
 };
 
 static JOB: Job = Job {
@@ -86,7 +91,9 @@ static JOB: Job = Job {
 };
 
 #[derive(Debug)]
-struct Kling;
+struct Kling {
+    known: Shelf,
+}
 
 impl Adapter for Kling {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
@@ -95,21 +102,17 @@ impl Adapter for Kling {
         if kind != Kind::Video || other_operation {
             return None;
         }
-        let mut sizes = vec![(1280, 720), (720, 1280), (960, 960)];
-        if has_modes(model) {
-            sizes.extend([(1920, 1080), (1080, 1920), (1440, 1440)]);
-        }
-        Some(Limits::Video(VideoLimits {
-            sizes,
-            // Of those up to 2.6; what newer ones offer is in the catalogue.
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280), (960, 960)],
             durations: Durations::Only(vec![5, 10]),
             default_seconds: 5,
-            pictures: Pictures::frames(if has_modes(model) { 2 } else { 1 }),
+            pictures: Pictures::frames(1),
             negative_prompt: true,
             seed: false,
-            audio: has_sound(model).then_some(false),
+            audio: None,
             max_prompt: 2500,
-        }))
+        };
+        Some(Limits::Video(self.known.video(model, unknown)))
     }
 
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
@@ -241,16 +244,6 @@ fn operation(video: &Video) -> &'static str {
 /// "The resource does not exist": of a call that asks for a task, the task.
 fn is_gone(answer: &Answer, error: &ProviderError) -> bool {
     answer.status == 404 || error.code.as_deref() == Some("1203")
-}
-
-/// Whether `sound` is a member: from version 2.6 on.
-fn has_sound(model: &str) -> bool {
-    let version = model.trim_start_matches("kling-v");
-    let mut numbers = version
-        .split('-')
-        .map_while(|part| part.parse::<u32>().ok());
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    version >= (2, 6)
 }
 
 /// Whether a model comes in `std` (720p) and `pro` (1080p); the masters do not.

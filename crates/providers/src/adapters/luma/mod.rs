@@ -36,6 +36,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, text_at};
+use crate::catalogue::Shelf;
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
 use crate::jobs::list::List;
@@ -61,12 +62,16 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
         "dream-machine" => Api::DreamMachine,
         _ => Api::Agents,
     };
-    Ok(Arc::new(Luma { api }))
+    Ok(Arc::new(Luma {
+        api,
+        known: settings.shelf("luma"),
+    }))
 }
 
 #[derive(Debug)]
 struct Luma {
     api: Api,
+    known: Shelf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,37 +125,25 @@ const LIST: List = List {
 const RATE: u32 = 24;
 
 impl Adapter for Luma {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
-        let sizes = [720, 1080, 540].into_iter().flat_map(|side| {
-            let long = side * 16 / 9;
-            let middle = side * 4 / 3;
-            [
-                (long, side),
-                (side, long),
-                (side, side),
-                (middle, side),
-                (side, middle),
-            ]
-        });
-        let (durations, handover) = match self.api {
-            Api::Agents => (vec![5, 10], Handover::Any),
-            Api::DreamMachine => (vec![5, 9], Handover::AddressOnly),
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let handover = match self.api {
+            Api::Agents => Handover::Any,
+            Api::DreamMachine => Handover::AddressOnly,
         };
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                sizes: sizes.collect(),
-                durations: Durations::Only(durations),
-                default_seconds: 5,
-                pictures: Pictures {
-                    handover,
-                    ..Pictures::frames(2)
-                },
-                negative_prompt: false,
-                seed: false,
-                audio: None,
-                max_prompt: 5000,
-            })
-        })
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280)],
+            durations: Durations::Only(vec![5]),
+            default_seconds: 5,
+            pictures: Pictures {
+                handover,
+                ..Pictures::frames(2)
+            },
+            negative_prompt: false,
+            seed: false,
+            audio: None,
+            max_prompt: 5000,
+        };
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
     }
 
     fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {

@@ -35,9 +35,8 @@ fn each_api_has_its_own_address() {
     let of = |api: Option<&str>, url: Option<&str>| {
         let options = api.map(|api| ("api".to_owned(), json!(api)));
         let settings = Settings {
-            name: "test".into(),
             base_url: url.map(|url| url.parse().unwrap()),
-            options: options.into_iter().collect(),
+            ..Settings::new("test", options.into_iter().collect())
         };
         base_url(protocol("luma").unwrap(), &settings)
             .unwrap()

@@ -35,9 +35,10 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 };
 
 fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let known = settings.shelf("minimax");
     let video: Box<dyn Adapter> = match settings.word("api", &["v1", "v2"])? {
-        "v2" => Box::new(v2::V2),
-        _ => Box::new(v1::V1),
+        "v2" => Box::new(v2::V2 { known }),
+        _ => Box::new(v1::V1 { known }),
     };
     Ok(Arc::new(MiniMax { video }))
 }

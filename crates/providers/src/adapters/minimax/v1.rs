@@ -14,55 +14,31 @@ use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, code_of, of_poll, opened};
 use crate::answer::{Answer, Described, required_text, text_at};
+use crate::catalogue::Shelf;
 use crate::error::{Class, ProviderError};
 use crate::jobs::video_at;
-use crate::limits::{Durations, Limits, Pictures, Purpose, VideoLimits};
+use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order};
 use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 
 #[derive(Debug)]
-pub(super) struct V1;
-
-/// `T2V-01`, `I2V-01`, `S2V-01` and their variants.
-fn is_first_generation(model: &str) -> bool {
-    model.get(1..).is_some_and(|rest| rest.starts_with("2V-01"))
+pub(super) struct V1 {
+    pub(super) known: Shelf,
 }
 
 impl Adapter for V1 {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        let old = is_first_generation(model);
-        let frames = if model.starts_with("T2V-01") {
-            0
-        } else if model == "MiniMax-Hailuo-02" {
-            2
-        } else {
-            1
+        let unknown = VideoLimits {
+            sizes: vec![(1366, 768)],
+            durations: Durations::Only(vec![6]),
+            default_seconds: 6,
+            pictures: Pictures::frames(1),
+            negative_prompt: false,
+            seed: false,
+            audio: None,
+            max_prompt: 2000,
         };
-        let of_character = model.starts_with("S2V-01");
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                sizes: if old {
-                    vec![(1280, 720)]
-                } else {
-                    vec![(1366, 768), (1920, 1080)]
-                },
-                durations: Durations::Only(if old { vec![6] } else { vec![6, 10] }),
-                default_seconds: 6,
-                pictures: Pictures {
-                    needed: model.ends_with("-Fast") || model.starts_with("I2V-01") || of_character,
-                    purpose: if of_character {
-                        Purpose::References
-                    } else {
-                        Purpose::Frames
-                    },
-                    ..Pictures::frames(frames)
-                },
-                negative_prompt: false,
-                seed: false,
-                audio: None,
-                max_prompt: 2000,
-            })
-        })
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
     }
 
     fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
@@ -216,7 +192,10 @@ mod tests {
         assert!(limits("MiniMax-Hailuo-2.3-Fast").pictures.needed);
         assert_eq!(limits("T2V-01-Director").pictures.max, 0);
         assert!(limits("I2V-01-live").pictures.needed);
-        assert_eq!(limits("S2V-01").pictures.purpose, Purpose::References);
+        assert_eq!(
+            limits("S2V-01").pictures.purpose,
+            crate::Purpose::References
+        );
         assert_eq!(limits("S2V-01").durations, Durations::Only(vec![6]));
         assert!(v1().limits(Kind::Music, "x").is_none());
     }

@@ -20,10 +20,10 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, of_poll, opened};
-use crate::adapters::frames::content;
+use crate::adapters::ark::{WORDS, content};
 use crate::answer::{Answer, Described, required_text, text_at};
+use crate::catalogue::Shelf;
 use crate::error::ProviderError;
-use crate::jobs::status::Status;
 use crate::jobs::{Job, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order};
@@ -38,14 +38,7 @@ static JOB: Job = Job {
     taken: opened,
     told: of_poll,
     status: "/task/status",
-    words: &[
-        ("queued", Status::Queued),
-        ("running", Status::Running),
-        ("succeeded", Status::Done),
-        ("failed", Status::FAILED),
-        ("cancelled", Status::LOST),
-        ("expired", Status::LOST),
-    ],
+    words: &WORDS,
     progress: |_| None,
     made: |_, body| video_at(body, "/task/content/url"),
     failed: |body| {
@@ -59,32 +52,23 @@ static JOB: Job = Job {
 };
 
 #[derive(Debug)]
-pub(super) struct V2;
+pub(super) struct V2 {
+    pub(super) known: Shelf,
+}
 
 impl Adapter for V2 {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                sizes: vec![
-                    (1366, 768),
-                    (768, 1366),
-                    (768, 768),
-                    (2560, 1440),
-                    (1440, 2560),
-                    (1440, 1440),
-                ],
-                durations: Durations::Range { min: 5, max: 15 },
-                default_seconds: 5,
-                pictures: Pictures {
-                    references: 9,
-                    ..Pictures::frames(2)
-                },
-                negative_prompt: false,
-                seed: false,
-                audio: None,
-                max_prompt: 2000,
-            })
-        })
+    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+        let unknown = VideoLimits {
+            sizes: vec![(1366, 768), (768, 1366), (768, 768)],
+            durations: Durations::Range { min: 5, max: 15 },
+            default_seconds: 5,
+            pictures: Pictures::frames(2),
+            negative_prompt: false,
+            seed: false,
+            audio: None,
+            max_prompt: 2000,
+        };
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
     }
 
     fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {

@@ -35,13 +35,13 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::adapters::Protocol;
-use crate::adapters::frames::content;
+use crate::adapters::ark::{WORDS, content};
 use crate::answer::{Answer, Described, text_at};
+use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
 use crate::jobs::list::List;
-use crate::jobs::status::Status;
 use crate::jobs::{Job, Opened, video_at};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, Work};
@@ -53,7 +53,11 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://ark.ap-southeast.bytepluses.com/api/v3"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(ModelArk)),
+    build: |settings| {
+        Ok(Arc::new(ModelArk {
+            known: settings.shelf("modelark"),
+        }))
+    },
 };
 
 const TASKS: &str = "/contents/generations/tasks";
@@ -66,14 +70,7 @@ static JOB: Job = Job {
     taken: opened,
     told: opened,
     status: "/status",
-    words: &[
-        ("queued", Status::Queued),
-        ("running", Status::Running),
-        ("succeeded", Status::Done),
-        ("failed", Status::FAILED),
-        ("cancelled", Status::LOST),
-        ("expired", Status::LOST),
-    ],
+    words: &WORDS,
     progress: |_| None,
     made: |_, body| video_at(body, "/content/video_url"),
     failed: |body| ENDS.error(describe(body)),
@@ -89,66 +86,25 @@ const LIST: List = List {
 };
 
 #[derive(Debug)]
-struct ModelArk;
+struct ModelArk {
+    known: Shelf,
+}
 
 impl Adapter for ModelArk {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        let is = |part: &str| model.contains(part);
-        let mut sizes = vec![
-            (1280, 720),
-            (720, 1280),
-            (960, 960),
-            (1112, 834),
-            (834, 1112),
-            (1470, 630),
-            (864, 496),
-            (496, 864),
-            (640, 640),
-        ];
-        let large = is("1-0-pro") || is("1-5-pro") || is("2-0") || is("2-5");
-        if large && !is("fast") && !is("mini") {
-            sizes.extend([(1920, 1080), (1080, 1920), (1440, 1440)]);
-        }
         // Endpoints have ids of the operator's own instead of a model's name:
         // they get what all models have.
-        let (min, max) = if is("1-0-") {
-            (2, 12)
-        } else if is("2-5") {
-            (4, 30)
-        } else if is("2-0") {
-            (4, 15)
-        } else {
-            (4, 12)
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280), (960, 960)],
+            durations: Durations::Range { min: 4, max: 12 },
+            default_seconds: 5,
+            pictures: Pictures::frames(2),
+            negative_prompt: false,
+            seed: true,
+            audio: None,
+            max_prompt: 2000,
         };
-        let frames = if is("t2v") {
-            0
-        } else if is("1-0-pro-fast") {
-            1
-        } else {
-            2
-        };
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                sizes,
-                durations: Durations::Range { min, max },
-                default_seconds: 5,
-                pictures: Pictures {
-                    needed: is("i2v"),
-                    references: if is("2-0") || is("2-5") {
-                        9
-                    } else if is("lite-i2v") {
-                        4
-                    } else {
-                        0
-                    },
-                    ..Pictures::frames(frames)
-                },
-                negative_prompt: false,
-                seed: true,
-                audio: (is("1-5-pro") || is("2-0") || is("2-5")).then_some(true),
-                max_prompt: 2000,
-            })
-        })
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {

@@ -149,11 +149,8 @@ fn the_settings_say_what_a_workflow_makes() {
     let two = limits(json!({"stems": ["vocals", "instrumental"]}));
     assert!(!two.full && !two.other);
     assert_eq!(two.rests, [StemGroup::Vocals]);
-    let settings = Settings {
-        name: "test".into(),
-        base_url: None,
-        options: json!({"stems": ["kazoo"]}).as_object().cloned().unwrap(),
-    };
+    let options = json!({"stems": ["kazoo"]});
+    let settings = Settings::new("test", options.as_object().cloned().unwrap());
     assert_eq!(build(&settings).unwrap_err().key.as_deref(), Some("stems"));
 }
 

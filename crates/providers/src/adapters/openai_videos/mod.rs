@@ -2,7 +2,7 @@
 //! in self-hosted servers (vLLM-omni, `SGLang`) and in gateways, Mediagate among
 //! them.
 //!
-//! Sources: the `openai` SDKs 3.52 (Python) and 6.49 (JS) on the wire;
+//! Sources: the `openai` SDKs 3.54 (Python) and 7.57 (JS) on the wire;
 //! vLLM-omni 0.30 and `SGLang` 0.5.23 server sources.
 //!
 //! ```text
@@ -29,6 +29,7 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::catalogue::Shelf;
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
 use crate::jobs::list::{List, agrees};
@@ -51,6 +52,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 
 fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
     Ok(Arc::new(OpenAiVideos {
+        known: settings.shelf("openai-videos"),
         multipart: settings.word("encoding", &["multipart", "json"])? == "multipart",
         whole_seconds: settings.word("seconds", &["text", "integer"])? == "integer",
         deduplicates: settings.flag("idempotency")?,
@@ -59,6 +61,7 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 
 #[derive(Debug)]
 struct OpenAiVideos {
+    known: Shelf,
     /// Multipart is what the SDKs send and the only form that vLLM-omni takes.
     multipart: bool,
     /// `SGLang` wants `seconds` as a number in JSON.
@@ -69,27 +72,17 @@ struct OpenAiVideos {
 
 impl Adapter for OpenAiVideos {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        let sora = model.starts_with("sora-2");
-        let mut sizes = vec![(1280, 720), (720, 1280)];
-        if model.starts_with("sora-2-pro") {
-            sizes.extend([(1792, 1024), (1024, 1792), (1920, 1080), (1080, 1920)]);
-        }
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
-                sizes,
-                durations: if sora {
-                    Durations::Only(vec![4, 8, 12, 16, 20])
-                } else {
-                    Durations::Range { min: 1, max: 20 }
-                },
-                default_seconds: 4,
-                pictures: Pictures::frames(1),
-                negative_prompt: !sora,
-                seed: !sora,
-                audio: None,
-                max_prompt: 32_000,
-            })
-        })
+        let unknown = VideoLimits {
+            sizes: vec![(1280, 720), (720, 1280)],
+            durations: Durations::Range { min: 1, max: 20 },
+            default_seconds: 4,
+            pictures: Pictures::frames(1),
+            negative_prompt: true,
+            seed: true,
+            audio: None,
+            max_prompt: 32_000,
+        };
+        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
     }
 
     fn pace(&self) -> Pace {

@@ -76,7 +76,7 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
 }
 
 /// Whether a name fits a line, which may have `*` at either end for any rest.
-pub(super) fn fits(line: &str, name: &str) -> bool {
+pub(crate) fn fits(line: &str, name: &str) -> bool {
     match (line.strip_prefix('*'), line.strip_suffix('*')) {
         (Some(_), Some(_)) => name.contains(line.trim_matches('*')),
         (Some(tail), None) => name.ends_with(tail),

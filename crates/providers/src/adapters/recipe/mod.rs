@@ -19,6 +19,11 @@
 //! answer without an id is unclear, a status word of no list is no end, and a
 //! status of 5xx never proves that nothing was taken.
 //!
+//! A recipe gives no [`Job`](crate::jobs::Job): its places are lists with `*` in them, its
+//! handle has what the recipe keeps, its results are several kinds, and all of that is owned.
+//! A `Job` that could say this would be longer than both. Words, lists, uploads and the
+//! meaning of errors are the ones of [`jobs`](crate::jobs).
+//!
 //! Deliberately not there, because a few lines of Rust say it better: uploads in
 //! more than two calls, streams, archives, one poll for many jobs.
 
@@ -43,7 +48,7 @@ mod songs;
 mod template;
 mod upload;
 
-pub(crate) use fault::distance;
+pub(crate) use fault::{distance, fits};
 pub(crate) use shipped::SHIPPED;
 
 use std::collections::BTreeSet;

@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
-use super::{filled, handle, version};
+use super::inputs::Filled;
+use super::{handle, version};
 use crate::answer::{text_at, time_at};
 use crate::error::ProviderError;
 use crate::jobs::list::{List, agrees};
@@ -12,13 +13,18 @@ use crate::order::{Order, Work};
 use crate::port::{Call, Found, FoundJob, Handle, Target};
 
 /// The first page, for orders whose prediction could be told from others.
-pub(super) fn first(order: &Order) -> Option<Call> {
-    told(order).map(|_| page())
+pub(super) fn first(order: &Order, filled: Filled<'_>) -> Option<Call> {
+    told(order, filled).map(|_| page())
 }
 
 /// The predictions of a page that may be the order's.
-pub(super) fn read(order: &Order, since: SystemTime, body: &Value) -> Result<Found, ProviderError> {
-    let Some((input, telling)) = told(order) else {
+pub(super) fn read(
+    order: &Order,
+    since: SystemTime,
+    body: &Value,
+    filled: Filled<'_>,
+) -> Result<Found, ProviderError> {
+    let Some((input, telling)) = told(order, filled) else {
         return Err(ProviderError::unreadable("nothing was looked for"));
     };
     let predictions = LIST.items(body)?;
@@ -51,8 +57,10 @@ fn page() -> Call {
 
 /// What a prediction repeats of its input, and the member that tells orders
 /// apart; `None` where nothing does.
-fn told(order: &Order) -> Option<(Map<String, Value>, &'static str)> {
-    let (mut input, files) = filled(order).ok()?;
+fn told(
+    order: &Order,
+    (mut input, files): Filled<'_>,
+) -> Option<(Map<String, Value>, &'static str)> {
     for (place, file) in files {
         // Nobody knows how content comes back, nor where an upload that was
         // lost is.

@@ -39,8 +39,10 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Map, Value, json};
 
+use crate::adapters::place::Place;
 use crate::adapters::{Protocol, stable_audio};
 use crate::answer::{Answer, Described, required_text, text_at};
+use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
@@ -53,7 +55,7 @@ use crate::port::{
     Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Pace, Part, Step,
 };
 
-use inputs::Place;
+use inputs::{Filled, Inputs};
 use outputs::{outputs, progress};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -61,7 +63,11 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://api.replicate.com"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(Replicate)),
+    build: |settings| {
+        Ok(Arc::new(Replicate {
+            known: settings.shelf("replicate"),
+        }))
+    },
 };
 
 /// Most bytes of a file within a request; the documentation's advice.
@@ -105,14 +111,21 @@ static JOB: Job = Job {
 };
 
 #[derive(Debug)]
-struct Replicate;
+struct Replicate {
+    known: Shelf,
+}
+
+/// What is wrong with `inputs` of an entry in the catalogue.
+pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
+    Inputs::read(inputs).err().map(|error| error.to_string())
+}
 
 impl Adapter for Replicate {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
         match (kind, model.contains("demucs")) {
             (Kind::Music, false) if stable_audio::is_meant(model) => Some(stable_audio::limits()),
             (Kind::Video, false) if !stable_audio::is_meant(model) => {
-                Some(Limits::Video(inputs::of(model).limits()))
+                Some(Limits::Video(self.known.video(model, inputs::unknown())))
             }
             (Kind::Music, true) => Some(Limits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -146,7 +159,19 @@ impl Adapter for Replicate {
     }
 
     fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
-        model.contains("demucs") || inputs::of(model).can_say(size)
+        // What the model is not known to make, the operator says that it does.
+        let Some(known) = self.known.find(model) else {
+            return true;
+        };
+        let finenesses = self.inputs(model).resolutions;
+        let is_finer = finenesses.contains(&size.0.min(size.1));
+        let sizes = known.sizes.as_ref();
+        is_finer
+            || sizes.is_none_or(|sizes| {
+                sizes
+                    .iter()
+                    .any(|one| one.0.min(one.1) == size.0.min(size.1))
+            })
     }
 
     fn pace(&self) -> Pace {
@@ -158,7 +183,7 @@ impl Adapter for Replicate {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        next(order, &[])
+        self.next(order, &[])
     }
 
     fn submitted(
@@ -172,7 +197,7 @@ impl Adapter for Replicate {
             let url = uploaded.map_err(upload::before_the_order)?;
             let mut done = upload::ready(&asked.memo);
             done.push(url);
-            return next(order, &done).map(Step::next);
+            return self.next(order, &done).map(Step::next);
         }
         let body = opened(answer)?;
         let id = required_text(&body, "/id")?;
@@ -194,7 +219,7 @@ impl Adapter for Replicate {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        list::first(order)
+        list::first(order, self.filled(order).ok()?)
     }
 
     fn found(
@@ -205,7 +230,76 @@ impl Adapter for Replicate {
         answer: &Answer,
     ) -> Result<Found, ProviderError> {
         let body = opened(answer)?;
-        list::read(order, since, &body)
+        list::read(order, since, &body, self.filled(order)?)
+    }
+}
+
+impl Replicate {
+    fn inputs(&self, model: &str) -> Inputs {
+        let known = self.known.find(model);
+        let inputs = known.and_then(|known| Inputs::read(&known.inputs).ok());
+        inputs.unwrap_or_default()
+    }
+
+    /// The inputs that are no files, and the files with their members.
+    fn filled<'o>(&self, order: &'o Order) -> Result<Filled<'o>, ProviderError> {
+        match &order.work {
+            Work::Video(video) => {
+                let limits = self.known.video(&order.model, inputs::unknown());
+                Ok(self.inputs(&order.model).fill(&limits, video))
+            }
+            Work::Stems(stems) => {
+                let mut input = Map::new();
+                input.insert("model_name".into(), json!("htdemucs_6s"));
+                input.insert("output_format".into(), json!("flac"));
+                if let Some(name) = stems.wanted().and_then(name_of) {
+                    input.insert("stem".into(), json!(name));
+                }
+                Ok((
+                    input,
+                    vec![(Place::Member("audio".into()), &stems.source.file)],
+                ))
+            }
+            Work::Song(song) if stable_audio::is_meant(&order.model) => {
+                Ok((stable_audio::input(song, "duration"), Vec::new()))
+            }
+            _ => Err(ProviderError::new(
+                Class::Rejected,
+                "this provider makes videos, stems and music of this model only",
+            )),
+        }
+    }
+
+    /// The upload of the next large file, or the submission when all are there.
+    fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
+        let (mut input, files) = self.filled(order)?;
+        let mut urls = uploaded.iter();
+        for (place, file) in files {
+            let address = if is_large(file) {
+                let Some(url) = urls.next() else {
+                    let part = Part::file("content", file);
+                    return Ok(Call::new("upload", Method::POST, "/v1/files")
+                        .with_body(Body::Multipart(vec![part]))
+                        .with_memo(json!(uploaded)));
+                };
+                url.clone()
+            } else {
+                file.url_or_data()
+            };
+            place.put(&mut input, &address);
+        }
+        let mut body = json!({"input": input});
+        let path = match version(&order.model) {
+            Some(version) => {
+                body["version"] = json!(version);
+                "/v1/predictions".to_owned()
+            }
+            None if order.model.starts_with("deployments/") => {
+                format!("/v1/{}/predictions", in_path(&order.model))
+            }
+            None => format!("/v1/models/{}/predictions", in_path(&order.model)),
+        };
+        Ok(Call::post("submit", path, body).submits())
     }
 }
 
@@ -219,61 +313,6 @@ fn handle(order: &Order, id: &str) -> Value {
         _ => {}
     }
     handle
-}
-
-/// The inputs that are no files, and the files with their members.
-fn filled(order: &Order) -> Result<inputs::Filled<'_>, ProviderError> {
-    match &order.work {
-        Work::Video(video) => Ok(inputs::of(&order.model).fill(video)),
-        Work::Stems(stems) => {
-            let mut input = Map::new();
-            input.insert("model_name".into(), json!("htdemucs_6s"));
-            input.insert("output_format".into(), json!("flac"));
-            if let Some(name) = stems.wanted().and_then(name_of) {
-                input.insert("stem".into(), json!(name));
-            }
-            Ok((input, vec![(Place::Member("audio"), &stems.source.file)]))
-        }
-        Work::Song(song) if stable_audio::is_meant(&order.model) => {
-            Ok((stable_audio::input(song, "duration"), Vec::new()))
-        }
-        _ => Err(ProviderError::new(
-            Class::Rejected,
-            "this provider makes videos, stems and music of this model only",
-        )),
-    }
-}
-
-/// The upload of the next large file, or the submission when all are there.
-fn next(order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
-    let (mut input, files) = filled(order)?;
-    let mut urls = uploaded.iter();
-    for (place, file) in files {
-        let address = if is_large(file) {
-            let Some(url) = urls.next() else {
-                let part = Part::file("content", file);
-                return Ok(Call::new("upload", Method::POST, "/v1/files")
-                    .with_body(Body::Multipart(vec![part]))
-                    .with_memo(json!(uploaded)));
-            };
-            url.clone()
-        } else {
-            file.url_or_data()
-        };
-        place.put(&mut input, &address);
-    }
-    let mut body = json!({"input": input});
-    let path = match version(&order.model) {
-        Some(version) => {
-            body["version"] = json!(version);
-            "/v1/predictions".to_owned()
-        }
-        None if order.model.starts_with("deployments/") => {
-            format!("/v1/{}/predictions", in_path(&order.model))
-        }
-        None => format!("/v1/models/{}/predictions", in_path(&order.model)),
-    };
-    Ok(Call::post("submit", path, body).submits())
 }
 
 fn is_large(file: &File) -> bool {

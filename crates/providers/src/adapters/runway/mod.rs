@@ -16,7 +16,8 @@
 //! for the account's own other tasks.
 //!
 //! Common knowledge only: that an empty account is told by a 400 that speaks of
-//! credits. Which model takes what is in [`models`].
+//! credits. Which model takes what is in the
+//! catalogue.
 
 mod models;
 
@@ -28,24 +29,29 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
 use crate::jobs::errors::Ends;
 use crate::jobs::status::Status;
 use crate::jobs::{Job, upload, video_at};
-use crate::limits::Limits;
+use crate::limits::{Limits, VideoLimits};
 use crate::order::{File, Kind, Order, Video};
 use crate::port::{Adapter, Asked, Call, Pace, Step};
 use crate::shape;
 
-use models::Told;
+use models::{Inputs, Told};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "runway",
     base_url: Some("https://api.dev.runwayml.com"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(Runway)),
+    build: |settings| {
+        Ok(Arc::new(Runway {
+            known: settings.shelf("runway"),
+        }))
+    },
 };
 
 /// The version of the API that this file speaks.
@@ -77,15 +83,24 @@ static JOB: Job = Job {
 };
 
 #[derive(Debug)]
-struct Runway;
+struct Runway {
+    known: Shelf,
+}
+
+/// What is wrong with `inputs` of an entry in the catalogue.
+pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
+    Inputs::read(inputs).err().map(|error| error.to_string())
+}
 
 impl Adapter for Runway {
     fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        (kind == Kind::Video).then(|| Limits::Video(models::of(model).limits()))
+        (kind == Kind::Video).then(|| Limits::Video(self.limits_of(model)))
     }
 
     fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
-        models::of(model).can_say(size)
+        let known = self.known.find(model);
+        let sizes = known.and_then(|known| known.sizes.as_ref());
+        sizes.is_none_or(|sizes| sizes.contains(&size))
     }
 
     fn pace(&self) -> Pace {
@@ -97,7 +112,7 @@ impl Adapter for Runway {
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        next(order, Vec::new())
+        self.next(order, Vec::new())
     }
 
     fn submitted(
@@ -122,7 +137,7 @@ impl Adapter for Runway {
             "upload" => {
                 upload::stored(answer)?;
                 ready.push(required_text(&asked.memo, "/uri")?);
-                Ok(Step::next(next(order, ready)?))
+                Ok(Step::next(self.next(order, ready)?))
             }
             _ => JOB.submitted(answer),
         }
@@ -131,6 +146,100 @@ impl Adapter for Runway {
     /// A task that has ended says what it cost, one that runs an `estimatedCost`.
     fn cost(&self, answer: &Answer) -> Option<Cost> {
         Cost::at(&answer.json().ok()?, "/cost/credits", Unit::Credits)
+    }
+}
+
+impl Runway {
+    fn limits_of(&self, model: &str) -> VideoLimits {
+        self.known.video(model, models::unknown())
+    }
+
+    /// The next call for an order some of whose pictures have addresses already:
+    /// room for the next picture that is too large for the order's body, else the
+    /// submission.
+    fn next(&self, order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
+        let video = order.video()?;
+        for (_, file) in pictures(video).skip(ready.len()) {
+            let Some(address) = address(file) else {
+                let body = json!({"filename": file.name, "type": "ephemeral"});
+                let call = versioned(Call::post("slot", "/v1/uploads", body));
+                return Ok(call.with_memo(json!({"ready": ready})));
+            };
+            ready.push(address);
+        }
+        self.submission(order, video, &ready)
+    }
+
+    fn submission(
+        &self,
+        order: &Order,
+        video: &Video,
+        uris: &[String],
+    ) -> Result<Call, ProviderError> {
+        let longest = self.limits_of(&order.model).max_prompt;
+        let known = self.known.find(&order.model);
+        let inputs = known.and_then(|known| Inputs::read(&known.inputs).ok());
+        let inputs = inputs.unwrap_or_default();
+        if video.prompt.encode_utf16().count() > longest {
+            let message = format!("the prompt is longer than {longest} UTF-16 units");
+            return Err(ProviderError::new(Class::Rejected, message));
+        }
+        let mut fields = Map::new();
+        fields.insert("model".into(), json!(order.model));
+        fields.insert("promptText".into(), json!(video.prompt));
+        fields.insert("duration".into(), json!(video.seconds));
+        let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
+        let from_frames = video.frames([(), ()]).next().is_some();
+        match inputs.told(from_frames) {
+            Told::Pixels => {
+                put("ratio", shape::size_text(video.size, ':'));
+            }
+            Told::Shape => {
+                put("ratio", shape::ratio(video.size).to_owned());
+                put("resolution", inputs.tier(video.size));
+            }
+            Told::Tier => {
+                put("resolution", inputs.tier(video.size));
+            }
+            Told::Auto => {
+                let tier = match video.size.0.min(video.size.1) {
+                    1080.. => "1080p",
+                    720.. => "720p",
+                    _ => "480p",
+                };
+                put("ratio", format!("auto_{tier}"));
+            }
+            Told::Nothing => {}
+        }
+        if let Some(negative) = &video.negative_prompt {
+            fields.insert("negativePrompt".into(), json!(negative));
+        }
+        if let Some(seed) = video.seed {
+            fields.insert("seed".into(), json!(seed % (1 << 32)));
+        }
+        if let Some(on) = video.audio {
+            fields.insert("audio".into(), json!(on));
+        }
+        let mut references = Vec::new();
+        let mut first_and_last = Vec::new();
+        for ((position, _), uri) in pictures(video).zip(uris) {
+            if position == REFERENCE {
+                references.push(json!({"uri": uri}));
+            } else {
+                // Without a position some models take a picture for a reference.
+                first_and_last.push(json!({"uri": uri, "position": position}));
+            }
+        }
+        if !references.is_empty() {
+            fields.insert("references".into(), json!(references));
+        }
+        let path = if from_frames {
+            fields.insert("promptImage".into(), json!(first_and_last));
+            "/v1/image_to_video"
+        } else {
+            "/v1/text_to_video"
+        };
+        Ok(versioned(Call::post("submit", path, Value::Object(fields))).submits())
     }
 }
 
@@ -143,92 +252,11 @@ fn pictures(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
 /// The place of what is no frame.
 const REFERENCE: &str = "reference";
 
-/// The next call for an order some of whose pictures have addresses already:
-/// room for the next picture that is too large for the order's body, else the
-/// submission.
-fn next(order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
-    let video = order.video()?;
-    for (_, file) in pictures(video).skip(ready.len()) {
-        let Some(address) = address(file) else {
-            let body = json!({"filename": file.name, "type": "ephemeral"});
-            let call = versioned(Call::post("slot", "/v1/uploads", body));
-            return Ok(call.with_memo(json!({"ready": ready})));
-        };
-        ready.push(address);
-    }
-    submission(order, video, &ready)
-}
-
 /// The picture's address, unless it has to be uploaded.
 fn address(file: &File) -> Option<String> {
     let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= DATA_URL;
     let data = || fits.then(|| file.data_url());
     file.url.clone().or_else(data)
-}
-
-fn submission(order: &Order, video: &Video, uris: &[String]) -> Result<Call, ProviderError> {
-    let model = models::of(&order.model);
-    let longest = model.max_prompt();
-    if video.prompt.encode_utf16().count() > longest {
-        let message = format!("the prompt is longer than {longest} UTF-16 units");
-        return Err(ProviderError::new(Class::Rejected, message));
-    }
-    let mut fields = Map::new();
-    fields.insert("model".into(), json!(order.model));
-    fields.insert("promptText".into(), json!(video.prompt));
-    fields.insert("duration".into(), json!(video.seconds));
-    let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
-    let from_frames = video.frames([(), ()]).next().is_some();
-    match model.told(from_frames) {
-        Told::Pixels => {
-            put("ratio", shape::size_text(video.size, ':'));
-        }
-        Told::Shape => {
-            put("ratio", shape::ratio(video.size).to_owned());
-            put("resolution", model.tier(video.size).to_owned());
-        }
-        Told::Tier => {
-            put("resolution", model.tier(video.size).to_owned());
-        }
-        Told::Auto => {
-            let tier = match video.size.0.min(video.size.1) {
-                1080.. => "1080p",
-                720.. => "720p",
-                _ => "480p",
-            };
-            put("ratio", format!("auto_{tier}"));
-        }
-        Told::Nothing => {}
-    }
-    if let Some(negative) = &video.negative_prompt {
-        fields.insert("negativePrompt".into(), json!(negative));
-    }
-    if let Some(seed) = video.seed {
-        fields.insert("seed".into(), json!(seed % (1 << 32)));
-    }
-    if let Some(on) = video.audio {
-        fields.insert("audio".into(), json!(on));
-    }
-    let mut references = Vec::new();
-    let mut first_and_last = Vec::new();
-    for ((position, _), uri) in pictures(video).zip(uris) {
-        if position == REFERENCE {
-            references.push(json!({"uri": uri}));
-        } else {
-            // Without a position some models take a picture for a reference.
-            first_and_last.push(json!({"uri": uri, "position": position}));
-        }
-    }
-    if !references.is_empty() {
-        fields.insert("references".into(), json!(references));
-    }
-    let path = if from_frames {
-        fields.insert("promptImage".into(), json!(first_and_last));
-        "/v1/image_to_video"
-    } else {
-        "/v1/text_to_video"
-    };
-    Ok(versioned(Call::post("submit", path, Value::Object(fields))).submits())
 }
 
 fn versioned(call: Call) -> Call {

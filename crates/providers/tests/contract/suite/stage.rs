@@ -235,9 +235,11 @@ fn fitting(mut case: Case, provider: &Provider) -> Case {
 
 pub(crate) fn provider(case: &Case, base_url: &str) -> Provider {
     let settings = Settings {
-        name: "simulated".into(),
         base_url: Some(base_url.parse().unwrap()),
-        options: case.options.as_object().cloned().unwrap_or_default(),
+        ..Settings::new(
+            "simulated",
+            case.options.as_object().cloned().unwrap_or_default(),
+        )
     };
     let protocol = providers::protocol(case.protocol).unwrap();
     Provider::new(protocol, &settings, Rules::default()).unwrap()

@@ -142,21 +142,30 @@ check("replicate", "replicate: cancel", async (base) => {
 
 // --- xAI ----------------------------------------------------------------------
 
-function xai(name, options) {
+function xai(name, options, id = "grok-imagine-video") {
   check("@ai-sdk/xai", name, async (baseURL) => {
-    const model = createXai({ baseURL, apiKey: KEY }).video("grok-imagine-video");
-    const { videos, warnings } = await model.doGenerate({
+    const model = createXai({ baseURL, apiKey: KEY }).video(id);
+    const { operation, warnings } = await model.doStart({
       prompt: PROMPT,
       n: 1,
       duration: 5,
       resolution: "1280x720",
-      providerOptions: { xai: { pollIntervalMs: 50 } },
+      providerOptions: {},
       ...options,
     });
     assert.deepEqual(warnings, []);
-    await assertVideoAt(videos[0].url);
+    let told;
+    do {
+      told = await model.doStatus({ operation, providerOptions: {} });
+    } while (told.status === "pending");
+    assert.equal(told.status, "completed");
+    await assertVideoAt(told.videos[0].url);
   });
 }
 
+const IMAGE = { type: "file", mediaType: "image/png", data: new Uint8Array(PICTURE) };
+const frame = (frameType) => ({ frameType, image: IMAGE });
+
 xai("xai: text", { aspectRatio: "16:9" });
-xai("xai: picture", { image: { type: "file", mediaType: "image/png", data: new Uint8Array(PICTURE) } });
+xai("xai: picture", { image: IMAGE });
+xai("xai: frames", { frameImages: [frame("first_frame"), frame("last_frame")] }, "grok-imagine-video-1.5");

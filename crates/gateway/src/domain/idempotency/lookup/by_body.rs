@@ -165,7 +165,7 @@ async fn join_first(
 fn is_open(found: &Found) -> bool {
     match found {
         Found::Tasks(tasks) => tasks.iter().any(|task| !task.state.is_terminal()),
-        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) => false,
+        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) | Found::Change(_) => false,
     }
 }
 
@@ -180,7 +180,7 @@ async fn join(
     let Some(made) = &intent.made else {
         return until_made(app, &intent).await;
     };
-    let found = load(app, caller.account.id, made).await?;
+    let found = load(app, caller.account.id, &intent, made).await?;
     let Some(found) = found.filter(|found| can_be_joined(found) && is_meant(found)) else {
         return Ok(Joined::No);
     };

@@ -124,7 +124,7 @@ async fn revisit(
         return Ok(Some(Begun::Answered(answer)));
     }
     if let Some(made) = &intent.made {
-        let found = load(app, caller.account.id, made).await?;
+        let found = load(app, caller.account.id, &intent, made).await?;
         let Some(found) = found.filter(can_be_joined) else {
             free_key(app, intent.id).await?;
             return Ok(None);

@@ -25,10 +25,11 @@ export function whenDenied(action) {
   onDenied = action;
 }
 
-/** Calls the API with the key; answers the JSON, throws an ApiError. */
-export async function call(method, path, body) {
+/** Calls the API with the key; answers the JSON, throws an ApiError. `intent` is an `Idempotency-Key`. */
+export async function call(method, path, body, intent) {
   const used = key.read();
   const headers = { Accept: "application/json", Authorization: `Bearer ${used}` };
+  if (intent) headers["Idempotency-Key"] = intent;
   let payload = body;
   if (body !== undefined && !(body instanceof FormData)) {
     headers["Content-Type"] = "application/json";

@@ -75,7 +75,8 @@ whenDenied((error) => {
 });
 at("key-form").addEventListener("submit", open);
 at("forget").addEventListener("click", () => {
-  key.forget();
+  // What was being made, too.
+  sessionStorage.clear();
   showForm();
 });
 startTabs();

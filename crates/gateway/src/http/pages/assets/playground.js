@@ -1,6 +1,7 @@
 // The playground's three forms. Each makes a task (or a persona) and leaves the rest to the list of tasks.
 
 import { at, call, make, safeAddress, tell, wait } from "./api.js";
+import { Intent } from "./intents.js";
 import { openTask, refresh } from "./tasks.js";
 
 const brand = document.body.dataset.brand;
@@ -11,9 +12,9 @@ export function startPlayground() {
   loadClips();
   if (started) return;
   started = true;
-  onSubmit("video-form", makeVideo);
-  onSubmit("stems-form", separate);
-  onSubmit("persona-form", createPersona);
+  for (const [id, action] of [["video-form", makeVideo], ["stems-form", separate], ["persona-form", createPersona]]) {
+    onSubmit(id, action);
+  }
   at("tab-persona").addEventListener("click", loadClips);
   at("stems-form").elements.mv.addEventListener("change", offerStems);
 }
@@ -62,7 +63,7 @@ async function loadClips() {
   }
 }
 
-async function makeVideo(form, say) {
+async function makeVideo(form, say, intent) {
   const fields = form.elements;
   const body = { model: fields.model.value, prompt: fields.prompt.value.trim() };
   if (fields.seconds.value) body.seconds = fields.seconds.value;
@@ -74,35 +75,36 @@ async function makeVideo(form, say) {
     body.input_reference = { image_url: await dataUrl(picture) };
   }
   say("submitting");
-  const video = await call("POST", "/v1/videos", body);
-  await follow(taskOfVideo(video.id), say);
+  const video = await intent.ask("video", "/v1/videos", body, say);
+  await follow(taskOfVideo(video.id), say, intent);
 }
 
-async function separate(form, say) {
+async function separate(form, say, intent) {
   const fields = form.elements;
   const upload = new FormData();
   upload.append("file", fields.file.files[0]);
   say("uploading and decoding");
-  const clip = await call("POST", `/${brand}/uploads/audio`, upload);
+  const clip = await intent.ask("upload", `/${brand}/uploads/audio`, upload, say);
   say("submitting");
-  const task = await call("POST", `/${brand}/submit/music`, {
+  const task = await intent.ask("stems", `/${brand}/submit/music`, {
     task: "gen_stem",
     mv: fields.mv.value || undefined,
     continue_clip_id: clip.id,
     stem_task: fields.stem_task.value,
     stem_type_group_name: fields.stem_type_group_name.value,
-  });
-  await follow(task.id, say);
+  }, say);
+  await follow(task.id, say, intent);
   loadClips();
 }
 
-async function createPersona(form, say) {
+async function createPersona(form, say, intent) {
   const fields = form.elements;
-  const persona = await call("POST", `/${brand}/persona/create`, {
+  const persona = await intent.ask("persona", `/${brand}/persona/create`, {
     root_clip_id: fields.root_clip_id.value,
     name: fields.name.value.trim(),
     description: fields.description.value.trim() || undefined,
-  });
+  }, say);
+  intent.done();
   say("created");
   // The record's picture may be an address or a bare id; only the first can be shown.
   const candidates = [persona.image_url, persona.image_s3_id, persona.clip && persona.clip.image_url];
@@ -117,21 +119,24 @@ async function createPersona(form, say) {
 }
 
 /** Says how a task goes on and opens it when it has ended. */
-async function follow(id, say) {
+async function follow(id, say, intent) {
+  intent.task = id;
   refresh();
   for (;;) {
-    const task = await call("GET", `/v1/tasks/${encodeURIComponent(id)}`);
+    const task = await intent.look(say);
     if (task.status === "succeeded") {
+      intent.done();
       say("done");
       refresh();
       await openTask(id);
       return;
     }
     if (task.status === "failed" || task.status === "cancelled") {
+      intent.done();
       refresh();
       throw new Error((task.error && task.error.message) || `The task was ${task.status}.`);
     }
-    say(`${task.status}, ${task.progress || 0} %`);
+    say(`${task.status}, ${task.progress_estimated ? "about " : ""}${task.progress || 0} %`);
     await wait(1000);
   }
 }
@@ -159,17 +164,25 @@ function onSubmit(id, action) {
     result.textContent = text;
     result.classList.toggle("bad", bad);
   };
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  // Until what came of it is shown, a click or a reload leads to the same task.
+  const run = async (work) => {
     button.disabled = true;
     say("");
     form.querySelector(".made").replaceChildren();
     try {
-      await action(form, say);
+      await work();
     } catch (error) {
       say(tell(error), true);
     } finally {
       button.disabled = false;
     }
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (button.disabled) return;
+    const intent = Intent.of(form);
+    run(() => action(form, say, intent));
   });
+  const unfinished = Intent.unfinished(form);
+  if (unfinished) run(() => follow(unfinished.task, say, unfinished));
 }

@@ -1,22 +1,9 @@
-// Adds to the list of models (and the front page's examples): filter, copy buttons, live availability.
+// Adds to the list of models: a filter, and live availability.
+
+import "./copy.js";
 
 const INTERVAL_MS = 5000;
 let timer;
-
-for (const button of document.querySelectorAll("button[data-copy]")) {
-  // The clipboard exists on secure pages only; elsewhere the text can still be marked and copied by hand.
-  if (!navigator.clipboard) continue;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(button.dataset.copy);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Not allowed";
-    }
-    setTimeout(() => (button.textContent = "Copy"), 1500);
-  });
-}
 
 const cards = [...document.querySelectorAll("[data-model]")];
 const filter = document.getElementById("filter");

@@ -43,14 +43,9 @@ address = "/url"
 "#;
 
 fn cook(recipe: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
-    build(&Settings {
-        name: "test".into(),
-        base_url: None,
-        options: json!({"recipe": recipe})
-            .as_object()
-            .cloned()
-            .unwrap_or_default(),
-    })
+    let options = json!({"recipe": recipe});
+    let options = options.as_object().cloned().unwrap_or_default();
+    build(&Settings::new("test", options))
 }
 
 /// The short recipe, its calls signed.

@@ -178,10 +178,10 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
             Target::Path("/api/file-stream-upload".into()),
         ),
     ] {
+        let options = json!({"recipe": KIE});
         let settings = Settings {
-            name: "test".into(),
             base_url: base_url.map(|url| url.parse().unwrap()),
-            options: json!({"recipe": KIE}).as_object().cloned().unwrap(),
+            ..Settings::new("test", options.as_object().cloned().unwrap())
         };
         let cook = build(&settings).unwrap();
         let order = with_recording(

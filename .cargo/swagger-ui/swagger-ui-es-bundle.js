@@ -1,1 +1,0 @@
-// Left out: the page loads swagger-ui-bundle.js.

@@ -1,0 +1,74 @@
+//! `mediagate audit`: who changed what; works while a server is running on the same data.
+
+use clap::Args;
+
+use crate::app::App;
+use crate::cli::{CliError, amount, runtime, say, show};
+use crate::clock::{Clock, Timestamp};
+use crate::config::{Config, Settings};
+use crate::domain::audit;
+use crate::http::wire::admin::audit::{AuditObject, audit_csv};
+use crate::store::audit::Filter;
+
+#[derive(Debug, Args)]
+pub(super) struct AuditArgs {
+    /// Only this action, for example key.create
+    #[arg(long)]
+    action: Option<String>,
+    /// Only changes of what has this id or name
+    #[arg(long)]
+    target: Option<String>,
+    /// Only by the actor with this id, name or kind: key, command or configuration
+    #[arg(long)]
+    actor: Option<String>,
+    /// Only from this time on, for example 2026-01-02 or 2026-01-02T03:04:05Z
+    #[arg(long, value_name = "TIME", value_parser = amount::time)]
+    since: Option<Timestamp>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME", value_parser = amount::time)]
+    until: Option<Timestamp>,
+    /// Most entries
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// Print CSV
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(), CliError> {
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let filter = Filter {
+        action: args.action.clone(),
+        target: args.target.clone(),
+        actor: args.actor.clone(),
+        since: args.since,
+        until: args.until,
+    };
+    let page = audit::page(&app, filter, None, args.limit);
+    let (found, _) = runtime()?.block_on(page)?;
+    let found: Vec<AuditObject> = found.into_iter().map(AuditObject::new).collect();
+    if json {
+        return show::json(&found);
+    }
+    if args.csv {
+        return say(&audit_csv(&found));
+    }
+    if found.is_empty() {
+        return say("Nothing was changed.");
+    }
+    let mut table = show::table(["AT", "BY", "ACTION", "TARGET", "AFTER"]);
+    for entry in &found {
+        table.add_row([
+            entry.at.clone(),
+            format!("{} {}", entry.actor.kind, entry.actor.name),
+            entry.action.clone(),
+            entry.target.clone(),
+            entry
+                .after
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        ]);
+    }
+    say(&table.to_string())
+}

@@ -1,0 +1,124 @@
+//! `mediagate providers`: how routes to providers do, and pausing them; works while a server is
+//! running on the same data, which follows within seconds.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::cli::{CliError, runtime, say, show};
+use crate::clock::{Clock, Timestamp};
+use crate::config::{Config, Settings};
+use crate::domain::audit::By;
+use crate::domain::routes::{self, Order, Standing};
+use crate::http::wire::admin::providers::{RouteChange, RouteStanding};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ProvidersCommand {
+    /// List routes to providers, with their last errors and how their jobs ended
+    List,
+    /// Send a route no more orders until it is resumed; jobs that are there go on
+    Pause(RouteArgs),
+    /// Send a paused route orders again
+    Resume(RouteArgs),
+    /// Use a route for the next order, whatever it did before
+    Try(RouteArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RouteArgs {
+    /// The provider, as in the configuration
+    provider: String,
+    /// The provider's name for the model
+    model: String,
+}
+
+pub(super) fn run(
+    command: &ProvidersCommand,
+    settings: &Settings,
+    json: bool,
+) -> Result<(), CliError> {
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    runtime()?.block_on(async {
+        let (args, order, name) = match command {
+            ProvidersCommand::List => return list(&app, json).await,
+            ProvidersCommand::Pause(args) => (args, Order::Pause, "providers pause"),
+            ProvidersCommand::Resume(args) => (args, Order::Resume, "providers resume"),
+            ProvidersCommand::Try(args) => (args, Order::Try, "providers try"),
+        };
+        let by = By::command(name).into();
+        let note = routes::steer(&app, by, &args.provider, &args.model, order).await?;
+        if json {
+            return show::json(&RouteChange::new(&args.provider, &args.model, &note));
+        }
+        let route = format!("{} {}", args.provider, args.model);
+        say(&match order {
+            Order::Pause => format!("{route} is paused; jobs that are there go on."),
+            Order::Resume => format!("{route} is used again."),
+            Order::Try => format!("{route} is tried with the next order."),
+        })
+    })
+}
+
+async fn list(app: &App, json: bool) -> Result<(), CliError> {
+    let all = routes::all(app).await?;
+    if json {
+        let all: Result<Vec<Value>, CliError> = all.iter().map(|one| told(app, one)).collect();
+        return show::json(&all?);
+    }
+    if all.is_empty() {
+        return say("There are no providers in the configuration.");
+    }
+    let mut table = show::table([
+        "PROVIDER",
+        "MODEL",
+        "STATE",
+        "OPEN",
+        "DONE",
+        "FAILED",
+        "REFUSED",
+        "P50",
+        "LAST ERROR",
+    ]);
+    for one in &all {
+        let day = &one.record.last_day;
+        let p50 = one
+            .record
+            .p50
+            .map(|time| format!("{:.1} s", time.as_secs_f64()));
+        let error = one.note.error.as_ref();
+        let error = error.map(|error| format!("{} {}", error.at.rfc3339(), error.message));
+        table.add_row([
+            one.route.provider.clone(),
+            one.route.model.clone(),
+            state(one),
+            one.record.open_jobs.to_string(),
+            day.succeeded.to_string(),
+            (day.failed + day.unconfirmed).to_string(),
+            day.refused.to_string(),
+            p50.unwrap_or_default(),
+            error.unwrap_or_default(),
+        ]);
+    }
+    say(&table.to_string())
+}
+
+fn state(standing: &Standing) -> String {
+    let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
+    match (standing.note.paused_at, standing.note.refused_at) {
+        (Some(at), _) => format!("paused {}", since(at)),
+        (None, Some(at)) => format!("key refused {}", since(at)),
+        (None, None) => "in use".to_owned(),
+    }
+}
+
+/// A route as the API shows it, without what only a server knows.
+fn told(app: &App, standing: &Standing) -> Result<Value, CliError> {
+    let shown = RouteStanding::new(app, standing);
+    let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
+    if let Value::Object(members) = &mut told {
+        for name in ["breaker", "available", "next_try_at"] {
+            members.remove(name);
+        }
+    }
+    Ok(told)
+}

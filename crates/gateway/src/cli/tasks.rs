@@ -1,0 +1,146 @@
+//! `mediagate tasks`: list, show and cancel tasks of every account; works while a server is running
+//! on the same data.
+
+use clap::{Args, Subcommand};
+
+use crate::app::App;
+use crate::cli::{CliError, accounts, runtime, say, show};
+use crate::clock::Clock;
+use crate::config::{Config, Settings};
+use crate::domain::{accounts as all_accounts, tasks};
+use crate::ids::TaskId;
+use crate::model::task::{Kind, Task, TaskState};
+use crate::records::Base;
+use crate::records::task::TaskView;
+use crate::store::tasks::{Filter, Page};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TasksCommand {
+    /// List tasks, newest first
+    List(ListArgs),
+    /// Show a task as JSON
+    Show {
+        /// Its id
+        id: TaskId,
+    },
+    /// Cancel a task that has not ended
+    Cancel {
+        /// Its id
+        id: TaskId,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Only of this account
+    #[arg(long, value_name = "HANDLE")]
+    account: Option<String>,
+    /// Only those that this provider took
+    #[arg(long)]
+    provider: Option<String>,
+    /// Only in this state: queued, running, succeeded, failed or cancelled
+    #[arg(long)]
+    status: Option<TaskState>,
+    /// Only of this kind: video or music
+    #[arg(long, value_parser = kind)]
+    kind: Option<Kind>,
+    /// Only by this model
+    #[arg(long)]
+    model: Option<String>,
+    /// Most tasks
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    text.parse()
+        .map_err(|_| "must be video or music".to_owned())
+}
+
+pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    runtime()?.block_on(async {
+        match command {
+            TasksCommand::List(args) => list(&app, args, json).await,
+            TasksCommand::Show { id } => {
+                let task = find(&app, *id).await?;
+                show::json(&view(&app, &task).await?)
+            }
+            TasksCommand::Cancel { id } => cancel(&app, *id, json).await,
+        }
+    })
+}
+
+async fn find(app: &App, id: TaskId) -> Result<Task, CliError> {
+    Ok(tasks::of_anyone(app, id).await?)
+}
+
+/// A task as the API shows it to an operator.
+async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
+    let origin = app.config.public_url.clone();
+    let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
+    let base = Base::new(app, origin).showing_providers(true);
+    let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
+    let beside = beside.first().ok_or_else(tasks::not_found)?;
+    let mut view = TaskView::new(&base, task, beside);
+    let handles = all_accounts::handles(app, std::iter::once(task.account)).await?;
+    view.account = handles.get(&task.account).cloned();
+    Ok(view)
+}
+
+async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
+    let account = match &args.account {
+        Some(handle) => Some(accounts::find(app, handle).await?.id),
+        None => None,
+    };
+    let filter = Filter {
+        kind: args.kind,
+        state: args.status,
+        model: args.model.clone(),
+        ..Filter::default()
+    };
+    let page = Page {
+        after: None,
+        limit: args.limit,
+        ascending: false,
+    };
+    let provider = args.provider.clone();
+    let (found, _) = tasks::search_all(app, (account, provider), filter, None, page).await?;
+    if json {
+        let mut views = Vec::with_capacity(found.len());
+        for task in &found {
+            views.push(view(app, task).await?);
+        }
+        return show::json(&views);
+    }
+    if found.is_empty() {
+        return say("There are no such tasks.");
+    }
+    let handles = all_accounts::handles(app, found.iter().map(|task| task.account)).await?;
+    let mut table = show::table([
+        "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID",
+    ]);
+    for task in &found {
+        let failure = task.failure.as_ref();
+        table.add_row([
+            task.created_at.rfc3339(),
+            handles.get(&task.account).cloned().unwrap_or_default(),
+            task.model.clone(),
+            task.provider.clone(),
+            task.state.name().to_owned(),
+            task.cost.to_string(),
+            failure.map_or_else(String::new, |failure| failure.code.to_string()),
+            task.id.to_string(),
+        ]);
+    }
+    say(&table.to_string())
+}
+
+async fn cancel(app: &App, id: TaskId, json: bool) -> Result<(), CliError> {
+    let task = find(app, id).await?;
+    let task = tasks::cancel(app, task.account, id).await?;
+    if json {
+        return show::json(&view(app, &task).await?);
+    }
+    say(&format!("Cancelled {id}."))
+}

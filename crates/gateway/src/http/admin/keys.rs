@@ -1,0 +1,138 @@
+//! `/v1/admin/keys`: the API keys of every account.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::named;
+use super::write::{MaybeBody, Write};
+use crate::app::App;
+use crate::domain::accounts;
+use crate::domain::keys::{self, Issued};
+use crate::domain::operator::Operation;
+use crate::error::Error;
+use crate::http::auth::{Admin, Allowed};
+use crate::http::body::JsonBody;
+use crate::http::orders::admin::keys::{
+    KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
+};
+use crate::http::page_params::{Query, page};
+use crate::http::wire::admin::keys::AdminKey;
+use crate::http::wire::list::List;
+use crate::ids::KeyId;
+
+/// Create an API key. It is shown in this answer only; the answer to a repeated request has null.
+#[utoipa::path(post, path = "/v1/admin/keys", tag = "admin", request_body = KeyRequest,
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(in crate::http) async fn create(
+    write: Write,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, Error> {
+    let now = app.clock.now();
+    let ((account, new), known) = write
+        .read(&app, body, move |body| read_new(body, now))
+        .await?;
+    let by = write.by().clone();
+    let make = async |operation: Operation<'_, Issued>| {
+        let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
+        keys::check_models(&app, new.models.as_deref())?;
+        let account = accounts::ensure_by(&app, handle, by).await?;
+        keys::issue(&app, operation, &account, new).await
+    };
+    write.make(&app, known, make, AdminKey::issued).await
+}
+
+/// List API keys, newest first, revoked ones too.
+#[utoipa::path(get, path = "/v1/admin/keys", tag = "admin", params(
+    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of keys", body = List<AdminKey>)))]
+pub(in crate::http) async fn list(
+    _: Allowed<Admin>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Json<List<AdminKey>>, Error> {
+    let (account, page) = query.read(|query| {
+        let account = query.filled_string("account", 100);
+        Some((account, page(query, |text| text.parse().ok())))
+    })?;
+    let account = named(&app, account).await?;
+    let (found, has_more) = keys::page(&app, account, page).await?;
+    let found = found.iter().map(AdminKey::new).collect();
+    Ok(Json(List::new(found, has_more, |it: &AdminKey| {
+        it.id.clone()
+    })))
+}
+
+/// Get an API key.
+#[utoipa::path(get, path = "/v1/admin/keys/{id}", tag = "admin",
+    params(("id" = String, Path, description = "The key's id")),
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(in crate::http) async fn get(
+    _: Allowed<Admin>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<AdminKey>, Error> {
+    let record = keys::get(&app, parse(&id)?).await?;
+    Ok(Json(AdminKey::new(&record)))
+}
+
+/// Change an API key's settings, from its next request on.
+#[utoipa::path(patch, path = "/v1/admin/keys/{id}", tag = "admin", request_body = KeyChange,
+    params(("id" = String, Path, description = "The key's id")),
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(in crate::http) async fn change(
+    write: Write,
+    Path(id): Path<String>,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, Error> {
+    let id = parse(&id)?;
+    let (change, known) = write.read(&app, body, read_change).await?;
+    let change =
+        async |operation: Operation<'_, Issued>| keys::change(&app, operation, id, change).await;
+    let show = |issued: &Issued, _| AdminKey::new(&issued.record);
+    write.change(&app, known, change, show).await
+}
+
+/// Revoke an API key from its next request on.
+#[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "admin",
+    params(("id" = String, Path, description = "The key's id")),
+    responses((status = 200, description = "The revoked key", body = AdminKey)))]
+pub(in crate::http) async fn revoke(
+    write: Write,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let (id, known) = (parse(&id)?, write.fingerprint());
+    let revoke = async |operation: Operation<'_, (Issued, bool)>| {
+        keys::revoke_by_id(&app, operation, id).await
+    };
+    let show = |(issued, _): &(Issued, bool), _| AdminKey::new(&issued.record);
+    write.change(&app, known, revoke, show).await
+}
+
+/// Exchange an API key for another one with the same settings, budget and id. The new one is shown
+/// in this answer only.
+#[utoipa::path(post, path = "/v1/admin/keys/{id}/rotate", tag = "admin",
+    request_body = Option<KeyRotation>,
+    params(("id" = String, Path, description = "The key's id")),
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(in crate::http) async fn rotate(
+    write: Write,
+    Path(id): Path<String>,
+    State(app): State<App>,
+    body: MaybeBody,
+) -> Result<Response, Error> {
+    let id = parse(&id)?;
+    let (grace, known) = write.read_any(&app, body, read_rotation).await?;
+    let rotate =
+        async |operation: Operation<'_, Issued>| keys::rotate(&app, operation, id, grace).await;
+    write.change(&app, known, rotate, AdminKey::issued).await
+}
+
+fn parse(id: &str) -> Result<KeyId, Error> {
+    id.parse().map_err(|_| keys::not_found())
+}

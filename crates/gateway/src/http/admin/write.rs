@@ -1,0 +1,189 @@
+//! A write by an operator: who asks, its `Idempotency-Key`, and the answer that a repeated request
+//! gets.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Json;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::attendance::{Close, Presence};
+use crate::domain::audit::By;
+use crate::domain::idempotency::{Found, Visit};
+use crate::domain::operator::{Operation, Tell};
+use crate::error::Error;
+use crate::http::auth::{Arrival, arrived, client_address};
+use crate::http::body::JsonBody;
+use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh, restore};
+use crate::ids::RequestId;
+use crate::model::account::{Caller, Scope};
+use crate::model::intent::StoredAnswer;
+
+/// A request of an operator that changes something.
+pub(in crate::http) struct Write {
+    caller: Caller,
+    arrival: Arrival,
+    request_id: RequestId,
+    headers: HeaderMap,
+    method: Method,
+    path: String,
+    by: By,
+}
+
+impl FromRequestParts<App> for Write {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let (caller, arrival) = arrived(parts, app, Scope::Admin).await?;
+        let request_id = RequestId::from_request_parts(parts, app).await?;
+        let by = By::key(&caller.key, request_id.clone(), client_address(parts, app));
+        Ok(Self {
+            caller,
+            arrival,
+            request_id,
+            headers: parts.headers.clone(),
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            by,
+        })
+    }
+}
+
+/// A body that may be left out.
+pub(in crate::http) struct MaybeBody(Option<JsonBody>);
+
+impl FromRequest<App> for MaybeBody {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        let headers = request.headers();
+        let is_empty = headers
+            .get(header::CONTENT_LENGTH)
+            .is_none_or(|length| length.as_bytes() == b"0")
+            && !headers.contains_key(header::TRANSFER_ENCODING);
+        if is_empty {
+            return Ok(Self(None));
+        }
+        JsonBody::from_request(request, app)
+            .await
+            .map(Some)
+            .map(Self)
+    }
+}
+
+/// What a request wants, and by what it is known.
+pub(in crate::http) type Known<T> = (T, Fingerprint);
+
+impl Write {
+    pub(in crate::http) const fn by(&self) -> &By {
+        &self.by
+    }
+
+    /// Reads a body.
+    pub(in crate::http) async fn read<T: Send + 'static>(
+        &self,
+        app: &App,
+        body: JsonBody,
+        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Known<T>, Error> {
+        let fingerprint = self.fingerprint();
+        let both = |value: &Value| Ok((read(value)?, fingerprint.json(value)));
+        let (read, _) = body.read(app, both).await?;
+        Ok(read)
+    }
+
+    /// Reads a body that may be left out, which is an empty one.
+    pub(in crate::http) async fn read_any<T: Send + 'static>(
+        &self,
+        app: &App,
+        body: MaybeBody,
+        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Known<T>, Error> {
+        match body.0 {
+            Some(body) => self.read(app, body, read).await,
+            None => {
+                let empty = Value::Object(serde_json::Map::new());
+                Ok((read(&empty)?, self.fingerprint().json(&empty)))
+            }
+        }
+    }
+
+    /// By what a request without a body is known.
+    pub(in crate::http) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::at(self.method.as_str(), &self.path)
+    }
+
+    /// Makes something: without an `Idempotency-Key` too, a repeated request whose first answer did
+    /// not arrive gets that answer. `show` tells of what was made; the flag says that it is told to
+    /// the first request, and may contain secrets.
+    pub(in crate::http) async fn make<T: Send + 'static, W: Serialize>(
+        self,
+        app: &App,
+        known: Fingerprint,
+        make: impl AsyncFnOnce(Operation<'_, T>) -> Result<T, Error>,
+        show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
+    ) -> Result<Response, Error> {
+        let show = Arc::new(show);
+        let kept = show.clone();
+        let tell: Tell<T> = Arc::new(move |made| told(&kept(made, false)));
+        let by = self.by;
+        let asked = Asked::new(
+            app,
+            &self.caller,
+            &self.request_id,
+            &self.headers,
+            known,
+            self.arrival,
+        )?;
+        // Told once, to whoever makes it.
+        let first: Mutex<Option<W>> = Mutex::new(None);
+        let make = async |visit: &Visit| {
+            let made = make(Operation::asked(by, visit, tell.clone())).await?;
+            let shown = show(&made, true);
+            *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+            Ok(Fresh::Untold(Found::Change(tell(&made)?)))
+        };
+        let answer = async |found: Found, _: &Arc<Presence>, _: bool| {
+            let shown = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let response = match (shown, found) {
+                (Some(shown), _) => Json(shown).into_response(),
+                (None, Found::Change(answer)) => restore(answer)?,
+                (None, _) => {
+                    return Err(Error::internal("an operator's change made another thing"));
+                }
+            };
+            Ok(Answer::told_anew(response, Close::Now))
+        };
+        asked.answer(make, answer).await
+    }
+
+    /// Changes something that is there: only an `Idempotency-Key` makes two requests one, because
+    /// the same change may be meant again after another.
+    pub(in crate::http) async fn change<T: Send + 'static, W: Serialize>(
+        self,
+        app: &App,
+        known: Fingerprint,
+        change: impl AsyncFnOnce(Operation<'_, T>) -> Result<T, Error>,
+        show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
+    ) -> Result<Response, Error> {
+        let known = if self.headers.contains_key(crate::http::idempotency::KEY) {
+            known
+        } else {
+            known.unlike_any()
+        };
+        self.make(app, known, change, show).await
+    }
+}
+
+fn told(shown: &impl Serialize) -> Result<StoredAnswer, Error> {
+    Ok(StoredAnswer {
+        status: 200,
+        headers: vec![("content-type".into(), "application/json".into())],
+        body: serde_json::to_string(shown).map_err(Error::internal)?,
+    })
+}

@@ -1,0 +1,5 @@
+//! The requests by which an operator changes something.
+
+pub mod fields;
+pub mod keys;
+pub mod money;

@@ -1,0 +1,165 @@
+//! The documentation: guides from `docs/`, the API reference, and a search in the guides.
+
+mod library;
+mod markdown;
+mod reference;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use self::library::{Group, Hit};
+use super::view::Site;
+use super::{Frame, layout};
+
+/// The list of all documents, or what a search found.
+pub fn index(site: &Site, query: &str) -> String {
+    let body = html! {
+        section.hero.low {
+            h1 { "Documentation" }
+            (search_box(query))
+        }
+        @if query.trim().is_empty() { (contents()) } @else { (found(&library::search(query))) }
+    };
+    page(site, "Documentation", &body)
+}
+
+/// One document; `None` if there is no such.
+pub fn guide(site: &Site, slug: &str) -> Option<String> {
+    let (_, document) = library::find(slug)?;
+    let parts = document
+        .sections
+        .iter()
+        .filter(|section| section.level == 2);
+    let parts: Vec<_> = parts.collect();
+    let body = html! {
+        div.doc {
+            nav.side aria-label="Documentation" {
+                (search_box(""))
+                (list(Some(slug)))
+            }
+            article.prose {
+                @if parts.len() > 2 {
+                    details.parts {
+                        summary { "On this page" }
+                        ul { @for part in &parts { li { a href={ "#" (part.id) } { (part.title) } } } }
+                    }
+                }
+                (document.body)
+            }
+        }
+    };
+    Some(page(site, &document.title, &body))
+}
+
+/// The API reference, whose parts are the same for every request.
+pub struct Reference {
+    side: Markup,
+    body: Markup,
+}
+
+impl Reference {
+    /// From the `OpenAPI` document.
+    pub fn new(document: &Value) -> Self {
+        let (side, body) = reference::render(document);
+        Self { side, body }
+    }
+
+    pub fn page(&self, site: &Site) -> String {
+        let body = html! {
+            div.doc {
+                nav.side aria-label="Endpoints" { (self.side) }
+                article.prose.api {
+                    h1 { "API reference" }
+                    p {
+                        "The same as " a href="/openapi.json" { "openapi.json" } ", which programs read. Every endpoint "
+                        "but the open ones wants " code { "Authorization: Bearer sk-mg-…" } ". "
+                        a href="/docs/errors" { "Errors" } " have one shape everywhere; 429, 500 and 503 can be retried "
+                        "after " code { "Retry-After" } " seconds, nothing else can."
+                    }
+                    (self.body)
+                }
+            }
+        };
+        page(site, "API reference", &body)
+    }
+}
+
+fn page(site: &Site, title: &str, body: &Markup) -> String {
+    layout(
+        site,
+        &Frame {
+            title,
+            here: "/docs",
+            extra: &["docs.css", "copy.js"],
+            body,
+        },
+    )
+}
+
+fn search_box(query: &str) -> Markup {
+    html! {
+        form.search action="/docs" role="search" {
+            label.unseen for="q" { "Search the documentation" }
+            input #q type="search" name="q" value=(query) placeholder="Search" maxlength="100" autocomplete="off";
+            button type="submit" { "Search" }
+        }
+    }
+}
+
+fn contents() -> Markup {
+    html! {
+        p { a.button href="/docs/quickstart" { "Five-minute quickstart" } " " a.button.quiet href="/docs/api" { "API reference" } }
+        div.contents {
+            @for group in Group::ALL {
+                section { h2 { (group.title()) } (group_list(group, None)) }
+            }
+        }
+    }
+}
+
+fn list(here: Option<&str>) -> Markup {
+    html! {
+        p { a href="/docs/api" { "API reference" } }
+        @for group in Group::ALL {
+            @let holds = library::all().iter().any(|(guide, _)| guide.group == group && Some(guide.slug) == here);
+            details open[holds || group == Group::Start] {
+                summary { (group.title()) }
+                (group_list(group, here))
+            }
+        }
+    }
+}
+
+fn group_list(group: Group, here: Option<&str>) -> Markup {
+    let documents = library::all()
+        .iter()
+        .filter(|(guide, _)| guide.group == group);
+    html! {
+        ul {
+            @for (guide, document) in documents {
+                li {
+                    a href={ "/docs/" (guide.slug) } aria-current=[(here == Some(guide.slug)).then_some("page")] {
+                        (document.title)
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn found(hits: &[Hit]) -> Markup {
+    html! {
+        @if hits.is_empty() {
+            p.notice role="status" { "Nothing was found. Try fewer or other words." }
+        }
+        ol.hits {
+            @for hit in hits {
+                li {
+                    a href=(hit.address) { (hit.title) }
+                    @if let Some(within) = hit.within { span.muted { " in " (within) } }
+                    p { (hit.excerpt) }
+                }
+            }
+        }
+    }
+}

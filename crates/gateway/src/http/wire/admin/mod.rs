@@ -1,0 +1,8 @@
+//! What an operator is told.
+
+pub mod audit;
+pub mod config;
+pub mod keys;
+pub mod money;
+pub mod providers;
+pub mod submissions;

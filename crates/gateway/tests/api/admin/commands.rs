@@ -1,0 +1,187 @@
+//! The operator's commands, without a server.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::program::{output, program, text};
+
+/// The configuration of somebody whose shell lacks the provider's secret.
+const HOSTED: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\
+    base_url = \"https://api.acme.example/v1\"\napi_key = \"env:NOBODY_HAS_THIS_KEY\"\n\
+    [models.film]\nkind = \"video\"\nprice = { unit = \"second\", usd = \"0.10\" }\n\
+    routes = [{ provider = \"acme\", model = \"sora-2\" }]\n";
+
+/// What a command prints and its exit code, with the configuration and data of this folder.
+async fn run(folder: &Path, words: &[&str]) -> (String, Option<i32>) {
+    let (data, config) = (folder.join("data"), folder.join("m.toml"));
+    std::fs::write(&config, HOSTED).unwrap();
+    let mut all = words.to_vec();
+    all.extend(["--data", data.to_str().unwrap()]);
+    all.extend(["--config", config.to_str().unwrap()]);
+    let done = output(program(&all)).await;
+    let said = format!("{}{}", text(&done.stdout), text(&done.stderr));
+    (said, done.status.code())
+}
+
+async fn done(folder: &Path, words: &[&str]) -> String {
+    let (said, code) = run(folder, words).await;
+    assert_eq!(code, Some(0), "{words:?}: {said}");
+    said
+}
+
+async fn json(folder: &Path, words: &[&str]) -> Value {
+    let mut all = words.to_vec();
+    all.push("--json");
+    serde_json::from_str(&done(folder, &all).await).unwrap()
+}
+
+#[tokio::test]
+async fn commands_need_no_providers_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let key = done(
+        folder,
+        &["keys", "create", "--name", "k", "--model", "film"],
+    )
+    .await;
+    let prefix = &key[..12];
+    for words in [
+        &["keys", "list"][..],
+        &["keys", "update", prefix, "--rpm", "7"],
+        &["keys", "revoke", prefix],
+        &["accounts", "list"],
+        &["accounts", "credit", "default", "5"],
+        &["ledger", "list"],
+        &["ledger", "verify"],
+        &["tasks", "list"],
+        &["providers", "list"],
+        &["providers", "pause", "acme", "sora-2"],
+        &["providers", "resume", "acme", "sora-2"],
+        &["webhooks", "list"],
+        &["restored", "list"],
+        &["audit"],
+        &["migrate"],
+        &["openapi"],
+    ] {
+        done(folder, words).await;
+    }
+    for words in [&["config", "check"][..], &["serve"], &["worker"]] {
+        let (said, code) = run(folder, words).await;
+        assert_eq!(code, Some(2), "{words:?}: {said}");
+        assert!(said.contains("NOBODY_HAS_THIS_KEY"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_changed_rotated_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let words = [
+        "keys",
+        "create",
+        "--name",
+        "k",
+        "--budget",
+        "25",
+        "--budget-period",
+        "month",
+    ];
+    let made = json(folder, &words).await;
+    let id = made["id"].as_str().unwrap();
+    let first = made["key"].as_str().unwrap();
+    assert_eq!((&made["budget_period"], first.len()), (&"month".into(), 55));
+    let words = [
+        "keys",
+        "update",
+        id,
+        "--budget-period",
+        "none",
+        "--network",
+        "10.0.0.0/8",
+    ];
+    let changed = json(folder, &words).await;
+    assert_eq!(changed["budget_period"], Value::Null);
+    assert_eq!(changed["networks"][0], "10.0.0.0/8");
+    done(folder, &["keys", "update", id, "--network", "any"]).await;
+    let second = done(folder, &["keys", "rotate", first, "--grace", "1h"]).await;
+    let second = second.trim_end();
+    assert!(second.len() == 55 && second != first);
+    let list = json(folder, &["keys", "list"]).await;
+    assert_eq!(
+        (&list[0]["prefix"], &list[0]["networks"]),
+        (&second[..12].into(), &Value::Null)
+    );
+    let table = done(folder, &["keys", "list"]).await;
+    assert!(
+        table.contains("LAST USED") && table.contains("never"),
+        "{table}"
+    );
+    let log = json(folder, &["audit", "--target", id]).await;
+    let actions: Vec<&str> = log
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["action"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        actions,
+        ["key.rotate", "key.update", "key.update", "key.create"]
+    );
+    assert_eq!(
+        (&log[0]["actor"]["kind"], &log[0]["actor"]["name"]),
+        (&"command".into(), &"keys rotate".into())
+    );
+    let log = done(folder, &["audit", "--csv"]).await;
+    assert!(!log.contains(first) && !log.contains(second), "{log}");
+    for (words, code) in [
+        (&["keys", "update", id][..], 2),
+        (&["keys", "update", id, "--budget-period", "year"], 2),
+        (&["keys", "update", id, "--model", "nobody"], 1),
+        (&["keys", "rotate", "sk-mg-000000"], 1),
+        (
+            &["keys", "create", "--name", "x", "--budget-period", "day"],
+            2,
+        ),
+        (&["audit", "--since", "soon"], 2),
+        (
+            &["tasks", "show", "0193b000-0000-7000-8000-000000000001"],
+            1,
+        ),
+        (&["tasks", "list", "--kind", "text"], 2),
+        (&["providers", "pause", "nobody", "x"], 1),
+    ] {
+        let (said, found) = run(folder, words).await;
+        assert_eq!(found, Some(code), "{words:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn routes_are_paused_and_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let paused = json(folder, &["providers", "pause", "acme", "sora-2"]).await;
+    assert!(paused["paused_at"].is_string());
+    let list = json(folder, &["providers", "list"]).await;
+    assert_eq!(
+        (&list[0]["paused_at"], &list[0]["models"][0]),
+        (&paused["paused_at"], &"film".into())
+    );
+    assert_eq!(list[0].get("breaker"), None);
+    let table = done(folder, &["providers", "list"]).await;
+    assert!(table.contains("paused"), "{table}");
+    done(folder, &["providers", "resume", "acme", "sora-2"]).await;
+    let table = done(folder, &["providers", "list"]).await;
+    assert!(table.contains("in use"), "{table}");
+}
+
+#[tokio::test]
+async fn shells_complete_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = output(program(&["completions", shell])).await;
+        assert_eq!(script.status.code(), Some(0), "{shell}");
+        assert!(text(&script.stdout).contains("rotate"), "{shell}");
+    }
+    let unknown = output(program(&["completions", "cmd"])).await;
+    assert_eq!(unknown.status.code(), Some(2));
+}

@@ -1,0 +1,379 @@
+//! Keys: created, changed, rotated and revoked.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{audited, keyed, operator, patch, settle_one, start};
+use crate::money::videos;
+use crate::support::{TestGateway, eventually, videos_order};
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_key_is_created_with_every_limit_and_shown_once() {
+    for postgres in [false, true] {
+        let (gateway, operator) = start(postgres).await;
+        let body = json!({
+            "name": "laptop", "account": "owls", "scopes": ["video:create", "tasks:read"],
+            "budget_usd": "25.00", "budget_period": "month", "rpm": 60, "max_running": 5,
+            "models": ["animatic-1"], "networks": ["127.0.0.0/8", "::1/128"],
+            "expires_at": "2100-01-01T00:00:00Z",
+        });
+        let made = operator.post("/v1/admin/keys", &body).await.ok();
+        for (name, value) in body.as_object().unwrap() {
+            let told = &made[name];
+            let same =
+                told == value || (name == "expires_at" && text(told).starts_with("2100-01-01"));
+            assert!(same, "{name}: {made}");
+        }
+        let secret = text(&made["key"]);
+        assert_eq!(made["prefix"], secret[..12]);
+        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let shown = operator.get(&path).await.ok();
+        assert_eq!(shown.get("key"), None);
+        assert_eq!(
+            (&shown["spent_usd"], &shown["open_tasks"]),
+            (&json!("0.00"), &json!(0))
+        );
+        let caller = gateway.with_key(secret);
+        assert_eq!(caller.get("/v1/account").await.ok()["handle"], "owls");
+        let list = operator.get("/v1/admin/keys?account=owls").await.ok();
+        assert_eq!(list["data"][0]["id"], made["id"]);
+        operator
+            .get("/v1/admin/keys?account=nobody")
+            .await
+            .refused(404, "account_not_found");
+        // Nothing that is kept holds the secret.
+        let log = operator.get("/v1/admin/audit?limit=100").await.text_whole();
+        assert!(!log.contains(secret) && log.contains("key.create"), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_fields_are_named() {
+    let (_gateway, operator) = start(false).await;
+    for (field, value, param, code) in [
+        ("name", json!(null), "name", "missing_field"),
+        ("name", json!(" "), "name", "invalid_value"),
+        ("account", json!("Not A Handle"), "handle", "invalid_value"),
+        ("scopes", json!([]), "scopes", "invalid_value"),
+        ("scopes", json!(["root"]), "scopes[0]", "invalid_value"),
+        ("budget_usd", json!("-1"), "budget_usd", "invalid_value"),
+        ("budget_usd", json!(1), "budget_usd", "invalid_type"),
+        ("budget_period", json!("day"), "budget_usd", "missing_field"),
+        (
+            "budget_period",
+            json!("year"),
+            "budget_period",
+            "invalid_value",
+        ),
+        ("rpm", json!(0), "rpm", "invalid_value"),
+        ("max_running", json!("5"), "max_running", "invalid_type"),
+        ("models", json!(["no-such"]), "models[0]", "invalid_value"),
+        (
+            "networks",
+            json!(["10.0.0.0/8", "x"]),
+            "networks[1]",
+            "invalid_value",
+        ),
+        ("expires_at", json!("soon"), "expires_at", "invalid_value"),
+        (
+            "expires_at",
+            json!("2001-01-01"),
+            "expires_at",
+            "invalid_value",
+        ),
+    ] {
+        let mut body = json!({"name": "k"});
+        body[field] = value;
+        let answer = operator.post("/v1/admin/keys", &body).await;
+        answer.refused(400, code).at(param);
+    }
+    for path in [
+        "/v1/admin/keys/x",
+        "/v1/admin/keys/0193b000-0000-7000-8000-000000000001",
+    ] {
+        operator.get(path).await.refused(404, "key_not_found");
+        patch(&operator, path, &json!({"rpm": 1}))
+            .await
+            .refused(404, "key_not_found");
+        operator.delete(path).await.refused(404, "key_not_found");
+        let rotate = format!("{path}/rotate");
+        operator
+            .post(&rotate, &json!({}))
+            .await
+            .refused(404, "key_not_found");
+    }
+    operator
+        .get("/v1/admin/keys?limit=0")
+        .await
+        .refused(400, "invalid_value")
+        .at("limit");
+}
+
+#[tokio::test]
+async fn a_repeated_creation_makes_one_key_and_tells_it_once() {
+    for postgres in [false, true] {
+        let (_gateway, operator) = start(postgres).await;
+        let body = json!({"name": "once"});
+        let make = async |key: &str, body: &Value| {
+            keyed(&operator, Method::POST, "/v1/admin/keys", key, body).await
+        };
+        let first = make("a", &body).await;
+        assert_eq!(first.header("idempotent-replayed"), None);
+        let again = make("a", &body).await;
+        assert_eq!(again.header("idempotent-replayed"), Some("true"));
+        let (first, mut again) = (first.ok(), again.ok());
+        assert_eq!(again["key"], Value::Null);
+        again["key"] = first["key"].clone();
+        assert_eq!(first, again);
+        make("a", &json!({"name": "other"}))
+            .await
+            .refused(409, "idempotency_conflict");
+        let made = audited(&operator, "key.create").await;
+        let of_it = made.iter().filter(|entry| entry["target"] == first["id"]);
+        assert_eq!(of_it.count(), 1);
+        let id = text(&first["id"]);
+        let path = format!("/v1/admin/keys/{id}");
+        let rotate = format!("{path}/rotate");
+        let rotated = keyed(&operator, Method::POST, &rotate, "b", &Value::Null)
+            .await
+            .ok();
+        let again = keyed(&operator, Method::POST, &rotate, "b", &Value::Null)
+            .await
+            .ok();
+        assert!(rotated["key"].is_string() && again["key"].is_null());
+        let change = json!({"rpm": 7});
+        for _ in 0..2 {
+            let answer = keyed(&operator, Method::PATCH, &path, "c", &change).await;
+            assert_eq!(answer.ok()["rpm"], 7);
+            keyed(&operator, Method::DELETE, &path, "d", &Value::Null)
+                .await
+                .ok();
+        }
+        for action in ["key.rotate", "key.update", "key.revoke"] {
+            assert_eq!(audited(&operator, action).await.len(), 1, "{action}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_counts_from_the_next_request_on() {
+    for postgres in [false, true] {
+        let (gateway, operator) = start(postgres).await;
+        let made = operator
+            .post("/v1/admin/keys", &json!({"name": "k", "budget_usd": "5"}))
+            .await
+            .ok();
+        let caller = gateway.with_key(text(&made["key"]));
+        caller.get("/v1/tasks").await.ok();
+        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let body = json!({"name": "weak", "scopes": ["video:create"], "budget_usd": null, "max_running": 1});
+        let changed = patch(&operator, &path, &body).await.ok();
+        assert_eq!(
+            (
+                &changed["name"],
+                &changed["budget_usd"],
+                &changed["max_running"]
+            ),
+            (&json!("weak"), &Value::Null, &json!(1))
+        );
+        eventually("the key is read again", async || {
+            let answer = caller.get("/v1/tasks").await;
+            (answer.status == 403).then_some(())
+        })
+        .await;
+        let entry = &audited(&operator, "key.update").await[0];
+        assert_eq!(
+            (
+                &entry["before"]["budget_usd"],
+                &entry["after"]["budget_usd"]
+            ),
+            (&json!("5.00"), &Value::Null)
+        );
+        assert_eq!(
+            (
+                &entry["actor"]["kind"],
+                &entry["actor"]["name"],
+                &entry["address"]
+            ),
+            (&json!("key"), &json!("operator"), &json!("127.0.0.1"))
+        );
+        assert!(entry["request_id"].as_str().unwrap().starts_with("req_"));
+        let gone = operator.delete(&path).await.ok();
+        assert!(gone["revoked_at"].is_string());
+        eventually("the key is refused", async || {
+            let answer = caller.post("/v1/videos", &videos_order()).await;
+            (answer.json["error"]["code"] == "revoked_api_key").then_some(())
+        })
+        .await;
+        patch(&operator, &path, &json!({"rpm": 1}))
+            .await
+            .refused(409, "key_revoked");
+        let rotate = format!("{path}/rotate");
+        operator
+            .post(&rotate, &json!({}))
+            .await
+            .refused(409, "key_revoked");
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_key_ends_at_once_or_after_its_grace() {
+    for postgres in [false, true] {
+        let mut builder = TestGateway::builder().manual_clock();
+        if postgres {
+            builder = builder.on_postgres();
+        }
+        let gateway = builder.start().await;
+        let operator = operator(&gateway).await;
+        let made = operator
+            .post("/v1/admin/keys", &json!({"name": "k"}))
+            .await
+            .ok();
+        let rotate = format!("/v1/admin/keys/{}/rotate", text(&made["id"]));
+        let first = gateway.with_key(text(&made["key"]));
+        first.get("/v1/tasks").await.ok();
+        let rotated = operator.post(&rotate, &json!({"grace": "10m"})).await.ok();
+        assert_eq!(rotated["id"], made["id"]);
+        let second = gateway.with_key(text(&rotated["key"]));
+        second.get("/v1/tasks").await.ok();
+        first.get("/v1/tasks").await.ok();
+        gateway.app.clock.advance(Duration::from_mins(10));
+        eventually("the grace is over", async || {
+            let answer = first.get("/v1/tasks").await;
+            (answer.json["error"]["code"] == "revoked_api_key").then_some(())
+        })
+        .await;
+        let rotated = operator
+            .send(operator.request(Method::POST, &rotate))
+            .await
+            .ok();
+        eventually("the second ends at once", async || {
+            let answer = second.get("/v1/tasks").await;
+            (answer.json["error"]["code"] == "revoked_api_key").then_some(())
+        })
+        .await;
+        gateway
+            .with_key(text(&rotated["key"]))
+            .get("/v1/tasks")
+            .await
+            .ok();
+        for grace in [json!("31d"), json!("soon"), json!("-1s")] {
+            let body = json!({"grace": grace});
+            operator
+                .post(&rotate, &body)
+                .await
+                .refused(400, "invalid_value")
+                .at("grace");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_budget_renews_and_holds_count_until_they_end() {
+    for postgres in [false, true] {
+        let mut builder = TestGateway::builder()
+            .without_workers()
+            .manual_clock()
+            .toml(crate::money::PRICED);
+        if postgres {
+            builder = builder.on_postgres();
+        }
+        let gateway = builder.start().await;
+        let operator = operator(&gateway).await;
+        let body = json!({"name": "daily", "budget_usd": "0.25", "budget_period": "day"});
+        let made = operator.post("/v1/admin/keys", &body).await.ok();
+        let caller = gateway.with_key(text(&made["key"]));
+        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let two = caller.post("/v1/chat/completions", &videos(3)).await;
+        two.refused(402, "budget_exceeded");
+        assert!(
+            two.message().contains("0.25 USD a day"),
+            "{}",
+            two.message()
+        );
+        caller.post("/v1/videos", &videos_order()).await.ok();
+        settle_one(&gateway).await;
+        caller.post("/v1/videos", &videos_order()).await.ok();
+        let full = caller.post("/v1/videos", &videos_order()).await;
+        full.refused(402, "budget_exceeded");
+        // The next day what was spent is free again, and what is held is not.
+        gateway.app.clock.advance(Duration::from_hours(24));
+        let now = operator.get(&path).await.ok();
+        assert_eq!(
+            [
+                &now["period_spent_usd"],
+                &now["held_usd"],
+                &now["available_usd"],
+                &now["spent_usd"]
+            ],
+            ["0.00", "0.10", "0.15", "0.10"]
+        );
+        caller.post("/v1/videos", &videos_order()).await.ok();
+        let full = caller.post("/v1/videos", &videos_order()).await;
+        full.refused(402, "budget_exceeded");
+        // For its whole life all counts.
+        let forever = patch(&operator, &path, &json!({"budget_period": null}))
+            .await
+            .ok();
+        assert_eq!(forever["available_usd"], "-0.05");
+    }
+}
+
+#[tokio::test]
+async fn the_last_use_is_noted() {
+    for postgres in [false, true] {
+        let mut builder = TestGateway::builder();
+        if postgres {
+            builder = builder.on_postgres();
+        }
+        let gateway = builder.start().await;
+        let operator = operator(&gateway).await;
+        let made = operator
+            .post("/v1/admin/keys", &json!({"name": "k"}))
+            .await
+            .ok();
+        assert_eq!(made["last_used_at"], Value::Null);
+        gateway
+            .with_key(text(&made["key"]))
+            .get("/v1/tasks")
+            .await
+            .ok();
+        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        eventually("the use is written", async || {
+            let shown = operator.get(&path).await.ok();
+            shown["last_used_at"].is_string().then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn keys_are_paged() {
+    let (_gateway, operator) = start(false).await;
+    for number in 0..5 {
+        let body = json!({"name": format!("k{number}")});
+        operator.post("/v1/admin/keys", &body).await.ok();
+    }
+    let mut names = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = operator
+            .get(&format!("/v1/admin/keys?limit=2{after}"))
+            .await
+            .ok();
+        let data = page["data"].as_array().unwrap();
+        names.extend(data.iter().map(|key| text(&key["name"]).to_owned()));
+        if page["has_more"] == false {
+            break;
+        }
+        after = format!("&after={}", text(&page["last_id"]));
+    }
+    assert_eq!(names[..5], ["k4", "k3", "k2", "k1", "k0"]);
+    assert_eq!(names.len(), 7, "{names:?}");
+}

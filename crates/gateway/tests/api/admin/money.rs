@@ -1,0 +1,234 @@
+//! Accounts and the ledger.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{audited, keyed, patch, settle_one, start};
+use crate::support::videos_order;
+use mediagate::domain::keys::NewKey;
+
+#[tokio::test]
+async fn an_account_is_created_changed_and_credited() {
+    for postgres in [false, true] {
+        let (gateway, operator) = start(postgres).await;
+        let body = json!({"handle": "night-owls", "budget_usd": "9"});
+        let made = operator.post("/v1/admin/accounts", &body).await.ok();
+        assert_eq!(
+            (&made["name"], &made["prepaid"], &made["budget_usd"]),
+            (&json!("Night Owls"), &json!(false), &json!("9.00"))
+        );
+        let other = json!({"handle": "night-owls", "name": "x"});
+        let taken = operator.post("/v1/admin/accounts", &other).await;
+        taken.refused(409, "handle_taken").at("handle");
+        let path = "/v1/admin/accounts/night-owls";
+        let changed = patch(
+            &operator,
+            path,
+            &json!({"name": "Owls", "budget_usd": null}),
+        )
+        .await
+        .ok();
+        assert_eq!(
+            (&changed["name"], &changed["budget_usd"]),
+            (&json!("Owls"), &Value::Null)
+        );
+        let credits = format!("{path}/credits");
+        let credit = json!({"amount_usd": "5.00", "note": "invoice 7"});
+        let credited = keyed(&operator, Method::POST, &credits, "c", &credit)
+            .await
+            .ok();
+        assert_eq!(
+            (&credited["balance_usd"], &credited["prepaid"]),
+            (&json!("5.00"), &json!(true))
+        );
+        let again = keyed(&operator, Method::POST, &credits, "c", &credit).await;
+        assert_eq!(again.header("idempotent-replayed"), Some("true"));
+        assert_eq!(again.ok(), credited);
+        let less = operator
+            .post(&credits, &json!({"amount_usd": "-2"}))
+            .await
+            .ok();
+        assert_eq!(less["balance_usd"], "3.00");
+        let caller = gateway.caller("night-owls", NewKey::default()).await;
+        assert_eq!(caller.get("/v1/account").await.ok()["balance_usd"], "3.00");
+        for (action, count) in [("account.update", 1), ("account.credit", 2)] {
+            let entries = audited(&operator, action).await;
+            assert_eq!(entries.len(), count, "{action}");
+            assert_eq!(entries[0]["target"], "night-owls");
+        }
+        assert_eq!(
+            audited(&operator, "account.credit").await[1]["after"]["note"],
+            "invoice 7"
+        );
+        let list = operator.get("/v1/admin/accounts?limit=1").await.ok();
+        assert_eq!(
+            (&list["data"][0]["handle"], &list["has_more"]),
+            (&json!("night-owls"), &json!(true))
+        );
+    }
+}
+
+#[tokio::test]
+async fn wrong_amounts_and_accounts_are_named() {
+    let (_gateway, operator) = start(false).await;
+    for (body, param, code) in [
+        (json!({}), "handle", "missing_field"),
+        (json!({"handle": "A B"}), "handle", "invalid_value"),
+        (
+            json!({"handle": "a", "prepaid": "yes"}),
+            "prepaid",
+            "invalid_type",
+        ),
+        (
+            json!({"handle": "a", "budget_usd": "x"}),
+            "budget_usd",
+            "invalid_value",
+        ),
+    ] {
+        operator
+            .post("/v1/admin/accounts", &body)
+            .await
+            .refused(400, code)
+            .at(param);
+    }
+    let credits = "/v1/admin/accounts/staff/credits";
+    for (body, code) in [
+        (json!({}), "missing_field"),
+        (json!({"amount_usd": "0"}), "invalid_value"),
+        (json!({"amount_usd": "1e9"}), "invalid_value"),
+        (json!({"amount_usd": "99999999999"}), "invalid_value"),
+    ] {
+        operator
+            .post(credits, &body)
+            .await
+            .refused(400, code)
+            .at("amount_usd");
+    }
+    let body = json!({"amount_usd": "1"});
+    let unknown = operator
+        .post("/v1/admin/accounts/nobody/credits", &body)
+        .await;
+    unknown.refused(404, "account_not_found");
+    patch(&operator, "/v1/admin/accounts/nobody", &json!({}))
+        .await
+        .refused(404, "account_not_found");
+}
+
+#[tokio::test]
+async fn the_ledger_is_listed_checked_and_corrected() {
+    for postgres in [false, true] {
+        let (gateway, operator) = start(postgres).await;
+        let caller = gateway.caller("owls", NewKey::default()).await;
+        let video = caller.post("/v1/videos", &videos_order()).await.ok();
+        settle_one(&gateway).await;
+        let all = operator.get("/v1/admin/ledger?account=owls").await.ok();
+        let kinds: Vec<&str> = all["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, ["settle", "reserve"], "{video}");
+        let task = all["data"][0]["task_id"].as_str().unwrap().to_owned();
+        let first = operator
+            .get("/v1/admin/ledger?account=owls&limit=1")
+            .await
+            .ok();
+        let next = format!(
+            "/v1/admin/ledger?account=owls&after={}",
+            first["last_id"].as_str().unwrap()
+        );
+        assert_eq!(
+            operator.get(&next).await.ok()["data"],
+            json!([all["data"][1]])
+        );
+        let body = json!({"task_id": task, "amount_usd": "-0.05", "note": "It was late."});
+        let adjust = "/v1/admin/ledger/adjustments";
+        let adjusted = keyed(&operator, Method::POST, adjust, "a", &body)
+            .await
+            .ok();
+        assert_eq!(adjusted["cost_usd"], "0.05");
+        let again = keyed(&operator, Method::POST, adjust, "a", &body)
+            .await
+            .ok();
+        assert_eq!(again, adjusted);
+        operator
+            .post(adjust, &body)
+            .await
+            .refused(409, "not_adjustable");
+        let entry = &audited(&operator, "ledger.adjust").await[0];
+        assert_eq!(
+            (&entry["target"], &entry["before"]["cost_usd"]),
+            (&json!(task), &json!("0.10"))
+        );
+        let check = operator.get("/v1/admin/ledger/verify").await.ok();
+        assert_eq!(
+            (&check["adds_up"], &check["entries"]),
+            (&json!(true), &json!(3))
+        );
+        let csv = operator
+            .get(&format!("/v1/admin/ledger?format=csv&task={task}"))
+            .await;
+        assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+        let text = csv.text_whole();
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(
+            text.contains("adjust,0.00,-0.05,0.00,It was late."),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn wrong_adjustments_are_named() {
+    let (_gateway, operator) = start(false).await;
+    let none = "0193b000-0000-7000-8000-000000000001";
+    for (body, status, code, param) in [
+        (
+            json!({"amount_usd": "1", "note": "x"}),
+            400,
+            "missing_field",
+            Some("task_id"),
+        ),
+        (
+            json!({"task_id": "x", "amount_usd": "1", "note": "x"}),
+            400,
+            "invalid_value",
+            Some("task_id"),
+        ),
+        (
+            json!({"task_id": none, "amount_usd": "1"}),
+            400,
+            "missing_field",
+            Some("note"),
+        ),
+        (
+            json!({"task_id": none, "note": "x"}),
+            400,
+            "missing_field",
+            Some("amount_usd"),
+        ),
+        (
+            json!({"task_id": none, "amount_usd": "1", "note": "x"}),
+            404,
+            "task_not_found",
+            None,
+        ),
+    ] {
+        let answer = operator.post("/v1/admin/ledger/adjustments", &body).await;
+        answer.refused(status, code);
+        if let Some(param) = param {
+            answer.at(param);
+        }
+    }
+    operator
+        .get("/v1/admin/ledger?format=xml")
+        .await
+        .refused(400, "invalid_value")
+        .at("format");
+    operator
+        .get("/v1/admin/ledger?task=x")
+        .await
+        .refused(400, "invalid_value")
+        .at("task");
+}

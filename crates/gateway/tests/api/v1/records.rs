@@ -1,0 +1,231 @@
+//! What the record of a task says of the order, and how tasks are found again.
+
+use mediagate::domain::keys::NewKey;
+use mediagate::error::ErrorCode;
+use serde_json::{Value, json};
+
+use crate::support::gateway::finished;
+use crate::support::{TestGateway, sound, videos_order};
+
+#[tokio::test]
+async fn a_video_says_what_was_asked_and_by_whom() {
+    let gateway = TestGateway::start().await;
+    let new = NewKey {
+        name: "the app".into(),
+        ..NewKey::default()
+    };
+    let caller = gateway.caller("default", new).await;
+    let picture = sound::data_url("image/png", &sound::png(320, 180));
+    let order = json!({
+        "model": "animatic-1",
+        "messages": [{"role": "user", "content": [
+            {"type": "text", "text": "a lake at dawn"},
+            {"type": "image_url", "image_url": {"url": picture}},
+        ]}],
+        "video": {"size": "480x480", "seconds": 1, "seed": 7},
+    });
+    let answer = caller.post("/v1/chat/completions", &order).await;
+    let id = answer.header("x-task-id").unwrap().to_owned();
+    let task = finished(&caller, &id).await;
+    let input = &task["input"];
+    assert_eq!(
+        (
+            &input["prompt"],
+            &input["seconds"],
+            &input["size"],
+            &input["seed"]
+        ),
+        (
+            &json!("a lake at dawn"),
+            &json!(1.0),
+            &json!("480x480"),
+            &json!(7)
+        )
+    );
+    assert!(input["negative_prompt"].is_null());
+    assert!(input["image"]["id"].is_string());
+    let kept = gateway
+        .without_key()
+        .get(input["image"]["url"].as_str().unwrap())
+        .await;
+    assert_eq!(kept.header("content-type"), Some("image/png"));
+    assert_eq!(task["key"]["name"], "the app");
+    let of_key = format!("/v1/tasks?key={}", task["key"]["id"].as_str().unwrap());
+    let listed = caller.get(&of_key).await.ok();
+    assert_eq!(listed["data"], json!([task]), "a list shows the same");
+    assert_eq!(task["progress_estimated"], false);
+    let poster = gateway
+        .without_key()
+        .get(task["poster_url"].as_str().unwrap())
+        .await;
+    assert_eq!(poster.header("content-type"), Some("image/jpeg"));
+    let plain = gateway.post("/v1/videos", &videos_order()).await;
+    let plain = gateway.finished(plain.header("x-task-id").unwrap()).await;
+    assert_eq!(plain["input"].get("image"), None);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_separation_says_what_was_separated() {
+    let gateway = TestGateway::start().await;
+    let clip = gateway.upload("Song of songs").await;
+    let clip = clip["id"].as_str().unwrap();
+    let music = gateway.separate(clip, "two").await;
+    let task = gateway.finished(music["id"].as_str().unwrap()).await;
+    let input = &task["input"];
+    assert_eq!(
+        (&input["task"], &input["stem_task"], &input["title"]),
+        (&json!("gen_stem"), &json!("two"), &json!("Song of songs"))
+    );
+    assert_eq!(input["clip"]["id"], clip);
+    assert!(input["prompt"].is_null());
+    for url in [&input["clip"]["url"], &task["poster_url"]] {
+        let file = gateway.without_key().get(url.as_str().unwrap()).await;
+        assert_eq!(file.status, 200);
+    }
+    gateway.stop().await;
+}
+
+/// Orders a video, not made.
+async fn order(gateway: &TestGateway, prompt: &str) -> String {
+    let mut body = videos_order();
+    body["prompt"] = prompt.into();
+    let answer = gateway.post("/v1/videos", &body).await;
+    answer.header("x-task-id").unwrap().to_owned()
+}
+
+async fn found(gateway: &TestGateway, query: &str) -> Vec<String> {
+    let list = gateway.get(&format!("/v1/tasks?{query}")).await.ok();
+    let data = list["data"].as_array().unwrap();
+    let id = |task: &Value| task["id"].as_str().unwrap().to_owned();
+    data.iter().map(id).collect()
+}
+
+async fn tasks_are_found_by_what_is_known_of_them(gateway: TestGateway) {
+    let boat = order(&gateway, "A red Boat at dawn").await;
+    let house = order(&gateway, "a house in the red desert").await;
+    let lake = order(&gateway, "湖の船").await;
+    let clip = gateway.upload("Red roses").await;
+    let music = gateway.separate(clip["id"].as_str().unwrap(), "two").await;
+    let stem = music["clips"][0]["id"].as_str().unwrap();
+    let music = music["id"].as_str().unwrap();
+    let claimed = gateway.claim().await;
+    gateway.fail(claimed.id, ErrorCode::ContentPolicy).await;
+    let failed = claimed.id.to_string();
+    assert_eq!(failed, boat, "the first that was ordered");
+
+    for (query, expected) in [
+        ("q=red", vec![music, &*house, &*boat]),
+        ("q=RED%20boat", vec![&*boat]),
+        ("q=boat,%20dawn!", vec![&*boat]),
+        ("q=red&kind=video&order=asc", vec![&*boat, &*house]),
+        ("q=red&status=failed", vec![&*boat]),
+        (
+            "q=red&kind=music&model=stems-dsp-1&status=queued",
+            vec![music],
+        ),
+        ("q=re", vec![]),
+        ("q=boat%20house", vec![]),
+        ("q=%E8%88%B9", vec![&*lake]),
+        ("q=!", vec![]),
+        ("error=content_policy", vec![&*boat]),
+        (
+            "error=content_policy&status=failed&kind=video",
+            vec![&*boat],
+        ),
+        ("error=generation_failed", vec![]),
+        ("since=2020-01-01&kind=video", vec![&*lake, &*house, &*boat]),
+        ("until=2020-01-01", vec![]),
+        ("since=2999-01-01T00:00:00Z", vec![]),
+        ("until=2999-01-01&q=roses", vec![music]),
+    ] {
+        assert_eq!(found(&gateway, query).await, expected, "{query}");
+    }
+    let video = format!("video_{}", boat.replace('-', ""));
+    for id in [&*boat, &video, &format!("chatcmpl-{boat}")] {
+        assert_eq!(found(&gateway, &format!("q={id}")).await, [&*boat]);
+    }
+    assert_eq!(found(&gateway, &format!("q={stem}")).await, [music]);
+    assert!(
+        found(&gateway, &format!("q={boat}&kind=music"))
+            .await
+            .is_empty()
+    );
+
+    // A boundary lies exactly where it is told to.
+    let at = gateway.get(&format!("/v1/tasks/{house}")).await.ok();
+    let at = at["created_at"].as_str().unwrap().to_owned();
+    let (since, until) = (
+        found(&gateway, &format!("since={at}&kind=video")).await,
+        found(&gateway, &format!("until={at}&kind=video")).await,
+    );
+    assert!(since.contains(&house) && since.contains(&lake));
+    assert!(!until.contains(&house) && !until.contains(&lake));
+
+    let page = gateway.get("/v1/tasks?q=red&limit=2").await.ok();
+    assert_eq!(page["has_more"], true);
+    let after = page["last_id"].as_str().unwrap();
+    assert_eq!(
+        found(&gateway, &format!("q=red&after={after}")).await,
+        [&*boat]
+    );
+
+    let stranger = gateway.caller("stranger", NewKey::default()).await;
+    for query in ["q=red".to_owned(), format!("q={boat}")] {
+        let list = stranger.get(&format!("/v1/tasks?{query}")).await.ok();
+        assert_eq!(list["data"], json!([]), "{query}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn filters_on_sqlite() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    tasks_are_found_by_what_is_known_of_them(gateway).await;
+}
+
+#[tokio::test]
+async fn filters_on_postgres() {
+    let builder = TestGateway::builder().without_workers().on_postgres();
+    tasks_are_found_by_what_is_known_of_them(builder.start().await).await;
+}
+
+#[tokio::test]
+async fn what_the_list_does_not_know_is_refused() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    for (query, param) in [
+        ("key=mine", "key"),
+        ("error=nonsense", "error"),
+        ("since=yesterday", "since"),
+        ("until=1700000000", "until"),
+        ("stauts=failed", "stauts"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+    ] {
+        let answer = gateway.get(&format!("/v1/tasks?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}");
+        answer.at(param);
+    }
+    let answer = gateway.get("/v1/tasks?stauts=failed").await;
+    for known in ["status", "since", "q", "limit"] {
+        assert!(answer.message().contains(known), "{}", answer.message());
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn words_of_tasks_that_an_older_version_accepted_are_kept_later() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let boat = order(&gateway, "a boat").await;
+    let forget = gateway.app.store.write(|conn| {
+        conn.execute("DELETE FROM task_words WHERE term <> 0", &[])?;
+        conn.execute("UPDATE tasks SET has_words = 0 WHERE id <> ''", &[])
+    });
+    forget.await.unwrap();
+    assert!(found(&gateway, "q=boat").await.is_empty());
+    mediagate::domain::tasks::keep_missing_words(&gateway.app)
+        .await
+        .unwrap();
+    assert_eq!(found(&gateway, "q=boat").await, [boat]);
+    gateway.stop().await;
+}

@@ -1,0 +1,279 @@
+//! What is written about metrics outside the program: their labels in `docs/operations.md`, and
+//! all names and labels in the board and the alert rules of `deploy/`. Knows as much of a query as
+//! that takes: selectors between braces, and lists of labels after `by`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use mediagate::telemetry::{METRICS, Sort};
+
+/// Labels that Prometheus adds when it scrapes, and that of a histogram's buckets.
+const OF_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];
+
+fn repository() -> PathBuf {
+    super::root().join("../..")
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn word(text: &str) -> &str {
+    &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())]
+}
+
+/// The labels of each metric, as the macros name them that record it.
+fn coded() -> BTreeMap<String, BTreeSet<String>> {
+    let folders = ["crates/gateway/src", "crates/providers/src"];
+    let paths = folders.iter();
+    let paths = paths.flat_map(|folder| super::files(&repository().join(folder), "rs"));
+    let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for kind in ["counter!(", "gauge!(", "histogram!("] {
+            for (at, _) in text.match_indices(kind) {
+                if text[..at].ends_with(is_word) {
+                    continue;
+                }
+                let call = balanced(&text[at + kind.len()..]);
+                let Some((name, own)) = call.trim_start().strip_prefix('"').map(recorded) else {
+                    continue;
+                };
+                let known = labels.entry(name.clone()).or_insert_with(|| own.clone());
+                assert_eq!(*known, own, "{name} has other labels in {}", path.display());
+            }
+        }
+    }
+    labels
+}
+
+/// The text until the parenthesis is closed that was opened before it.
+fn balanced(text: &str) -> &str {
+    let mut depth = 1;
+    let end = text.find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    &text[..end.unwrap()]
+}
+
+/// The name and labels in the arguments of a recording macro, after their first quote.
+fn recorded(arguments: &str) -> (String, BTreeSet<String>) {
+    let (name, rest) = arguments.split_once('"').unwrap();
+    let quoted: Vec<&str> = rest.split('"').collect();
+    let labels = quoted
+        .windows(2)
+        .filter(|pair| pair[1].trim_start().starts_with("=>"));
+    (
+        name.to_owned(),
+        labels.map(|pair| pair[0].to_owned()).collect(),
+    )
+}
+
+#[test]
+fn the_metrics_document_has_the_labels_of_the_code() {
+    let coded = coded();
+    let text = std::fs::read_to_string(repository().join("docs/operations.md")).unwrap();
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| `mediagate_"));
+    let mut compared = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let name = cells[1].trim_matches('`');
+        let documented: BTreeSet<String> = cells[4]
+            .split(',')
+            .map(|label| label.trim().trim_matches('`').to_owned())
+            .filter(|label| !label.is_empty())
+            .collect();
+        let own = coded.get(name);
+        let own = own.unwrap_or_else(|| panic!("nothing records {name}"));
+        assert_eq!(documented, *own, "docs/operations.md: {name}");
+        compared += 1;
+    }
+    assert_eq!(compared, METRICS.len());
+}
+
+/// What belongs together: an expression with its legend, or a rule with its annotations.
+struct Query {
+    place: String,
+    text: String,
+}
+
+/// The metric of a series, whose name has a histogram's ending.
+fn metric_of(series: &str) -> Option<&'static str> {
+    METRICS.iter().find_map(|(name, sort, ..)| {
+        let ending = series.strip_prefix(name)?;
+        let fits = match sort {
+            Sort::Counter | Sort::Gauge => ending.is_empty(),
+            Sort::Histogram => ["_bucket", "_count", "_sum"].contains(&ending),
+        };
+        fits.then_some(*name)
+    })
+}
+
+impl Query {
+    fn series(&self) -> impl Iterator<Item = (&str, &str)> {
+        let found = self.text.match_indices("mediagate_");
+        let found = found.filter(|(at, _)| !self.text[..*at].ends_with(is_word));
+        found.map(|(at, _)| {
+            let name = word(&self.text[at..]);
+            (name, &self.text[at + name.len()..])
+        })
+    }
+
+    /// Labels that are asked for, with the metric whose they must be, if it is one.
+    fn labels(&self) -> Vec<(Option<&str>, &str)> {
+        let mut found = Vec::new();
+        for (name, rest) in self.series() {
+            let selector = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let matchers = selector.map_or("", |(matchers, _)| matchers);
+            for matcher in matchers
+                .split(',')
+                .map(str::trim)
+                .filter(|one| !one.is_empty())
+            {
+                found.push((Some(name), word(matcher)));
+            }
+            // label_values(metric, label)
+            if let Some(rest) = rest.strip_prefix(", ").filter(|rest| rest.ends_with(')')) {
+                found.push((Some(name), word(rest)));
+            }
+        }
+        for clause in ["by (", "on (", "without ("] {
+            for list in self.text.split(clause).skip(1) {
+                let (list, _) = list.split_once(')').unwrap();
+                found.extend(list.split(',').map(|label| (None, label.trim())));
+            }
+        }
+        for shown in ["$labels.", "{{"] {
+            let after = self.text.split(shown).skip(1);
+            found.extend(
+                after
+                    .map(word)
+                    .filter(|label| !label.is_empty())
+                    .map(|label| (None, label)),
+            );
+        }
+        found
+    }
+
+    /// What is wrong with it.
+    fn check(&self, coded: &BTreeMap<String, BTreeSet<String>>, wrong: &mut String) {
+        let mut all: BTreeSet<&str> = OF_PROMETHEUS.into();
+        for (series, _) in self.series() {
+            match metric_of(series) {
+                Some(name) => all.extend(coded[name].iter().map(String::as_str)),
+                None => drop(writeln!(wrong, "{}: there is no {series}", self.place)),
+            }
+        }
+        for (series, label) in self.labels() {
+            let own = series.and_then(metric_of).map(|name| &coded[name]);
+            let has = OF_PROMETHEUS.contains(&label)
+                || own.map_or(all.contains(label), |own| own.contains(label));
+            if !has {
+                let _ = writeln!(wrong, "{}: nothing has the label {label}", self.place);
+            }
+        }
+    }
+}
+
+/// Every panel's target and every variable of a board.
+fn of_board(board: &serde_json::Value) -> Vec<Query> {
+    let mut found = Vec::new();
+    for panel in board["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let text = ["expr", "legendFormat"].map(|key| target[key].as_str().unwrap());
+            let place = panel["title"].as_str().unwrap().to_owned();
+            found.push(Query {
+                place,
+                text: text.join(" "),
+            });
+        }
+    }
+    for variable in board["templating"]["list"].as_array().unwrap() {
+        if let Some(text) = variable["query"]["query"].as_str() {
+            let place = variable["name"].as_str().unwrap().to_owned();
+            found.push(Query {
+                place,
+                text: text.to_owned(),
+            });
+        }
+    }
+    found
+}
+
+/// Every alert rule, with its annotations.
+fn of_rules(text: &str) -> Vec<Query> {
+    let rules = text.split("- alert: ").skip(1);
+    let rules = rules.map(|rule| Query {
+        place: word(rule).to_owned(),
+        text: rule.to_owned(),
+    });
+    rules.collect()
+}
+
+#[test]
+fn the_board_and_the_alerts_ask_for_what_there_is() {
+    let deploy = repository().join("deploy");
+    let mut queries = of_rules(&std::fs::read_to_string(deploy.join("alerts.yaml")).unwrap());
+    let boards = super::files(&deploy.join("grafana"), "json");
+    for board in &boards {
+        let board = std::fs::read_to_string(board).unwrap();
+        queries.extend(of_board(&serde_json::from_str(&board).unwrap()));
+    }
+    assert!(
+        queries.len() > 40,
+        "only {} queries were read",
+        queries.len()
+    );
+    let (coded, mut wrong) = (coded(), String::new());
+    for query in &queries {
+        query.check(&coded, &mut wrong);
+    }
+    assert!(wrong.is_empty(), "deploy/:\n{wrong}");
+
+    let asked: BTreeSet<&str> = queries
+        .iter()
+        .flat_map(Query::series)
+        .filter_map(|(series, _)| metric_of(series))
+        .collect();
+    let unseen: Vec<&str> = METRICS
+        .iter()
+        .map(|(name, ..)| *name)
+        .filter(|name| !asked.contains(name))
+        .collect();
+    assert!(
+        unseen.is_empty(),
+        "neither a board nor an alert shows {unseen:?}"
+    );
+}
+
+#[test]
+fn a_wrong_name_or_label_is_found() {
+    let coded = coded();
+    for (text, mistakes) in [
+        (
+            r#"rate(mediagate_upstream_calls_total{provider="a", stage=~"b"}[5m]) {{stage}}"#,
+            0,
+        ),
+        (r#"mediagate_upstream_calls{provider="a"}"#, 2),
+        (r#"mediagate_tasks_ended_total{provider="a"}"#, 1),
+        (
+            "sum by (le, models) (rate(mediagate_upstream_settle_seconds_bucket[5m]))",
+            1,
+        ),
+        ("mediagate_upstream_settle_seconds", 1),
+        ("mediagate_route_open {{models}} {{ $labels.stage }}", 2),
+        ("label_values(mediagate_route_open, models)", 1),
+    ] {
+        let (place, mut wrong) = (String::new(), String::new());
+        let query = Query {
+            place,
+            text: text.to_owned(),
+        };
+        query.check(&coded, &mut wrong);
+        assert_eq!(wrong.lines().count(), mistakes, "{text}: {wrong}");
+    }
+}

@@ -1,0 +1,105 @@
+//! The bodies that our adapter sends for every model that the catalogue has of a
+//! protocol: of each size and of the shortest, the usual and the longest length,
+//! from text, from frames and from references, with every wish. As JSON, for
+//! checks against an SDK's types: `bodies runway`.
+
+#![expect(clippy::print_stdout, reason = "a program of its own")]
+
+use anyhow::Context as _;
+use providers::catalogue::{Catalogue, KnownModel};
+use providers::order::{File, Kind, Picture, PictureRole, Video};
+use providers::{Adapter, Body, Limits, Order, Purpose, Settings, Target, VideoLimits, Work};
+use serde_json::{Value, json};
+
+fn main() -> anyhow::Result<()> {
+    let name = std::env::args().nth(1).context("which protocol?")?;
+    let protocol = providers::protocol(&name).context("no such protocol")?;
+    let mut bodies = Vec::new();
+    let catalogue = Catalogue::embedded();
+    let models = catalogue.models();
+    for model in models.filter(|model| model.provider == name && model.retired.is_none()) {
+        let settings = Settings::new(&name, model.options.clone());
+        let adapter = (protocol.build)(&settings)?;
+        if let Some(Limits::Video(limits)) = adapter.limits(Kind::Video, &model.id) {
+            for video in videos(&limits) {
+                bodies.push(body(&*adapter, model, video)?);
+            }
+        }
+    }
+    println!("{}", Value::Array(bodies));
+    Ok(())
+}
+
+fn body(adapter: &dyn Adapter, model: &KnownModel, video: Video) -> anyhow::Result<Value> {
+    let order = Order {
+        key: "key-of-the-order".into(),
+        model: model.id.clone(),
+        extra: serde_json::Map::new(),
+        work: Work::Video(video),
+    };
+    let call = adapter.start(&order)?;
+    let (Target::Path(path), Body::Json(body)) = (call.to, call.body) else {
+        anyhow::bail!("{}: no JSON to a path", model.id);
+    };
+    Ok(json!({"path": path, "body": body}))
+}
+
+/// Every kind of order that a model takes.
+fn videos(limits: &VideoLimits) -> Vec<Video> {
+    use PictureRole::{FirstFrame, LastFrame, Reference};
+    let pictures = limits.pictures;
+    let mut sources: Vec<Vec<PictureRole>> = Vec::new();
+    if !pictures.needed {
+        sources.push(Vec::new());
+    }
+    if pictures.purpose == Purpose::Frames && pictures.max >= 1 {
+        sources.push(vec![FirstFrame]);
+    }
+    if pictures.takes_end() {
+        sources.push(vec![FirstFrame, LastFrame]);
+    }
+    for count in [1, pictures.most_references()] {
+        if count > 0 && pictures.most_references() > 0 {
+            sources.push(vec![Reference; count]);
+        }
+    }
+    let lengths = [
+        limits.durations.min(),
+        limits.default_seconds,
+        limits.durations.max(),
+    ];
+    let mut videos = Vec::new();
+    for roles in &sources {
+        for size in &limits.sizes {
+            for seconds in lengths {
+                let plain = Video {
+                    prompt: "a lighthouse in a storm".into(),
+                    negative_prompt: None,
+                    pictures: roles.iter().map(|role| picture(*role)).collect(),
+                    seconds,
+                    size: *size,
+                    seed: None,
+                    audio: None,
+                    user: None,
+                    conversation: Vec::new(),
+                };
+                let mut wishes = plain.clone();
+                wishes.negative_prompt = limits.negative_prompt.then(|| "people".into());
+                wishes.seed = limits.seed.then_some(7);
+                wishes.audio = limits.audio.map(|usual| !usual);
+                videos.extend([plain, wishes]);
+            }
+        }
+    }
+    videos
+}
+
+fn picture(role: PictureRole) -> Picture {
+    let file = File {
+        name: "picture.png".into(),
+        mime: "image/png",
+        bytes: b"\x89PNG\r\n\x1a\n".as_slice().into(),
+        url: None,
+    };
+    Picture { role, file }
+}

@@ -1,0 +1,311 @@
+//! `comfyui`: a `ComfyUI` server, and the newer jobs API beside it.
+//!
+//! Every route of the server exists under `/api` and without it.
+
+mod v2;
+
+use serde_json::{Map, Value, json};
+
+use super::Model;
+use crate::media;
+use crate::server::{Handler, Reply, Request};
+use crate::world::{End, Job, Phase, Role};
+
+const NAME: &str = "comfyui";
+
+/// What nodes throw when hosted models refuse content.
+const REFUSAL: &str = "content_policy_violation";
+
+pub(super) const MODEL: Model = Model {
+    name: NAME,
+    routes: |site| {
+        let mut site = site.error(
+            |status| json!({"error": {"type": "simulated", "message": format!("status {status}"), "details": "", "extra_info": {}}, "node_errors": {}}),
+        );
+        for (method, path, role, handler) in SERVER {
+            site = site.route(method, path, role, handler).route(
+                method,
+                &format!("/api{path}"),
+                role,
+                handler,
+            );
+        }
+        site.route("POST", "/api/v2/jobs", Role::Submit, v2::submit)
+            .route("GET", "/api/v2/jobs/{id}", Role::Poll, v2::get)
+            .route("POST", "/api/v2/jobs/{id}/cancel", Role::Cancel, v2::cancel)
+            .route("GET", "/results/{name}", Role::Download, v2::result)
+    },
+};
+
+const SERVER: [(&str, &str, Role, Handler); 8] = [
+    ("POST", "/prompt", Role::Submit, submit),
+    ("POST", "/upload/image", Role::Upload, upload),
+    ("GET", "/history/{id}", Role::Poll, history),
+    ("GET", "/queue", Role::Poll, queue),
+    ("POST", "/queue", Role::Cancel, delete_from_queue),
+    ("POST", "/interrupt", Role::Cancel, interrupt),
+    ("POST", "/jobs/{id}/cancel", Role::Cancel, cancel_job),
+    ("GET", "/view", Role::Download, view),
+];
+
+fn submit(request: &Request) -> Reply {
+    if request.body["client_id"].as_str().is_none() {
+        return invalid("no_client", "client_id is missing", &json!({}));
+    }
+    let id = match &request.body["prompt_id"] {
+        Value::Null => request.world.uuid(),
+        Value::String(id) if is_uuid(id) => id.clone(),
+        _ => {
+            return invalid(
+                "invalid_prompt_id",
+                "prompt_id must be a canonical UUID",
+                &json!({}),
+            );
+        }
+    };
+    let graph = &request.body["prompt"];
+    if let Some(reply) = refusal(request, graph) {
+        return reply;
+    }
+    request
+        .world
+        .accept(NAME, id.clone(), graph.clone(), Value::Null);
+    Reply::json(
+        200,
+        &json!({"prompt_id": id, "number": request.world.number(), "node_errors": {}}),
+    )
+}
+
+/// What the server finds wrong with a graph before it queues it.
+fn refusal(request: &Request, graph: &Value) -> Option<Reply> {
+    let nodes = graph.as_object().filter(|nodes| !nodes.is_empty());
+    let Some(nodes) = nodes else {
+        return Some(invalid("no_prompt", "No prompt provided", &json!({})));
+    };
+    for (id, node) in nodes {
+        let Some(class) = node["class_type"].as_str() else {
+            let message = format!("Node ID '#{id}' has no class_type.");
+            return Some(invalid("missing_node_type", &message, &json!({})));
+        };
+        let Some(inputs) = node["inputs"].as_object() else {
+            return Some(invalid("invalid_prompt", "inputs is missing", &json!({})));
+        };
+        if let Some(details) = wrong_input(request, class, inputs) {
+            let errors = json!({id: {
+                "class_type": class, "dependent_outputs": ["9"],
+                "errors": [{"type": "custom_validation_failed", "message": "Custom validation failed for node", "details": details, "extra_info": {}}],
+            }});
+            let message = "Prompt outputs failed validation";
+            return Some(invalid(
+                "prompt_outputs_failed_validation",
+                message,
+                &errors,
+            ));
+        }
+        let texts = inputs.values().filter_map(Value::as_str);
+        if texts.into_iter().any(|text| text.contains("forbidden")) {
+            return Some(invalid(REFUSAL, "The prompt was refused.", &json!({})));
+        }
+    }
+    None
+}
+
+fn wrong_input(request: &Request, class: &str, inputs: &Map<String, Value>) -> Option<String> {
+    if class == "LoadImage" {
+        let name = inputs.get("image").and_then(Value::as_str).unwrap_or("");
+        if request.world.file(&format!("comfyui/{name}")).is_none() {
+            return Some(format!("image - Invalid image file: {name}"));
+        }
+    }
+    for member in ["width", "height", "length", "seed", "steps"] {
+        let Some(value) = inputs.get(member) else {
+            continue;
+        };
+        if !value.is_u64() && !value.is_array() {
+            return Some(format!("{member} - {value} is no INT"));
+        }
+    }
+    None
+}
+
+fn upload(request: &Request) -> Reply {
+    let image = &request.body["image"];
+    let Some(name) = image["file_name"].as_str().filter(|name| !name.is_empty()) else {
+        return Reply::empty(400);
+    };
+    let is_picture = image["mime"]
+        .as_str()
+        .is_some_and(|mime| mime.starts_with("image/"));
+    if !is_picture || image["bytes"] == 0 {
+        return Reply::empty(400);
+    }
+    let folder = request.body["subfolder"].as_str().unwrap_or_default();
+    let known = format!("{folder}/{name}");
+    let known = known.trim_start_matches('/');
+    request
+        .world
+        .keep_file(format!("comfyui/{known}"), image.clone());
+    Reply::json(
+        200,
+        &json!({"name": name, "subfolder": folder, "type": "input"}),
+    )
+}
+
+fn history(request: &Request) -> Reply {
+    let id = request.param("id");
+    let Some(job) = request.world.ask(id) else {
+        return Reply::json(200, &json!({}));
+    };
+    if request.unknown_word {
+        let record = json!({"outputs": {}, "status": {"status_str": "pondering", "completed": false, "messages": []}});
+        return Reply::json(200, &json!({id: record}));
+    }
+    let started = json!(["execution_start", {"prompt_id": id}]);
+    let failed = |says: &str| {
+        json!([started, ["execution_error", {
+            "prompt_id": id, "node_id": "3", "node_type": "KSampler", "executed": [],
+            "exception_type": "RuntimeError", "exception_message": says, "traceback": [],
+        }]])
+    };
+    let (word, outputs, messages) = match job.phase() {
+        Phase::Queued | Phase::Running(_) => return Reply::json(200, &json!({})),
+        Phase::Ended(End::Success) => ("success", outputs(&job), json!([started])),
+        Phase::Ended(End::Empty) => ("success", json!({}), json!([started])),
+        Phase::Ended(End::Failure | End::Unfit) => {
+            ("error", json!({}), failed("CUDA out of memory\n"))
+        }
+        Phase::Ended(End::Refusal) => (
+            "error",
+            json!({}),
+            failed(&format!("{REFUSAL}: the output was refused")),
+        ),
+        Phase::Cancelled => {
+            // What was deleted while it waited leaves no trace.
+            if job.memo["deleted"] == true {
+                return Reply::json(200, &json!({}));
+            }
+            let stopped =
+                json!(["execution_interrupted", {"prompt_id": id, "node_id": "3", "executed": []}]);
+            ("error", json!({}), json!([started, stopped]))
+        }
+    };
+    let record = json!({
+        "prompt": [1, id, job.input, {"client_id": ""}, ["9"]],
+        "outputs": outputs,
+        "status": {"status_str": word, "completed": word == "success", "messages": messages},
+        "meta": {},
+    });
+    Reply::json(200, &json!({id: record}))
+}
+
+/// A preview, a cover and the film, each by its own node.
+fn outputs(job: &Job) -> Value {
+    let film = file_name(job);
+    json!({
+        "12": {"images": [{"filename": "ComfyUI_temp_00001_.png", "subfolder": "", "type": "temp"}]},
+        "13": {"text": ["done"]},
+        "58": {"images": [{"filename": film, "subfolder": "video", "type": "output"}], "animated": [true]},
+        "9": {"images": [{"filename": "cover_00001_.png", "subfolder": "", "type": "output"}]},
+    })
+}
+
+fn file_name(job: &Job) -> String {
+    format!("{}_00001_.mp4", job.id)
+}
+
+fn queue(request: &Request) -> Reply {
+    let (mut running, mut pending) = (Vec::new(), Vec::new());
+    for job in request.world.jobs(NAME) {
+        let item = json!([1, job.id, job.input, {"client_id": ""}, ["9"]]);
+        match job.phase() {
+            Phase::Queued => pending.push(item),
+            Phase::Running(_) => running.push(item),
+            Phase::Ended(_) | Phase::Cancelled => {}
+        }
+    }
+    Reply::json(
+        200,
+        &json!({"queue_running": running, "queue_pending": pending}),
+    )
+}
+
+fn delete_from_queue(request: &Request) -> Reply {
+    let ids = request.body["delete"].as_array().into_iter().flatten();
+    for id in ids.filter_map(Value::as_str) {
+        let waits = request
+            .world
+            .job(id)
+            .is_some_and(|job| job.phase() == Phase::Queued);
+        if waits {
+            request.world.cancel(id);
+        }
+    }
+    Reply::empty(200)
+}
+
+fn interrupt(request: &Request) -> Reply {
+    let named = request.body["prompt_id"].as_str();
+    for job in request.world.jobs(NAME) {
+        if matches!(job.phase(), Phase::Running(_)) && named.is_none_or(|id| id == job.id) {
+            request.world.cancel(&job.id);
+        }
+    }
+    Reply::empty(200)
+}
+
+fn cancel_job(request: &Request) -> Reply {
+    let id = request.param("id");
+    if request.world.job(id).is_none() {
+        return Reply::json(404, &json!({"error": "Job not found"}));
+    }
+    request.world.cancel(id);
+    Reply::json(200, &json!({}))
+}
+
+fn view(request: &Request) -> Reply {
+    let member = |name: &str| request.query.get(name).map_or("", String::as_str);
+    let (name, folder, kind) = (member("filename"), member("subfolder"), member("type"));
+    let job = name
+        .strip_suffix("_00001_.mp4")
+        .and_then(|id| request.world.job(id));
+    match job {
+        Some(job) if folder == "video" && kind == "output" => film(request, &job),
+        _ => Reply::empty(404),
+    }
+}
+
+fn film(request: &Request, job: &Job) -> Reply {
+    if request.expired {
+        return Reply::empty(403);
+    }
+    if job.phase() != Phase::Ended(End::Success) {
+        return Reply::empty(404);
+    }
+    Reply::file("video/mp4", media::video(seconds(job)))
+}
+
+/// Frames by the rate, as the graph's nodes say.
+fn seconds(job: &Job) -> u32 {
+    let input = |member: &str| {
+        let nodes = job.input.as_object()?;
+        nodes
+            .values()
+            .find_map(|node| node["inputs"][member].as_u64())
+    };
+    let frames = input("length").unwrap_or(121);
+    let rate = input("fps").unwrap_or(24).max(1);
+    u32::try_from((frames.saturating_sub(1) / rate).max(1)).unwrap_or(1)
+}
+
+fn invalid(kind: &str, message: &str, nodes: &Value) -> Reply {
+    Reply::json(
+        400,
+        &json!({"error": {"type": kind, "message": message, "details": "", "extra_info": {}}, "node_errors": nodes}),
+    )
+}
+
+fn is_uuid(id: &str) -> bool {
+    let groups: Vec<usize> = id.split('-').map(str::len).collect();
+    let hex = |one: char| one == '-' || one.is_ascii_digit() || ('a'..='f').contains(&one);
+    groups == [8, 4, 4, 4, 12] && id.chars().all(hex)
+}

@@ -1,0 +1,100 @@
+//! Version 2 of the API, as Comfy Cloud has it: jobs by a key, results by signed
+//! addresses.
+
+use serde_json::{Value, json};
+
+use super::{NAME, REFUSAL, file_name, film};
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase};
+
+pub(super) fn submit(request: &Request) -> Reply {
+    if request.bearer().is_none() {
+        return error(401, "unauthorized", "A key is required.");
+    }
+    let graph = &request.body["workflow"];
+    if !graph.is_object() {
+        return error(422, "invalid_request", "workflow is required");
+    }
+    if graph.to_string().contains("forbidden") {
+        return error(422, REFUSAL, "The prompt was refused.");
+    }
+    let key = format!("comfyui/key/{}", request.header("idempotency-key"));
+    if key.ends_with('/') {
+        return error(422, "invalid_request", "Idempotency-Key is required");
+    }
+    if request.world.file(&key).is_some() {
+        return error(422, "idempotency_key_reuse", "The key was used before.");
+    }
+    request.world.keep_file(key, json!(true));
+    let id = request.world.uuid();
+    let job = request
+        .world
+        .accept(NAME, id, graph.clone(), json!({"v2": true}));
+    Reply::json(201, &object(request, &job))
+}
+
+pub(super) fn get(request: &Request) -> Reply {
+    let Some(job) = request.world.ask(request.param("id")) else {
+        return error(404, "not_found", "There is no such job.");
+    };
+    let mut body = object(request, &job);
+    if request.unknown_word {
+        body["status"] = json!("pondering");
+    }
+    Reply::json(200, &body)
+}
+
+pub(super) fn cancel(request: &Request) -> Reply {
+    let id = request.param("id");
+    request.world.cancel(id);
+    match request.world.job(id) {
+        Some(job) => Reply::json(200, &object(request, &job)),
+        None => error(404, "not_found", "There is no such job."),
+    }
+}
+
+fn object(request: &Request, job: &Job) -> Value {
+    let (word, share, code) = match job.phase() {
+        Phase::Queued => ("queued", 0.0, None),
+        Phase::Running(share) => ("running", share, None),
+        Phase::Ended(End::Success | End::Empty) => ("succeeded", 1.0, None),
+        Phase::Ended(End::Failure) => ("failed", 0.5, Some("execution_error")),
+        Phase::Ended(End::Unfit) => ("failed", 0.5, Some("invalid_input")),
+        Phase::Ended(End::Refusal) => ("failed", 0.5, Some(REFUSAL)),
+        Phase::Cancelled => ("canceled", 0.5, None),
+    };
+    let mut outputs = Vec::new();
+    if job.phase() == Phase::Ended(End::Success) {
+        // Addresses are signed anew each time.
+        let url = format!(
+            "{}/results/{}?signature={}",
+            request.base,
+            file_name(job),
+            request.world.number()
+        );
+        outputs.push(json!({"id": "out_1", "node_id": "58", "type": "video", "content_type": "video/mp4", "url": url, "url_expires_at": null}));
+    }
+    json!({
+        "id": job.id, "status": word, "progress": {"value": share}, "queue_position": null,
+        "outputs": outputs, "error": code.map(|code| json!({"code": code, "message": "The job failed.", "node_id": "3"})),
+        "urls": {"self": format!("/api/v2/jobs/{}", job.id), "cancel": format!("/api/v2/jobs/{}/cancel", job.id)},
+    })
+}
+
+pub(super) fn result(request: &Request) -> Reply {
+    let name = request.param("name");
+    if request.expired || request.headers.contains_key("authorization") {
+        return Reply::json(403, &json!("AccessDenied")).with_header("content-type", "text/plain");
+    }
+    let job = name
+        .strip_suffix("_00001_.mp4")
+        .and_then(|id| request.world.job(id));
+    job.map_or_else(|| Reply::empty(404), |job| film(request, &job))
+}
+
+fn error(status: u16, code: &str, message: &str) -> Reply {
+    Reply::json(
+        status,
+        &json!({"error": {"code": code, "message": message, "details": null}}),
+    )
+}

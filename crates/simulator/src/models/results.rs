@@ -1,0 +1,41 @@
+//! What jobs made, as more than one provider hands it out.
+
+use serde_json::json;
+
+use crate::media;
+use crate::server::{Reply, Request};
+use crate::world::{End, Job, Phase};
+
+/// A file of the job `{id}` that succeeded: a tone of its own for each `.wav`, else
+/// a film of so many seconds.
+pub(super) fn named(request: &Request, refusal: &str, seconds: fn(&Job) -> Option<u32>) -> Reply {
+    if request.expired {
+        return Reply::json(403, &json!(refusal));
+    }
+    let job = request.world.job(request.param("id"));
+    let Some(job) = job.filter(|job| job.phase() == Phase::Ended(End::Success)) else {
+        return Reply::empty(404);
+    };
+    let name = request.param("name");
+    if name.strip_suffix(".wav").is_some() {
+        let letters: u32 = name.bytes().map(u32::from).sum();
+        return Reply::file("audio/wav", media::audio(1_000, f64::from(letters)));
+    }
+    Reply::file("video/mp4", media::video(seconds(&job).unwrap_or(5)))
+}
+
+/// The film of the job `{id}`, at an address that is signed by this member of its
+/// query.
+pub(super) fn signed_film(request: &Request, signature: &str) -> Reply {
+    let job = request.world.job(request.param("id"));
+    let signed = request.query.contains_key(signature);
+    match job.filter(|_| signed && !request.expired) {
+        Some(job) => Reply::file("video/mp4", media::video(duration(&job).unwrap_or(5))),
+        None => Reply::json(403, &json!("Request has expired")),
+    }
+}
+
+/// The seconds of an order that says them as a number.
+pub(super) fn duration(job: &Job) -> Option<u32> {
+    u32::try_from(job.input["duration"].as_u64()?).ok()
+}

@@ -1,0 +1,333 @@
+//! What the simulated providers share: jobs, the journal and the faults.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use http::{HeaderMap, Method};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::fault::{Fault, Order};
+
+mod job;
+
+pub use job::{End, Job, Phase, Plan};
+
+/// What a request is for, as its model declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It orders something that is paid for.
+    Submit,
+    /// It asks how a job stands.
+    Poll,
+    /// It lists jobs.
+    Find,
+    /// It fetches a finished file.
+    Download,
+    /// It hands a file over.
+    Upload,
+    /// It calls a job off.
+    Cancel,
+    /// Anything else.
+    Other,
+}
+
+/// A request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// The provider, by its protocol's name.
+    pub provider: &'static str,
+    /// What it was for.
+    pub role: Role,
+    /// The method.
+    pub method: Method,
+    /// The path below the provider's base, and the query.
+    pub path: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body parsed: JSON as it is, multipart and forms as an object whose
+    /// files are `{"file_name", "mime", "bytes": length}` and in which a name
+    /// that comes more than once has a list, anything else as
+    /// `{"bytes": length}`, nothing as null.
+    pub body: Value,
+}
+
+impl Received {
+    /// As JSON, headers as an object with names in lower case.
+    pub fn to_json(&self) -> Value {
+        let mut headers = BTreeMap::<&str, String>::new();
+        for (name, value) in &self.headers {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            let all = headers.entry(name.as_str()).or_default();
+            if !all.is_empty() {
+                all.push_str(", ");
+            }
+            all.push_str(&value);
+        }
+        json!({
+            "provider": self.provider, "role": self.role, "method": self.method.as_str(),
+            "path": self.path, "headers": headers, "body": self.body,
+        })
+    }
+}
+
+/// Jobs, journal and faults. Shared by all models.
+#[derive(Debug)]
+pub struct World {
+    jobs: [Mutex<HashMap<String, Job>>; SHARDS],
+    taken: Mutex<BTreeMap<&'static str, usize>>,
+    files: Mutex<HashMap<String, Value>>,
+    journal: Mutex<Vec<Received>>,
+    keeps_journal: AtomicBool,
+    faults: Mutex<Vec<Order>>,
+    /// Lets a request see without a lock that nothing goes wrong.
+    has_faults: AtomicBool,
+    plans: Mutex<Plans>,
+    next: AtomicU64,
+}
+
+/// Jobs are kept in this many parts, so that polls do not wait for each other.
+const SHARDS: usize = 16;
+
+#[derive(Debug, Default)]
+struct Plans {
+    common: Plan,
+    own: BTreeMap<String, Plan>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            jobs: std::array::from_fn(|_| Mutex::default()),
+            taken: Mutex::default(),
+            files: Mutex::default(),
+            journal: Mutex::default(),
+            keeps_journal: AtomicBool::new(true),
+            faults: Mutex::default(),
+            has_faults: AtomicBool::new(false),
+            plans: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    fn shard(&self, id: &str) -> MutexGuard<'_, HashMap<String, Job>> {
+        let hash = id.bytes().fold(0_usize, |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(usize::from(byte))
+        });
+        lock(&self.jobs[hash % SHARDS])
+    }
+
+    /// A number that was not given before.
+    pub fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// An id in the form of a UUID that was not given before.
+    pub fn uuid(&self) -> String {
+        format!("00000000-0000-4000-8000-{:012x}", self.number())
+    }
+
+    /// How jobs go from now on, at every provider.
+    pub fn set_plan(&self, plan: Plan) {
+        *lock(&self.plans) = Plans {
+            common: plan,
+            own: BTreeMap::new(),
+        };
+    }
+
+    /// How jobs go from now on at one provider.
+    pub fn set_plan_of(&self, provider: &str, plan: Plan) {
+        lock(&self.plans).own.insert(provider.to_owned(), plan);
+    }
+
+    /// How jobs go at a provider.
+    pub fn plan(&self, provider: &str) -> Plan {
+        let plans = lock(&self.plans);
+        plans.own.get(provider).copied().unwrap_or(plans.common)
+    }
+
+    /// A provider takes an order: from here on it is paid for.
+    pub fn accept(
+        &self,
+        provider: &'static str,
+        id: impl Into<String>,
+        input: impl Into<Arc<Value>>,
+        memo: Value,
+    ) -> Job {
+        let job = Job {
+            id: id.into(),
+            provider,
+            input: input.into(),
+            memo,
+            plan: self.plan(provider),
+            accepted_at: Instant::now(),
+            cancelled_at: None,
+            polls: 0,
+        };
+        *lock(&self.taken).entry(provider).or_default() += 1;
+        self.shard(&job.id).insert(job.id.clone(), job.clone());
+        job
+    }
+
+    /// The job, counting that it was asked for.
+    pub fn ask(&self, id: &str) -> Option<Job> {
+        let mut jobs = self.shard(id);
+        let job = jobs.get_mut(id)?;
+        job.polls += 1;
+        Some(job.clone())
+    }
+
+    /// The job.
+    pub fn job(&self, id: &str) -> Option<Job> {
+        self.shard(id).get(id).cloned()
+    }
+
+    /// Every job of a provider, in the order in which it took them.
+    pub fn jobs(&self, provider: &str) -> Vec<Job> {
+        self.jobs_that(|job| job.provider == provider)
+    }
+
+    /// Every job, in the order in which they were taken.
+    pub fn all_jobs(&self) -> Vec<Job> {
+        self.jobs_that(|_| true)
+    }
+
+    fn jobs_that(&self, wanted: impl Fn(&Job) -> bool) -> Vec<Job> {
+        let mut found = Vec::new();
+        for shard in &self.jobs {
+            let jobs = lock(shard);
+            found.extend(jobs.values().filter(|job| wanted(job)).cloned());
+        }
+        found.sort_by(|a, b| (a.accepted_at, &a.id).cmp(&(b.accepted_at, &b.id)));
+        found
+    }
+
+    /// How many orders a provider took, those included that it forgot.
+    pub fn accepted(&self, provider: &str) -> usize {
+        lock(&self.taken).get(provider).copied().unwrap_or_default()
+    }
+
+    /// Calls a job off that has not ended; whether it was.
+    pub fn cancel(&self, id: &str) -> bool {
+        match self.shard(id).get_mut(id) {
+            Some(job) if !matches!(job.phase(), Phase::Ended(_) | Phase::Cancelled) => {
+                job.cancelled_at = Some(Instant::now());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a job, as providers do after a day.
+    pub fn forget(&self, id: &str) {
+        self.shard(id).remove(id);
+    }
+
+    /// Keeps facts of something that was handed over, by its id.
+    pub fn keep_file(&self, id: impl Into<String>, facts: Value) {
+        lock(&self.files).insert(id.into(), facts);
+    }
+
+    /// What was kept of a file.
+    pub fn file(&self, id: &str) -> Option<Value> {
+        lock(&self.files).get(id).cloned()
+    }
+
+    /// Everything that was received, in order.
+    pub fn journal(&self) -> Vec<Received> {
+        lock(&self.journal).clone()
+    }
+
+    /// Empties the journal.
+    pub fn clear_journal(&self) {
+        lock(&self.journal).clear();
+    }
+
+    /// Whether requests are written down: they are, unless told otherwise.
+    /// Under load the journal would only grow.
+    pub fn set_journal(&self, on: bool) {
+        self.keeps_journal.store(on, Ordering::Relaxed);
+    }
+
+    /// Writes a request down, if requests are.
+    pub fn record(&self, received: impl FnOnce() -> Received) {
+        if self.keeps_journal.load(Ordering::Relaxed) {
+            let received = received();
+            lock(&self.journal).push(received);
+        }
+    }
+
+    /// Orders a fault for the next `times` requests that it concerns.
+    pub fn order(&self, fault: Fault, provider: Option<&str>, role: Option<Role>, times: u32) {
+        self.place(Order {
+            provider: provider.map(str::to_owned),
+            role,
+            times,
+            ..Order::new(fault)
+        });
+    }
+
+    /// Orders a fault.
+    pub fn place(&self, order: Order) {
+        let mut faults = lock(&self.faults);
+        faults.push(order);
+        self.has_faults.store(true, Ordering::Release);
+    }
+
+    /// What is ordered and has not struck as often as it should.
+    pub fn orders(&self) -> Vec<Order> {
+        lock(&self.faults).clone()
+    }
+
+    /// Calls all faults off.
+    pub fn clear_faults(&self) {
+        lock(&self.faults).clear();
+    }
+
+    /// The first ordered fault that strikes this request, used up once. Those
+    /// that wait for their request to come by count this one.
+    pub fn fault(&self, provider: &str, role: Role) -> Option<Fault> {
+        if !self.has_faults.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut faults = lock(&self.faults);
+        let mut struck = None;
+        for order in faults.iter_mut() {
+            if !order.concerns(provider, role) {
+                continue;
+            }
+            if order.after > 0 {
+                order.after -= 1;
+            } else if struck.is_none() && order.times > 0 {
+                order.times -= 1;
+                struck = Some(order.fault.clone());
+            }
+        }
+        faults.retain(|order| order.times > 0);
+        self.has_faults.store(!faults.is_empty(), Ordering::Release);
+        struck
+    }
+
+    /// Back to the beginning: no jobs, files, journal, faults or plans, and
+    /// numbers from 1 again, so that the same requests get the same ids.
+    pub fn reset(&self) {
+        for shard in &self.jobs {
+            lock(shard).clear();
+        }
+        lock(&self.taken).clear();
+        lock(&self.files).clear();
+        self.clear_journal();
+        self.clear_faults();
+        *lock(&self.plans) = Plans::default();
+        self.next.store(0, Ordering::Relaxed);
+    }
+}
