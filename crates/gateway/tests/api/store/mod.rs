@@ -31,6 +31,7 @@ mod migrations;
 mod money;
 #[cfg(debug_assertions)]
 mod plans;
+mod rates;
 mod records;
 mod scale;
 mod side_by_side;
