@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
 use crate::attendance::Attendance;
-use crate::bell::Bell;
+use crate::bell::{Bell, Wire};
 use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::catalog::{Catalog, slips};
@@ -162,6 +162,7 @@ impl App {
         let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
         shelf.scan();
         let catalog = Catalog::new(&config.models, shelf.models(), &sites, clock.now())?;
+        let bell = Bell::new(store.clone(), wire(&config)?);
         Ok(Self(Arc::new(Parts {
             blobs: Blobs::local(&config.media_path())?,
             catalog: ArcSwap::from_pointee(catalog),
@@ -170,10 +171,10 @@ impl App {
             fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
             hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
             settings: Current::new(&config.models),
-            limits: Limits::new(&config),
+            limits: Limits::new(&config, &store),
             caches: Caches::default(),
             uses: Uses::default(),
-            bell: Bell::default(),
+            bell,
             attendance: Attendance::new(clock.clone()),
             health: Health::default(),
             stop: Stop::default(),
@@ -221,6 +222,17 @@ impl Parts {
             .await
             .map_err(Error::internal)
     }
+}
+
+/// How this process tells others of changes.
+fn wire(config: &Config) -> Result<Wire, ConfigError> {
+    if let Some(address) = config.bell.nats()? {
+        return Ok(Wire::Nats(address));
+    }
+    Ok(match &config.database {
+        Database::Sqlite => Wire::None,
+        Database::Postgres(_) => Wire::Notify(config.bell.database()?),
+    })
 }
 
 /// The configured secrets, the newest first, or the one that was made at the first start: of one

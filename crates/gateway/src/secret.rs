@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use providers::Secret;
 
@@ -78,6 +78,13 @@ impl fmt::Display for SecretSource {
             Self::Env(name) => write!(f, "env:{name}"),
             Self::File(path) => write!(f, "file:{}", path.display()),
         }
+    }
+}
+
+impl Serialize for SecretSource {
+    /// As it is displayed.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

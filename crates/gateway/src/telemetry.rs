@@ -69,7 +69,7 @@ pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 24] = [
+pub const METRICS: [Metric; 25] = [
     ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
     ("mediagate_upstream_open_jobs", Sort::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
@@ -88,6 +88,7 @@ pub const METRICS: [Metric; 24] = [
     ("mediagate_ledger_mismatches", Sort::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
     ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
     ("mediagate_route_open", Sort::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
+    ("mediagate_bell_connected", Sort::Gauge, Unit::Count, "1 while changes are told to other processes at once, by Postgres or NATS, else 0"),
     ("mediagate_log_lines_lost_total", Sort::Counter, Unit::Count, "Log lines that nothing took in time"),
     ("mediagate_webhooks_due", Sort::Gauge, Unit::Count, "Webhooks that are due and that no process is sending"),
     ("mediagate_webhooks_attempts_total", Sort::Counter, Unit::Count, "Webhooks that were sent, by outcome"),
@@ -151,6 +152,11 @@ pub fn tasks_restored(waiting: usize) {
 /// Records whether losing the database's machine would lose no data.
 pub fn durable(is_durable: bool) {
     metrics::gauge!("mediagate_durability").set(f64::from(u8::from(is_durable)));
+}
+
+/// Records whether rings reach other processes.
+pub fn bell_connected(is_connected: bool) {
+    metrics::gauge!("mediagate_bell_connected").set(f64::from(u8::from(is_connected)));
 }
 
 /// Sets the number of ledger mismatches.

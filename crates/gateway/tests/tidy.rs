@@ -134,6 +134,12 @@ fn only_the_store_knows_the_databases() {
 }
 
 #[test]
+fn only_the_bell_knows_nats() {
+    let found = trespasses(|source| !source.is_in(&["bell"]), &["async_nats"]);
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
 fn layers_know_only_what_lies_below() {
     for (folders, forbidden) in [
         (
@@ -151,6 +157,7 @@ fn layers_know_only_what_lies_below() {
             &[
                 "app",
                 "attendance",
+                "bell",
                 "caches",
                 "catalog",
                 "engines",

@@ -1,4 +1,4 @@
--- Rows as version 16 writes them: as version 15 did, and what results are known by.
+-- Rows as version 16 writes them: as version 15 did, and a grant of requests.
 INSERT INTO accounts (id, handle, display_name, avatar, created_at, prepaid, budget_micros, held_micros, spent_micros, credit_micros) VALUES
 ('0193b000-0000-7000-8000-000000000001', 'sample', 'Sample', '0193b000-0000-7000-8000-0000000000a0', 1767322245678901, 1, 9000000, 500000, 400000, 5000000);
 
@@ -78,10 +78,4 @@ INSERT INTO route_notes (provider, model, paused_at, tried_at, refused_at, error
 INSERT INTO sessions (sha256, key_id, created_at, expires_at) VALUES
 ('ee', '0193b000-0000-7000-8000-000000000002', 1767322245678901, 1767365445678901);
 
-INSERT INTO prints (id, account_id, task_id, clip_id, kind, is_embedded, sha256, watermark, video, sound, created_at) VALUES
-('0193b000-0000-7000-8000-0000000000a1', '0193b000-0000-7000-8000-000000000001', NULL, '0193b000-0000-7000-8000-000000000020', 'song', 0, 'dd', NULL, NULL, 'AAAA', 1767322245678909),
-('0193b000-0000-7000-8000-0000000000a2', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000010', NULL, 'video', 1, 'ee', 1099511627775, 'AAAA', NULL, 1767322245678909);
-
-INSERT INTO print_keys (part, print_id) VALUES
-(4095, '0193b000-0000-7000-8000-0000000000a2'),
-(1099511627777, '0193b000-0000-7000-8000-0000000000a1');
+INSERT INTO rate_grants (key_id, tat, granted) VALUES ('0193b000-0000-7000-8000-000000000002', 1767322245678901000, 1);

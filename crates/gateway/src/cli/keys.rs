@@ -24,6 +24,8 @@ use crate::secret::Secret;
 pub(super) enum KeysCommand {
     /// Create a key and print only the key on standard output
     Create(CreateArgs),
+    /// Print a new key that is good for nothing yet, for `first_key`
+    Generate,
     /// List keys
     List,
     /// Change a key's settings, from its next request on
@@ -177,6 +179,9 @@ impl UpdateArgs {
 }
 
 pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
+    if let KeysCommand::Generate = command {
+        return say(keys::generate().map_err(CliError::failed)?.expose());
+    }
     let config = Config::load_for_command(settings)?;
     if let KeysCommand::Create(args) = command {
         check_models(args, &config)?;
@@ -185,6 +190,7 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
     runtime()?.block_on(async {
         match command {
             KeysCommand::Create(args) => create(&app, args, json).await,
+            KeysCommand::Generate => Ok(()),
             KeysCommand::List => list(&app, json).await,
             KeysCommand::Update(args) => update(&app, args, json).await,
             KeysCommand::Rotate { key, grace } => rotate(&app, key, *grace, json).await,

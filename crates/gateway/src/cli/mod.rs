@@ -9,6 +9,7 @@ mod keys;
 mod ledger;
 mod migrate;
 mod models;
+mod probes;
 mod provenance;
 mod providers;
 mod restored;
@@ -194,6 +195,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
         Command::Config(ConfigCommand::Check) => {
             let config = Config::load(&cli.settings)?;
+            serve::check(&config)?;
             let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
             let library = config.onnx_library.clone();
             let shelf = crate::engines::own_models::Shelf::new(&config.models_folder, library);

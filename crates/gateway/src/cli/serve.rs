@@ -12,9 +12,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::cli::{CliError, runtime};
+use crate::cli::{CliError, probes, runtime};
 use crate::clock::Clock;
-use crate::config::{Config, Settings, file_mark};
+use crate::config::{Config, ConfigError, Settings, file_mark};
 use crate::domain::accounts;
 use crate::domain::audit::By;
 use crate::domain::keys;
@@ -40,31 +40,50 @@ pub(super) struct Start {
 
 pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
+    check(&config)?;
     let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
-        serve(app, settings.clone()).await
+        let serving = serve(app.clone(), settings.clone());
+        probes::beside(&app, serving).await?
     })
 }
 
-/// `mediagate worker`: like `serve`, without a listener.
+/// What only servers and workers need of the settings.
+pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    config.bell.check()?;
+    match config.given_key()? {
+        Some(key) if !keys::is_well_formed(key.expose()) => Err(ConfigError::Value {
+            key: "first_key".into(),
+            message: "must be an API key as `mediagate keys generate` prints one".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// `mediagate worker`: like `serve`, without a listener for requests.
 pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
+    check(&config)?;
     let _logging = telemetry::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
         watch_signals(app.stop.draining.clone())?;
         watch_settings(app.clone(), settings.clone())?;
-        let workers = Workers::start(&app).await;
-        tracing::info!(slots = app.config.workers, "working");
-        app.stop.draining.cancelled().await;
-        app.stop.closing.cancel();
-        workers.stop().await;
+        probes::beside(&app, work(&app)).await?;
         tracing::info!("stopped");
         Ok(())
     })
+}
+
+async fn work(app: &App) {
+    let workers = Workers::start(app).await;
+    tracing::info!(slots = app.config.workers, "working");
+    app.stop.draining.cancelled().await;
+    app.stop.closing.cancel();
+    workers.stop().await;
 }
 
 async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
@@ -149,13 +168,25 @@ fn say_who_signs(app: &App) {
     }
 }
 
-/// Creates the first account and key if there are none.
+/// Creates the first account and key if there are none. Returns the key if it is to be printed.
 async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
-    if !keys::list(app).await?.is_empty() {
+    let given = app.config.given_key()?;
+    let known = keys::list(app).await?;
+    if !known.is_empty() {
+        let sha256 = given.map(|key| keys::hash(key.expose()));
+        if sha256.is_some_and(|hash| !known.iter().any(|(key, _)| key.sha256 == hash)) {
+            tracing::warn!("first_key is ignored: there are other keys");
+        }
         return Ok(None);
     }
     let account = accounts::ensure_by(app, accounts::DEFAULT_HANDLE, By::command("serve")).await?;
-    Ok(keys::create_first(app, &account).await?)
+    if let Some(given) = given {
+        keys::create_first(app, &account, &given).await?;
+        return Ok(None);
+    }
+    let fresh = keys::generate().map_err(CliError::failed)?;
+    let is_made = keys::create_first(app, &account, &fresh).await?;
+    Ok(is_made.then_some(fresh))
 }
 
 /// Prints the service's URL and, once, the first key.

@@ -14,8 +14,8 @@ use crate::config::file::Source;
 use crate::config::providers::ProviderConfig;
 use crate::config::size::ByteSize;
 use crate::config::{
-    Config, ConfigError, Database, Durability, FetchRules, LogFormat, ModelConfig, PersonaRules,
-    ProvenanceRules, Settings, WebhookRules, cores, file, process, providers, wrong,
+    BellConfig, Config, ConfigError, Database, Durability, FetchRules, LogFormat, ModelConfig,
+    PersonaRules, ProvenanceRules, Settings, WebhookRules, cores, file, process, providers, wrong,
 };
 use crate::secret::{Secret, SecretSource};
 use crate::store::Options;
@@ -113,6 +113,9 @@ impl Config {
             signing_secrets,
             webhooks: WebhookRules::of(set.webhooks),
             provenance,
+            metrics_listen: set.metrics_listen,
+            first_key: set.first_key,
+            bell: BellConfig::of(set.bell),
             cors_origins: set.cors_origins.unwrap_or_default(),
             trusted_proxies: set.trusted_proxies.unwrap_or_default(),
             max_connections: set.max_connections.unwrap_or(8192),

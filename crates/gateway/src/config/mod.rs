@@ -4,6 +4,7 @@
 //! the defaults together, and [`Config`] is what the rest of the program uses: complete and
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
 
+mod bell;
 mod complete;
 pub mod current;
 pub mod file;
@@ -25,6 +26,7 @@ use ::providers::catalogue::Catalogue;
 use ipnet::IpNet;
 use serde::Serialize;
 
+pub use bell::BellConfig;
 pub use process::cores;
 pub use provenance::{Identity, KeyHolder, ProvenanceRules};
 pub use settings::{CancelPolicy, Durability, LogFormat, NotifyHookBody, Settings};
@@ -33,7 +35,7 @@ pub use webhooks::WebhookRules;
 use crate::config::file::Source;
 use crate::config::providers::{ModelSettings, ProviderConfig};
 use crate::config::size::ByteSize;
-use crate::secret::{Secret, SecretError};
+use crate::secret::{Secret, SecretError, SecretSource};
 use crate::store::Migrate;
 
 /// What is wrong with the settings.
@@ -145,6 +147,11 @@ pub struct Config {
     /// What results say of their origin.
     pub provenance: ProvenanceRules,
     pub personas: PersonaRules,
+    /// Where probes and metrics are served without a key.
+    pub metrics_listen: Option<SocketAddr>,
+    /// The first API key; one is generated and printed if `None`.
+    first_key: Option<SecretSource>,
+    pub bell: BellConfig,
     /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
     pub log_format: LogFormat,

@@ -261,6 +261,23 @@ pub struct Settings {
         global = true
     )]
     pub max_submitting: Option<usize>,
+    /// Address for probes and metrics without a key, of servers and workers [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_METRICS_LISTEN",
+        value_name = "ADDRESS",
+        global = true
+    )]
+    pub metrics_listen: Option<SocketAddr>,
+    /// The first API key, instead of a printed one; also env:NAME or <file:PATH>
+    #[arg(
+        long,
+        env = "MEDIAGATE_FIRST_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        global = true
+    )]
+    pub first_key: Option<SecretSource>,
     /// Show callers which provider made something [default: false]
     #[arg(
         long,
@@ -300,6 +317,9 @@ pub struct Settings {
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     pub personas: PersonasSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub bell: BellSettings,
     #[arg(skip)]
     #[merge(strategy = of_file)]
     pub providers: BTreeMap<String, ProviderTable>,
@@ -400,4 +420,31 @@ pub struct PersonasSettings {
         global = true
     )]
     pub auto_approve: Option<bool>,
+}
+
+/// `[bell]`: how processes tell each other of changes.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct BellSettings {
+    /// NATS server that tells other processes of changes; also env:NAME or <file:PATH> [default: Postgres does]
+    #[arg(
+        id = "bell_nats",
+        long = "bell-nats",
+        env = "MEDIAGATE_BELL_NATS",
+        value_name = "URL",
+        hide_env_values = true,
+        global = true
+    )]
+    pub nats: Option<SecretSource>,
+    /// Direct address of the database when `database` is a pooler's; also env:NAME or <file:PATH>
+    #[arg(
+        id = "bell_database",
+        long = "bell-database",
+        env = "MEDIAGATE_BELL_DATABASE",
+        value_name = "DATABASE",
+        hide_env_values = true,
+        global = true
+    )]
+    pub database: Option<SecretSource>,
 }

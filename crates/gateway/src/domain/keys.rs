@@ -68,8 +68,12 @@ pub async fn create(app: &App, account: &Account, new: NewKey) -> Result<(ApiKey
 /// A new key and its secret, not stored yet.
 fn draft(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
     let secret = generate().map_err(Error::internal)?;
+    Ok((with_secret(app, account, new, &secret), secret))
+}
+
+fn with_secret(app: &Parts, account: &Account, new: NewKey, secret: &Secret) -> ApiKey {
     let now = app.clock.now();
-    let key = ApiKey {
+    ApiKey {
         id: KeyId::new(),
         account: account.id,
         name: new.name,
@@ -89,19 +93,18 @@ fn draft(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret)
         created_at: now,
         expires_at: new.expires_in.map(|time| now.plus(time)),
         revoked_at: None,
-    };
-    Ok((key, secret))
+    }
 }
 
-/// Creates the first key, with every scope, if there is none. If several processes start together,
-/// only one creates it.
-pub async fn create_first(app: &Parts, account: &Account) -> Result<Option<Secret>, Error> {
+/// Creates the first key, with every scope, if there is none: `secret`. If several processes start
+/// together, only one creates it. Returns whether this one did.
+pub async fn create_first(app: &Parts, account: &Account, secret: &Secret) -> Result<bool, Error> {
     let new = NewKey {
         name: "first".into(),
         scopes: Scope::ALL.to_vec(),
         ..NewKey::default()
     };
-    let (key, secret) = draft(app, account, new)?;
+    let key = with_secret(app, account, new, secret);
     let now = app.clock.now();
     let made = app.store.write(move |conn| -> Result<bool, Error> {
         accounts::exclude_other_first_keys(conn);
@@ -111,7 +114,7 @@ pub async fn create_first(app: &Parts, account: &Account) -> Result<Option<Secre
         }
         Ok(is_first)
     });
-    Ok(made.await?.then_some(secret))
+    made.await
 }
 
 /// Every key with its account's handle, oldest first.
@@ -258,11 +261,13 @@ pub(super) async fn known(
     Ok(found)
 }
 
-fn hash(secret: &str) -> String {
+/// What is stored of a key.
+pub fn hash(secret: &str) -> String {
     crate::domain::assets::sha256_hex(secret.as_bytes())
 }
 
-fn generate() -> Result<Secret, getrandom::Error> {
+/// A new secret; no key has it yet.
+pub fn generate() -> Result<Secret, getrandom::Error> {
     let mut bits = [0_u8; 32];
     getrandom::fill(&mut bits)?;
     let random = base62(&bits);
@@ -297,7 +302,8 @@ fn checksum(random: &str) -> String {
     digits.iter().collect()
 }
 
-fn is_well_formed(secret: &str) -> bool {
+/// Whether it has the form of a key and the right checksum.
+pub fn is_well_formed(secret: &str) -> bool {
     let Some(rest) = secret.strip_prefix(PREFIX) else {
         return false;
     };

@@ -255,7 +255,7 @@ pub async fn wait(
             return Ok(task);
         }
         tokio::select! {
-            () = listener.changed() => {}
+            () = listener.changed(task.event_seq) => {}
             () = tokio::time::sleep_until(deadline) => {}
             () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
@@ -286,7 +286,8 @@ pub async fn next_events(
             return Ok((task, events));
         }
         tokio::select! {
-            () = listener.changed() => {}
+            // The task may have been read after an event that was not.
+            () = listener.changed(newest) => {}
             () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }

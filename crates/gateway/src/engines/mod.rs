@@ -39,6 +39,8 @@ pub fn engine(model: &str) -> Option<Engine> {
 #[derive(Debug, Default)]
 pub struct Watch {
     progress: AtomicU8,
+    /// Whether that is a guess.
+    is_guess: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -46,6 +48,28 @@ impl Watch {
     /// 0–99: only a task that has ended is at 100.
     pub fn progress(&self) -> u8 {
         self.progress.load(Ordering::Relaxed)
+    }
+
+    /// It has come to this percentage, at least.
+    pub fn reached(&self, percent: u8) {
+        self.raise(percent, false);
+    }
+
+    /// It may have come to this percentage, by the time that passed.
+    pub fn guessed(&self, percent: u8) {
+        self.raise(percent, true);
+    }
+
+    /// Its progress, and whether that is a guess.
+    pub fn shown(&self) -> (u8, bool) {
+        (self.progress(), self.is_guess.load(Ordering::Relaxed))
+    }
+
+    fn raise(&self, percent: u8, is_guess: bool) {
+        let percent = percent.min(99);
+        if self.progress.fetch_max(percent, Ordering::Relaxed) < percent {
+            self.is_guess.store(is_guess, Ordering::Relaxed);
+        }
     }
 
     pub fn stop(&self) {
@@ -63,7 +87,7 @@ impl Watch {
             reason = "clamped to 0..=99"
         )]
         let percent = (share * 100.0).clamp(0.0, 99.0) as u8;
-        self.progress.fetch_max(percent, Ordering::Relaxed);
+        self.reached(percent);
     }
 }
 

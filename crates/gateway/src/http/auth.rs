@@ -128,7 +128,7 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error
     if caller.key.may(Scope::Admin) {
         parts.extensions.insert(SeesProviders);
     }
-    let (rate, verdict) = app.limits.rates.count(&caller.key);
+    let (rate, verdict) = app.limits.rates.count(&caller.key).await;
     if let Some(slot) = parts.extensions.get::<RateSlot>() {
         // Already set if another extractor has counted the request.
         let _ = slot.0.set(rate);

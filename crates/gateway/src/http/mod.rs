@@ -62,6 +62,22 @@ pub fn router(app: &App) -> Router {
     framed(router, app)
 }
 
+/// What is at the address of `metrics_listen`.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Probes and metrics, for a listener of their own: whoever reaches it may read them.
+pub fn probes(app: &App) -> Router {
+    let known = Endpoints::new(PROBES.map(str::to_owned).into_iter());
+    let known = Arc::new(known);
+    let endpoints = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::for_anyone))
+        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &known) })
+        .method_not_allowed_fallback(error::method_not_allowed);
+    framed(endpoints, app)
+}
+
 /// Adds to `endpoints` what every request and response needs, but no other endpoints.
 pub fn framed(endpoints: Router<App>, app: &App) -> Router {
     frame::around(endpoints, app).with_state(app.clone())

@@ -1,6 +1,7 @@
-//! What this process allows itself and its callers at once: requests a minute, bytes
-//! of bodies, decoding, uploads. State that requests ask, and no rules about money.
+//! What this process allows itself and its callers at once: requests a minute (together with the
+//! others on its database), bytes of bodies, decoding, uploads. State that requests ask, and no rules about money.
 
+mod grants;
 mod rates;
 mod room;
 mod shares;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::config::{Config, cores};
+use crate::config::{Config, Database, cores};
+use crate::store::Store;
 pub use rates::{AddressLimits, RateLimits, RateState};
 pub use room::Room;
 pub use shares::{Exhausted, Share, Stock, Turns};
@@ -44,9 +46,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, store: &Store) -> Self {
+        // On SQLite one process serves.
+        let shared = (config.database != Database::Sqlite).then(|| store.clone());
         Self {
-            rates: RateLimits::default(),
+            rates: RateLimits::new(shared),
             strangers: AddressLimits::default(),
             room: Room::new((config.decoding_memory_mb as u64) << 20, RECORDINGS),
             recordings: Turns::new(RECORDINGS_OF_ACCOUNT),

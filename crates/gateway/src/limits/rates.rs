@@ -1,4 +1,5 @@
-//! Rate limits: requests per minute for each key, counted per process.
+//! Rate limits: requests per minute for each key. Counted by the database where processes share one
+//! ([`grants`](super::grants)), and here where they do not or while it is away.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -11,7 +12,9 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
 use crate::ids::KeyId;
+use crate::limits::grants::Grants;
 use crate::model::account::ApiKey;
+use crate::store::Store;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
@@ -20,6 +23,8 @@ pub struct RateLimits {
     /// Keyed by the limit too, so that a changed limit starts afresh.
     limiters: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Limiter>>,
     clock: DefaultClock,
+    /// If processes share the limits.
+    shared: Option<Grants>,
 }
 
 /// The values of the `x-ratelimit-*` headers.
@@ -33,8 +38,9 @@ pub struct RateState {
     pub reset: Duration,
 }
 
-impl Default for RateLimits {
-    fn default() -> Self {
+impl RateLimits {
+    /// `shared` is the store of processes that share the limits.
+    pub fn new(shared: Option<Store>) -> Self {
         // After two idle minutes a key has its full limit again anyway.
         let limiters = moka::sync::Cache::builder()
             .max_capacity(100_000)
@@ -43,14 +49,22 @@ impl Default for RateLimits {
         Self {
             limiters,
             clock: DefaultClock::default(),
+            shared: shared.map(Grants::new),
         }
     }
-}
 
-impl RateLimits {
     /// Counts a request of this key; `Err` is the wait until the next one.
-    pub fn count(&self, key: &ApiKey) -> (RateState, Result<(), Duration>) {
+    pub async fn count(&self, key: &ApiKey) -> (RateState, Result<(), Duration>) {
         let rpm = NonZeroU32::new(key.rpm).unwrap_or(NonZeroU32::MIN);
+        if let Some(grants) = &self.shared
+            && let Some(counted) = grants.count(key.id, rpm).await
+        {
+            return counted;
+        }
+        self.count_here(key, rpm)
+    }
+
+    fn count_here(&self, key: &ApiKey, rpm: NonZeroU32) -> (RateState, Result<(), Duration>) {
         let limiter = self.limiters.get_with((key.id, rpm), || {
             Arc::new(
                 RateLimiter::direct(Quota::per_minute(rpm))
@@ -61,16 +75,18 @@ impl RateLimits {
             Ok(state) => (state.remaining_burst_capacity(), Ok(())),
             Err(refused) => (0, Err(refused.wait_time_from(self.clock.now()))),
         };
+        (RateState::new(rpm, remaining), verdict)
+    }
+}
+
+impl RateState {
+    pub(super) fn new(rpm: NonZeroU32, remaining: u32) -> Self {
         let missing = f64::from(rpm.get() - remaining.min(rpm.get()));
-        let reset = Duration::from_secs_f64(missing * 60.0 / f64::from(rpm.get()));
-        (
-            RateState {
-                limit: rpm.get(),
-                remaining,
-                reset,
-            },
-            verdict,
-        )
+        Self {
+            limit: rpm.get(),
+            remaining,
+            reset: Duration::from_secs_f64(missing * 60.0 / f64::from(rpm.get())),
+        }
     }
 }
 
@@ -126,8 +142,8 @@ mod tests {
     use crate::clock::Timestamp;
     use crate::ids::AccountId;
 
-    #[test]
-    fn a_key_gets_its_requests_and_then_a_wait() {
+    #[tokio::test]
+    async fn a_key_gets_its_requests_and_then_a_wait() {
         let key = ApiKey {
             id: KeyId::new(),
             account: AccountId::new(),
@@ -145,10 +161,10 @@ mod tests {
             expires_at: None,
             revoked_at: None,
         };
-        let limits = RateLimits::default();
-        assert_eq!(limits.count(&key).0.remaining, 1);
-        assert_eq!(limits.count(&key).0.remaining, 0);
-        let (state, verdict) = limits.count(&key);
+        let limits = RateLimits::new(None);
+        assert_eq!(limits.count(&key).await.0.remaining, 1);
+        assert_eq!(limits.count(&key).await.0.remaining, 0);
+        let (state, verdict) = limits.count(&key).await;
         assert_eq!((state.limit, state.remaining), (2, 0));
         assert!(verdict.unwrap_err() > Duration::from_secs(20));
         assert!(
@@ -157,6 +173,7 @@ mod tests {
                     id: KeyId::new(),
                     ..key
                 })
+                .await
                 .1
                 .is_ok()
         );

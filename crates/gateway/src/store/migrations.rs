@@ -112,9 +112,15 @@ pub const ALL: &[Migration] = &[
     },
     Migration {
         version: 16,
-        sql: include_str!("../../migrations/0016_provenance.sql"),
+        sql: include_str!("../../migrations/0016_rate_grants.sql"),
         only_adds: true,
         samples: include_str!("../../migrations/samples/0016.sql"),
+    },
+    Migration {
+        version: 17,
+        sql: include_str!("../../migrations/0017_provenance.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0017.sql"),
     },
 ];
 
@@ -150,13 +156,22 @@ pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
         .iter()
         .filter(|step| step.version > found && step.version <= last)
     {
-        conn.script(migration.sql)?;
+        conn.script(&text(conn, migration))?;
         meta::set(conn, "schema", migration.version)?;
         if !migration.only_adds {
             meta::set(conn, OLDEST_READER, migration.version)?;
         }
     }
     Ok(())
+}
+
+/// On Postgres, tables that are marked so are unlogged: a crash empties them, and nothing waits for
+/// their being written.
+fn text(conn: &Conn<'_>, migration: &Migration) -> String {
+    match conn {
+        Conn::Sqlite(_) => migration.sql.to_owned(),
+        Conn::Postgres(_) => migration.sql.replace("/* UNLOGGED */", "UNLOGGED"),
+    }
 }
 
 /// `meta` key of the oldest version that may use the database, given by the newest migration it

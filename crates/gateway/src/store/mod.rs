@@ -14,10 +14,12 @@ pub mod keys;
 pub mod ledger;
 pub mod meta;
 pub mod migrations;
+pub mod notify;
 pub mod personas;
 mod postgres;
 pub mod prints;
 mod pulse;
+pub mod rates;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod record;
@@ -331,6 +333,15 @@ impl Store {
             runtime.block_on(store.write(keep))
         });
         kept.join().map_err(|_| StoreError::Closed)?
+    }
+
+    /// A connection for telling other processes something, at this address if not at the store's;
+    /// `None` on `SQLite`.
+    pub async fn link(&self, direct: Option<&str>) -> Result<Option<notify::Link>, StoreError> {
+        match &self.0.backend {
+            Backend::Sqlite(_) => Ok(None),
+            Backend::Postgres(postgres) => postgres.link(direct).await.map(Some),
+        }
     }
 
     /// Changes with every commit of any process; `None` if that cannot be found out cheaply.

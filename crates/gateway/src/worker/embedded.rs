@@ -28,7 +28,6 @@ use crate::model::money::Quantity;
 use crate::model::provenance::{Mark, PrintKind};
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
 use crate::patience;
-use crate::store;
 use crate::worker::finish::{Made, Outcome};
 use crate::worker::hold::Hold;
 
@@ -352,52 +351,4 @@ async fn picture(app: &App, id: AssetId) -> Result<Picture, RunError> {
         .room
         .work(memory, move |_| animatic_engine::decode(&bytes));
     Ok(decoded.await??)
-}
-
-/// Writes progress as it rises; returns only when the task must stop.
-pub(super) async fn report_progress(app: &App, task: &Task, hold: &Hold) {
-    const INTERVAL: Duration = Duration::from_millis(200);
-    let mut shown = task.progress;
-    let mut listener = app.bell.listen(task.id);
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(INTERVAL) => {}
-            () = hold.called_off.cancelled() => return,
-        }
-        let progress = hold.watch.progress();
-        if progress > shown {
-            shown = progress;
-            write_progress(app, task, hold, (progress, false)).await;
-        }
-        // A cancellation in this process is noticed at once.
-        let rang = tokio::time::timeout(Duration::ZERO, listener.changed()).await;
-        if rang.is_ok() && has_ended(app, task).await {
-            hold.stop();
-            return;
-        }
-    }
-}
-
-/// Writes increased progress, told or guessed, and rings the bell.
-pub(super) async fn write_progress(app: &App, task: &Task, hold: &Hold, progress: (u8, bool)) {
-    let (id, owner) = (task.id, hold.lease.name.clone());
-    let write = app
-        .store
-        .write(move |conn| store::tasks::raise_progress(conn, id, &owner, progress));
-    match write.await {
-        Ok(true) => app.bell.ring(id),
-        // Cancelled, or no longer ours; the heartbeat stops it.
-        Ok(false) => {}
-        Err(error) => tracing::warn!(%error, "cannot write progress"),
-    }
-}
-
-/// Whether the task has ended.
-pub(super) async fn has_ended(app: &App, task: &Task) -> bool {
-    let (id, account) = (task.id, task.account);
-    let found = app
-        .store
-        .read(move |conn| store::tasks::by_id(conn, id, account))
-        .await;
-    matches!(found, Ok(Some(task)) if task.state.is_terminal())
 }

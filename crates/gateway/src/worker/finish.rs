@@ -120,31 +120,41 @@ impl Closing {
     }
 }
 
+/// The run that ended.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) task: &'a Task,
+    /// The lease under which it was done.
+    pub(super) owner: &'a str,
+    /// How far it came, and whether that is a guess.
+    pub(super) progress: (u8, bool),
+}
+
 /// Writes the outcome. May be called again with the same outcome if the commit is in doubt. If the
 /// task has ended otherwise, the files that were made are removed.
 pub(super) async fn finish(
     app: &App,
-    owner: &str,
-    task: &Task,
+    run: &Run<'_>,
     outcome: &Outcome,
     closing: Option<&Closing>,
 ) -> Result<(), Error> {
+    let task = run.task;
     match outcome {
         Outcome::Stopped => {
-            give_back(app, owner, task, task.created_at, None).await?;
+            give_back(app, run, task.created_at, None).await?;
             tracing::info!("task stopped");
         }
         Outcome::Later(pause) => {
             let due = app.clock.now().plus(*pause);
-            give_back(app, owner, task, due, None).await?;
+            give_back(app, run, due, None).await?;
         }
         Outcome::Died(deaths, pause) => {
             let due = app.clock.now().plus(*pause);
-            give_back(app, owner, task, due, Some(*deaths)).await?;
+            give_back(app, run, due, Some(*deaths)).await?;
         }
         Outcome::Failed(failure) => {
             let ending = endings::failed(task, failure.clone());
-            if end(app, owner, task, ending, None, closing).await? {
+            if end(app, run, ending, None, closing).await? {
                 tracing::warn!(code = %failure.code, "task failed");
             }
         }
@@ -159,7 +169,7 @@ pub(super) async fn finish(
                 output: Some(made.output.clone()),
                 failure: None,
             };
-            if end(app, owner, task, ending, Some(made), closing).await? {
+            if end(app, run, ending, Some(made), closing).await? {
                 tracing::info!("task succeeded");
             } else {
                 for asset in &made.assets {
@@ -174,19 +184,19 @@ pub(super) async fn finish(
 /// Returns the task to the queue, with its count of deaths if there was one.
 async fn give_back(
     app: &App,
-    owner: &str,
-    task: &Task,
+    run: &Run<'_>,
     due: Timestamp,
     deaths: Option<u32>,
 ) -> Result<(), Error> {
-    let (id, owner) = (task.id, owner.to_owned());
-    let (is_hosted, now) = (task.provider != EMBEDDED, app.clock.now());
+    let (id, owner, progress) = (run.task.id, run.owner.to_owned(), run.progress);
+    let (is_hosted, now) = (run.task.provider != EMBEDDED, app.clock.now());
     app.store
         .write(move |conn| -> Result<(), Error> {
             if is_hosted {
                 // Cancelled, its job goes on; somebody must follow it.
                 store::submissions::let_go_of_task(conn, id, &owner, now)?;
             }
+            store::tasks::raise_progress(conn, id, &owner, progress)?;
             if let Some(deaths) = deaths {
                 store::tasks::set_deaths(conn, id, &owner, deaths)?;
             }
@@ -217,13 +227,13 @@ impl From<Error> for NotEnded {
 /// Ends the task; false if it ended otherwise or is no longer ours.
 async fn end(
     app: &App,
-    owner: &str,
-    task: &Task,
+    run: &Run<'_>,
     ending: Ending,
     made: Option<&Made>,
     closing: Option<&Closing>,
 ) -> Result<bool, Error> {
-    let (ended_task, by, parts) = (task.clone(), owner.to_owned(), app.clone());
+    let (task, progress) = (run.task, run.progress);
+    let (ended_task, by, parts) = (task.clone(), run.owner.to_owned(), app.clone());
     let (made, closing) = (made.cloned(), closing.cloned());
     let now = app.clock.now();
     let state = ending.state;
@@ -231,6 +241,9 @@ async fn end(
         .store
         .write_for(task.account, move |conn| -> Result<bool, NotEnded> {
             let task = &ended_task;
+            if ending.state != TaskState::Succeeded {
+                store::tasks::raise_progress(conn, task.id, &by, progress)?;
+            }
             let rest = |conn: &mut Conn<'_>| -> Result<(), NotEnded> {
                 if let Some(made) = &made {
                     keep(conn, made)?;
@@ -251,7 +264,7 @@ async fn end(
         Err(NotEnded::Inside(error)) => return Err(error),
         Err(NotEnded::Moved) => {
             tracing::warn!("the submission has changed; the task is looked at again");
-            give_back(app, owner, task, now, None).await?;
+            give_back(app, run, now, None).await?;
             return Ok(false);
         }
     };

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use providers::driver::SendBefore;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engines::Watch;
 use crate::ids::{AssetId, SubmissionId, TaskId};
+use crate::model::task::Task;
 
 /// The right to work on tasks claimed under its name.
 pub(super) struct Lease {
@@ -59,6 +61,8 @@ pub(super) struct Hold {
     pub(super) lease: Arc<Lease>,
     /// Progress and cancellation of its engine.
     pub(super) watch: Arc<Watch>,
+    /// How far it has come according to the database.
+    written: Arc<AtomicU8>,
     /// Cancelled when the task ended elsewhere or is no longer ours.
     pub(super) called_off: CancellationToken,
 }
@@ -73,6 +77,30 @@ impl Hold {
     pub(super) fn stop(&self) {
         self.watch.stop();
         self.called_off.cancel();
+    }
+}
+
+/// How far a task has come, which the database does not know.
+pub(super) struct Risen {
+    pub(super) id: TaskId,
+    /// Its progress, and whether that is a guess.
+    pub(super) shown: (u8, bool),
+    hold: Hold,
+}
+
+impl Risen {
+    fn is_news(&self) -> bool {
+        self.hold.written.load(Ordering::Relaxed) < self.shown.0
+    }
+
+    /// The lease under which the task is held.
+    pub(super) fn owner(&self) -> Arc<str> {
+        self.hold.lease.name.clone()
+    }
+
+    /// The database knows it now.
+    pub(super) fn is_written(&self) {
+        self.hold.written.fetch_max(self.shown.0, Ordering::Relaxed);
     }
 }
 
@@ -233,10 +261,12 @@ impl Holds {
         Claiming(self.clone())
     }
 
-    pub(super) fn take(self: &Arc<Self>, id: TaskId, lease: Arc<Lease>) -> Held {
+    pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> Held {
+        let id = task.id;
         let hold = Hold {
             lease,
             watch: Arc::default(),
+            written: Arc::new(AtomicU8::new(task.progress)),
             called_off: CancellationToken::new(),
         };
         lock(&self.tasks).insert(id, hold.clone());
@@ -257,6 +287,17 @@ impl Holds {
 
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.tasks).is_empty()
+    }
+
+    /// The tasks whose progress has risen since it was written.
+    pub(super) fn risen(&self) -> Vec<Risen> {
+        let tasks = lock(&self.tasks);
+        let risen = tasks.iter().map(|(id, hold)| Risen {
+            id: *id,
+            shown: hold.watch.shown(),
+            hold: hold.clone(),
+        });
+        risen.filter(Risen::is_news).collect()
     }
 
     /// Stops those of these tasks that run here.

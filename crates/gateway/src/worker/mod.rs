@@ -11,6 +11,7 @@ mod embedded;
 mod finish;
 mod heartbeat;
 mod hold;
+mod progress;
 mod upkeep;
 mod upstream;
 
@@ -78,8 +79,11 @@ impl Workers {
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
         tracker.spawn(deliver::deliver(crew.clone(), tracker.clone()));
         tracker.spawn(hear(crew.clone(), app.bell.called_off()));
+        let (bell, stop) = (app.bell.clone(), crew.stop.clone());
+        tracker.spawn(async move { bell.exchange(&stop).await });
         tracker.spawn(heartbeat(crew.clone()));
         tracker.spawn(look_after(crew.clone()));
+        tracker.spawn(progress::write_regularly(crew.clone()));
         tracker.spawn(ability::fail_stranded(crew.clone()));
         tracker.spawn(note_leavers(crew.clone()));
         tracker.spawn(probe(crew.clone()));
@@ -164,7 +168,7 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
         .write(move |conn| store::tasks::claim(conn, &by, &models, now))
         .await?;
     Ok(claimed.map(|task| {
-        let hold = crew.holds.take(task.id, lease);
+        let hold = crew.holds.take(&task, lease);
         (task, hold)
     }))
 }
@@ -173,7 +177,7 @@ async fn run_embedded(crew: &Crew, task: Task, hold: Held) {
     crew.app.bell.ring(task.id);
     let outcome = tokio::select! {
         outcome = embedded::run(&crew.app, &task, &hold, &crew.alone) => outcome,
-        () = embedded::report_progress(&crew.app, &task, &hold) => finish::Outcome::Stopped,
+        () = hold.called_off.cancelled() => finish::Outcome::Stopped,
         () = crew.stop.cancelled() => {
             hold.stop();
             finish::Outcome::Stopped
@@ -193,8 +197,13 @@ impl Crew {
         closing: Option<finish::Closing>,
     ) {
         let mut pause = Duration::from_millis(250);
+        let run = finish::Run {
+            task,
+            owner: hold.owner(),
+            progress: hold.watch.shown(),
+        };
         loop {
-            let written = finish::finish(&self.app, hold.owner(), task, &outcome, closing.as_ref());
+            let written = finish::finish(&self.app, &run, &outcome, closing.as_ref());
             let Err(error) = written.await else { break };
             tracing::error!(inside = ?error.inside(), "cannot write a task's outcome; trying again");
             tokio::select! {

@@ -23,6 +23,7 @@ mod admin;
 mod attack;
 mod auth;
 mod cli;
+mod cluster;
 mod crash;
 mod database;
 mod errors;

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 
+use crate::store::notify::Link;
 use crate::store::postgres::doubt::Doubts;
 use crate::store::postgres::group::Piece;
 use crate::store::postgres::queue::{Job, Queue};
@@ -52,6 +53,7 @@ pub(super) fn is_away(code: &SqlState) -> bool {
 }
 
 pub(super) struct Postgres {
+    server: Server,
     queue: Arc<Queue>,
     /// Only for the heartbeat's connection.
     beats: Arc<Queue>,
@@ -101,6 +103,7 @@ impl Postgres {
             lane(&queue, format!("postgres-{number}"), WORK)?;
         }
         Ok(Self {
+            server,
             queue,
             beats,
             doubts,
@@ -126,6 +129,14 @@ impl Postgres {
         let (piece, answered) = Piece::new(turn, work);
         queue.write(piece)?;
         answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// A connection of its own, see [`Link`].
+    pub(super) async fn link(&self, direct: Option<&str>) -> Result<Link, StoreError> {
+        match direct {
+            Some(url) => Server::new(url)?.link().await,
+            None => self.server.link().await,
+        }
     }
 
     /// Runs `work`, which only reads.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::stream::poll_fn;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::store::StoreError;
+use crate::store::notify::Link;
 use crate::store::postgres::session::{LOCK_MS, STATEMENT_MS, Session};
 
 /// Connection timeout per host.
@@ -57,6 +59,23 @@ impl Server {
                     return Ok(session);
                 }
                 Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    /// A connection that the caller's runtime drives, to the first host that answers and fits.
+    pub(super) async fn link(&self) -> Result<Link, StoreError> {
+        let mut refused = StoreError::Late;
+        for host in &self.0.hosts {
+            let connecting = tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone()));
+            match connecting.await {
+                Ok(Ok((client, mut connection))) => {
+                    let messages = poll_fn(move |context| connection.poll_message(context));
+                    return Link::open(client, Box::pin(messages)).await;
+                }
+                Ok(Err(error)) => refused = error.into(),
+                Err(_) => {}
             }
         }
         Err(refused)

@@ -81,33 +81,44 @@ macro_rules! term {
 }
 
 /// A list in either direction. The condition that selects the index is spliced into the text: a
-/// planner uses no index for a condition that may be NULL.
+/// planner uses no index for a condition that may be NULL. So is the far end of the page, if there
+/// is one: with both ends, SQLite takes every index of the account for equally good.
 macro_rules! list {
-    ($ascending:expr, words) => {
+    ($way:expr, words) => {
         // A cross join keeps SQLite to this order of the tables.
-        list!($ascending, "task_words w CROSS JOIN tasks", "w.term = ?13 AND w.task_id > ?2 AND w.task_id < ?3 AND tasks.id = w.task_id", "w.task_id")
+        list!($way, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id")
     };
-    ($ascending:expr, $narrowed:literal) => {
-        list!($ascending, "tasks", "id > ?2 AND id < ?3", "id", $narrowed)
+    ($way:expr, $narrowed:literal) => {
+        list!($way, "tasks", "id", $narrowed)
     };
-    ($ascending:expr, $from:literal, $within:literal, $id:literal $(, $narrowed:literal)?) => {
-        if $ascending {
-            list!(@ $from, $within, concat!("" $(, $narrowed)?), $id)
-        } else {
-            list!(@ $from, $within, concat!("" $(, $narrowed)?), concat!($id, " DESC"))
+    ($way:expr, $from:literal, $id:literal, $narrowed:literal) => {
+        match $way {
+            Way::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, ""),
+            Way::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, ""),
+            Way::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC"),
+            Way::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC"),
         }
     };
-    (@ $from:literal, $within:literal, $narrowed:expr, $order:expr) => {
+    (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal) => {
         concat!(
-            "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $within, $narrowed,
+            "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $id, $within, $narrowed,
             " AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state = ?6)
              AND (CAST(?7 AS TEXT) IS NULL OR model = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id = ?8)
              AND (CAST(?9 AS TEXT) IS NULL OR error_code = ?9) AND created_at >= ?10 AND created_at < ?11
              AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL)",
             term!("13"), term!("14"), term!("15"), term!("16"), term!("17"), term!("18"), term!("19"), term!("20"),
-            " ORDER BY ", $order, " LIMIT ?4"
+            " ORDER BY ", $id, $direction, " LIMIT ?4"
         )
     };
+}
+
+/// The direction of a list, and whether it has a far end.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Up,
+    UpTo,
+    Down,
+    DownTo,
 }
 
 /// A page of the account's tasks.
@@ -123,16 +134,16 @@ pub fn page(
     }
     let account = account.to_string();
     let by = found_by(conn, &account, filter, &bounds)?;
-    let ascending = page.ascending;
+    let way = bounds.way(page.ascending);
     let sql = match by {
-        FoundBy::Words => list!(ascending, words),
-        FoundBy::Nothing => list!(ascending, ""),
-        FoundBy::Error => list!(ascending, " AND error_code = ?9"),
-        FoundBy::Key => list!(ascending, " AND key_id = ?8"),
-        FoundBy::State => list!(ascending, " AND state = ?6"),
-        FoundBy::Model => list!(ascending, " AND model = ?7"),
-        FoundBy::Kind => list!(ascending, " AND kind = ?5"),
-        FoundBy::KindAndShown => list!(ascending, " AND kind = ?5 AND deleted_at IS NULL"),
+        FoundBy::Words => list!(way, words),
+        FoundBy::Nothing => list!(way, ""),
+        FoundBy::Error => list!(way, " AND error_code = ?9"),
+        FoundBy::Key => list!(way, " AND key_id = ?8"),
+        FoundBy::State => list!(way, " AND state = ?6"),
+        FoundBy::Model => list!(way, " AND model = ?7"),
+        FoundBy::Kind => list!(way, " AND kind = ?5"),
+        FoundBy::KindAndShown => list!(way, " AND kind = ?5 AND deleted_at IS NULL"),
     };
     let key = filter.key.map(|key| key.to_string());
     let mut values: Vec<Value<'_>> = vec![
@@ -160,6 +171,9 @@ pub fn page(
     conn.all(sql, &values, task)
 }
 
+/// Sorts before every id, and after.
+const ENDS: (&str, &str) = ("", "g");
+
 /// Between which ids a page lies, both exclusive.
 pub(super) struct Bounds {
     pub(super) from: String,
@@ -178,7 +192,10 @@ impl Bounds {
         } else {
             (since, [until, after].into_iter().flatten().min())
         };
-        let (mut from, mut to) = (from.unwrap_or_default(), to.unwrap_or_else(|| "g".into()));
+        let (mut from, mut to) = (
+            from.unwrap_or_default(),
+            to.unwrap_or_else(|| ENDS.1.into()),
+        );
         if let Some(id) = filter.id {
             let id = id.to_string();
             // Right before and after it.
@@ -186,6 +203,15 @@ impl Bounds {
             to = to.min(format!("{id}g"));
         }
         Self { from, to }
+    }
+
+    fn way(&self, ascending: bool) -> Way {
+        match (ascending, self.from == ENDS.0, self.to == ENDS.1) {
+            (true, _, true) => Way::Up,
+            (true, _, false) => Way::UpTo,
+            (false, true, _) => Way::Down,
+            (false, false, _) => Way::DownTo,
+        }
     }
 
     /// The position of the term that the fewest tasks have.
@@ -231,13 +257,13 @@ enum FoundBy {
     Nothing,
 }
 
-/// Counts the tasks that meet a condition, up to a limit.
+/// Counts the tasks that meet a condition and are newer than an id, up to a limit.
 macro_rules! count {
     ($condition:literal) => {
         concat!(
             "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE account_id = ?1 AND ",
             $condition,
-            " AND id > ?3 AND id < ?4 LIMIT 1000) AS few"
+            " AND id > ?3 LIMIT 1000) AS few"
         )
     };
 }
@@ -291,12 +317,7 @@ fn found_by(
         counts.push((fewest, FoundBy::Words));
     }
     for (by, sql, value) in given {
-        let values = [
-            account.into(),
-            value.into(),
-            (&bounds.from).into(),
-            (&bounds.to).into(),
-        ];
+        let values = [account.into(), value.into(), (&bounds.from).into()];
         let count = conn.one(sql, &values, |row| row.int(0))?;
         counts.push((count.unwrap_or(0), by));
     }

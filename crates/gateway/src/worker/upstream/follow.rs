@@ -13,7 +13,6 @@ use super::results::{self, Bad};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
 use crate::model::submission::SubmissionState;
-use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Made, Outcome};
 use crate::worker::random;
 
@@ -93,7 +92,6 @@ impl Job<'_> {
         let pace = taken.site.provider.adapter().pace();
         let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
         let mut asked = taken.poll_after;
-        let mut shown = self.task.progress;
         let mut absence = Absence::default();
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
@@ -140,9 +138,10 @@ impl Job<'_> {
                             "a status word that nobody knows"
                         );
                     }
-                    if progress > shown {
-                        shown = progress;
-                        write_progress(app, self.task, self.hold, (progress, is_guess)).await;
+                    if is_guess {
+                        self.hold.watch.guessed(progress);
+                    } else {
+                        self.hold.watch.reached(progress);
                     }
                 }
                 Next::Store(outputs) => {

@@ -124,7 +124,7 @@ async fn take_all(
         for task in taken {
             let span =
                 tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
-            let hold = crew.holds.take(task.id, lease.clone());
+            let hold = crew.holds.take(&task, lease.clone());
             let crew = crew.clone();
             let is_new = task.state == TaskState::Queued;
             let place = is_new.then(|| places.clone().try_acquire_owned().ok());

@@ -263,10 +263,7 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
 /// Gives back what is still held for cancelled tasks that no provider works on:
 /// the process died, or the provider refused, after the caller had cancelled.
 pub(in crate::worker) async fn release_left_over(app: &App) -> Result<(), Error> {
-    let left = app
-        .store
-        .read(|conn| store::tasks::cancelled_and_held(conn))
-        .await?;
+    let left = app.store.read(store::tasks::cancelled_and_held).await?;
     let now = app.clock.now();
     for task in left {
         app.store

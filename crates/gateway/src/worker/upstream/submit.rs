@@ -19,7 +19,6 @@ use crate::model::submission::{Submission, SubmissionState};
 use crate::store::submissions::Brought;
 use crate::upstream::breaker::Breaker;
 use crate::upstream::{Site, route};
-use crate::worker::embedded::write_progress;
 use crate::worker::finish::{Closing, Outcome};
 
 /// Pauses between rounds over all routes, while none takes the task.
@@ -314,17 +313,12 @@ impl Job<'_> {
     /// Waits for an answer, showing the progress that a streamed one tells of.
     async fn while_progress<T>(&self, sent: impl Future<Output = T>, watch: &Watch) -> T {
         tokio::pin!(sent);
-        let mut shown = self.task.progress;
         loop {
             tokio::select! {
                 answer = &mut sent => return answer,
                 () = tokio::time::sleep(Duration::from_millis(200)) => {}
             }
-            let progress = watch.progress().unwrap_or(0).min(99);
-            if progress > shown {
-                shown = progress;
-                write_progress(&self.crew.app, self.task, self.hold, (progress, false)).await;
-            }
+            self.hold.watch.reached(watch.progress().unwrap_or(0));
         }
     }
 

@@ -32,6 +32,7 @@ mod money;
 #[cfg(debug_assertions)]
 mod plans;
 mod prints;
+mod rates;
 mod records;
 mod scale;
 mod side_by_side;

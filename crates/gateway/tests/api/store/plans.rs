@@ -129,6 +129,7 @@ async fn recorded() -> Record {
     super::books::all_on_sqlite().await;
     super::records::all_on_sqlite().await;
     super::upkeep::all_on_sqlite().await;
+    super::rates::all_on_sqlite().await;
     super::webhooks::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let record = record::end();

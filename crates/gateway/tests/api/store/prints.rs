@@ -7,7 +7,7 @@ use mediagate::model::task::TaskState;
 use mediagate::store::{clips, prints, records};
 
 use super::money::{DIME, accept, end, ending, keyed};
-use super::{Fixture, at};
+use super::{Fixture, at, postgres, sqlite};
 
 on_both! {
     a_result_is_found_by_all_that_it_is_known_by

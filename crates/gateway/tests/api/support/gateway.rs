@@ -119,13 +119,22 @@ impl Builder {
     }
 
     pub(crate) async fn start(self) -> TestGateway {
-        install_tls();
-        let data = tempfile::tempdir().unwrap();
         let database = if self.postgres {
             Some(TestDatabase::create().await)
         } else {
             None
         };
+        self.start_with(database).await
+    }
+
+    /// On this database of Postgres.
+    pub(crate) async fn start_on(self, database: TestDatabase) -> TestGateway {
+        self.start_with(Some(database)).await
+    }
+
+    async fn start_with(self, database: Option<TestDatabase>) -> TestGateway {
+        install_tls();
+        let data = tempfile::tempdir().unwrap();
         let mut url = database.as_ref().map(|database| database.url.clone());
         let mut proxy = None;
         if let (true, Some(direct)) = (self.proxied, &mut url) {
@@ -216,13 +225,19 @@ impl TestGateway {
     /// Another replica on its Postgres, which has a network and a folder of its own
     /// and the same API key.
     pub(crate) async fn replica(&self) -> Self {
+        let mut replica = self.idle_replica().await;
+        replica.start_workers().await;
+        replica
+    }
+
+    /// The same, without workers.
+    pub(crate) async fn idle_replica(&self) -> Self {
         let mut overrides = self.overrides.clone();
         let database = self.home.database.as_ref().expect("it is on Postgres");
         overrides.database = Some(database.url.parse().unwrap());
         overrides.data = Some(self.home.data.path().join("replica"));
         let clock = self.app.clock.clone();
         let mut replica = Self::open(overrides, clock, self.home.clone()).await;
-        replica.start_workers().await;
         replica.client.key = self.client.key.clone();
         replica
     }

@@ -1,0 +1,295 @@
+//! The bells inside this process, and who listens to them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast, watch};
+
+use crate::bell::ring::Ring;
+use crate::ids::TaskId;
+
+/// Tasks whose listeners came or went since the last look; with more, all are compared.
+const CHURN: usize = 10_000;
+
+pub(super) struct Local {
+    tasks: Mutex<Tasks>,
+    pub(super) work: Sleepers,
+    pub(super) upstream: Sleepers,
+    pub(super) deliveries: Sleepers,
+    pub(super) called_off: broadcast::Sender<TaskId>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    heard: HashMap<TaskId, watch::Sender<Heard>>,
+    /// Whether somebody looks for all of them.
+    is_watched: bool,
+    churn: Churn,
+}
+
+/// Whose listeners came or went.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Churn {
+    /// Nobody wants to know.
+    #[default]
+    Ignored,
+    Of(HashSet<TaskId>),
+    /// Perhaps anybody's.
+    All,
+}
+
+/// What is known of a task.
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    rings: u64,
+    /// The number of its newest event, as far as it was looked up.
+    newest: u32,
+}
+
+/// Those who sleep until there is something to do.
+#[derive(Default)]
+pub(super) struct Sleepers {
+    count: AtomicUsize,
+    bell: Notify,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self {
+            tasks: Mutex::default(),
+            work: Sleepers::default(),
+            upstream: Sleepers::default(),
+            deliveries: Sleepers::default(),
+            called_off: broadcast::Sender::new(256),
+        }
+    }
+}
+
+impl Local {
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ring(&self, task: TaskId) {
+        if let Some(heard) = self.tasks().heard.get(&task) {
+            heard.send_modify(|heard| heard.rings += 1);
+        }
+    }
+
+    pub(super) fn ring_all(&self) {
+        for heard in self.tasks().heard.values() {
+            heard.send_modify(|heard| heard.rings += 1);
+        }
+    }
+
+    pub(super) fn call_off(&self, task: TaskId) {
+        self.ring(task);
+        // Without workers in this process nobody listens.
+        let _ = self.called_off.send(task);
+    }
+
+    /// Another process rang.
+    pub(super) fn hear(&self, ring: Ring) {
+        match ring {
+            Ring::Task(task) => self.ring(task),
+            Ring::CalledOff(task) => self.call_off(task),
+            Ring::Work => drop(self.work.ring()),
+            Ring::Upstream => drop(self.upstream.ring()),
+            Ring::Deliveries => drop(self.deliveries.ring()),
+        }
+    }
+
+    /// Listens to a task. Also says whether somebody should begin to look for all listeners.
+    pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (Listener, bool) {
+        let mut tasks = self.tasks();
+        let known = tasks.heard.len();
+        let heard = tasks.heard.entry(task).or_default().subscribe();
+        if tasks.heard.len() > known {
+            tasks.churn.note(task);
+        }
+        let rings = heard.borrow().rings;
+        let listener = Listener {
+            task,
+            heard,
+            rings,
+            local: self.clone(),
+        };
+        (listener, !std::mem::replace(&mut tasks.is_watched, true))
+    }
+
+    /// The tasks that somebody listens to. When there are none the caller looks no more, and the
+    /// next one who listens has to start it again.
+    pub(super) fn watched_or_end(&self) -> Option<Vec<TaskId>> {
+        let mut tasks = self.tasks();
+        tasks.is_watched = !tasks.heard.is_empty();
+        tasks
+            .is_watched
+            .then(|| tasks.heard.keys().copied().collect())
+    }
+
+    /// The tasks that somebody listens to.
+    pub(super) fn watched(&self) -> HashSet<TaskId> {
+        self.tasks().heard.keys().copied().collect()
+    }
+
+    pub(super) fn is_watched(&self, task: TaskId) -> bool {
+        self.tasks().heard.contains_key(&task)
+    }
+
+    /// Whose listeners came or went since the last call; from the first call on that is noted.
+    pub(super) fn churn(&self) -> Churn {
+        std::mem::replace(&mut self.tasks().churn, Churn::Of(HashSet::new()))
+    }
+
+    /// Someone looked: so far these tasks have come. Those of `asked` that are missing do not exist
+    /// any more, which their listeners have to find out.
+    pub(super) fn saw(&self, asked: &[TaskId], found: &[(TaskId, u32)]) {
+        let tasks = self.tasks();
+        let mut missing: HashSet<TaskId> = asked.iter().copied().collect();
+        for (task, newest) in found {
+            missing.remove(task);
+            if let Some(heard) = tasks.heard.get(task) {
+                heard.send_if_modified(|heard| {
+                    let is_news = heard.newest < *newest;
+                    heard.newest = heard.newest.max(*newest);
+                    is_news
+                });
+            }
+        }
+        for heard in missing.iter().filter_map(|task| tasks.heard.get(task)) {
+            heard.send_modify(|heard| heard.rings += 1);
+        }
+    }
+}
+
+impl Churn {
+    fn note(&mut self, task: TaskId) {
+        match self {
+            Self::Of(tasks) if tasks.len() < CHURN => drop(tasks.insert(task)),
+            Self::Of(_) => *self = Self::All,
+            Self::Ignored | Self::All => {}
+        }
+    }
+}
+
+impl Sleepers {
+    /// Wakes one, or the next one that would sleep. Returns whether one was asleep.
+    pub(super) fn ring(&self) -> bool {
+        self.bell.notify_one();
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Sleeps until rung for, at most this long.
+    pub(super) async fn wait(&self, limit: Duration) {
+        let _asleep = Asleep::new(&self.count);
+        drop(tokio::time::timeout(limit, self.bell.notified()).await);
+    }
+}
+
+/// Counts a sleeper while it exists.
+struct Asleep<'a>(&'a AtomicUsize);
+
+impl<'a> Asleep<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Listens for changes of one task.
+pub struct Listener {
+    task: TaskId,
+    heard: watch::Receiver<Heard>,
+    /// Up to here the rings were heard.
+    rings: u64,
+    local: Arc<Local>,
+}
+
+impl Listener {
+    /// Sleeps until the task may have changed since it had come to this event.
+    pub async fn changed(&mut self, seen: u32) {
+        let rings = self.rings;
+        let news = |heard: &Heard| heard.rings != rings || heard.newest > seen;
+        // The sender is kept as long as somebody listens.
+        if let Ok(heard) = self.heard.wait_for(news).await {
+            self.rings = heard.rings;
+        }
+    }
+
+    /// Whether it was rung for since the last time. Does not wait.
+    pub fn rang(&mut self) -> bool {
+        let rings = self.heard.borrow().rings;
+        std::mem::replace(&mut self.rings, rings) != rings
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut tasks = self.local.tasks();
+        // This listener's own receiver is still counted.
+        let heard = tasks.heard.get(&self.task);
+        if heard.is_some_and(|heard| heard.receiver_count() <= 1) {
+            tasks.heard.remove(&self.task);
+            tasks.churn.note(self.task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_ring_between_listening_and_sleeping_is_heard_once() {
+        let (local, task) = (Arc::new(Local::default()), TaskId::new());
+        let (mut listener, is_first) = local.listen(task);
+        assert!(is_first && !local.listen(task).1);
+        local.ring(task);
+        assert!(listener.changed(7).now_or_never().is_some());
+        assert!(listener.changed(7).now_or_never().is_none());
+        local.saw(&[task], &[(task, 7)]);
+        assert!(listener.changed(7).now_or_never().is_none());
+        // Whoever has seen less has something to see.
+        assert!(listener.changed(6).now_or_never().is_some());
+        local.saw(&[task], &[]);
+        assert!(listener.changed(7).now_or_never().is_some());
+    }
+
+    #[test]
+    fn nothing_is_kept_for_tasks_that_nobody_listens_to() {
+        let (local, task) = (Arc::new(Local::default()), TaskId::new());
+        assert_eq!(local.churn(), Churn::Ignored);
+        drop((local.listen(task), local.listen(task)));
+        local.ring(task);
+        assert!(local.watched().is_empty() && !local.is_watched(task));
+        assert_eq!(local.churn(), Churn::Of(HashSet::from([task])));
+        assert_eq!(local.churn(), Churn::Of(HashSet::new()));
+        for _ in 0..=CHURN {
+            drop(local.listen(TaskId::new()));
+        }
+        assert_eq!(local.churn(), Churn::All);
+    }
+
+    #[tokio::test]
+    async fn a_ring_for_work_tells_whether_anybody_was_free() {
+        let sleepers = Sleepers::default();
+        assert!(!sleepers.ring());
+        // It is kept for the next one.
+        sleepers.wait(Duration::from_hours(1)).await;
+        let mut wait = std::pin::pin!(sleepers.wait(Duration::from_hours(1)));
+        assert!((&mut wait).now_or_never().is_none());
+        assert!(sleepers.ring());
+        wait.await;
+        assert!(!sleepers.ring());
+    }
+}

@@ -1,0 +1,5 @@
+//! Several processes on one database.
+
+mod bell;
+mod limits;
+mod probes;

@@ -1,0 +1,91 @@
+//! Requests a minute, granted to processes that share a database.
+
+use std::time::Duration;
+
+use mediagate::ids::KeyId;
+use mediagate::store::rates::{Grant, Rule, grant};
+
+use super::{Fixture, postgres, sqlite};
+
+on_both! {
+    a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow
+    grants_get_smaller_near_the_end
+    nobody_is_granted_what_another_was
+    a_clock_that_is_set_back_grants_nothing_more
+}
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_767_322_245 * SECOND;
+
+async fn granted(db: &Fixture, key: KeyId, rule: Rule, now: i64) -> Grant {
+    db.write(move |conn| grant(conn, key, rule, Some(now)))
+        .await
+}
+
+async fn a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow(db: Fixture) {
+    // A number that does not divide a minute.
+    for rpm in [1, 7, 60, 91] {
+        let (key, rule) = (KeyId::new(), Rule { rpm, most: 1 });
+        for left in (0..rpm).rev() {
+            let one = granted(&db, key, rule, START).await;
+            assert_eq!((one.granted, one.left), (1, left), "{rpm}");
+        }
+        let none = granted(&db, key, rule, START).await;
+        assert_eq!((none.granted, none.left), (0, 0));
+        let wait = Duration::from_mins(1) / rpm;
+        assert!(
+            none.wait.abs_diff(wait) < Duration::from_micros(1),
+            "{none:?}"
+        );
+        let soon = i64::try_from(none.wait.as_nanos()).unwrap();
+        assert_eq!(granted(&db, key, rule, START + soon - 1).await.granted, 0);
+        assert_eq!(granted(&db, key, rule, START + soon).await.granted, 1);
+        // In ten minutes no more than ten times as many, and as many at once as at first.
+        let (mut now, mut count) = (START + soon, 1);
+        while now < START + 600 * SECOND {
+            now += 500_000_000;
+            count += granted(&db, key, rule, now).await.granted;
+        }
+        assert!(
+            count <= rpm * 10 && count + 2 >= rpm.min(120) * 10,
+            "{rpm}: {count}"
+        );
+        let rested = granted(&db, key, rule, now + 3600 * SECOND).await;
+        assert_eq!((rested.granted, rested.left), (1, rpm - 1));
+    }
+}
+
+async fn grants_get_smaller_near_the_end(db: Fixture) {
+    let (key, rule) = (KeyId::new(), Rule { rpm: 600, most: 10 });
+    let mut grants = Vec::new();
+    loop {
+        let next = granted(&db, key, rule, START).await;
+        if next.granted == 0 {
+            break;
+        }
+        grants.push(next.granted);
+    }
+    assert_eq!(grants.iter().sum::<u32>(), 600);
+    assert!(grants.is_sorted_by(|one, next| one >= next), "{grants:?}");
+    assert_eq!((grants[0], grants.last()), (10, Some(&1)));
+}
+
+async fn nobody_is_granted_what_another_was(db: Fixture) {
+    let (key, rule) = (KeyId::new(), Rule { rpm: 100, most: 3 });
+    let many = (0..200).map(|_| granted(&db, key, rule, START));
+    let grants = futures_util::future::join_all(many).await;
+    assert_eq!(grants.iter().map(|grant| grant.granted).sum::<u32>(), 100);
+    // By the database's own clock there are requests, too.
+    let other = KeyId::new();
+    let first = db.write(move |conn| grant(conn, other, rule, None)).await;
+    assert_eq!((first.granted, first.left), (3, 97));
+}
+
+async fn a_clock_that_is_set_back_grants_nothing_more(db: Fixture) {
+    let (key, rule) = (KeyId::new(), Rule { rpm: 2, most: 1 });
+    assert_eq!(granted(&db, key, rule, START).await.granted, 1);
+    assert_eq!(granted(&db, key, rule, START).await.granted, 1);
+    let none = granted(&db, key, rule, START - 600 * SECOND).await;
+    assert_eq!((none.granted, none.left), (0, 0));
+    assert_eq!(none.wait, Duration::from_secs(630));
+}
