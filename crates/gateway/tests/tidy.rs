@@ -5,6 +5,8 @@
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/deploy.rs"]
+mod deploy;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/metrics.rs"]
