@@ -146,17 +146,17 @@ impl Track {
     /// `None` if it is no video.
     fn read(track: &[u8], file_bytes: u64) -> Result<Option<Self>, PlaybackError> {
         let damaged = || PlaybackError::Damaged;
-        let media = inside(track, b"mdia").ok_or_else(damaged)?;
-        let handler = inside(media, b"hdlr").ok_or_else(damaged)?;
+        let media = inside(track, *b"mdia").ok_or_else(damaged)?;
+        let handler = inside(media, *b"hdlr").ok_or_else(damaged)?;
         if handler.get(8..12) != Some(b"vide") {
             return Ok(None);
         }
-        let (timescale, duration) = inside(media, b"mdhd")
+        let (timescale, duration) = inside(media, *b"mdhd")
             .and_then(length)
             .ok_or_else(damaged)?;
-        let table = inside(media, b"minf").and_then(|info| inside(info, b"stbl"));
+        let table = inside(media, *b"minf").and_then(|info| inside(info, *b"stbl"));
         let table = table.ok_or_else(damaged)?;
-        let described = inside(table, b"stsd").and_then(|entries| entries.get(8..));
+        let described = inside(table, *b"stsd").and_then(|entries| entries.get(8..));
         let (kind, entry) = described
             .and_then(|entries| boxes(entries).next())
             .ok_or_else(damaged)?;
@@ -165,7 +165,7 @@ impl Track {
             let name = letters.map(|letter| char::from(*letter)).collect();
             return Err(PlaybackError::Codec(name));
         }
-        let config = entry.get(78..).and_then(|rest| inside(rest, b"avcC"));
+        let config = entry.get(78..).and_then(|rest| inside(rest, *b"avcC"));
         let config = config.ok_or_else(damaged)?;
         let samples = places(table, file_bytes).ok_or_else(damaged)?;
         #[expect(clippy::cast_precision_loss, reason = "a mean rate")]
@@ -227,8 +227,8 @@ fn boxes(mut rest: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     })
 }
 
-fn inside<'a>(content: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
-    let found = boxes(content).find(|(found, _)| found == kind);
+fn inside(content: &[u8], kind: [u8; 4]) -> Option<&[u8]> {
+    let found = boxes(content).find(|(found, _)| *found == kind);
     found.map(|(_, content)| content)
 }
 
@@ -270,15 +270,15 @@ fn parameters(config: &[u8]) -> Option<Vec<u8>> {
 
 /// Where each sample lies, all of them within the file.
 fn places(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
-    let sizes = inside(table, b"stsz")?;
+    let sizes = inside(table, *b"stsz")?;
     let (each, count) = (number(sizes, 4)?, number(sizes, 8)? as usize);
     if count > MAX_SAMPLES {
         return None;
     }
-    let runs = inside(table, b"stsc")?;
-    let (chunks, wide) = match inside(table, b"stco") {
+    let runs = inside(table, *b"stsc")?;
+    let (chunks, wide) = match inside(table, *b"stco") {
         Some(chunks) => (chunks, false),
-        None => (inside(table, b"co64")?, true),
+        None => (inside(table, *b"co64")?, true),
     };
     let mut places = Vec::new();
     let mut run = 0;

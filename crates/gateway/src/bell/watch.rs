@@ -80,7 +80,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1100)).await;
         assert_eq!(*looks.lock().unwrap(), [200; 4]);
         drop(listeners);
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
         assert_eq!(looks.lock().unwrap().len(), 4);
         // And begins anew.
         let mut again = listen(&local, &look);

@@ -54,7 +54,7 @@ pub(super) struct ListArgs {
 
 fn kind(text: &str) -> Result<Kind, String> {
     text.parse()
-        .map_err(|_| "must be video or music".to_owned())
+        .map_err(|()| "must be video or music".to_owned())
 }
 
 pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Result<(), CliError> {

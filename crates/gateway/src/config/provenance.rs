@@ -13,7 +13,7 @@ use crate::secret::{Secret, SecretSource};
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct ProvenanceSettings {
-    /// Certificates that sign results, PEM, the signer's first: a path, file:PATH or env:NAME
+    /// Certificates that sign results, PEM, the signer's first: a path, <file:PATH> or env:NAME
     /// [default: self-made]
     #[arg(
         id = "provenance_certificate",
@@ -23,7 +23,7 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub certificate: Option<SecretSource>,
-    /// The certificate's key, PKCS #8 in PEM: a path, file:PATH or env:NAME
+    /// The certificate's key, PKCS #8 in PEM: a path, <file:PATH> or env:NAME
     #[arg(
         id = "provenance_key",
         long = "provenance-key",

@@ -54,7 +54,7 @@ pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
             }
         }
     }
-    standings.sort_by(|a, b| key(&a.route).cmp(&key(&b.route)));
+    standings.sort_by_key(|a| key(&a.route));
     let mut records = records(app, standings.iter().map(|one| one.route.provider.clone())).await?;
     let notes: HashMap<RouteKey, RouteNote> = read_notes(app).await?.into_iter().collect();
     for standing in &mut standings {

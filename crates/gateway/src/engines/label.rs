@@ -87,7 +87,10 @@ mod tests {
             assert!(count > 0 && count < width * height / 20, "{count}");
             assert!((0..height / 2).all(|y| (0..width).all(|x| !changed(x, y))));
             assert!(luma.contains(&LIGHT) && luma.contains(&DARK));
-            assert_eq!(blue.iter().filter(|blue| **blue == GREY).count() * 4, count);
+            assert_eq!(
+                blue.into_iter().filter(|blue| *blue == GREY).count() * 4,
+                count
+            );
         }
     }
 }

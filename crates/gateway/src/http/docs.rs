@@ -96,7 +96,7 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
     {
         rename_brand(persona, persona_brand_field);
     }
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
         for operation in [
             &mut item.get,
             &mut item.post,
@@ -107,7 +107,7 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
         .flatten()
         {
             add_error(operation);
-            name(operation);
+            name(operation, path);
         }
     }
     document
@@ -126,11 +126,14 @@ fn rename_brand(persona: &mut utoipa::openapi::Object, field: &str) {
     }
 }
 
-/// Operation ids must be unique in the document: `tasks_list`, `video_list`.
-fn name(operation: &mut Operation) {
+/// Operation ids must be unique in the document: `tasks_list`, `admin_keys_list`.
+fn name(operation: &mut Operation, path: &str) {
     let family = operation.tags.iter().flatten().next();
     if let (Some(family), Some(id)) = (family, &mut operation.operation_id) {
-        *id = format!("{family}_{id}");
+        let part = path.strip_prefix("/v1/admin/");
+        let part = part.and_then(|rest| rest.split('/').next());
+        let part = part.map(|part| format!("{part}_")).unwrap_or_default();
+        *id = format!("{family}_{part}{id}");
     }
 }
 

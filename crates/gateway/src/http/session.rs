@@ -93,12 +93,11 @@ pub(super) async fn get(
     let ends_at = caller
         .ends_at
         .filter(|_| !headers.contains_key(header::AUTHORIZATION));
-    match (cookie(&headers), ends_at) {
-        (Some(cookie), Some(at)) => Ok(Json(SessionObject::new(caller, &cookie, at.rfc3339()))),
-        _ => {
-            let message = "The request has no session cookie.";
-            Err(Error::plain(ErrorCode::MissingApiKey, message))
-        }
+    if let (Some(cookie), Some(at)) = (cookie(&headers), ends_at) {
+        Ok(Json(SessionObject::new(caller, &cookie, at.rfc3339())))
+    } else {
+        let message = "The request has no session cookie.";
+        Err(Error::plain(ErrorCode::MissingApiKey, message))
     }
 }
 

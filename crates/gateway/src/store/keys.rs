@@ -58,7 +58,7 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
             key.created_at.micros().into(),
             key.expires_at.map(Timestamp::micros).into(),
             key.revoked_at.map(Timestamp::micros).into(),
-            key.budget_period.map(|period| period.name()).into(),
+            key.budget_period.map(super::super::model::account::BudgetPeriod::name).into(),
         ],
     )?;
     Ok(())
@@ -79,7 +79,7 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
             i64::from(key.rpm).into(),
             i64::from(key.max_running).into(),
             key.budget.map(Micros::get).into(),
-            key.budget_period.map(|period| period.name()).into(),
+            key.budget_period.map(super::super::model::account::BudgetPeriod::name).into(),
             key.expires_at.map(Timestamp::micros).into(),
         ],
     )?;

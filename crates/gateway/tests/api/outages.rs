@@ -108,10 +108,18 @@ async fn connections_that_died_unused_are_replaced_unseen() {
     gateway.stop().await;
 }
 
+/// Of a gateway's first request; one commit before it grants its key some requests.
+fn commit_of_the_order() -> Cut {
+    Cut {
+        after: 1,
+        ..Cut::new("COMMIT")
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_answer_is_lost_is_asked_about() {
     let gateway = gateway().await;
-    gateway.proxy().cut(Cut::new("COMMIT").passing());
+    gateway.proxy().cut(commit_of_the_order().passing());
     gateway.post("/v1/videos", &videos_order()).await.ok();
     gateway.proxy().struck(1).await;
     assert_eq!(tasks(&gateway).await, 1);
@@ -121,7 +129,7 @@ async fn a_commit_whose_answer_is_lost_is_asked_about() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_never_arrived_made_nothing() {
     let gateway = gateway().await;
-    gateway.proxy().cut(Cut::new("COMMIT"));
+    gateway.proxy().cut(commit_of_the_order());
     let lost = gateway.post("/v1/videos", &videos_order()).await;
     lost.refused(503, "overloaded");
     assert_eq!(tasks(&gateway).await, 0);

@@ -67,10 +67,10 @@ impl Scene {
                 .push(made.header("x-task-id").unwrap().to_owned());
         }
         eventually("one is at the provider", async || {
-            // A task is running before its order has left.
-            let is_sent = scene.simulator.world().accepted(OPENAI) == 1;
-            let list = client.get("/v1/tasks?status=running").await.ok();
-            (is_sent && list["data"].as_array()?.len() == 1).then_some(())
+            // A task is running before its order has left, and the answer is still to be written.
+            let path = format!("/v1/tasks/{}/attempts", scene.tasks[0]);
+            let attempts = client.get(&path).await.ok();
+            (attempts["data"][0]["status"] == "accepted").then_some(())
         })
         .await;
         server.stop().await;

@@ -2,7 +2,6 @@
 //! something like it. Who made what is told only to the account that did.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use provenance::marks::Kind;
@@ -217,13 +216,6 @@ pub fn place(app: &Parts) -> Place {
         spool: app.config.spool_path(),
         limits: Limits::ENGINES,
     }
-}
-
-/// Looks at a film that came from a provider; blocks. A film that cannot be decoded is known by its
-/// digest only.
-pub fn look(app: &Parts, film: PathBuf) -> Looked {
-    let looked = child::look(&place(app), &film, Vec::new(), &Watch::default());
-    looked.unwrap_or_else(|error| Looked::nothing(error.to_string()))
 }
 
 /// What fits, the surest first.

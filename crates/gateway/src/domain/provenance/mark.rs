@@ -137,11 +137,10 @@ fn sign_clip(
     // The kinds that can be an ingredient are those whose marks can be read.
     let is_known = came_in.status != ProvenanceStatus::Unreadable;
     let how = match made {
-        ClipMade::Edited(_) if is_known => Some(edited),
+        ClipMade::Edited(_) => is_known.then_some(edited),
+        ClipMade::Uploaded(_) => has_credentials.then_some(edited),
         ClipMade::Generated(_) if has_credentials => Some(edited),
         ClipMade::Generated(_) => Some(Made::Generated),
-        ClipMade::Uploaded(_) if has_credentials => Some(edited),
-        ClipMade::Edited(_) | ClipMade::Uploaded(_) => None,
     };
     let Some(how) = how.filter(|_| Origin::signs()) else {
         return Ok((clip, came_in));

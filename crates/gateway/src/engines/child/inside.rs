@@ -27,7 +27,10 @@ pub fn serve() -> io::Result<()> {
     let watch = Arc::new(Watch::default());
     let (done, ends) = mpsc::channel();
     let (job, folder, watching) = (order.job, order.folder, watch.clone());
-    std::thread::Builder::new().spawn(move || done.send(job.run(&folder, &watching)))?;
+    std::thread::Builder::new().spawn(move || {
+        // Nobody listens to a job that ends after its time.
+        let _ = done.send(job.run(&folder, &watching));
+    })?;
     loop {
         match ends.recv_timeout(INTERVAL) {
             Ok(Ok(word)) => return say(&word),

@@ -104,12 +104,11 @@ impl Write {
         body: MaybeBody,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<Known<T>, Error> {
-        match body.0 {
-            Some(body) => self.read(app, body, read).await,
-            None => {
-                let empty = Value::Object(serde_json::Map::new());
-                Ok((read(&empty)?, self.fingerprint().json(&empty)))
-            }
+        if let Some(body) = body.0 {
+            self.read(app, body, read).await
+        } else {
+            let empty = Value::Object(serde_json::Map::new());
+            Ok((read(&empty)?, self.fingerprint().json(&empty)))
         }
     }
 

@@ -214,7 +214,10 @@ fn scripts_import_only_versioned_assets_that_exist() {
 fn every_script_is_used() {
     let bodies: Vec<&str> = ASSETS.iter().map(|asset| asset.body).collect();
     let pages = pages("animatic-1").concat();
-    for asset in ASSETS.iter().filter(|asset| asset.name.ends_with(".js")) {
+    for asset in ASSETS
+        .iter()
+        .filter(|asset| asset.content_type.starts_with("text/javascript"))
+    {
         let file = asset.name.rsplit('/').next().unwrap();
         let imported = format!("/{file}\";");
         assert!(

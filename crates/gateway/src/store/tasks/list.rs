@@ -82,7 +82,7 @@ macro_rules! term {
 
 /// A list in either direction. The condition that selects the index is spliced into the text: a
 /// planner uses no index for a condition that may be NULL. So is the far end of the page, if there
-/// is one: with both ends, SQLite takes every index of the account for equally good.
+/// is one: with both ends, `SQLite` takes every index of the account for equally good.
 macro_rules! list {
     ($way:expr, words) => {
         // A cross join keeps SQLite to this order of the tables.

@@ -11,7 +11,6 @@ use stems::DecodeLimits;
 use super::job::Taken;
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
-use crate::domain::provenance::check;
 use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::domain::songs;
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
@@ -21,6 +20,7 @@ use crate::ids::ClipId;
 use crate::model::media::{Asset, MediaType};
 use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
+use crate::model::provenance::Likeness;
 use crate::model::provenance::PrintKind;
 use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
 use crate::patience;
@@ -126,9 +126,7 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     let poster = draw_poster(app, task, &fetched).await;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let (parts, path) = (app.clone(), fetched.path.to_path_buf());
-    let (provenance, looked) = app
-        .compute(move || (parts.origin.tell(&path), check::look(&parts, path)))
-        .await?;
+    let provenance = app.compute(move || parts.origin.tell(&path)).await?;
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
         assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
@@ -155,7 +153,8 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    let print = mark::print_of_film(task, &video, false, None, looked.kept);
+    // Known by its digest: to decode each film would cost more than all else that is done for it.
+    let print = mark::print_of_film(task, &video, false, None, Likeness::default());
     Ok(Made {
         prints: vec![print],
         assets: [video].into_iter().chain(poster).collect(),

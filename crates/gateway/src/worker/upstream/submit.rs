@@ -203,6 +203,16 @@ impl Job<'_> {
         }
     }
 
+    /// Nobody saw whether the provider took the order.
+    fn unclear(&self, route: &Route, error: ProviderError) -> Stuck {
+        let app = &self.crew.app;
+        let now = app.clock.now();
+        app.upstream
+            .breaker(route, |breaker| breaker.failed(now, false, None));
+        tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
+        Stuck::Unclear(error.message)
+    }
+
     /// Sends the order; one that is not this run's own is repeated with its key. Once
     /// the request has left, nothing interrupts this.
     async fn send(&self, route: &Route, sent: Sent<'_>) -> Result<Attempt, Stuck> {
@@ -273,11 +283,7 @@ impl Job<'_> {
                 return Err((failure(&error), Some(closing)).into());
             }
             Err(SubmitError::Unclear(error)) => {
-                let now = app.clock.now();
-                app.upstream
-                    .breaker(route, |breaker| breaker.failed(now, false, None));
-                tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
-                return Err(Stuck::Unclear(error.message));
+                return Err(self.unclear(route, error));
             }
         };
         crash::point("submission-sent");

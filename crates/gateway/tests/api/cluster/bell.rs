@@ -228,7 +228,7 @@ impl Nats {
         let mut stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
         let mut said = "CONNECT {\"verbose\":false}\r\n".to_owned();
         for subject in subjects {
-            said += &format!("PUB {subject} 4\r\njunk\r\n");
+            said.extend(["PUB ", subject, " 4\r\njunk\r\n"]);
         }
         said += "PING\r\n";
         stream.write_all(said.as_bytes()).await.unwrap();

@@ -88,4 +88,11 @@ SELECT '8' || substr(id, 2), account_id, id, 'e' || substr(account_id, 2), task_
        CASE created_at % 97 WHEN 0 THEN NULL ELSE created_at + 1000 END FROM webhook_events;
 INSERT INTO webhook_attempts (delivery_id, number, at, took_ms, status) SELECT id, 1, created_at, 5, 200 FROM webhook_deliveries;
 
+INSERT INTO audit (id, at, actor_kind, actor_name, action, target)
+SELECT 'a' || substr(id, 2), created_at, 'command', 'keys update', 'key.update', key_id FROM tasks;
+
+INSERT INTO prints (id, account_id, task_id, kind, is_embedded, sha256, watermark, created_at)
+SELECT '9' || substr(id, 2), account_id, id, 'video', 1, id, created_at % 100003, created_at FROM tasks;
+INSERT INTO print_keys (part, print_id) SELECT created_at % 9973, id FROM prints;
+
 INSERT INTO workers (name, held_until) VALUES ('w1', 1800000000000000), ('w2', 1800000000000000);

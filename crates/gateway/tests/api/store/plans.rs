@@ -130,6 +130,7 @@ async fn recorded() -> Record {
     super::records::all_on_sqlite().await;
     super::upkeep::all_on_sqlite().await;
     super::rates::all_on_sqlite().await;
+    super::prints::all_on_sqlite().await;
     super::webhooks::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let record = record::end();
@@ -148,6 +149,7 @@ async fn recorded() -> Record {
 }
 
 /// The operator's lists and changes.
+#[expect(clippy::too_many_lines, reason = "a line for each statement")]
 fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<(), StoreError> {
     let mut settings = super::key(account);
     settings.id = key;
@@ -216,7 +218,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
             ..audit::Filter::default()
         };
         let found = audit::newest(conn, &filter, None, 20)?;
-        assert_eq!(found, [entry.clone()]);
+        assert_eq!(found, std::slice::from_ref(&entry));
     }
     audit::time_of(conn, entry.id)?;
     let route = ("acme".to_owned(), "sora-2".to_owned());
@@ -265,6 +267,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
 }
 
 /// What those tests leave out, because tests through HTTP look at it.
+#[expect(clippy::too_many_lines, reason = "a line for each statement")]
 fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let (account, key) = super::owner(conn)?;
     let task = super::task((account, key), at(0));

@@ -140,6 +140,11 @@ async fn nothing_costs_more_because_there_is_much() {
 
 /// How long the filters of lists take, alone and together, at the median and at worst but one in
 /// twenty. Returns those that take too long.
+#[expect(
+    clippy::too_many_lines,
+    clippy::print_stdout,
+    reason = "a measurement, which is read"
+)]
 async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
     const TIMES: usize = 40;
     let plain = Filter::default;

@@ -238,7 +238,7 @@ impl TestGateway {
         overrides.data = Some(self.home.data.path().join("replica"));
         let clock = self.app.clock.clone();
         let mut replica = Self::open(overrides, clock, self.home.clone()).await;
-        replica.client.key = self.client.key.clone();
+        replica.client.key.clone_from(&self.client.key);
         replica
     }
 

@@ -157,7 +157,7 @@ pub(super) fn search(query: &str) -> Vec<Hit> {
 fn excerpt(text: &str, word: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
     // By characters: lower case may have another length in bytes.
-    let lower: Vec<char> = characters.iter().map(|c| c.to_ascii_lowercase()).collect();
+    let lower: Vec<char> = characters.iter().map(char::to_ascii_lowercase).collect();
     let word: Vec<char> = word.chars().collect();
     let at = lower.windows(word.len()).position(|window| window == word);
     let from = at.unwrap_or(0).saturating_sub(EXCERPT / 3);

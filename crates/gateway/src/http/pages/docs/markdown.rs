@@ -81,9 +81,7 @@ impl<'a, L: Fn(&str) -> Option<String>> Reader<'a, L> {
                 self.html("</div>");
             }
             // Documents are text: markup of their own is shown, not obeyed.
-            Event::Html(text) | Event::InlineHtml(text) => self.text(text),
-            Event::Text(text) | Event::Code(text) if text.is_empty() => {}
-            Event::Text(text) => self.text(text),
+            Event::Html(text) | Event::InlineHtml(text) | Event::Text(text) => self.text(text),
             Event::Code(text) => {
                 self.note(&text);
                 self.out.push(Event::Code(text));

@@ -265,7 +265,7 @@ fn kind(document: &Value, schema: &Value) -> String {
     match schema.get("type") {
         Some(Value::String(name)) => kinds.push(named(name)),
         Some(Value::Array(names)) => {
-            kinds.extend(names.iter().filter_map(Value::as_str).map(named))
+            kinds.extend(names.iter().filter_map(Value::as_str).map(named));
         }
         _ => {}
     }
