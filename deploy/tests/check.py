@@ -115,7 +115,7 @@ def check_chart(work):
     for path, value, message in [
         (["image", "repository"], "", "image.repository"),
         (["publicUrl"], "", "publicUrl"),
-        (["media", "store"], "/data/media", "media.store"),
+        (["media", "claim"], "", "media.claim"),
         (["secrets", "database"], {"name": "", "key": "a"}, "MEDIAGATE_DATABASE: name"),
         (["secrets", "firstKey"], {"name": "a", "key": ""}, "MEDIAGATE_FIRST_KEY: key"),
     ]:

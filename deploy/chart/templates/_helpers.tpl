@@ -64,41 +64,14 @@ capabilities:
   value: {{ .own.workers | int | quote }}
 - name: MEDIAGATE_LOG_FORMAT
   value: json
-{{- if not (hasPrefix "s3://" .root.Values.media.store) }}
-{{- fail "media.store: replicas share media through s3://bucket/prefix" }}
-{{- end }}
-- name: MEDIAGATE_MEDIA_STORE
-  value: {{ .root.Values.media.store | quote }}
-{{- with .root.Values.media.endpoint }}
-- name: MEDIAGATE_MEDIA_ENDPOINT
-  value: {{ . | quote }}
-{{- end }}
-{{- with .root.Values.media.region }}
-- name: MEDIAGATE_MEDIA_REGION
-  value: {{ . | quote }}
-{{- end }}
-{{- if .root.Values.media.pathStyle }}
-- name: MEDIAGATE_MEDIA_PATH_STYLE
-  value: "true"
-{{- end }}
 {{- with .root.Values.nats }}
 - name: MEDIAGATE_BELL_NATS
-  value: {{ . | quote }}
-{{- end }}
-{{- with .root.Values.otlp }}
-- name: MEDIAGATE_TELEMETRY_OTLP
   value: {{ . | quote }}
 {{- end }}
 {{ include "mediagate.secret" (dict "name" "MEDIAGATE_DATABASE" "from" .root.Values.secrets.database) }}
 {{ include "mediagate.secret" (dict "name" "MEDIAGATE_FIRST_KEY" "from" .root.Values.secrets.firstKey) }}
 {{- with .root.Values.secrets.signingSecret }}
 {{ include "mediagate.secret" (dict "name" "MEDIAGATE_SIGNING_SECRET" "from" .) }}
-{{- end }}
-{{- with .root.Values.secrets.mediaAccessKey }}
-{{ include "mediagate.secret" (dict "name" "MEDIAGATE_MEDIA_ACCESS_KEY" "from" .) }}
-{{- end }}
-{{- with .root.Values.secrets.mediaSecretKey }}
-{{ include "mediagate.secret" (dict "name" "MEDIAGATE_MEDIA_SECRET_KEY" "from" .) }}
 {{- end }}
 {{- range $name, $from := .root.Values.secrets.env }}
 {{ include "mediagate.secret" (dict "name" $name "from" $from) }}
@@ -199,6 +172,8 @@ spec:
               readOnly: true
             - name: spool
               mountPath: /data
+            - name: media
+              mountPath: /data/media
             - name: tmp
               mountPath: /tmp
       volumes:
@@ -208,6 +183,12 @@ spec:
         - name: spool
           emptyDir:
             sizeLimit: {{ .root.Values.spool.sizeLimit }}
+        - name: media
+          persistentVolumeClaim:
+            {{- if not .root.Values.media.claim }}
+            {{- fail "media.claim: replicas share media through a PersistentVolumeClaim" }}
+            {{- end }}
+            claimName: {{ .root.Values.media.claim }}
         - name: tmp
           emptyDir:
             sizeLimit: 1Gi
