@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::model::provenance::Provenance;
 
-/// What a file says of its origin. Unless the status is `valid` or `trusted`, anybody can have
+/// What a file says of its origin, without what it does not say. Unless the status is `valid` or `trusted`, anybody can have
 /// written it there.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ProvenanceView {
@@ -15,13 +15,13 @@ pub struct ProvenanceView {
     /// `unreadable`: of an unknown kind, or damaged.
     pub status: &'static str,
     /// Who signed, and who issued the certificate.
-    #[schema(required = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub signer: Option<String>,
     /// The program that signed, or wrote the file.
-    #[schema(required = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub generator: Option<String>,
     /// A URI of IPTC's vocabulary.
-    #[schema(required = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub digital_source_type: Option<String>,
     /// Of `c2pa`, `remote_manifest`, `xmp`, `iptc`, `bext`, `aigc`, `watermark` and `label`.
     pub marks: Vec<&'static str>,
