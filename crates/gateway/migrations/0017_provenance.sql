@@ -21,8 +21,8 @@ CREATE TABLE prints (
     sound      TEXT,
     created_at BIGINT NOT NULL
 );
-CREATE INDEX prints_by_digest ON prints (sha256);
-CREATE INDEX prints_by_watermark ON prints (watermark) WHERE watermark IS NOT NULL;
+CREATE INDEX prints_by_digest ON prints (sha256, id);
+CREATE INDEX prints_by_watermark ON prints (watermark, id) WHERE watermark IS NOT NULL;
 CREATE INDEX prints_by_task ON prints (task_id) WHERE task_id IS NOT NULL;
 
 -- Parts of fingerprints: what is alike shares some.

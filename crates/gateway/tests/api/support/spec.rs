@@ -120,7 +120,7 @@ pub(crate) fn assert_no_null(value: &Value) {
 #[track_caller]
 pub(crate) fn assert_clip(clip: &Value) {
     assert_no_null(clip);
-    assert_fields(clip, CLIP, &["image_url", "image_large_url"]);
+    assert_fields(clip, CLIP, &["image_url", "image_large_url", "provenance"]);
     assert_metadata(&clip["metadata"]);
     assert_time(&clip["created_at"]);
 }
