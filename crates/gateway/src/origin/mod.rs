@@ -172,7 +172,9 @@ impl Origin {
         #[cfg(feature = "c2pa")]
         {
             let prompt = self.rules.prompt;
-            self.signing.sign(&file, format, statement, prompt)
+            let signed = self.signing.sign(&file, format, statement, prompt);
+            drop(file);
+            signed
         }
         #[cfg(not(feature = "c2pa"))]
         {

@@ -22,17 +22,14 @@ pub(super) struct Signing {
 impl Signing {
     pub(super) fn open(config: &Config, store: &Store, seal: &Seal) -> Result<Self, NotSigned> {
         let rules = &config.provenance;
-        let (signer, certificates) = match &rules.identity {
-            Some(identity) => {
-                let signer = Signer::of(identity).map_err(NotSigned)?;
-                (signer, identity.certificates.clone())
-            }
-            None => {
-                let kept = chain::kept(config, store, seal)?;
-                let made = PemSigner::new(&kept.certificates_pem, &kept.key_pem, chain::ALGORITHM);
-                let made = made.map_err(|error| NotSigned(error.to_string()))?;
-                (Signer::Here(made), kept.certificates_pem)
-            }
+        let (signer, certificates) = if let Some(identity) = &rules.identity {
+            let signer = Signer::of(identity).map_err(NotSigned)?;
+            (signer, identity.certificates.clone())
+        } else {
+            let kept = chain::kept(config, store, seal)?;
+            let made = PemSigner::new(&kept.certificates_pem, &kept.key_pem, chain::ALGORITHM);
+            let made = made.map_err(|error| NotSigned(error.to_string()))?;
+            (Signer::Here(made), kept.certificates_pem)
         };
         let signer = Asking {
             signer,
