@@ -132,7 +132,9 @@ async fn n_makes_as_many_different_videos_and_the_first_task_names_the_answer() 
 
 #[tokio::test]
 async fn options_and_words_of_the_prompt_are_honoured() {
-    let gateway = TestGateway::start().await;
+    // Each film has a watermark of its own.
+    let unmarked = TestGateway::builder().set(|it| it.provenance.watermark = Some(false));
+    let gateway = unmarked.start().await;
     let mut order = video_order();
     order["video"] = json!({"size": "640x480", "seconds": 1.5, "seed": 7});
     let video = gateway.post(PATH, &order).await.ok()["choices"][0]["message"]["video"].take();
