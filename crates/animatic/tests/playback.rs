@@ -10,7 +10,7 @@ use animatic::{Asked, Control, Direction, Options, Request};
 fn film() -> Vec<u8> {
     let prompt = "a lake at dawn, pan left";
     let asked = Asked {
-        size: Some((640, 360)),
+        size: Some((640, 480)),
         seconds: Some(1.0),
         ..Asked::default()
     };
@@ -31,8 +31,8 @@ fn every_frame_is_shown_in_its_size() {
     can_be_tried(Cursor::new(&film)).unwrap();
     let mut numbers = Vec::new();
     let shown = play(Cursor::new(&film), 1000, &mut |luma| {
-        assert_eq!((luma.width, luma.height), (640, 360));
-        assert!(luma.bytes.len() >= luma.stride * 359 + 640);
+        assert_eq!((luma.width, luma.height), (640, 480));
+        assert!(luma.bytes.len() >= luma.stride * 479 + 640);
         assert!((23.0..61.0).contains(&luma.per_second), "{luma:?}");
         numbers.push(luma.number);
         true

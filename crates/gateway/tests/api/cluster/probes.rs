@@ -50,6 +50,7 @@ async fn probes_and_metrics_have_a_listener_that_asks_for_no_key() {
 
 #[tokio::test]
 async fn workers_have_probes_too() {
+    crate::support::client::install_tls();
     let (data, address) = (tempfile::tempdir().unwrap(), free());
     let folder = data.path().to_str().unwrap();
     let there = address.to_string();
