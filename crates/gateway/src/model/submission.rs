@@ -36,23 +36,11 @@ impl SubmissionState {
 }
 
 /// Which submissions to list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum SubmissionFilter {
     /// Those of which nobody knew whether the provider took them, also if that turned out later.
     Unconfirmed,
-    /// Those in this state.
-    In(SubmissionState),
-}
-
-impl std::str::FromStr for SubmissionFilter {
-    type Err = strum::ParseError;
-
-    fn from_str(text: &str) -> Result<Self, strum::ParseError> {
-        match text {
-            "unconfirmed" => Ok(Self::Unconfirmed),
-            state => state.parse().map(Self::In),
-        }
-    }
 }
 
 /// A submission as the operator sees it.

@@ -168,7 +168,7 @@ pub fn page(
     let after = page.after.map(|id| id.to_string());
     // Sorts before, or after, every id.
     let end = if page.ascending { "" } else { "g" };
-    let mut values = vec![
+    let values = [
         after.as_deref().unwrap_or(end).into(),
         i64::from(page.limit).into(),
     ];
@@ -176,10 +176,6 @@ pub fn page(
         None => records!(page.ascending, ""),
         Some(SubmissionFilter::Unconfirmed) => {
             records!(page.ascending, " AND s.state IN ('unclear', 'found')")
-        }
-        Some(SubmissionFilter::In(state)) => {
-            values.push(state.name().into());
-            records!(page.ascending, " AND s.state = ?3")
         }
     };
     conn.all(sql, &values, |row| {

@@ -14,7 +14,7 @@ use crate::model::submission::SubmissionFilter;
 
 /// List what was sent to providers, newest first.
 #[utoipa::path(get, path = "/v1/admin/submissions", tag = "admin", params(
-    ("state" = Option<String>, Query, description = "`unconfirmed`: what nobody could confirm, and what turned up later; or `intended`, `accepted`, `refused`, `unclear`, `found` or `ended`"),
+    ("state" = Option<String>, Query, description = "`unconfirmed`: what nobody could confirm, and what turned up later. All without it"),
     ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
     ("after" = Option<String>, Query, description = "`last_id` of the page before"),
 ), responses((status = 200, description = "A page of submissions", body = List<SubmissionObject>)))]
@@ -23,9 +23,8 @@ pub(in crate::http) async fn list(
     query: Query,
     State(app): State<App>,
 ) -> Result<Json<List<SubmissionObject>>, Error> {
-    let known = "unconfirmed, intended, accepted, refused, unclear, found, ended";
     let (filter, page) = query.read(|query| {
-        let filter: Option<SubmissionFilter> = word(query, "state", known);
+        let filter: Option<SubmissionFilter> = word(query, "state", "unconfirmed");
         Some((filter, page(query, |text| text.parse().ok())))
     })?;
     let (found, has_more) = routes::submissions(&app, filter, page).await?;

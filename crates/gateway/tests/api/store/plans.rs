@@ -11,7 +11,7 @@ use mediagate::ids::{AccountId, AuditId, ClipId, IntentId, KeyId};
 use mediagate::model::account::BudgetPeriod;
 use mediagate::model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate::model::route::{RouteError, RouteNote};
-use mediagate::model::submission::{SubmissionFilter, SubmissionState};
+use mediagate::model::submission::SubmissionFilter;
 use mediagate::model::task::{Kind, TaskState};
 use mediagate::store::record::{self, Given, Record};
 use mediagate::store::tasks::Page;
@@ -250,11 +250,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     sessions::delete_of_key(conn, key)?;
     assert_eq!(sessions::caller(conn, "s")?, None);
     for ascending in [true, false] {
-        for filter in [
-            None,
-            Some(SubmissionFilter::Unconfirmed),
-            Some(SubmissionFilter::In(SubmissionState::Refused)),
-        ] {
+        for filter in [None, Some(SubmissionFilter::Unconfirmed)] {
             let page = Page {
                 after: None,
                 limit: 20,

