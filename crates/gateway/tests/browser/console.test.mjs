@@ -153,8 +153,8 @@ see("a song is separated, mixed and taken home", { ...DESKTOP, key: KEY, acceptD
   await page.getByLabel("Name").fill("Night Ferry");
   await page.getByLabel("Description").fill("Close, warm, a little tired");
   await page.getByRole("button", { name: "Make the persona" }).click();
+  await page.waitForURL(/show=personas/);
   await page.getByRole("link", { name: "Night Ferry" }).first().waitFor();
-  assert.match(page.url(), /show=personas/);
   await assertPictures(page.getByRole("tabpanel"));
   await page.getByRole("tab", { name: "Uploads" }).click();
   await page.getByRole("link", { name: "Night ferry" }).first().click();

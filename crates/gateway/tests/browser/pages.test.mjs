@@ -53,9 +53,10 @@ for (const [view, options] of Object.entries(VIEWS)) {
     await page.goto("/docs/providers/fal");
     await assertFits(page);
     await shoot(page, `docs guide ${view}`);
-    await page.goto("/docs/api#chat_complete");
-    await page.locator("summary", { hasText: "Body: application/json" }).first().click();
-    await page.getByText("messages[].content", { exact: true }).first().waitFor();
+    await page.goto("/docs/api#video_complete");
+    const chat = page.locator(".endpoint", { has: page.locator("#video_complete") });
+    await chat.locator("summary", { hasText: "Body: application/json" }).click();
+    await chat.getByText("messages[].content", { exact: true }).first().waitFor();
     await assertFits(page);
     await shoot(page, `docs api ${view}`, {});
   });
