@@ -9,7 +9,7 @@ import { visiting, wav } from "./browser.mjs";
 import { startProgram } from "./program.mjs";
 
 const { SCREENS } = process.env;
-const MOST_BYTES = 150_000;
+const MOST_BYTES = 400_000;
 let program;
 
 before(async () => {
