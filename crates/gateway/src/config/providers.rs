@@ -16,8 +16,9 @@ use url::Url;
 use crate::clock::Timestamp;
 use crate::config::ConfigError;
 use crate::config::file::Source;
-use crate::model::catalog::PriceUnit;
-use crate::model::money::{Dated, Micros, Price, Schedule};
+use crate::model::money::Micros;
+use crate::model::price::PriceUnit;
+use crate::model::price::{Dated, Price, Schedule};
 use crate::secret::SecretSource;
 
 /// `[providers.<name>]` as written. Keys that are not common to all protocols are the protocol's

@@ -233,7 +233,7 @@ pub(super) fn admit(app: &Parts, caller: Caller, address: IpAddr) -> Result<Call
             "The API key may not be used from this address.",
         ));
     }
-    app.uses.note(caller.key.id, now);
+    app.caches.uses.note(caller.key.id, now);
     Ok(caller)
 }
 

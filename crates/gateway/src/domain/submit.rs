@@ -19,8 +19,9 @@ use crate::model::account::{ApiKey, Caller};
 use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
 use crate::model::intent::{Made, StoredAnswer};
 use crate::model::media::Asset;
-use crate::model::money::{Micros, Money, Quantity};
+use crate::model::money::{Micros, Money};
 use crate::model::music::Clip;
+use crate::model::price::Quantity;
 use crate::model::task::{Payload, Task, TaskState};
 use crate::records::Base;
 use crate::store::{self, Conn};
@@ -198,7 +199,7 @@ pub enum Purpose {
 
 /// Refuses work for a model whose routes are all down.
 pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
-    if app.upstream.is_available(model, app.clock.now()) {
+    if app.models.upstream.is_available(model, app.clock.now()) {
         return Ok(());
     }
     let message = format!(

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::{Engine, Maker, Model};
-use crate::model::money::Quantity;
+use crate::model::price::Quantity;
 use crate::model::task::{Kind, Output, Payload, Task, VideoJob};
 use crate::store;
 
@@ -68,7 +68,7 @@ pub async fn prepare(
     order: &VideoOrder,
     purpose: Purpose,
 ) -> Result<(Vec<NewTask>, Vec<Picture>), Error> {
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     let asked = order
         .model
         .clone()

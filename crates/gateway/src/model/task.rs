@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
-use crate::model::money::{Bill, Micros, Money, Tariff};
+use crate::model::money::{Micros, Money};
+use crate::model::price::{Bill, Tariff};
 use crate::model::provenance::Provenance;
 
 /// The last three are final.

@@ -81,7 +81,7 @@ impl Base {
         format!(
             "{}{}",
             self.origin,
-            self.app.signer.path(id, media, expires_at)
+            self.app.secrets.signer.path(id, media, expires_at)
         )
     }
 
@@ -114,7 +114,7 @@ impl Base {
 
     /// Whether a hosted provider's name may be shown.
     fn shows_providers(&self) -> bool {
-        self.names_providers || self.app.catalog.load().shows_providers()
+        self.names_providers || self.app.models.catalog.load().shows_providers()
     }
 
     /// A task's provider, as far as the operator shows it.

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
 use crate::model::catalog::Engine;
 use crate::model::media::MediaType;
-use crate::model::money::Quantity;
+use crate::model::price::Quantity;
 use crate::model::provenance::{Mark, PrintKind};
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
 use crate::patience;
@@ -60,7 +60,7 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
-    let graphs = app.shelf.find(&task.model);
+    let graphs = app.models.shelf.find(&task.model);
     let engine = engines::engine(&task.model).or_else(|| graphs.as_ref().map(|_| Engine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
@@ -163,7 +163,7 @@ async fn video(
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
-    let mark = app.origin.watermark(task.id);
+    let mark = app.secrets.origin.watermark(task.id);
     let touch = Touch {
         // A picture of the caller's is not ours to mark.
         mark: mark.filter(|_| job.picture.is_none()),

@@ -250,7 +250,7 @@ async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
 async fn probe(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
-            () = crew.app.upstream.probe() => {}
+            () = crew.app.models.upstream.probe() => {}
             () = crew.stop.cancelled() => {}
         }
         crew.pause(PROBE).await;

@@ -230,7 +230,7 @@ fn valid(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<KeyRecord, Er
 
 /// Refuses names that no model has.
 pub fn check_models(app: &Parts, models: Option<&[String]>) -> Result<(), Error> {
-    let catalog = app.catalog.load();
+    let catalog = app.models.catalog.load();
     let is_known = |name: &String| catalog.models().iter().any(|model| model.id == *name);
     let unknown = models
         .unwrap_or_default()

@@ -195,7 +195,8 @@ async fn post(app: &App, due: &Due) -> Result<Answer, AttemptError> {
         tracing::error!(delivery_id = %due.id, inside = ?error.inside(), "cannot sign a webhook");
         AttemptError::Unsigned
     })?;
-    app.hooks
+    app.net
+        .hooks
         .post(&due.url, headers, due.body.clone().into())
         .await
 }

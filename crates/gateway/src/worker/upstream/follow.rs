@@ -113,9 +113,9 @@ impl Job<'_> {
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
-            taken.refresh(&app.upstream);
+            taken.refresh(&app.models.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
-            let (driver, watch) = (&app.upstream.driver, Watch::new());
+            let (driver, watch) = (&app.models.upstream.driver, Watch::new());
             // In boxes, as what follows: thousands of jobs sleep, few do this.
             let polled =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;

@@ -68,7 +68,7 @@ impl Job<'_> {
         let app = &self.crew.app;
         let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
         let (task, owner) = (self.task.id, self.hold.lease.name.clone());
-        let model = app.catalog.load().with_id(&self.task.model).cloned();
+        let model = app.models.catalog.load().with_id(&self.task.model).cloned();
         let now = app.clock.now();
         let intended = app.store.write(move |conn| -> Result<(), Halt> {
             if !store::tasks::lock_held(conn, task, &owner)? {

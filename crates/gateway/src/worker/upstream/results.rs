@@ -18,8 +18,8 @@ use crate::engines::{film, poster};
 use crate::error::Error;
 use crate::ids::ClipId;
 use crate::model::media::{Asset, MediaType};
-use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
+use crate::model::price::Quantity;
 use crate::model::provenance::Likeness;
 use crate::model::provenance::PrintKind;
 use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
@@ -90,6 +90,7 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
     let mut file = tokio::fs::File::from_std(file);
     let (site, secret) = (&taken.site, &taken.credential.secret);
     let fetched = app
+        .models
         .upstream
         .driver
         .download(&site.provider, secret, source, &mut file)
@@ -126,7 +127,9 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     let poster = draw_poster(app, task, &fetched).await;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let (parts, path) = (app.clone(), fetched.path.to_path_buf());
-    let provenance = app.compute(move || parts.origin.tell(&path)).await?;
+    let provenance = app
+        .compute(move || parts.secrets.origin.tell(&path))
+        .await?;
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
         assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
@@ -386,7 +389,7 @@ async fn songs(
 
 /// What a recording is signed with.
 fn facts(app: &App, task: &Task, taken: &Taken, title: &str) -> Facts {
-    let shows = app.catalog.load().shows_providers();
+    let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| taken.site.provider.name().to_owned());
     Facts::of(task, title, provider, "")
 }

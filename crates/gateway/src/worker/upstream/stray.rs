@@ -17,7 +17,8 @@ use crate::app::App;
 use crate::crash;
 use crate::domain::ledger;
 use crate::error::Error;
-use crate::model::money::{Bill, Money};
+use crate::model::money::Money;
+use crate::model::price::Bill;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::model::task::Task;
 use crate::store;
@@ -128,7 +129,7 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         return Ok(None);
     };
     let since = submission.accepted_at.unwrap_or(submission.created_at);
-    let sites = app.upstream.sites();
+    let sites = app.models.upstream.sites();
     let site = sites.get(&submission.provider).cloned();
     let credential = site
         .as_ref()
@@ -141,7 +142,7 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         // It may yet be looked after when the settings are mended.
         return Ok(Some(WITHOUT));
     };
-    let driver = &app.upstream.driver;
+    let driver = &app.models.upstream.driver;
     let off = driver
         .cancel(&site.provider, &credential.secret, handle)
         .await;
@@ -186,7 +187,7 @@ async fn poll(
             () = tokio::time::sleep_until(due) => {}
             () = crew.stop.cancelled() => return None,
         }
-        let driver = &app.upstream.driver;
+        let driver = &app.models.upstream.driver;
         let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
         match Box::pin(polled).await {
             Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),

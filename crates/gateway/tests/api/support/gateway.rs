@@ -185,8 +185,8 @@ impl TestGateway {
         let base = format!("http://{}", listener.local_addr().unwrap());
         let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
         let shutdown = Shutdown {
-            draining: app.stop.draining.clone(),
-            closing: app.stop.closing.clone(),
+            draining: app.process.draining.clone(),
+            closing: app.process.closing.clone(),
             grace: Duration::from_secs(10),
         };
         let router = mediagate::http::router(&app);
@@ -250,7 +250,10 @@ impl TestGateway {
     /// Writes another configuration file and has it read.
     pub(crate) fn reconfigure(&self, toml: &str) {
         std::fs::write(self.home.file(), toml).unwrap();
-        self.app.reload(&self.overrides).unwrap();
+        let (app, now) = (&self.app, self.app.clock.now());
+        app.models
+            .reload(&self.overrides, &app.config, now)
+            .unwrap();
     }
 
     /// Ends it and starts it again on what it kept, with another configuration
@@ -277,9 +280,9 @@ impl TestGateway {
 
     /// Ends it as the program does, and checks what it leaves behind.
     pub(crate) async fn stop(mut self) {
-        self.app.stop.draining.cancel();
+        self.app.process.draining.cancel();
         self.server.take().unwrap().await.unwrap();
-        self.app.stop.closing.cancel();
+        self.app.process.closing.cancel();
         if let Some(workers) = self.workers.take() {
             workers.stop().await;
         }
@@ -412,8 +415,8 @@ impl Drop for TestGateway {
     /// What holds for every history: one end for each task, progress that never
     /// falls, and money that adds up.
     fn drop(&mut self) {
-        self.app.stop.draining.cancel();
-        self.app.stop.closing.cancel();
+        self.app.process.draining.cancel();
+        self.app.process.closing.cancel();
         if std::thread::panicking() {
             return;
         }
