@@ -123,7 +123,7 @@ impl Closing {
 
 /// The run that ended.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'a> {
+pub(super) struct EndedRun<'a> {
     pub(super) task: &'a Task,
     /// The lease under which it was done.
     pub(super) owner: &'a str,
@@ -135,7 +135,7 @@ pub(super) struct Run<'a> {
 /// task has ended otherwise, the files that were made are removed.
 pub(super) async fn finish(
     app: &App,
-    run: &Run<'_>,
+    run: &EndedRun<'_>,
     outcome: &Outcome,
     closing: Option<&Closing>,
 ) -> Result<(), Error> {
@@ -185,7 +185,7 @@ pub(super) async fn finish(
 /// Returns the task to the queue, with its count of deaths if there was one.
 async fn give_back(
     app: &App,
-    run: &Run<'_>,
+    run: &EndedRun<'_>,
     due: Timestamp,
     deaths: Option<u32>,
 ) -> Result<(), Error> {
@@ -228,7 +228,7 @@ impl From<Error> for NotEnded {
 /// Ends the task; false if it ended otherwise or is no longer ours.
 async fn end(
     app: &App,
-    run: &Run<'_>,
+    run: &EndedRun<'_>,
     ending: Ending,
     made: Option<&Made>,
     closing: Option<&Closing>,

@@ -51,7 +51,7 @@ impl Job<'_> {
             Err(outputs) => {
                 tokio::select! {
                     ended = Box::pin(self.fetch(&taken, &outputs)) => ended,
-                    () = self.hold.called_off.cancelled() => return (Outcome::Stopped, None),
+                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
                 }
             }
@@ -60,7 +60,7 @@ impl Job<'_> {
                     ended = self.poll(&mut taken, &handle) => ended,
                     // Cancelled, the job is a stray one from now on; taken over by
                     // another process, it is that one's.
-                    () = self.hold.called_off.cancelled() => return (Outcome::Stopped, None),
+                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
                 }
             }
@@ -139,9 +139,9 @@ impl Job<'_> {
                         );
                     }
                     if is_guess {
-                        self.hold.watch.guessed(progress);
+                        self.run.watch.guessed(progress);
                     } else {
-                        self.hold.watch.reached(progress);
+                        self.run.watch.reached(progress);
                     }
                 }
                 Next::Store(outputs) => {

@@ -65,9 +65,9 @@ impl Job<'_> {
         for pause in LOOKS {
             tokio::select! {
                 () = self.crew.pause(pause) => {}
-                () = self.hold.called_off.cancelled() => {}
+                () = self.run.called_off.cancelled() => {}
             }
-            if self.crew.stop.is_cancelled() || self.hold.called_off.is_cancelled() {
+            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
                 return Err((Outcome::Stopped, None));
             }
             match look(app, sent).await {

@@ -65,8 +65,8 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     if !any.await? {
         return Ok(false);
     }
-    let _claiming = crew.holds.claiming();
-    let lease = crew.holds.lease();
+    let _claiming = crew.runs.claiming();
+    let lease = crew.runs.lease();
     let name = lease.name.clone();
     let taken = crew
         .app
@@ -76,7 +76,7 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     let more = taken.len() >= BATCH as usize;
     for submission in taken {
         let span = tracing::info_span!("stray", task_id = %submission.task, submission_id = %submission.id);
-        let followed = crew.holds.follow(submission.id);
+        let followed = crew.runs.follow(submission.id);
         let (crew, lease) = (crew.clone(), lease.clone());
         let run = async move {
             let pause = match follow(&crew, &submission).await {

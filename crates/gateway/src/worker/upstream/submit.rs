@@ -69,9 +69,9 @@ impl Job<'_> {
             };
             tokio::select! {
                 () = self.crew.pause(*pause) => {}
-                () = self.hold.called_off.cancelled() => {}
+                () = self.run.called_off.cancelled() => {}
             }
-            if self.crew.stop.is_cancelled() || self.hold.called_off.is_cancelled() {
+            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
                 return Err((Outcome::Stopped, None));
             }
         }
@@ -325,7 +325,7 @@ impl Job<'_> {
                 answer = &mut sent => return answer,
                 () = tokio::time::sleep(Duration::from_millis(200)) => {}
             }
-            self.hold.watch.reached(watch.progress().unwrap_or(0));
+            self.run.watch.reached(watch.progress().unwrap_or(0));
         }
     }
 
