@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use providers::adapters::fault_of_entry;
 use providers::catalogue::Catalogue;
 use providers::{Durations, Kind, Secret};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
@@ -17,8 +18,7 @@ use crate::clock::Timestamp;
 use crate::config::ConfigError;
 use crate::config::file::Source;
 use crate::model::money::Micros;
-use crate::model::price::PriceUnit;
-use crate::model::price::{Dated, Price, Schedule};
+use crate::model::price::{Dated, Price, PriceUnit, Schedule};
 use crate::secret::SecretSource;
 
 /// `[providers.<name>]` as written. Keys that are not common to all protocols are the protocol's
@@ -137,7 +137,7 @@ pub(super) fn known(
     let Some(folder) = folder else {
         return Ok(embedded);
     };
-    let laid_over = embedded.with_folder(folder).map(Arc::new);
+    let laid_over = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
     laid_over.map_err(|error| {
         let error = ConfigError::Value {
             key: "catalog".into(),

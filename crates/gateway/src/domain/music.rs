@@ -5,7 +5,6 @@ use std::sync::Arc;
 use providers::{Limits, MusicLimits, StemLimits};
 
 use crate::app::{App, Parts};
-use crate::crash;
 use crate::domain::assets;
 use crate::domain::idempotency::Visit;
 use crate::domain::provenance::mark::{self, ClipMade, Facts};
@@ -21,8 +20,8 @@ use crate::model::intent::Made;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
 use crate::model::price::Quantity;
 use crate::model::task::{Kind, Payload, StemTarget, StemTask, StemsJob, Task};
-use crate::store;
 use crate::store::tasks::Page;
+use crate::{crash, store};
 
 /// Largest audio file.
 pub const LIMIT_BYTES: u64 = 200_000_000;

@@ -9,7 +9,6 @@ use tracing::Instrument as _;
 
 use crate::app::{App, Parts};
 use crate::config::size::ByteSize;
-use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::idempotency::Visit;
 use crate::domain::ledger;
@@ -25,7 +24,7 @@ use crate::model::price::Quantity;
 use crate::model::task::{Payload, Task, TaskState};
 use crate::records::Base;
 use crate::store::{self, Conn};
-use crate::telemetry;
+use crate::{crash, telemetry};
 
 /// A task to accept.
 #[derive(Debug, Clone)]

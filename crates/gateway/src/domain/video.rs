@@ -7,10 +7,9 @@ mod order;
 use providers::VideoLimits;
 
 use crate::app::{App, Parts};
-use crate::domain::assets;
 use crate::domain::pictures::{self, Picture};
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
-use crate::domain::tasks;
+use crate::domain::{assets, tasks};
 use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, RequestId, TaskId};

@@ -5,9 +5,8 @@
 
 use std::fmt;
 
-pub use providers::Kind;
-pub use providers::StemTarget;
 pub use providers::order::Message;
+pub use providers::{Kind, StemTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -4,6 +4,7 @@
 //! in the transaction that ends it. Built from model types alone: whoever asks reads the database.
 
 pub mod attempt;
+pub mod clip;
 pub mod input;
 pub mod music;
 pub mod provenance;

@@ -7,7 +7,6 @@ use providers::Cost;
 
 use crate::app::App;
 use crate::clock::Timestamp;
-use crate::crash;
 use crate::domain::{assets, endings, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, SubmissionId};
@@ -21,7 +20,7 @@ use crate::model::submission::SubmissionState;
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
 use crate::store::{self, Conn, StoreError};
-use crate::telemetry;
+use crate::{crash, telemetry};
 
 /// How a run ended.
 pub(super) enum Outcome {

@@ -14,17 +14,15 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::crash;
 use crate::domain::ledger;
 use crate::error::Error;
 use crate::model::money::Money;
 use crate::model::price::Bill;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::model::task::Task;
-use crate::store;
 use crate::upstream::{Credential, Site};
-use crate::worker::Crew;
-use crate::worker::random;
+use crate::worker::{Crew, random};
+use crate::{crash, store};
 
 /// Most strays that are taken at once.
 const BATCH: u32 = 100;

@@ -45,8 +45,7 @@ use mediagate::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
 use mediagate::model::account::{Account, ApiKey, Scope};
 use mediagate::model::media::{Asset, MediaType};
 use mediagate::model::money::{Micros, Money};
-use mediagate::model::price::PriceUnit;
-use mediagate::model::price::{Price, Quantity, Tariff};
+use mediagate::model::price::{Price, PriceUnit, Quantity, Tariff};
 use mediagate::model::task::{Payload, Task, TaskState, VideoJob};
 use mediagate::store::{Conn, Migrate, Options, Store, StoreError, accounts};
 
