@@ -175,7 +175,7 @@ pub async fn rotate(
 
 /// Revokes a key from its next request on; one that was revoked before stays as it is. Returns it,
 /// and whether it was valid.
-pub async fn revoke_by_id(
+pub async fn revoke(
     app: &App,
     operation: Operation<'_, (Issued, bool)>,
     id: KeyId,

@@ -8,8 +8,9 @@ use futures_util::FutureExt as _;
 use mediagate::app::App;
 use mediagate::clock::Clock;
 use mediagate::config::{Config, Settings};
+use mediagate::domain::audit::By;
 use mediagate::domain::endings;
-use mediagate::domain::keys::NewKey;
+use mediagate::domain::keys::{Found, NewKey};
 use mediagate::domain::{accounts, keys};
 use mediagate::error::{Error, ErrorCode};
 use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
@@ -313,6 +314,15 @@ impl TestGateway {
         let account = accounts::ensure(&self.app, handle).await.unwrap();
         let (_, secret) = keys::create(&self.app, &account, new).await.unwrap();
         secret.expose().to_owned()
+    }
+
+    /// Revokes the key with this beginning; whether it was valid.
+    pub(crate) async fn revoke(&self, key: &str) -> bool {
+        let Found::One(id) = keys::find(&self.app, key).await.unwrap() else {
+            panic!("no key, or several");
+        };
+        let by = By::command("keys revoke").into();
+        keys::revoke(&self.app, by, id).await.unwrap().1
     }
 
     /// A caller with a new key like this.
