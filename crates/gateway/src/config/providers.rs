@@ -45,6 +45,8 @@ pub struct ProviderTable {
     pub job_limit: Option<Duration>,
     /// Most polls per second.
     pub max_polls: Option<u32>,
+    #[serde(default)]
+    pub results: Results,
     #[serde(flatten)]
     pub options: Map<String, Value>,
 }
@@ -67,7 +69,19 @@ pub struct ProviderConfig {
     pub job_limit: Duration,
     /// Most polls per second that this process sends.
     pub max_polls: u32,
+    pub results: Results,
     pub options: Map<String, Value>,
+}
+
+/// What becomes of the films that a provider delivers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Results {
+    /// They are fetched, checked and kept.
+    #[default]
+    Keep,
+    /// The provider's address is passed on where it needs no credential, and nothing is fetched.
+    Link,
 }
 
 /// The default of `job_limit`.
@@ -123,6 +137,7 @@ impl ProviderTable {
             per_minute: self.per_minute,
             job_limit: self.job_limit.unwrap_or(JOB_LIMIT),
             max_polls: self.max_polls.unwrap_or(MAX_POLLS),
+            results: self.results,
             options: self.options,
         })
     }

@@ -239,7 +239,12 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     let written = app.store.write(move |conn| -> Result<(), Error> {
         store::tasks::mark_deleted(conn, id, account, now)?;
         let task = store::tasks::by_id(conn, id, account)?;
-        if let Some(Output::VideoV1(mut output)) = task.and_then(|task| task.output) {
+        let output = task.and_then(|task| task.output);
+        if let Some(Output::LinkV1(mut link)) = output {
+            link.expires_at_micros = Some(now.micros());
+            link.url.clear();
+            store::tasks::set_output(conn, id, &Output::LinkV1(link))?;
+        } else if let Some(Output::VideoV1(mut output)) = output {
             let files = [Some(output.video), output.poster, output.sheet];
             for file in files.into_iter().flatten() {
                 store::assets::expire(conn, file, account, now)?;

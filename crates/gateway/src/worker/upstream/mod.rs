@@ -21,6 +21,7 @@
 mod follow;
 mod intent;
 mod job;
+mod links;
 mod order;
 mod recover;
 mod resolve;
