@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::config::file::{Source, duration};
-use crate::config::provenance::ProvenanceSettings;
 use crate::config::providers::{ModelSettings, ProviderTable};
 use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
@@ -404,6 +403,77 @@ pub struct WebhooksSettings {
         global = true
     )]
     pub proxy: Option<Url>,
+}
+
+/// `[provenance]`: what results say of their origin.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct ProvenanceSettings {
+    /// Certificates that sign results, PEM, the signer's first: a path, <file:PATH> or env:NAME
+    /// [default: self-made]
+    #[arg(
+        id = "provenance_certificate",
+        long = "provenance-certificate",
+        env = "MEDIAGATE_PROVENANCE_CERTIFICATE",
+        value_name = "SOURCE",
+        global = true
+    )]
+    pub certificate: Option<SecretSource>,
+    /// The certificate's key, PKCS #8 in PEM: a path, <file:PATH> or env:NAME
+    #[arg(
+        id = "provenance_key",
+        long = "provenance-key",
+        env = "MEDIAGATE_PROVENANCE_KEY",
+        value_name = "SOURCE",
+        global = true
+    )]
+    pub key: Option<SecretSource>,
+    /// Service that signs with the certificate's key, in place of a key
+    #[arg(
+        id = "provenance_signer",
+        long = "provenance-signer",
+        env = "MEDIAGATE_PROVENANCE_SIGNER",
+        value_name = "URL",
+        global = true
+    )]
+    pub signer: Option<Url>,
+    /// RFC 3161 authority that time-stamps signatures
+    #[arg(
+        id = "provenance_timestamp",
+        long = "provenance-timestamp",
+        env = "MEDIAGATE_PROVENANCE_TIMESTAMP",
+        value_name = "URL",
+        global = true
+    )]
+    pub timestamp: Option<Url>,
+    /// Watermark films of the embedded model; there is no watermark for sound [default: true]
+    #[arg(
+        id = "provenance_watermark",
+        long = "provenance-watermark",
+        env = "MEDIAGATE_PROVENANCE_WATERMARK",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub watermark: Option<bool>,
+    /// Let anyone check files, without a key [default: false]
+    #[arg(
+        id = "provenance_public",
+        long = "provenance-public",
+        env = "MEDIAGATE_PROVENANCE_PUBLIC",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub public: Option<bool>,
+    /// State the prompt in the credentials of results [default: false]
+    #[arg(
+        id = "provenance_prompt",
+        long = "provenance-prompt",
+        env = "MEDIAGATE_PROVENANCE_PROMPT",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub prompt: Option<bool>,
 }
 
 /// `[personas]`.
