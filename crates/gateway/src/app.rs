@@ -14,7 +14,7 @@ use crate::caches::Caches;
 use crate::catalog::{Catalog, slips};
 use crate::clock::Clock;
 use crate::config::current::Current;
-use crate::config::{Config, ConfigError, Database, ModelConfig, Settings};
+use crate::config::{Config, ConfigError, Database, MediaStore, ModelConfig, Settings};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
 use crate::fetch::Fetcher;
@@ -110,7 +110,7 @@ pub enum OpenError {
     /// The database cannot be opened.
     #[error("the database: {0}")]
     Store(#[from] crate::store::StoreError),
-    /// The media folder cannot be opened.
+    /// The media store cannot be opened.
     #[error(transparent)]
     Blobs(#[from] crate::blob::BlobError),
     /// Results cannot be signed.
@@ -134,7 +134,9 @@ impl App {
         };
         private::folder(&config.data).map_err(in_data)?;
         private::folder(&config.spool_path()).map_err(in_data)?;
-        private::folder(&config.media_path()).map_err(in_data)?;
+        if config.media.store == MediaStore::Folder {
+            private::folder(&config.media_path()).map_err(in_data)?;
+        }
         let store = match &config.database {
             Database::Sqlite => Store::sqlite(&config.sqlite_path(), config.migrate)?,
             Database::Postgres(url) => {
@@ -164,7 +166,7 @@ impl App {
         let catalog = Catalog::new(&config.models, shelf.models(), &sites, clock.now())?;
         let bell = Bell::new(store.clone(), wire(&config)?);
         Ok(Self(Arc::new(Parts {
-            blobs: Blobs::local(&config.media_path())?,
+            blobs: Blobs::open(&config.media, &config.media_path())?,
             catalog: ArcSwap::from_pointee(catalog),
             shelf,
             upstream: Upstream::new(sites),

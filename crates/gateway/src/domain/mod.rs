@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod assets;
 pub mod audit;
 pub mod books;
+pub mod copying;
 pub mod endings;
 pub mod idempotency;
 pub mod keys;
