@@ -64,6 +64,31 @@ pub enum NotifyHookBody {
     Job,
 }
 
+/// How callers get files that are in a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Through the gateway.
+    #[default]
+    Proxy,
+    /// From the bucket, by a signed URL of minutes.
+    Redirect,
+}
+
+/// Who encrypts what is in a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encryption {
+    /// The store, with its own key.
+    #[value(alias = "AES256")]
+    #[serde(alias = "AES256")]
+    S3,
+    /// The store, with a key of the key service.
+    #[value(alias = "aws:kms")]
+    #[serde(alias = "aws:kms")]
+    Kms,
+}
+
 /// Settings from one source: the command line with the environment, or the file. What a source
 /// does not set is `None`.
 #[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
@@ -319,6 +344,9 @@ pub struct Settings {
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     pub bell: BellSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub media: MediaSettings,
     #[arg(skip)]
     #[merge(strategy = of_file)]
     pub providers: BTreeMap<String, ProviderTable>,
@@ -517,4 +545,103 @@ pub struct BellSettings {
         global = true
     )]
     pub database: Option<SecretSource>,
+}
+
+/// `[media]`: where files are kept, and how callers get them.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct MediaSettings {
+    /// "folder" (in the data folder) or "<s3://bucket/prefix>" [default: folder]
+    #[arg(
+        id = "media_store",
+        long = "media-store",
+        env = "MEDIAGATE_MEDIA_STORE",
+        value_name = "STORE",
+        global = true
+    )]
+    pub store: Option<String>,
+    /// Where the bucket is, if not at AWS
+    #[arg(
+        id = "media_endpoint",
+        long = "media-endpoint",
+        env = "MEDIAGATE_MEDIA_ENDPOINT",
+        value_name = "URL",
+        global = true
+    )]
+    pub endpoint: Option<Url>,
+    /// Region of the bucket [default: `AWS_REGION`, or us-east-1]
+    #[arg(
+        id = "media_region",
+        long = "media-region",
+        env = "MEDIAGATE_MEDIA_REGION",
+        value_name = "REGION",
+        global = true
+    )]
+    pub region: Option<String>,
+    /// Whether the bucket is in the path, not in the host [default: true with an endpoint]
+    #[arg(
+        id = "media_path_style",
+        long = "media-path-style",
+        env = "MEDIAGATE_MEDIA_PATH_STYLE",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub path_style: Option<bool>,
+    /// Id of the access key; also env:NAME or <file:PATH> [default: as the AWS tools find it]
+    #[arg(
+        id = "media_access_key",
+        long = "media-access-key",
+        env = "MEDIAGATE_MEDIA_ACCESS_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        global = true
+    )]
+    pub access_key: Option<SecretSource>,
+    /// The access key's secret; also env:NAME or <file:PATH>
+    #[arg(
+        id = "media_secret_key",
+        long = "media-secret-key",
+        env = "MEDIAGATE_MEDIA_SECRET_KEY",
+        value_name = "SECRET",
+        hide_env_values = true,
+        global = true
+    )]
+    pub secret_key: Option<SecretSource>,
+    /// Who encrypts files: "s3" or "kms" [default: as the bucket is set]
+    #[arg(
+        id = "media_sse",
+        long = "media-sse",
+        env = "MEDIAGATE_MEDIA_SSE",
+        value_name = "WAY",
+        global = true
+    )]
+    pub sse: Option<Encryption>,
+    /// Key of the key service for "kms"
+    #[arg(
+        id = "media_kms_key",
+        long = "media-kms-key",
+        env = "MEDIAGATE_MEDIA_KMS_KEY",
+        value_name = "KEY",
+        global = true
+    )]
+    pub kms_key: Option<String>,
+    /// How callers get files of a bucket [default: proxy]
+    #[arg(
+        id = "media_delivery",
+        long = "media-delivery",
+        env = "MEDIAGATE_MEDIA_DELIVERY",
+        value_name = "WAY",
+        global = true
+    )]
+    pub delivery: Option<Delivery>,
+    /// Host of media URLs, when a cache stands before the gateway [default: as the request's]
+    #[arg(
+        id = "media_host",
+        long = "media-host",
+        env = "MEDIAGATE_MEDIA_HOST",
+        value_name = "HOST",
+        global = true
+    )]
+    pub host: Option<String>,
 }

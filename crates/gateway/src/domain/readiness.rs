@@ -28,7 +28,8 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         if app.store.silence() > SILENCE {
             return Err(unready("The database does not answer."));
         }
-        return Ok(vec!["database"]);
+        let media = app.blobs.is_away().then_some("media");
+        return Ok(["database"].into_iter().chain(media).collect());
     }
     if !writable {
         return Err(unready(
@@ -38,7 +39,7 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.config.durability == Durability::Replicated && !is_replicated(app).await {
         return Err(unready("The database has no synchronous standby."));
     }
-    Ok(Vec::new())
+    Ok(app.blobs.is_away().then_some("media").into_iter().collect())
 }
 
 /// What is away, of what [`check`] found and what one can do without, and since when.

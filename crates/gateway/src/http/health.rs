@@ -22,7 +22,7 @@ pub(super) struct Health {
 pub(super) struct Readiness {
     /// Always `ok`.
     status: &'static str,
-    /// What is not answering now: `database`. Requests that need it get 503.
+    /// What is not answering now: `database`, `media`. Requests that need it get 503.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     away: Vec<&'static str>,
     /// With `verbose`.
