@@ -14,12 +14,19 @@ struct State {
     answered: Option<Instant>,
     /// The latest failure, if nothing was answered after it was asked.
     failed: Option<Instant>,
+    /// The first failure since then.
+    away_since: Option<Instant>,
 }
 
 impl Health {
     /// Whether it failed when it was last asked.
     pub(super) fn is_away(&self) -> bool {
         self.state().failed.is_some()
+    }
+
+    /// Since when it has failed, if it did when it was last asked.
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.state().away_since
     }
 
     /// Whether it failed just now.
@@ -35,6 +42,7 @@ impl Health {
     pub(super) fn answered(&self) {
         let mut state = self.state();
         state.answered = Some(Instant::now());
+        state.away_since = None;
         if state.failed.take().is_some() {
             tracing::info!("the media store answers again");
         }
@@ -51,6 +59,7 @@ impl Health {
             tracing::warn!(operation, why, "a request to the media store failed");
             return;
         }
+        state.away_since.get_or_insert(asked);
         if state.failed.replace(Instant::now()).is_none() {
             tracing::warn!(operation, why, "the media store is away");
         }

@@ -12,7 +12,7 @@ mod upload;
 
 use std::ops::Range;
 use std::path::Path as FsPath;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -262,6 +262,14 @@ impl Blobs {
         match &self.0 {
             Place::Folder(_) => false,
             Place::Bucket(bucket) => bucket.is_away(),
+        }
+    }
+
+    /// Since when the bucket has failed, if it did when it was last asked.
+    pub fn away_since(&self) -> Option<Instant> {
+        match &self.0 {
+            Place::Folder(_) => None,
+            Place::Bucket(bucket) => bucket.away_since(),
         }
     }
 

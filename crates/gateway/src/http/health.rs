@@ -33,7 +33,7 @@ pub(super) struct Readiness {
 /// What the probe tells when it is asked for more.
 #[derive(Serialize, ToSchema)]
 struct Verbose {
-    /// What is away: `database`, or `bell`, without which changes of other processes are seen a
+    /// What is away: `database`, `media`, or `bell`, without which changes of other processes are seen a
     /// quarter of a second later.
     away: Vec<Since>,
     /// Settings that another process on the database has otherwise: `signing_secret`, `models` or
