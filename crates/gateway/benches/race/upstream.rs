@@ -58,7 +58,7 @@ pub(crate) fn serve_or_continue() {
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let film = simulator::media::video(1);
+        let film = simulator::media::video(4);
         let answer = answer(address);
         let chat = move |_: Bytes| async move {
             if !pause.is_zero() {
