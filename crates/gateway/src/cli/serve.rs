@@ -46,7 +46,7 @@ pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
         let serving = serve(app.clone(), settings.clone());
-        probes::beside(&app, serving).await?
+        Box::pin(probes::beside(&app, serving)).await?
     })
 }
 

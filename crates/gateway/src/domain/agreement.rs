@@ -14,7 +14,7 @@ const SETTINGS: [&str; 3] = ["signing_secret", "models", "brand"];
 const VERSION: &str = "version";
 
 /// Compares this process's settings with those of the others, and tells what differs. A process on
-/// SQLite is alone.
+/// `SQLite` is alone.
 pub async fn compare(app: &App) -> Result<(), Error> {
     if app.config.database == Database::Sqlite {
         return Ok(());

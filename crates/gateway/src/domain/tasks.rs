@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::money::{Micros, Money};
 use crate::model::submission::{Submission, SubmissionEnd};
-use crate::model::task::{Kind, Task, TaskEvent, TaskFailure, TaskState};
+use crate::model::task::{Kind, Output, Task, TaskEvent, TaskFailure, TaskState};
 use crate::model::words;
 use crate::records::input;
 use crate::records::task::Beside;
@@ -28,10 +28,19 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
         .store
         .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
-    if task.state.is_terminal() && task.money != Money::Held {
+    if task.state.is_terminal() && task.money != Money::Held && !may_get_a_poster(app, &task) {
         app.caches.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
+}
+
+/// Whether the poster of its film may still be drawn, by any process.
+fn may_get_a_poster(app: &Parts, task: &Task) -> bool {
+    /// How long a film waits for that, unless there are very many.
+    const SOON: Duration = Duration::from_mins(1);
+    let has_none = matches!(&task.output, Some(Output::VideoV1(video)) if video.poster.is_none());
+    let ended = task.finished_at.unwrap_or(task.created_at);
+    has_none && app.clock.now().since(ended) < SOON
 }
 
 /// A task of any account, for the operator.
