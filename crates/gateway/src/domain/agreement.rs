@@ -29,7 +29,11 @@ pub async fn compare(app: &App) -> Result<(), Error> {
     for setting in SETTINGS {
         let differs = others.iter().any(|other| differ(&own, other, setting));
         telemetry::setting_differs(setting, differs);
-        if !app.settings.differs(setting, differs, app.clock.now()) {
+        if !app
+            .models
+            .settings
+            .differs(setting, differs, app.clock.now())
+        {
             continue;
         }
         if differs {
@@ -57,9 +61,9 @@ pub async fn leave(app: &App) -> Result<(), Error> {
 }
 
 fn marks(app: &App) -> Marks {
-    let models = format!("{:?}", app.catalog.load().models());
+    let models = format!("{:?}", app.models.catalog.load().models());
     let marks = [
-        (SETTINGS[0], app.signer.mark()),
+        (SETTINGS[0], app.secrets.signer.mark()),
         (SETTINGS[1], sha256_hex(models.as_bytes())),
         (SETTINGS[2], app.config.brand.clone()),
         (VERSION, env!("CARGO_PKG_VERSION").to_owned()),

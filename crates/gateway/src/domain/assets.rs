@@ -210,7 +210,7 @@ pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
     let until = app.clock.now().plus(TIME);
     Some(format!(
         "{origin}{}",
-        app.signer.path(asset.id, asset.media, until)
+        app.secrets.signer.path(asset.id, asset.media, until)
     ))
 }
 

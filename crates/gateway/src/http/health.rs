@@ -78,7 +78,7 @@ pub(super) async fn ready(
     let away = readiness::check(&app).await?;
     let verbose = asks_for_more(query.as_deref().unwrap_or_default()).then(|| Verbose {
         away: Since::each(readiness::away(&app, &away)),
-        settings_differ: Since::each(app.settings.differing()),
+        settings_differ: Since::each(app.models.settings.differing()),
     });
     Ok(Json(Readiness {
         status: "ok",

@@ -18,7 +18,7 @@ async fn probes_need_no_key_and_say_when_it_goes_down() {
     }
     let told = anyone.get("/readyz?verbose=false").await.ok();
     assert_eq!(told, json!({"status": "ok"}));
-    gateway.app.stop.closing.cancel();
+    gateway.app.process.closing.cancel();
     anyone.get("/readyz").await.refused(503, "shutting_down");
     assert_eq!(anyone.get("/healthz").await.status, 200);
     gateway.stop().await;

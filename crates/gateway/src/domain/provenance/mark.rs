@@ -91,7 +91,7 @@ pub async fn film(
         } else {
             Made::DrawnFrom
         };
-        let origin = &parts.origin;
+        let origin = &parts.secrets.origin;
         let mp4 = origin.sign(film.mp4, Format::Mp4, &facts.stated(&when, made))?;
         let source = Made::Edited {
             title: &facts.title,
@@ -135,7 +135,7 @@ pub async fn poster(
             source: &source,
         };
         let stated = facts.stated(&when, made);
-        Ok(parts.origin.sign(poster, Format::Jpeg, &stated)?)
+        Ok(parts.secrets.origin.sign(poster, Format::Jpeg, &stated)?)
     };
     app.limits.room.work(size.len() * 2, sign).await?
 }
@@ -155,7 +155,7 @@ pub async fn portrait(app: &App, id: &str, picture: Vec<u8>) -> Result<Vec<u8>, 
     let memory = picture.len() as u64 * 3;
     let sign = move |_: &_| {
         let stated = facts.stated(&when, Made::Drawn);
-        Ok(parts.origin.sign(picture, Format::Png, &stated)?)
+        Ok(parts.secrets.origin.sign(picture, Format::Png, &stated)?)
     };
     app.limits.room.work(memory, sign).await?
 }
@@ -194,7 +194,7 @@ fn sign_clip(
     made: &ClipMade,
     source: &Path,
 ) -> Result<(MadeClip, Provenance), MarkError> {
-    let came_in = app.origin.tell(source);
+    let came_in = app.secrets.origin.tell(source);
     if !Origin::signs() {
         return Ok((clip, came_in));
     }
@@ -216,6 +216,7 @@ fn sign_clip(
     if let Some(how) = how {
         let flac = std::fs::read(&clip.flac).map_err(inside)?;
         let flac = app
+            .secrets
             .origin
             .sign(flac, Format::Flac, &facts.stated(when, how))?;
         std::fs::write(&clip.flac, flac).map_err(inside)?;
@@ -223,12 +224,15 @@ fn sign_clip(
     }
     for cover in [&mut clip.cover, &mut clip.cover_large] {
         let stated = facts.stated(when, Made::Drawn);
-        let signed = app.origin.sign(cover.to_vec(), Format::Png, &stated)?;
+        let signed = app
+            .secrets
+            .origin
+            .sign(cover.to_vec(), Format::Png, &stated)?;
         *cover = Bytes::from(signed);
     }
     // Of a stem the record tells what it carries, of others what came in.
     let told = match made {
-        ClipMade::Edited(_) if how.is_some() => app.origin.tell(&clip.flac),
+        ClipMade::Edited(_) if how.is_some() => app.secrets.origin.tell(&clip.flac),
         ClipMade::Edited(_) => came_in,
         ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
     };
