@@ -69,7 +69,7 @@ pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 27] = [
+pub const METRICS: [Metric; 29] = [
     ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", Sort::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
     ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -96,6 +96,8 @@ pub const METRICS: [Metric; 27] = [
     ("mediagate_webhooks_attempts_total", Sort::Counter, Unit::Count, "Webhooks that were sent, by outcome"),
     ("mediagate_webhooks_delay_seconds", Sort::Histogram, Unit::Seconds, "Time from when a webhook was due until it left"),
     ("mediagate_webhooks_disabled_total", Sort::Counter, Unit::Count, "Webhook endpoints that were disabled, by reason"),
+    ("mediagate_media_store_reachable", Sort::Gauge, Unit::Count, "1 while the bucket answers, else 0; absent when media is in a folder"),
+    ("mediagate_media_store_failures_total", Sort::Counter, Unit::Count, "Requests to the bucket that failed or got no answer in time, by operation"),
     ("mediagate_build_info", Sort::Gauge, Unit::Count, "1; the label says which version runs"),
 ];
 

@@ -8,7 +8,7 @@ use crate::bell::{Bell, Wire};
 use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Database};
+use crate::config::{Config, ConfigError, Database, MediaStore};
 use crate::fetch::Fetcher;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
@@ -37,7 +37,7 @@ pub enum OpenError {
     /// The database cannot be opened.
     #[error("the database: {0}")]
     Store(#[from] crate::store::StoreError),
-    /// The media folder cannot be opened.
+    /// The media store cannot be opened.
     #[error(transparent)]
     Blobs(#[from] crate::blob::BlobError),
     /// Results cannot be signed.
@@ -59,7 +59,7 @@ impl App {
         let secrets = Secrets::open(&config, &store)?;
         let bell = Bell::new(store.clone(), wire(&config)?);
         Ok(Self(Arc::new(Parts {
-            blobs: Blobs::local(&config.media_path())?,
+            blobs: Blobs::open(&config.media, &config.media_path())?,
             secrets,
             net: Net {
                 fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
@@ -86,7 +86,9 @@ fn data(config: &Config) -> Result<Store, OpenError> {
     };
     private::folder(&config.data).map_err(in_data)?;
     private::folder(&config.spool_path()).map_err(in_data)?;
-    private::folder(&config.media_path()).map_err(in_data)?;
+    if config.media.store == MediaStore::Folder {
+        private::folder(&config.media_path()).map_err(in_data)?;
+    }
     let store = match &config.database {
         Database::Sqlite => Store::sqlite(&config.sqlite_path(), config.migrate)?,
         Database::Postgres(url) => {

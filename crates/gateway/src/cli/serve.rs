@@ -53,6 +53,7 @@ pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
 /// What only servers and workers need of the settings.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     config.bell.check()?;
+    config.media.key()?;
     match config.given_key()? {
         Some(key) if !keys::is_well_formed(key.expose()) => Err(ConfigError::Value {
             key: "first_key".into(),

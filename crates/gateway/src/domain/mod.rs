@@ -6,6 +6,7 @@ pub mod agreement;
 pub mod assets;
 pub mod audit;
 pub mod books;
+pub mod copying;
 pub mod endings;
 pub mod idempotency;
 pub mod keys;

@@ -108,7 +108,7 @@ pub async fn upload(
         Ok(store::clips::insert(conn, &row, 0)?)
     });
     if let Err(error) = made.await {
-        assets::discard(app, &stored, &error).await?;
+        assets::discard(app, &stored, &error).await;
         return Err(error);
     }
     crash::point("clip-uploaded");

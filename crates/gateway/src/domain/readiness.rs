@@ -28,7 +28,8 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         if app.store.silence() > SILENCE {
             return Err(unready("The database does not answer."));
         }
-        return Ok(vec!["database"]);
+        let media = app.blobs.is_away().then_some("media");
+        return Ok(["database"].into_iter().chain(media).collect());
     }
     if !writable {
         return Err(unready(
@@ -38,16 +39,18 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.config.durability == Durability::Replicated && !is_replicated(app).await {
         return Err(unready("The database has no synchronous standby."));
     }
-    Ok(Vec::new())
+    Ok(app.blobs.is_away().then_some("media").into_iter().collect())
 }
 
 /// What is away, of what [`check`] found and what one can do without, and since when.
 pub fn away(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
     let now = app.clock.now();
-    let found = found.iter();
-    let mut away: Vec<_> = found
-        .map(|name| (*name, now.minus(app.store.silence())))
-        .collect();
+    let found = found.iter().map(|name| {
+        let media = app.blobs.away_since().filter(|_| *name == "media");
+        let silence = media.map_or_else(|| app.store.silence(), |since| since.elapsed());
+        (*name, now.minus(silence))
+    });
+    let mut away: Vec<_> = found.collect();
     let silent = app.bell.silent_since();
     away.extend(silent.map(|since| ("bell", now.minus(since.elapsed()))));
     away

@@ -83,7 +83,7 @@ pub async fn accept(
         accepting.done(&written);
         if let Err(error) = &written {
             let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
-            assets::discard(&app, &files.collect::<Vec<_>>(), error).await?;
+            assets::discard(&app, &files.collect::<Vec<_>>(), error).await;
         }
         written?;
         let tasks = Arc::unwrap_or_clone(draft).tasks;

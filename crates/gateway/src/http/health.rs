@@ -22,7 +22,7 @@ pub(super) struct Health {
 pub(super) struct Readiness {
     /// Always `ok`.
     status: &'static str,
-    /// What is not answering now: `database`. Requests that need it get 503.
+    /// What is not answering now: `database`, `media`. Requests that need it get 503.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     away: Vec<&'static str>,
     /// With `verbose`.
@@ -33,7 +33,7 @@ pub(super) struct Readiness {
 /// What the probe tells when it is asked for more.
 #[derive(Serialize, ToSchema)]
 struct Verbose {
-    /// What is away: `database`, or `bell`, without which changes of other processes are seen a
+    /// What is away: `database`, `media`, or `bell`, without which changes of other processes are seen a
     /// quarter of a second later.
     away: Vec<Since>,
     /// Settings that another process on the database has otherwise: `signing_secret`, `models` or

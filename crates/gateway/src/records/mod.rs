@@ -79,11 +79,9 @@ impl Base {
             return String::new();
         }
         let expires_at = expires_at.unwrap_or_else(|| self.standing_expiry());
-        format!(
-            "{}{}",
-            self.origin,
-            self.app.secrets.signer.path(id, media, expires_at)
-        )
+        let origin = self.app.config.media.origin(&self.origin);
+        let path = self.app.secrets.signer.path(id, media, expires_at);
+        format!("{origin}{path}")
     }
 
     /// The addresses of a clip's audio, cover and large cover; empty once they are

@@ -18,6 +18,10 @@ use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
 use crate::store::Migrate;
 
+mod tables;
+
+pub use tables::*;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -51,17 +55,6 @@ pub enum Durability {
     Replicated,
     /// Everything, which the operator guarantees: nothing is checked.
     Assumed,
-}
-
-/// What a music task's callback is sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NotifyHookBody {
-    /// The event, as every webhook.
-    #[default]
-    Event,
-    /// The job record of the music dialect, for its clients.
-    Job,
 }
 
 /// Settings from one source: the command line with the environment, or the file. What a source
@@ -319,6 +312,9 @@ pub struct Settings {
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     pub bell: BellSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub media: MediaSettings,
     #[arg(skip)]
     #[merge(strategy = of_file)]
     pub providers: BTreeMap<String, ProviderTable>,
@@ -334,187 +330,4 @@ pub struct Settings {
 /// Only the file has these.
 fn of_file<T>(flags: &mut T, file: T) {
     *flags = file;
-}
-
-/// `[fetch]`: rules for callers' URLs.
-#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
-#[serde(deny_unknown_fields, default)]
-#[merge(strategy = merge::option::overwrite_none)]
-pub struct FetchSettings {
-    /// Networks that callers' URLs may point to although they are not public [default: none]
-    #[arg(
-        id = "fetch_allow_networks",
-        long = "fetch-allow-networks",
-        env = "MEDIAGATE_FETCH_ALLOW_NETWORKS",
-        value_name = "CIDR",
-        value_delimiter = ',',
-        global = true
-    )]
-    pub allow_networks: Option<Vec<IpNet>>,
-    /// Ports that callers' URLs may use [default: 80,443]
-    #[arg(
-        id = "fetch_allow_ports",
-        long = "fetch-allow-ports",
-        env = "MEDIAGATE_FETCH_ALLOW_PORTS",
-        value_name = "PORT",
-        value_delimiter = ',',
-        global = true
-    )]
-    pub allow_ports: Option<Vec<u16>>,
-}
-
-/// `[webhooks]`: how callers are told what happened.
-#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
-#[serde(deny_unknown_fields, default)]
-#[merge(strategy = merge::option::overwrite_none)]
-pub struct WebhooksSettings {
-    /// Let webhooks go to http URLs [default: false]
-    #[arg(
-        id = "webhooks_allow_http",
-        long = "webhooks-allow-http",
-        env = "MEDIAGATE_WEBHOOKS_ALLOW_HTTP",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub allow_http: Option<bool>,
-    /// How long a webhook's receiver may take to answer [default: 15s]
-    #[arg(id = "webhooks_timeout", long = "webhooks-timeout", env = "MEDIAGATE_WEBHOOKS_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
-    #[serde(deserialize_with = "duration")]
-    pub timeout: Option<Duration>,
-    /// How long webhooks that failed are kept [default: 30days]
-    #[arg(id = "webhooks_log_ttl", long = "webhooks-log-ttl", env = "MEDIAGATE_WEBHOOKS_LOG_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
-    #[serde(deserialize_with = "duration")]
-    pub log_ttl: Option<Duration>,
-    /// What the callback of a music task is sent [default: event]
-    #[arg(
-        id = "webhooks_notify_hook_body",
-        long = "webhooks-notify-hook-body",
-        env = "MEDIAGATE_WEBHOOKS_NOTIFY_HOOK_BODY",
-        value_name = "BODY",
-        global = true
-    )]
-    pub notify_hook_body: Option<NotifyHookBody>,
-    /// Egress proxy for webhooks; it must refuse private networks itself [default: none]
-    #[arg(
-        id = "webhooks_proxy",
-        long = "webhooks-proxy",
-        env = "MEDIAGATE_WEBHOOKS_PROXY",
-        value_name = "URL",
-        global = true
-    )]
-    pub proxy: Option<Url>,
-}
-
-/// `[provenance]`: what results say of their origin.
-#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
-#[serde(deny_unknown_fields, default)]
-#[merge(strategy = merge::option::overwrite_none)]
-pub struct ProvenanceSettings {
-    /// Certificates that sign results, PEM, the signer's first: a path, <file:PATH> or env:NAME
-    /// [default: self-made]
-    #[arg(
-        id = "provenance_certificate",
-        long = "provenance-certificate",
-        env = "MEDIAGATE_PROVENANCE_CERTIFICATE",
-        value_name = "SOURCE",
-        global = true
-    )]
-    pub certificate: Option<SecretSource>,
-    /// The certificate's key, PKCS #8 in PEM: a path, <file:PATH> or env:NAME
-    #[arg(
-        id = "provenance_key",
-        long = "provenance-key",
-        env = "MEDIAGATE_PROVENANCE_KEY",
-        value_name = "SOURCE",
-        global = true
-    )]
-    pub key: Option<SecretSource>,
-    /// Service that signs with the certificate's key, in place of a key
-    #[arg(
-        id = "provenance_signer",
-        long = "provenance-signer",
-        env = "MEDIAGATE_PROVENANCE_SIGNER",
-        value_name = "URL",
-        global = true
-    )]
-    pub signer: Option<Url>,
-    /// RFC 3161 authority that time-stamps signatures
-    #[arg(
-        id = "provenance_timestamp",
-        long = "provenance-timestamp",
-        env = "MEDIAGATE_PROVENANCE_TIMESTAMP",
-        value_name = "URL",
-        global = true
-    )]
-    pub timestamp: Option<Url>,
-    /// Watermark films of the embedded model; there is no watermark for sound [default: true]
-    #[arg(
-        id = "provenance_watermark",
-        long = "provenance-watermark",
-        env = "MEDIAGATE_PROVENANCE_WATERMARK",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub watermark: Option<bool>,
-    /// Let anyone check files, without a key [default: false]
-    #[arg(
-        id = "provenance_public",
-        long = "provenance-public",
-        env = "MEDIAGATE_PROVENANCE_PUBLIC",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub public: Option<bool>,
-    /// State the prompt in the credentials of results [default: false]
-    #[arg(
-        id = "provenance_prompt",
-        long = "provenance-prompt",
-        env = "MEDIAGATE_PROVENANCE_PROMPT",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub prompt: Option<bool>,
-}
-
-/// `[personas]`.
-#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
-#[serde(deny_unknown_fields, default)]
-#[merge(strategy = merge::option::overwrite_none)]
-pub struct PersonasSettings {
-    /// Approve public personas automatically [default: false]
-    #[arg(
-        id = "personas_auto_approve",
-        long = "personas-auto-approve",
-        env = "MEDIAGATE_PERSONAS_AUTO_APPROVE",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub auto_approve: Option<bool>,
-}
-
-/// `[bell]`: how processes tell each other of changes.
-#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
-#[serde(deny_unknown_fields, default)]
-#[merge(strategy = merge::option::overwrite_none)]
-pub struct BellSettings {
-    /// NATS server that tells other processes of changes; also env:NAME or <file:PATH> [default: Postgres does]
-    #[arg(
-        id = "bell_nats",
-        long = "bell-nats",
-        env = "MEDIAGATE_BELL_NATS",
-        value_name = "URL",
-        hide_env_values = true,
-        global = true
-    )]
-    pub nats: Option<SecretSource>,
-    /// Direct address of the database when `database` is a pooler's; also env:NAME or <file:PATH>
-    #[arg(
-        id = "bell_database",
-        long = "bell-database",
-        env = "MEDIAGATE_BELL_DATABASE",
-        value_name = "DATABASE",
-        hide_env_values = true,
-        global = true
-    )]
-    pub database: Option<SecretSource>,
 }
