@@ -26,7 +26,7 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// The crate's own samples, and two of them with a manifest and XMP.
+/// The crate's own samples, and three of them with a manifest and XMP.
 fn seeds() -> Vec<Vec<u8>> {
     let film = include_bytes!("../../provenance/tests/data/film.mp4");
     let picture = include_bytes!("../../provenance/tests/data/picture.png");
@@ -39,6 +39,7 @@ fn seeds() -> Vec<Vec<u8>> {
         include_bytes!("../../provenance/tests/data/sound.wav").to_vec(),
         [&film[..], &uuid_box()].concat(),
         with_chunks(picture),
+        with_segments(include_bytes!("../../provenance/tests/data/picture.jpg")),
     ]
 }
 
@@ -71,6 +72,27 @@ fn with_chunks(picture: &[u8]) -> Vec<u8> {
         &picture[..HEAD],
         &chunk(b"caBX", b"\0\0\0\x08jumb"),
         &chunk(b"iTXt", &text),
+        &picture[HEAD..],
+    ]
+    .concat()
+}
+
+/// The same in a JPEG; the manifest in two segments.
+fn with_segments(picture: &[u8]) -> Vec<u8> {
+    const HEAD: usize = 2;
+    let segment = |kind: u8, body: &[u8]| {
+        let size = u16::try_from(body.len() + 2).unwrap();
+        [&[0xff, kind][..], &size.to_be_bytes(), body].concat()
+    };
+    let store = b"\0\0\0\x30jumb\0\0\0\x1ejumdc2pa";
+    let first = [&b"JP\0\x01\0\0\0\x01"[..], store, &[0; 20]].concat();
+    let second = [&b"JP\0\x01\0\0\0\x02"[..], &store[..8], &[0; 40]].concat();
+    let packet = [b"http://ns.adobe.com/xap/1.0/\0", XMP].concat();
+    [
+        &picture[..HEAD],
+        &segment(0xeb, &first),
+        &segment(0xeb, &second),
+        &segment(0xe1, &packet),
         &picture[HEAD..],
     ]
     .concat()

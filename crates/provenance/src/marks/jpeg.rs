@@ -72,8 +72,8 @@ fn part_of_box(
     end: u64,
     marks: &mut Marks,
 ) -> Result<(), MarksError> {
-    // Identifier, number, place, and the box: length, kind, then its description.
-    if end - body < PART + 8 + 8 + 20 {
+    // Identifier, number, place, and the head of the box.
+    if end - body < PART + 8 {
         return Ok(());
     }
     let [id0, id1, _, _, place @ ..] = source.array::<8>(body)?;
@@ -85,6 +85,9 @@ fn part_of_box(
         if let Some(range) = &mut marks.manifest {
             range.end = range.end.max(end);
         }
+        return Ok(());
+    }
+    if end - body < PART + 8 + 12 {
         return Ok(());
     }
     // The first box in it is its description, which begins with its type.

@@ -197,7 +197,12 @@ fn a_manifest_in_several_segments_is_one() {
     ]));
     let found = found.unwrap();
     assert_eq!((found.manifests, found.iptc), (0, true));
-    let broken = [&jpeg(&[])[..2], &[0x12, 0x34, 0, 9]].concat();
+    let broken = [
+        &[0xff, 0xd8][..],
+        &segment(0xe0, b"JFIF"),
+        &[0x12, 0x34, 0, 9],
+    ]
+    .concat();
     assert!(matches!(marks(&broken), Err(MarksError::Damaged { .. })));
 }
 

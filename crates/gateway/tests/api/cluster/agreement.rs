@@ -37,8 +37,7 @@ async fn what_differs_is_told_by_each_until_it_is_gone() {
     assert_eq!(differing(&odd).await, ["brand", "signing_secret"]);
     compare(&gateway.app).await.unwrap();
     assert_eq!(differing(&gateway).await, ["brand", "signing_secret"]);
-    let metrics = odd.get("/metrics").await;
-    let metrics = metrics.text_whole();
+    let metrics = mediagate::telemetry::count().render();
     assert!(metrics.contains("mediagate_settings_differ{setting=\"models\"}"));
     let short = gateway.without_key().get("/readyz").await.ok();
     assert_eq!(short, json!({"status": "ok"}));
