@@ -12,19 +12,20 @@ pub(super) struct Health(Mutex<State>);
 #[derive(Default)]
 struct State {
     answered: Option<Instant>,
-    /// The latest failure, if nothing was answered after it was asked.
-    failed: Option<Instant>,
+    /// The first and the latest failure, if nothing was answered after it was asked.
+    failed: Option<(Instant, Instant)>,
 }
 
 impl Health {
-    /// Whether it failed when it was last asked.
-    pub(super) fn is_away(&self) -> bool {
-        self.state().failed.is_some()
+    /// For how long it has failed; `None` if it was answered last.
+    pub(super) fn away_for(&self) -> Option<Duration> {
+        self.state().failed.map(|(first, _)| first.elapsed())
     }
 
     /// Whether it failed just now.
     pub(super) fn is_paused(&self) -> bool {
-        self.state().failed.is_some_and(|at| at.elapsed() < PAUSE)
+        let failed = self.state().failed;
+        failed.is_some_and(|(_, latest)| latest.elapsed() < PAUSE)
     }
 
     /// Whether it answered within this time.
@@ -51,7 +52,9 @@ impl Health {
             tracing::warn!(operation, why, "a request to the media store failed");
             return;
         }
-        if state.failed.replace(Instant::now()).is_none() {
+        let now = Instant::now();
+        let first = state.failed.map_or(now, |(first, _)| first);
+        if state.failed.replace((first, now)).is_none() {
             tracing::warn!(operation, why, "the media store is away");
         }
         reachable(false);

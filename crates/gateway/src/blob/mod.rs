@@ -257,12 +257,18 @@ impl Blobs {
         }
     }
 
-    /// Whether the bucket failed when it was last asked. Never, of a folder.
-    pub fn is_away(&self) -> bool {
+    /// For how long the bucket has failed; `None` if it answered when it was last asked, and of a
+    /// folder.
+    pub fn away_for(&self) -> Option<Duration> {
         match &self.0 {
-            Place::Folder(_) => false,
-            Place::Bucket(bucket) => bucket.is_away(),
+            Place::Folder(_) => None,
+            Place::Bucket(bucket) => bucket.away_for(),
         }
+    }
+
+    /// Whether the bucket failed when it was last asked.
+    pub fn is_away(&self) -> bool {
+        self.away_for().is_some()
     }
 
     /// Asks the bucket for nothing in particular, so that it is known whether it answers.

@@ -53,6 +53,7 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
     }
     // The demo never touches existing data.
     config.database = crate::config::Database::Sqlite;
+    config.media = crate::config::MediaConfig::default();
     config.public_url = None;
     let _logging = crate::telemetry::start(&config)?;
     std::fs::create_dir_all(&args.out)
@@ -128,7 +129,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
             tokio::signal::ctrl_c().await.map_err(CliError::failed)?;
         }
     }
-    app.stop.draining.cancel();
+    app.process.draining.cancel();
     server.await.map_err(CliError::failed)?;
     made.map(|_| ())
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
+use providers::adapters::limits_of;
 use providers::catalogue::{Catalogue, KnownModel, ListPrice};
 use providers::{Durations, Kind};
 
@@ -65,7 +66,11 @@ fn table(models: &[&KnownModel], long: bool) -> String {
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(models.iter().map(|model| row(&model.filled(), long)));
+    rows.extend(
+        models
+            .iter()
+            .map(|model| row(&model.filled(limits_of(model)), long)),
+    );
     let columns = if long { head.len() } else { SHORT };
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

@@ -210,7 +210,7 @@ pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
     let origin = app.config.public_url.as_ref()?;
     let until = app.clock.now().plus(TIME);
     let origin = app.config.media.origin(origin);
-    let path = app.signer.path(asset.id, asset.media, until);
+    let path = app.secrets.signer.path(asset.id, asset.media, until);
     Some(format!("{origin}{path}"))
 }
 

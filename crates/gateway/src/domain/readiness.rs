@@ -19,7 +19,7 @@ static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// What is away now, while it can serve all the same; an error when it cannot.
 pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
-    if app.stop.draining.is_cancelled() || app.stop.closing.is_cancelled() {
+    if app.process.draining.is_cancelled() || app.process.closing.is_cancelled() {
         return Err(Error::shutting_down());
     }
     let (answers, writable) = tokio::join!(answers(app), is_writable(app));
@@ -58,7 +58,7 @@ async fn answers(app: &App) -> bool {
 
 /// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
-    let mut known = app.health.writable.lock().await;
+    let mut known = app.process.writable.lock().await;
     if let Some((at, is_writable)) = *known
         && at.elapsed() < HOLDS
     {

@@ -14,8 +14,13 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let path = settings.config.as_deref();
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let before = told(app);
-    let (reloaded, overrides) = (app.clone(), settings.clone());
-    let done = app.compute(move || reloaded.reload(&overrides)).await?;
+    let (parts, settings) = (app.clone(), settings.clone());
+    let done = app
+        .compute(move || {
+            let now = parts.clock.now();
+            parts.models.reload(&settings, &parts.config, now)
+        })
+        .await?;
     let error = done.as_ref().err().map(|error| {
         let text = error.to_string();
         match (path, &file) {
@@ -31,7 +36,7 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
         }
     }
     let now = app.clock.now();
-    app.settings.reloaded(Reload {
+    app.models.settings.reloaded(Reload {
         at: now,
         error: error.clone(),
     });
@@ -50,6 +55,6 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
 }
 
 fn told(app: &App) -> Value {
-    let [providers, models] = app.settings.names();
+    let [providers, models] = app.models.settings.names();
     json!({"providers": providers, "models": models})
 }

@@ -257,7 +257,7 @@ pub async fn wait(
         tokio::select! {
             () = listener.changed(task.event_seq) => {}
             () = tokio::time::sleep_until(deadline) => {}
-            () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }
 }
@@ -288,7 +288,7 @@ pub async fn next_events(
         tokio::select! {
             // The task may have been read after an event that was not.
             () = listener.changed(newest) => {}
-            () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }
 }

@@ -31,6 +31,7 @@ pub(super) async fn file(
     State(app): State<App>,
 ) -> Result<Response, Error> {
     let (id, media) = app
+        .secrets
         .signer
         .open(&ticket, &name, app.clock.now())
         .map_err(|refused| match refused {

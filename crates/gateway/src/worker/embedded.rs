@@ -24,12 +24,12 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
 use crate::model::catalog::Engine;
 use crate::model::media::MediaType;
-use crate::model::money::Quantity;
+use crate::model::price::Quantity;
 use crate::model::provenance::{Mark, PrintKind};
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
 use crate::patience;
 use crate::worker::finish::{Made, Outcome};
-use crate::worker::hold::Hold;
+use crate::worker::runs::Run;
 
 /// Children that a task may kill before it fails.
 const DEATHS: u32 = 3;
@@ -43,7 +43,7 @@ const NOT_NOW: Duration = Duration::from_secs(1);
 
 /// Runs a task; one that must run alone takes the only permit of `alone`. Can be interrupted
 /// without losing anything but time.
-pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semaphore>) -> Outcome {
+pub(super) async fn run(app: &App, task: &Task, run: &Run, alone: &Arc<Semaphore>) -> Outcome {
     if task.deaths >= Some(DEATHS) {
         // Retrying would kill more processes, so the failure is not retryable.
         let message = format!(
@@ -60,15 +60,15 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
-    let graphs = app.shelf.find(&task.model);
+    let graphs = app.models.shelf.find(&task.model);
     let engine = engines::engine(&task.model).or_else(|| graphs.as_ref().map(|_| Engine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
         (Some(Engine::Animatic), Payload::VideoV1(job)) => {
-            video(app, task, job, &hold.watch, alone).await
+            video(app, task, job, &run.watch, alone).await
         }
         (Some(Engine::Stems | Engine::Onnx), Payload::StemsV1(job)) => {
-            separation(app, task, job, graphs, &hold.watch, alone).await
+            separation(app, task, job, graphs, &run.watch, alone).await
         }
         (Some(engine), _) => {
             let why = format!("{engine:?} does no work of this kind");
@@ -163,7 +163,7 @@ async fn video(
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
-    let mark = app.origin.watermark(task.id);
+    let mark = app.secrets.origin.watermark(task.id);
     let touch = Touch {
         // A picture of the caller's is not ours to mark.
         mark: mark.filter(|_| job.picture.is_none()),

@@ -161,7 +161,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
 
 /// Reads which routes are paused and whose keys are refused.
 pub(super) async fn know_routes(app: &App) {
-    if app.upstream.sites().is_empty() {
+    if app.models.upstream.sites().is_empty() {
         return;
     }
     if let Err(error) = routes::refresh(app).await {

@@ -69,7 +69,7 @@ pub enum How {
 /// Fetches a file to be checked, by the rules for callers' addresses.
 pub async fn fetch(app: &Parts, address: &str) -> Result<TempPath, Error> {
     let spool = app.config.spool_path();
-    let fetched = app.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
+    let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
     fetched.map_err(|error| match error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::FileFetchBlocked,
@@ -88,7 +88,7 @@ pub async fn fetch(app: &Parts, address: &str) -> Result<TempPath, Error> {
 /// Checks a file for an account, or for somebody without one.
 pub async fn check(app: &App, asker: Option<AccountId>, file: TempPath) -> Result<Checked, Error> {
     let seen = see(app, file).await?;
-    let (key, mark) = (app.origin.keys(), seen.looked.mark);
+    let (key, mark) = (app.secrets.origin.keys(), seen.looked.mark);
     let mark = mark.filter(|(id, _)| key.iter().any(|key| key.id == *id));
     let mut asked = seen.looked.asked;
     if let Some(heard) = seen.heard {
@@ -140,11 +140,11 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
     let _stopping = Stopping(watch.clone());
     let work = move |left: &tokio_util::sync::CancellationToken| -> Result<Seen, Error> {
         let (size_bytes, sha256) = clip::digest(&file).map_err(Error::internal)?;
-        let examined = parts.origin.examine(&file);
+        let examined = parts.secrets.origin.examine(&file);
         let mut notes = Vec::new();
         let looked = match examined.kind {
             Some(Kind::Mp4) => {
-                let keys = parts.origin.keys();
+                let keys = parts.secrets.origin.keys();
                 let looked = child::look(&place(&parts), &file, keys, &watch);
                 looked.unwrap_or_else(|error| Looked::nothing(error.to_string()))
             }

@@ -82,9 +82,10 @@ pub async fn film(
             Made::DrawnFrom
         };
         let film = parts
+            .secrets
             .origin
             .sign(film, Format::Mp4, &facts.stated(&when, made))?;
-        let mut told = parts.origin.tell_bytes(&film);
+        let mut told = parts.secrets.origin.tell_bytes(&film);
         if told.status == ProvenanceStatus::None && !more.is_empty() {
             told.status = ProvenanceStatus::Unverified;
         }
@@ -128,7 +129,7 @@ fn sign_clip(
     made: &ClipMade,
     source: &Path,
 ) -> Result<(MadeClip, Provenance), MarkError> {
-    let came_in = app.origin.tell(source);
+    let came_in = app.secrets.origin.tell(source);
     let edited = Made::Edited {
         title: &facts.title,
         source,
@@ -148,18 +149,22 @@ fn sign_clip(
     let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
     let flac = std::fs::read(&clip.flac).map_err(inside)?;
     let flac = app
+        .secrets
         .origin
         .sign(flac, Format::Flac, &facts.stated(when, how))?;
     std::fs::write(&clip.flac, flac).map_err(inside)?;
     (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
     for cover in [&mut clip.cover, &mut clip.cover_large] {
         let stated = facts.stated(when, Made::Drawn);
-        let signed = app.origin.sign(cover.to_vec(), Format::Png, &stated)?;
+        let signed = app
+            .secrets
+            .origin
+            .sign(cover.to_vec(), Format::Png, &stated)?;
         *cover = Bytes::from(signed);
     }
     // Of a stem the record tells what it carries, of others what came in.
     let told = match made {
-        ClipMade::Edited(_) => app.origin.tell(&clip.flac),
+        ClipMade::Edited(_) => app.secrets.origin.tell(&clip.flac),
         ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
     };
     Ok((clip, told))

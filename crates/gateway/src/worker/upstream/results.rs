@@ -9,7 +9,10 @@ use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
 
 use super::job::Taken;
+use super::links;
 use crate::app::App;
+use crate::clock::Timestamp;
+use crate::config::providers::Results;
 use crate::domain::assets::{self, Lifetime};
 use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::domain::songs;
@@ -18,11 +21,12 @@ use crate::engines::{film, poster};
 use crate::error::Error;
 use crate::ids::ClipId;
 use crate::model::media::{Asset, MediaType};
-use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
-use crate::model::provenance::Likeness;
-use crate::model::provenance::PrintKind;
-use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
+use crate::model::price::Quantity;
+use crate::model::provenance::{Likeness, PrintKind};
+use crate::model::task::{
+    LinkOutput, Output, Payload, SongJob, StemTask, StemsJob, Task, VideoJob, VideoOutput,
+};
 use crate::patience;
 use crate::worker::finish::Made;
 
@@ -90,6 +94,7 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
     let mut file = tokio::fs::File::from_std(file);
     let (site, secret) = (&taken.site, &taken.credential.secret);
     let fetched = app
+        .models
         .upstream
         .driver
         .download(&site.provider, secret, source, &mut file)
@@ -117,6 +122,12 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         .into_iter()
         .find(|piece| piece.what == What::Video)
         .ok_or_else(|| Bad::Useless("there is no video in it".into()))?;
+    if taken.site.config.results == Results::Link
+        && let Source::Address(url) = &piece.source
+        && let Payload::VideoV1(job) = &task.payload
+    {
+        return Ok(linked(job, url));
+    }
     let fetched = fetch(app, taken, &piece.source).await?;
     let path = fetched.path.to_path_buf();
     let film = app
@@ -126,7 +137,9 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     let poster = draw_poster(app, task, &fetched).await;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let (parts, path) = (app.clone(), fetched.path.to_path_buf());
-    let provenance = app.compute(move || parts.origin.tell(&path)).await?;
+    let provenance = app
+        .compute(move || parts.secrets.origin.tell(&path))
+        .await?;
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
         assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
@@ -147,9 +160,7 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         milliseconds: film.milliseconds,
         size_bytes: video.size_bytes,
         sha256: video.sha256.clone(),
-        expires_at_micros: video
-            .expires_at
-            .map_or(i64::MAX, crate::clock::Timestamp::micros),
+        expires_at_micros: video.expires_at.map_or(i64::MAX, Timestamp::micros),
         direction: Vec::new(),
         provenance: Some(provenance),
     });
@@ -160,6 +171,24 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         assets: [video].into_iter().chain(poster).collect(),
         ..Made::new(output, quantity)
     })
+}
+
+/// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
+fn linked(job: &VideoJob, url: &str) -> Made {
+    let output = Output::LinkV1(LinkOutput {
+        url: url.to_owned(),
+        width: job.width,
+        height: job.height,
+        milliseconds: job.milliseconds,
+        expires_at_micros: links::expiry(url).map(Timestamp::micros),
+    });
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        pixels: u64::from(job.width) * u64::from(job.height),
+        parts: 1,
+        parts_asked: 1,
+    };
+    Made::new(output, quantity)
 }
 
 /// Draws and stores a poster. Without one the video is as good, so nothing that is wrong here is
@@ -386,7 +415,7 @@ async fn songs(
 
 /// What a recording is signed with.
 fn facts(app: &App, task: &Task, taken: &Taken, title: &str) -> Facts {
-    let shows = app.catalog.load().shows_providers();
+    let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| taken.site.provider.name().to_owned());
     Facts::of(task, title, provider, "")
 }

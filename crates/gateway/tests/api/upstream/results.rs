@@ -8,6 +8,7 @@ use simulator::{End, Fault, Role, Simulator};
 use super::{
     assert_failed, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
 };
+use crate::support::bucket::TestBucket;
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually, sound};
 
@@ -268,5 +269,101 @@ async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
         assert_eq!(view["status"], "succeeded", "{view}");
     }
     assert_eq!(super::arrived(&simulator, Role::Download), 1);
+    gateway.stop().await;
+}
+
+/// `results = "link"`: the provider's address is the result, and nothing is fetched.
+#[tokio::test]
+async fn a_film_may_stay_with_its_provider() {
+    let simulator = simulator().await;
+    let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
+        + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
+    let gateway = gateway(&table).await;
+    let task = ordered(&gateway, "a lake").await;
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    let video = &view["output"]["videos"][0];
+    let url = video["url"].as_str().unwrap();
+    assert!(url.starts_with(&simulator.url("")), "{url}");
+    assert_eq!(video["linked"], true);
+    for unknown in ["bytes", "sha256", "expires_at", "provenance"] {
+        assert_eq!(video[unknown], Value::Null, "{unknown}");
+    }
+    assert_eq!(super::arrived(&simulator, Role::Download), 0);
+    // What was ordered is charged.
+    let seconds = video["seconds"].as_f64().unwrap();
+    let cost: f64 = view["cost_usd"].as_str().unwrap().parse().unwrap();
+    assert!((cost - seconds / 10.0).abs() < 1e-9, "{view}");
+
+    let id = video["id"].as_str().unwrap();
+    let object = gateway.get(&format!("/v1/videos/{id}")).await.ok();
+    assert_eq!(object["video"]["url"], url);
+    let path = format!("/v1/videos/{id}/content");
+    let content = gateway.get(&path).await;
+    assert_eq!(content.status, 302);
+    assert_eq!(content.header("location"), Some(url));
+    let thumbnail = gateway.get(&format!("{path}?variant=thumbnail")).await;
+    thumbnail.refused(404, "media_not_found");
+
+    gateway.delete(&format!("/v1/videos/{id}")).await.ok();
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(view["output"]["videos"][0]["url"], "", "{view}");
+    gateway.stop().await;
+}
+
+/// A provider whose files ask for its key has no address to pass on.
+#[tokio::test]
+async fn a_film_behind_a_key_is_kept_all_the_same() {
+    let simulator = simulator().await;
+    let table = provider("acme", "openai-videos", &simulator, "results = \"link\"\n")
+        + &film(r#"{ provider = "acme", model = "sora-2" }"#);
+    let gateway = gateway(&table).await;
+    let task = ordered(&gateway, "a lake").await;
+    assert_whole(&gateway.finished(&task).await);
+    gateway.stop().await;
+}
+
+/// What was paid for survives a bucket that is away, before the order and after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_is_away_costs_time_and_nothing_else() {
+    let (simulator, bucket) = (simulator().await, TestBucket::start().await);
+    let mut gateway = TestGateway::builder()
+        .toml(&one_provider(&simulator))
+        .without_workers()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let mut order = json!({"model": "film", "prompt": "a lake"});
+    let picture = sound::data_url("image/png", &sound::png(1280, 720));
+    order["input_reference"] = json!({"image_url": picture});
+    let answer = gateway.post("/v1/videos", &order).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    answer.ok();
+    bucket.fail("");
+    gateway.start_workers().await;
+    eventually("the picture is asked for", async || {
+        (bucket.asked("GET") > 0).then_some(())
+    })
+    .await;
+    assert_eq!(submissions(&simulator), 0);
+    bucket.heal();
+    super::arrives(&simulator, Role::Submit, 1).await;
+    bucket.fail("PUT");
+    let stored = bucket.asked("PUT");
+    eventually("the film is here and cannot be stored", async || {
+        (bucket.asked("PUT") > stored).then_some(())
+    })
+    .await;
+    bucket.heal();
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert_eq!(
+        view["output"]["videos"][0]["bytes"],
+        simulator::media::video(4).len()
+    );
+    assert_eq!(
+        (submissions(&simulator), view["cost_usd"].as_str()),
+        (1, Some("0.40"))
+    );
     gateway.stop().await;
 }
