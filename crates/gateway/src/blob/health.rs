@@ -12,20 +12,26 @@ pub(super) struct Health(Mutex<State>);
 #[derive(Default)]
 struct State {
     answered: Option<Instant>,
-    /// The first and the latest failure, if nothing was answered after it was asked.
-    failed: Option<(Instant, Instant)>,
+    /// The latest failure, if nothing was answered after it was asked.
+    failed: Option<Instant>,
+    /// The first failure since then.
+    away_since: Option<Instant>,
 }
 
 impl Health {
-    /// For how long it has failed; `None` if it was answered last.
-    pub(super) fn away_for(&self) -> Option<Duration> {
-        self.state().failed.map(|(first, _)| first.elapsed())
+    /// Whether it failed when it was last asked.
+    pub(super) fn is_away(&self) -> bool {
+        self.state().failed.is_some()
+    }
+
+    /// Since when it has failed, if it did when it was last asked.
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.state().away_since
     }
 
     /// Whether it failed just now.
     pub(super) fn is_paused(&self) -> bool {
-        let failed = self.state().failed;
-        failed.is_some_and(|(_, latest)| latest.elapsed() < PAUSE)
+        self.state().failed.is_some_and(|at| at.elapsed() < PAUSE)
     }
 
     /// Whether it answered within this time.
@@ -36,6 +42,7 @@ impl Health {
     pub(super) fn answered(&self) {
         let mut state = self.state();
         state.answered = Some(Instant::now());
+        state.away_since = None;
         if state.failed.take().is_some() {
             tracing::info!("the media store answers again");
         }
@@ -52,9 +59,8 @@ impl Health {
             tracing::warn!(operation, why, "a request to the media store failed");
             return;
         }
-        let now = Instant::now();
-        let first = state.failed.map_or(now, |(first, _)| first);
-        if state.failed.replace((first, now)).is_none() {
+        state.away_since.get_or_insert(asked);
+        if state.failed.replace(Instant::now()).is_none() {
             tracing::warn!(operation, why, "the media store is away");
         }
         reachable(false);

@@ -12,7 +12,7 @@ mod upload;
 
 use std::ops::Range;
 use std::path::Path as FsPath;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -257,18 +257,20 @@ impl Blobs {
         }
     }
 
-    /// For how long the bucket has failed; `None` if it answered when it was last asked, and of a
-    /// folder.
-    pub fn away_for(&self) -> Option<Duration> {
+    /// Whether the bucket failed when it was last asked. Never, of a folder.
+    pub fn is_away(&self) -> bool {
         match &self.0 {
-            Place::Folder(_) => None,
-            Place::Bucket(bucket) => bucket.away_for(),
+            Place::Folder(_) => false,
+            Place::Bucket(bucket) => bucket.is_away(),
         }
     }
 
-    /// Whether the bucket failed when it was last asked.
-    pub fn is_away(&self) -> bool {
-        self.away_for().is_some()
+    /// Since when the bucket has failed, if it did when it was last asked.
+    pub fn away_since(&self) -> Option<Instant> {
+        match &self.0 {
+            Place::Folder(_) => None,
+            Place::Bucket(bucket) => bucket.away_since(),
+        }
     }
 
     /// Asks the bucket for nothing in particular, so that it is known whether it answers.

@@ -335,8 +335,12 @@ impl Bucket {
         files.map_err(|error| BlobError::Away(told(&error))).boxed()
     }
 
-    pub(super) fn away_for(&self) -> Option<Duration> {
-        self.0.health.away_for()
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.0.health.away_since()
+    }
+
+    pub(super) fn is_away(&self) -> bool {
+        self.0.health.is_away()
     }
 
     pub(super) async fn look(&self) {

@@ -2,6 +2,7 @@
 //! models; no HTTP, no SQL.
 
 pub mod accounts;
+pub mod agreement;
 pub mod assets;
 pub mod audit;
 pub mod books;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::app::App;
+use crate::clock::Timestamp;
 use crate::config::{Database, Durability};
 use crate::error::{Error, ErrorCode};
 use crate::store::StoreError;
@@ -39,6 +40,20 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         return Err(unready("The database has no synchronous standby."));
     }
     Ok(app.blobs.is_away().then_some("media").into_iter().collect())
+}
+
+/// What is away, of what [`check`] found and what one can do without, and since when.
+pub fn away(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
+    let now = app.clock.now();
+    let found = found.iter().map(|name| {
+        let media = app.blobs.away_since().filter(|_| *name == "media");
+        let silence = media.map_or_else(|| app.store.silence(), |since| since.elapsed());
+        (*name, now.minus(silence))
+    });
+    let mut away: Vec<_> = found.collect();
+    let silent = app.bell.silent_since();
+    away.extend(silent.map(|since| ("bell", now.minus(since.elapsed()))));
+    away
 }
 
 /// Updates the metric that says whether losing the database's machine would lose no data.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::config::Settings;
 use crate::config::current::Reload;
+use crate::domain::agreement;
 use crate::domain::audit::By;
 use crate::error::Error;
 
@@ -29,6 +30,9 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
             _ => text,
         }
     });
+    if let Err(error) = agreement::compare(app).await {
+        tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
+    }
     match &done {
         Ok(()) => tracing::info!("models, prices and providers were read anew"),
         Err(error) => {

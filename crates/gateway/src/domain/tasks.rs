@@ -379,3 +379,17 @@ pub async fn usual_time(app: &Parts, model: &str) -> Result<Option<Duration>, Er
     app.caches.usual_times.insert(model.to_owned(), time);
     Ok(time)
 }
+
+/// Counts the tasks that nobody has taken up, for the metric.
+pub async fn count_waiting(app: &Parts) {
+    /// More is not told apart.
+    const MOST: u32 = 10_000;
+    let now = app.clock.now();
+    let counted: Result<u32, StoreError> = app
+        .store
+        .examine(move |conn| store::tasks::count_waiting(conn, now, MOST))
+        .await;
+    if let Ok(waiting) = counted {
+        telemetry::tasks_waiting(waiting);
+    }
+}

@@ -189,7 +189,6 @@ impl StemTask {
 /// The result of a successful task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "nearly all are videos")]
 pub enum Output {
     VideoV1(VideoOutput),
     LinkV1(LinkOutput),

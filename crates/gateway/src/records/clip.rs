@@ -21,7 +21,6 @@ macro_rules! clip_record {
     ) => {
         $(#[$about])*
         #[derive(Debug, Serialize, ToSchema)]
-        #[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
         pub struct $name {
             /// The clip's id.
             pub id: String,

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
-use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
+use crate::domain::provenance::mark::{self, ClipMade, DrawnFilm, Facts, MarkError};
 use crate::engines::child::{self, Limits, OwnModel, Place};
 use crate::engines::clip::MadeClip;
 use crate::engines::own_models::Graphs;
@@ -163,10 +163,8 @@ async fn video(
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
-    let mark = app.secrets.origin.watermark(task.id);
     let touch = Touch {
-        // A picture of the caller's is not ours to mark.
-        mark: mark.filter(|_| job.picture.is_none()),
+        mark: app.secrets.origin.watermark(task.id),
         label: job.label,
     };
     let made = make_video(app, job, touch, watch, alone).await?;
@@ -181,16 +179,21 @@ async fn video(
         .map(|(_, mark)| *mark)
         .collect();
     let facts = Facts::of(task, &task.id.video(), None, &job.prompt);
-    let signed = mark::film(app, facts, made.mp4, job.picture.is_none(), &more);
-    let (mp4, provenance) = signed.await?;
+    let film = DrawnFilm {
+        mp4: made.mp4,
+        poster: made.poster,
+        sheet: made.sheet,
+        is_from_words: job.picture.is_none(),
+    };
+    let (film, provenance) = mark::film(app, facts, film, &more).await?;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
         patience::store(|| assets::keep(app, task.account, media, bytes(), Lifetime::Media)).await
     };
-    let video = keep(MediaType::Mp4, mp4).await?;
-    let poster = keep(MediaType::Jpeg, made.poster).await?;
-    let sheet = keep(MediaType::Jpeg, made.sheet).await?;
+    let video = keep(MediaType::Mp4, film.mp4).await?;
+    let poster = keep(MediaType::Jpeg, film.poster).await?;
+    let sheet = keep(MediaType::Jpeg, film.sheet).await?;
     let output = Output::VideoV1(VideoOutput {
         video: video.id,
         poster: Some(poster.id),

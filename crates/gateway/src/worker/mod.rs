@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::domain::{idempotency, restored};
+use crate::domain::{agreement, idempotency, restored};
 use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
@@ -107,6 +107,9 @@ impl Workers {
         let app = &self.crew.app;
         if let Err(error) = idempotency::note_leavers(app).await {
             tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+        }
+        if let Err(error) = agreement::leave(app).await {
+            tracing::warn!(inside = ?error.inside(), "others still compare their settings with this process's");
         }
         let (lease, callers) = (self.crew.runs.lease(), app.attendance.name().to_owned());
         let left = app.store.write(move |conn| -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::domain::{idempotency, keys, ledger, readiness, routes, tasks, webhooks};
+use crate::domain::{agreement, idempotency, keys, ledger, readiness, routes, tasks, webhooks};
 use crate::error::Error;
 use crate::store::upkeep::Turn;
 use crate::store::{self, StoreError};
@@ -147,10 +147,12 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                 }
                 _ = standby.tick() => {
                     tokio::join!(readiness::note_durability(&app), app.blobs.look());
+                    compare_settings(&app).await;
                 }
                 _ = counts.tick() => {
                     telemetry::keep_metrics();
                     deliver::count(&app).await;
+                    tasks::count_waiting(&app).await;
                 }
                 _ = spool.tick() => note(Chore::Orphans, sweep_spool(&app).await),
                 () = stop.cancelled() => return,
@@ -166,6 +168,12 @@ pub(super) async fn know_routes(app: &App) {
     }
     if let Err(error) = routes::refresh(app).await {
         tracing::warn!(inside = ?error.inside(), "which routes are paused is not read");
+    }
+}
+
+async fn compare_settings(app: &App) {
+    if let Err(error) = agreement::compare(app).await {
+        tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
     }
 }
 

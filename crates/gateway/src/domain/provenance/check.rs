@@ -137,7 +137,7 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
     // Signed files are read whole, and so are recordings whose tables are searched.
     let memory = clip::KEEPING_BYTES + size.len() * 2;
     let (parts, watch) = (app.clone(), Arc::new(Watch::default()));
-    let _stopping = Stopping(watch.clone());
+    let _stopping = watch.stop_on_drop();
     let work = move |left: &tokio_util::sync::CancellationToken| -> Result<Seen, Error> {
         let (size_bytes, sha256) = clip::digest(&file).map_err(Error::internal)?;
         let examined = parts.secrets.origin.examine(&file);
@@ -151,13 +151,16 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
             _ => Looked::default(),
         };
         let is_film = looked.asked.video.is_some();
-        let heard = if is_film || examined.kind == Some(Kind::Png) {
+        let is_picture = matches!(examined.kind, Some(Kind::Png | Kind::Jpeg));
+        let heard = if is_film || is_picture {
             None
         } else {
             hear(&file, left)
         };
         if examined.kind.is_none() {
-            notes.push("It is no MP4, PNG, WAV, FLAC or MP3: its marks were not read.".to_owned());
+            notes.push(
+                "It is no MP4, PNG, JPEG, WAV, FLAC or MP3: its marks were not read.".to_owned(),
+            );
         }
         if !is_film && heard.is_none() && examined.kind == Some(Kind::Mp4) {
             let why = looked.why.as_deref().unwrap_or("nothing was found in them");
@@ -173,15 +176,6 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
         })
     };
     app.limits.room.recording(memory, work).await?
-}
-
-/// Stops looking when nobody waits for it any more.
-struct Stopping(Arc<Watch>);
-
-impl Drop for Stopping {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }
 
 /// How a recording begins; `None` if it is none.

@@ -14,10 +14,12 @@ use crate::app::App;
 use crate::clock::Timestamp;
 use crate::config::providers::Results;
 use crate::domain::assets::{self, Lifetime};
+use crate::domain::provenance::check;
 use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::domain::songs;
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
-use crate::engines::{film, poster};
+use crate::engines::look::Looked;
+use crate::engines::{Watch, child, film};
 use crate::error::Error;
 use crate::ids::ClipId;
 use crate::model::media::{Asset, MediaType};
@@ -81,6 +83,9 @@ pub(super) async fn keep(
     })
 }
 
+/// Memory of a child that looks at a film: some frames of 4K.
+const LOOKING_BYTES: u64 = 128 << 20;
+
 /// A file on its way into the store.
 struct Fetched {
     path: Arc<tempfile::TempPath>,
@@ -134,7 +139,7 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         .compute(move || film::measure(&path))
         .await?
         .map_err(|why| Bad::Broken(why.into()))?;
-    let poster = draw_poster(app, task, &fetched).await;
+    let (likeness, poster) = glance(app, task, taken, &fetched).await?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let (parts, path) = (app.clone(), fetched.path.to_path_buf());
     let provenance = app
@@ -164,8 +169,7 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    // Known by its digest: to decode each film would cost more than all else that is done for it.
-    let print = mark::print_of_film(task, &video, false, None, Likeness::default());
+    let print = mark::print_of_film(task, &video, false, None, likeness);
     Ok(Made {
         prints: vec![print],
         assets: [video].into_iter().chain(poster).collect(),
@@ -191,20 +195,41 @@ fn linked(job: &VideoJob, url: &str) -> Made {
     Made::new(output, quantity)
 }
 
-/// Draws and stores a poster. Without one the video is as good, so nothing that is wrong here is
-/// told to the caller.
-async fn draw_poster(app: &App, task: &Task, fetched: &Fetched) -> Option<Asset> {
-    let path = fetched.path.to_path_buf();
-    let drawing = app
-        .limits
-        .room
-        .work(poster::BYTES, move |_| poster::draw(&path));
-    let drawn = Bytes::from(drawing.await.ok()??);
-    let stored = assets::keep(app, task.account, MediaType::Jpeg, drawn, Lifetime::Media);
-    stored
+/// What the film is known by, and its poster, which is stored. Without them the video is as good, so
+/// nothing that is wrong with its frames is told to the caller.
+async fn glance(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    fetched: &Fetched,
+) -> Result<(Likeness, Option<Asset>), Bad> {
+    let (place, path) = (check::place(app), fetched.path.clone());
+    let watch = Arc::new(Watch::default());
+    let _stopping = watch.stop_on_drop();
+    let look = move |_: &_| child::glance(&place, &path, &watch);
+    let seen = app.limits.room.work(LOOKING_BYTES, look).await?;
+    let (looked, poster) = seen.unwrap_or_else(|error| (Looked::nothing(error.to_string()), None));
+    if let Some(why) = looked.why {
+        tracing::info!(task_id = %task.id, %why, "the film's frames were not looked at");
+    }
+    let Some(poster) = poster else {
+        return Ok((looked.kept, None));
+    };
+    let title = task.id.video();
+    let facts = facts(app, task, taken, &title);
+    let poster = match mark::poster(app, facts, poster, fetched.path.clone()).await {
+        Ok(poster) => Bytes::from(poster),
+        Err(MarkError::NotSigned(why)) => {
+            tracing::warn!(task_id = %task.id, %why, "a poster cannot be signed and is left out");
+            return Ok((looked.kept, None));
+        }
+        Err(MarkError::Inside(error)) => return Err(error.into()),
+    };
+    let stored = assets::keep(app, task.account, MediaType::Jpeg, poster, Lifetime::Media);
+    let stored = stored
         .await
-        .inspect_err(|error| tracing::warn!(inside = ?error.inside(), "a poster cannot be stored"))
-        .ok()
+        .inspect_err(|error| tracing::warn!(inside = ?error.inside(), "a poster cannot be stored"));
+    Ok((looked.kept, stored.ok()))
 }
 
 /// Recordings of providers may be longer than those of callers.

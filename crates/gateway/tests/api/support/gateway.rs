@@ -233,7 +233,13 @@ impl TestGateway {
 
     /// The same, without workers.
     pub(crate) async fn idle_replica(&self) -> Self {
+        self.odd_replica(|_| {}).await
+    }
+
+    /// One without workers that has something set otherwise.
+    pub(crate) async fn odd_replica(&self, set: impl FnOnce(&mut Settings)) -> Self {
         let mut overrides = self.overrides.clone();
+        set(&mut overrides);
         let database = self.home.database.as_ref().expect("it is on Postgres");
         overrides.database = Some(database.url.parse().unwrap());
         overrides.data = Some(self.home.data.path().join("replica"));
