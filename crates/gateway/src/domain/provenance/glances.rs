@@ -55,7 +55,7 @@ pub async fn is_any_unseen(app: &App) -> bool {
     unseen.await.is_ok_and(|unseen| !unseen.is_empty())
 }
 
-async fn look_at: &App, print: &Print) -> Result<(), Error> {
+async fn look_at(app: &App, print: &Print) -> Result<(), Error> {
     let Some(film) = assets::load_file(app, print.id).await? else {
         return keep(app, print, Likeness::default(), None).await;
     };
