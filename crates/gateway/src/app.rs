@@ -17,6 +17,7 @@ use crate::config::current::Current;
 use crate::config::{Config, ConfigError, Database, ModelConfig, Settings};
 use crate::engines::own_models::Shelf;
 use crate::error::Error;
+use crate::feed::Feed;
 use crate::fetch::Fetcher;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
@@ -71,6 +72,8 @@ pub struct Parts {
     pub bell: Bell,
     /// Which callers still wait for an answer.
     pub attendance: Attendance,
+    /// Who follows what happens.
+    pub feed: Feed,
     pub health: Health,
     pub stop: Stop,
 }
@@ -176,6 +179,7 @@ impl App {
             uses: Uses::default(),
             bell,
             attendance: Attendance::new(clock.clone()),
+            feed: Feed::default(),
             health: Health::default(),
             stop: Stop::default(),
             config,

@@ -122,6 +122,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0017.sql"),
     },
+    Migration {
+        version: 18,
+        sql: include_str!("../../migrations/0018_sums_and_names.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0018.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can
